@@ -1,0 +1,1 @@
+"""What runs: command line, ingest, learning, export; the only part that talks to people."""

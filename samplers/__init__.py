@@ -1,0 +1,1 @@
+"""Numerics only: forests, rules, rule models and samplers; no SQL, files, clock or logging."""

@@ -1,0 +1,1 @@
+"""The store: schema, transactions, bulk reads and writes, on SQLite and Postgres."""

@@ -1,0 +1,202 @@
+"""What crosses the store's border: plain rows, written down once.
+
+Everything here is a value. Texts of tokens are joined by one space; alignments are canonical Pharaoh
+lines (sorted, without repeats); rule sides are in the notation of `hierogram.samplers.rules`.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+PITMAN_YOR = "pitman-yor"
+DIRICHLET = "dirichlet"
+
+WAITING = "waiting"
+"""State of a pair that is stored but has no derivation yet."""
+SAMPLING = "sampling"
+"""State of a pair on its way through the stratified schedule."""
+SETTLED = "settled"
+"""State of a pair that has been through every stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Model and schedule of a store, fixed for its life [CFGŠ14 §5.2-5.4].
+
+    `strength` is alpha (one value for all lengths), `rate` the Poisson mean of rule lengths, `span_limit`
+    the widest span in words that a node may have without being cut (0: no limit), `samples` the number S of
+    thinned samples that a pair keeps, `thinning` the sweeps between two of them, `sweeps_per_level` K and
+    `levels` the stratified schedule, `max_tokens` the longest side that ingest accepts, `key_salt` the salt
+    of the rule keys.
+    """
+
+    model: str = PITMAN_YOR
+    discount: float = 0.5
+    strength: float = 5.0
+    rate: float = 2.0
+    span_limit: int = 7
+    seed: int = 1
+    samples: int = 8
+    thinning: int = 10
+    sweeps_per_level: int = 10
+    levels: int = 7
+    max_tokens: int = 200
+    key_salt: int = 0
+
+
+class NewPair(NamedTuple):
+    """A validated sentence pair on its way into the store.
+
+    `occurrence` numbers repeats of the same content within one input from 0, so that a corpus keeps its
+    true repeats and yet the same input offered twice is stored once. A pair with an `external_id` is
+    identified by that id within its corpus instead.
+    """
+
+    source: str
+    target: str
+    alignment: str
+    source_length: int
+    target_length: int
+    line: int
+    external_id: str | None = None
+    occurrence: int = 0
+
+
+class RejectedLine(NamedTuple):
+    """A line that was not stored: where it stood, why, and what it said (bytes as they came, cut to a bound)."""
+
+    line: int
+    reason: str
+    message: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class IngestTotals:
+    """What became of the lines of an input, or of one chunk of it."""
+
+    accepted: int = 0
+    duplicates: int = 0
+    rejected: int = 0
+
+    def __add__(self, other: "IngestTotals") -> "IngestTotals":
+        """Sum, field by field."""
+        return IngestTotals(
+            self.accepted + other.accepted,
+            self.duplicates + other.duplicates,
+            self.rejected + other.rejected,
+        )
+
+
+class PairRow(NamedTuple):
+    """A stored pair with its derivation, as a sampler's batch needs it.
+
+    `current` encodes every variable of the pair's forest, `ring` the last thinned samples, oldest first
+    (both by `hierogram.samplers.derivations`); both are None until the pair has been initialised.
+    """
+
+    id: int
+    source: str
+    target: str
+    alignment: str
+    state: str
+    stage: int
+    sweep: int
+    current: bytes | None
+    ring: bytes | None
+
+
+class PairUpdate(NamedTuple):
+    """The new derivation of a pair and how far it has come."""
+
+    id: int
+    current: bytes
+    ring: bytes
+    state: str
+    stage: int
+    sweep: int
+
+
+class RuleDelta(NamedTuple):
+    """By how much a rule's counts change; the rule itself comes along, so that its identity can be checked.
+
+    `key_high` and `key_low` are the two halves of the rule's 128-bit key as signed 64-bit integers.
+    """
+
+    key_high: int
+    key_low: int
+    source: str
+    target: str
+    length: int
+    scope: int
+    nonterminals: int
+    source_terminals: int
+    target_terminals: int
+    hiero: bool
+    count: int
+    sampled_count: int
+
+
+class SweepRecord(NamedTuple):
+    """One sweep over a batch of pairs: its place in the schedule, what moved, how likely the result is.
+
+    `log_likelihood` is natural-log, of all rule counts after the sweep; None where it was not computed.
+    """
+
+    stage: int
+    pairs: int
+    log_likelihood: float | None
+    edges_sampled: int
+    edges_changed: int
+    cuts_sampled: int
+    cuts_changed: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCounts:
+    """All rule counts of a store, for the samplers; row i of every array is the same rule.
+
+    `keys` uint64[n, 2] (high, low), `counts` int64[n], `lengths`, `source_terminals` and `target_terminals` int32[n].
+    """
+
+    keys: NDArray[np.uint64]
+    counts: NDArray[np.int64]
+    lengths: NDArray[np.int32]
+    source_terminals: NDArray[np.int32]
+    target_terminals: NDArray[np.int32]
+
+
+class RuleRow(NamedTuple):
+    """A rule with its counts and relative frequencies, as people and exports see it."""
+
+    id: int
+    source: str
+    target: str
+    length: int
+    scope: int
+    nonterminals: int
+    hiero: bool
+    count: int
+    sampled_count: int
+    p_target_given_source: float
+    p_source_given_target: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatus:
+    """How much a store holds and how far sampling has come."""
+
+    url: str
+    schema: str
+    position: int
+    pairs: dict[str, int] = field(default_factory=dict)
+    rules: int = 0
+    rule_tokens: int = 0
+    sampled_tokens: int = 0
+    rejected: int = 0
+    sweeps: int = 0
+    last_log_likelihood: float | None = None
+    corpora: dict[str, int] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""What people run beside the daemon: benchmarks, comparisons, reproductions."""
