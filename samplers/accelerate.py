@@ -1,0 +1,55 @@
+"""The only door to numba: `njit` with a cache that notices every edit.
+
+Numba's own cache looks at the file of a kernel but not at the modules that the kernel calls. So compiled
+code is kept in a per-user folder named by a digest of all samplers' sources and the versions of numba and
+Python; any edit starts a fresh folder.
+"""
+
+import hashlib
+import sys
+from collections.abc import Callable
+from importlib.resources import files
+from os import environ
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+from numba import config as numba_config
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _source_digest() -> str:
+    digest = hashlib.blake2b(digest_size=10)
+    digest.update(f"numba {numba.__version__} python {sys.version_info[:3]}".encode())
+    sources = files("hierogram.samplers")
+    for entry in sorted(sources.iterdir(), key=lambda e: e.name):
+        if entry.name.endswith(".py"):
+            digest.update(entry.name.encode())
+            digest.update(entry.read_bytes())
+    return digest.hexdigest()
+
+
+def cache_folder() -> Path:
+    """The folder of compiled kernels for these very sources; HIEROGRAM_CACHE moves its parent."""
+    base = environ.get("HIEROGRAM_CACHE") or environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "hierogram" / "kernels" / _source_digest()
+
+
+numba_config.CACHE_DIR = str(cache_folder())
+
+
+def njit(function: Function) -> Function:
+    """Compile for numpy arrays without the GIL; errors follow C (no checks of bounds or zero division)."""
+    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=False)(function)
+    return cast("Function", compiled)
+
+
+def njit_inline(function: Function) -> Function:
+    """As `njit`, always inlined into its callers' machine code: for the smallest steps of a kernel."""
+    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=False, inline="never",
+                          forceinline=True)(function)
+    return cast("Function", compiled)
+
+
+__all__ = ["cache_folder", "njit", "njit_inline"]

@@ -1,0 +1,21 @@
+"""What can go wrong in the samplers, by name."""
+
+
+class SamplerError(Exception):
+    """Base of all errors that samplers raise."""
+
+
+class RuleNotationError(SamplerError, ValueError):
+    """A text is not the notation of a rule."""
+
+
+class ForestTooLargeError(SamplerError):
+    """A pair's forest has more nodes than a pair-local node number can name."""
+
+
+class DerivationError(SamplerError, ValueError):
+    """An encoded derivation does not fit its forest."""
+
+
+class KeyCollisionError(SamplerError):
+    """Two different rules have the same key under the present salt; sampling must go on under another."""

@@ -1,0 +1,359 @@
+"""The forest: all derivations of every pair of a batch, as flat arrays.
+
+A forest is a hypergraph whose nodes carry spans on a source and a target text and whose hyperedges lead from
+tails to a head. The terminals of an edge are the words inside its head's span that no tail's span covers, on
+each side; so words that have no alignment need no treatment of their own, and a node may have any label. The
+engine knows nothing else: a phrase forest [CFGŠ14 §3], a treebank tree (one edge a node), a parse forest and
+an ITG chart are all instances.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.accelerate import njit
+from hierogram.samplers.exceptions import ForestTooLargeError
+
+NO_TAIL = 0xFFFF
+"""Padding in `Forests.tails` where an edge has fewer tails than its node's widest edge."""
+MAX_NODES = 0xFFFF
+"""Nodes that one pair may have."""
+
+
+class Bitext(NamedTuple):
+    """The words and links of P sentence pairs, one after the other.
+
+    `source` and `target` int32 word numbers; `source_offset`, `target_offset`, `link_offset` int64[P+1];
+    `link_source`, `link_target` int16: link k joins these word positions of its pair, counted from 0.
+    """
+
+    source: NDArray[np.int32]
+    source_offset: NDArray[np.int64]
+    target: NDArray[np.int32]
+    target_offset: NDArray[np.int64]
+    link_source: NDArray[np.int16]
+    link_target: NDArray[np.int16]
+    link_offset: NDArray[np.int64]
+
+
+class Forests(NamedTuple):
+    """Forests of P pairs with N nodes and T tails in all; tails come before their heads, the root is last.
+
+    Pair p has the nodes `node_offset[p]:node_offset[p+1]`; a pair's nodes are numbered from 0 within the pair.
+    Spans are half-open word positions. Node v has `degree[v]` incoming edges, each of `arity[v]` tails in
+    source order: edge j's are `tails[t + j*arity : t + (j+1)*arity]`, t = `pair_tail_offset[p] + tail_offset[v]`.
+    `level` is the number of edges of any derivation below the node, itself included (Lemma 3 of [CFGŠ14];
+    where derivations differ, as in parse forests, of the shortest). `label` 0 is the one label of phrases.
+    """
+
+    node_offset: NDArray[np.int64]
+    source_start: NDArray[np.int16]
+    source_end: NDArray[np.int16]
+    target_start: NDArray[np.int16]
+    target_end: NDArray[np.int16]
+    label: NDArray[np.int16]
+    level: NDArray[np.int16]
+    degree: NDArray[np.uint16]
+    arity: NDArray[np.uint16]
+    tail_offset: NDArray[np.uint32]
+    pair_tail_offset: NDArray[np.int64]
+    tails: NDArray[np.uint16]
+
+    @property
+    def pairs(self) -> int:
+        """Number of pairs."""
+        return len(self.node_offset) - 1
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes of all pairs."""
+        return int(self.node_offset[-1])
+
+    @property
+    def edges(self) -> int:
+        """Number of hyperedges of all pairs."""
+        return int(self.degree.sum(dtype=np.int64))
+
+
+@njit
+def _grow(array, size):  # type: ignore[no-untyped-def]
+    """The array with room for `size` items, its contents kept."""
+    if size <= len(array):
+        return array
+    grown = np.empty(max(size, 2 * len(array)), array.dtype)
+    grown[: len(array)] = array
+    return grown
+
+
+@njit
+def _phrase_forests(bitext, first, last, nodes_guess, tails_guess):  # type: ignore[no-untyped-def]
+    """Forests of pairs first..last of a bitext; also the first pair that was too large, or -1.
+
+    Source spans are taken from right to left and, at each start, from short to long, so that every phrase
+    inside a span is known before the span [model.md §1; CFGŠ14 Algorithm 2]. Aligned source words are
+    renumbered without the unaligned ones; target positions need no renumbering, since a target word without
+    links constrains nothing.
+    """
+    longest_source = 1
+    longest_target = 1
+    for pair in range(first, last):
+        longest_source = max(longest_source, bitext.source_offset[pair + 1] - bitext.source_offset[pair])
+        longest_target = max(longest_target, bitext.target_offset[pair + 1] - bitext.target_offset[pair])
+    position = np.empty(longest_source, np.int32)
+    renumbered = np.empty(longest_source, np.int32)
+    lowest = np.empty(longest_source, np.int32)
+    highest = np.empty(longest_source, np.int32)
+    back_lowest = np.empty(longest_target, np.int32)
+    back_highest = np.empty(longest_target, np.int32)
+    ends = np.empty(longest_source, np.int32)
+    node_at = np.empty(longest_source * longest_source, np.int32)
+
+    pairs = last - first
+    node_offset = np.zeros(pairs + 1, np.int64)
+    pair_tail_offset = np.zeros(pairs + 1, np.int64)
+    source_start = np.empty(nodes_guess, np.int16)
+    source_end = np.empty(nodes_guess, np.int16)
+    target_start = np.empty(nodes_guess, np.int16)
+    target_end = np.empty(nodes_guess, np.int16)
+    level = np.empty(nodes_guess, np.int16)
+    degree = np.empty(nodes_guess, np.uint16)
+    arity = np.empty(nodes_guess, np.uint16)
+    tail_offset = np.empty(nodes_guess, np.uint32)
+    tails = np.empty(tails_guess, np.uint16)
+    too_large = -1
+
+    node = 0
+    tail = 0
+    for pair in range(first, last):
+        words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
+        target_words = bitext.target_offset[pair + 1] - bitext.target_offset[pair]
+        lowest[:words] = target_words
+        highest[:words] = -1
+        back_lowest[:target_words] = words
+        back_highest[:target_words] = -1
+        for k in range(bitext.link_offset[pair], bitext.link_offset[pair + 1]):
+            s = bitext.link_source[k]
+            t = bitext.link_target[k]
+            lowest[s] = min(lowest[s], t)
+            highest[s] = max(highest[s], t)
+        aligned = 0
+        for s in range(words):
+            if highest[s] >= 0:
+                renumbered[s] = aligned
+                position[aligned] = s
+                lowest[aligned] = lowest[s]
+                highest[aligned] = highest[s]
+                aligned += 1
+        for k in range(bitext.link_offset[pair], bitext.link_offset[pair + 1]):
+            s = renumbered[bitext.link_source[k]]
+            t = bitext.link_target[k]
+            back_lowest[t] = min(back_lowest[t], s)
+            back_highest[t] = max(back_highest[t], s)
+
+        # Room for every span as a node, so that only tails need looking after below.
+        most = max(1, aligned * (aligned + 1) // 2)
+        if node + most > len(level):
+            source_start = _grow(source_start, node + most)
+            source_end = _grow(source_end, node + most)
+            target_start = _grow(target_start, node + most)
+            target_end = _grow(target_end, node + most)
+            level = _grow(level, node + most)
+            degree = _grow(degree, node + most)
+            arity = _grow(arity, node + most)
+            tail_offset = _grow(tail_offset, node + most)
+        first_node = node
+        first_tail = tail
+        node_at[: aligned * aligned] = -1
+        for i in range(aligned - 1, -1, -1):
+            low = target_words
+            high = -1
+            back_low = aligned
+            back_high = -1
+            found = 0
+            for j in range(i, aligned):
+                # Widen the target span to word j's links; look at the new target words' links back.
+                new_low = min(low, lowest[j])
+                new_high = max(high, highest[j])
+                if high < 0:
+                    for t in range(new_low, new_high + 1):
+                        back_low = min(back_low, back_lowest[t])
+                        back_high = max(back_high, back_highest[t])
+                else:
+                    for t in range(new_low, low):
+                        back_low = min(back_low, back_lowest[t])
+                        back_high = max(back_high, back_highest[t])
+                    for t in range(high + 1, new_high + 1):
+                        back_low = min(back_low, back_lowest[t])
+                        back_high = max(back_high, back_highest[t])
+                low = new_low
+                high = new_high
+                if back_low < i:
+                    break
+                if back_high > j:
+                    continue
+                if node - first_node >= MAX_NODES:
+                    if too_large < 0:
+                        too_large = pair
+                    break
+                tails = _grow(tails, tail + 2 * (j - i + 1))
+                tail_offset[node] = tail - first_tail
+                edges = 0
+                height = 1
+                for f in range(found):
+                    k = ends[f]
+                    right = node_at[(k + 1) * aligned + j]
+                    if right >= 0:
+                        left = node_at[i * aligned + k]
+                        tails[tail] = left
+                        tails[tail + 1] = right
+                        tail += 2
+                        if edges == 0:
+                            height = 1 + level[first_node + left] + level[first_node + right]
+                        edges += 1
+                if edges > 0:
+                    arity[node] = 2
+                else:
+                    # No split: one edge, whose tails are the maximal phrases strictly inside.
+                    edges = 1
+                    children = 0
+                    start = i
+                    while start <= j:
+                        end = j if start > i else (ends[found - 1] if found > 0 else -1)
+                        while end >= start and node_at[start * aligned + end] < 0:
+                            end -= 1
+                        if end >= start:
+                            child = node_at[start * aligned + end]
+                            tails[tail] = child
+                            tail += 1
+                            children += 1
+                            height += level[first_node + child]
+                            start = end + 1
+                        else:
+                            start += 1
+                    arity[node] = children
+                degree[node] = edges
+                level[node] = height
+                source_start[node] = position[i]
+                source_end[node] = position[j] + 1
+                target_start[node] = low
+                target_end[node] = high + 1
+                node_at[i * aligned + j] = node - first_node
+                ends[found] = j
+                found += 1
+                node += 1
+        if aligned == 0:
+            tail_offset[node] = 0
+            degree[node] = 1
+            arity[node] = 0
+            level[node] = 1
+            node += 1
+        # The root takes in the words outside every phrase.
+        source_start[node - 1] = 0
+        source_end[node - 1] = words
+        target_start[node - 1] = 0
+        target_end[node - 1] = target_words
+        node_offset[pair - first + 1] = node
+        pair_tail_offset[pair - first + 1] = tail
+    return (
+        node_offset,
+        source_start[:node].copy(),
+        source_end[:node].copy(),
+        target_start[:node].copy(),
+        target_end[:node].copy(),
+        level[:node].copy(),
+        degree[:node].copy(),
+        arity[:node].copy(),
+        tail_offset[:node].copy(),
+        pair_tail_offset,
+        tails[:tail].copy(),
+        too_large,
+    )
+
+
+def build_forests(bitext: Bitext, first: int = 0, last: int | None = None) -> Forests:
+    """Phrase decomposition forests of pairs first..last of a bitext [CFGŠ14 §3].
+
+    Unaligned words go back to the lowest covering node of each derivation, which the spans say by themselves.
+    Raises `ForestTooLargeError` where a pair has more than 65,535 phrases (a monotone pair of 361 words).
+    """
+    last = len(bitext.source_offset) - 1 if last is None else last
+    links = int(bitext.link_offset[last] - bitext.link_offset[first])
+    (
+        node_offset,
+        source_start,
+        source_end,
+        target_start,
+        target_end,
+        level,
+        degree,
+        arity,
+        tail_offset,
+        pair_tail_offset,
+        tails,
+        too_large,
+    ) = _phrase_forests(bitext, first, last, 64 + 6 * links, 64 + 50 * links)
+    if too_large >= 0:
+        raise ForestTooLargeError(
+            f"pair {too_large} has more than {MAX_NODES} phrases; leave out pairs of over 360 words"
+        )
+    return Forests(
+        node_offset,
+        source_start,
+        source_end,
+        target_start,
+        target_end,
+        np.zeros(len(level), np.int16),
+        level,
+        degree,
+        arity,
+        tail_offset,
+        pair_tail_offset,
+        tails,
+    )
+
+
+class Node(NamedTuple):
+    """A node written down by hand: spans, label, and its incoming edges as lists of earlier nodes' numbers."""
+
+    source: tuple[int, int]
+    target: tuple[int, int]
+    edges: Sequence[Sequence[int]]
+    label: int = 0
+
+
+def assemble(pairs: Sequence[Sequence[Node]]) -> Forests:
+    """Forests from nodes written down one by one, tails before heads and the root last: trees, parse forests."""
+    nodes = [node for pair in pairs for node in pair]
+    node_offset = np.cumsum([0] + [len(pair) for pair in pairs], dtype=np.int64)
+    arity = np.array([max(len(edge) for edge in node.edges) for node in nodes], np.uint16)
+    degree = np.array([len(node.edges) for node in nodes], np.uint16)
+    tails: list[int] = []
+    levels: list[int] = []
+    tail_offset: list[int] = []
+    pair_tail_offset = [0]
+    for pair in pairs:
+        pair_levels: list[int] = []
+        for node in pair:
+            width = max(len(edge) for edge in node.edges)
+            tail_offset.append(len(tails) - pair_tail_offset[-1])
+            for edge in node.edges:
+                tails.extend([*edge, *[NO_TAIL] * (width - len(edge))])
+            pair_levels.append(min(1 + sum(pair_levels[t] for t in edge) for edge in node.edges))
+        levels.extend(pair_levels)
+        pair_tail_offset.append(len(tails))
+    return Forests(
+        node_offset,
+        np.array([node.source[0] for node in nodes], np.int16),
+        np.array([node.source[1] for node in nodes], np.int16),
+        np.array([node.target[0] for node in nodes], np.int16),
+        np.array([node.target[1] for node in nodes], np.int16),
+        np.array([node.label for node in nodes], np.int16),
+        np.array(levels, np.int16),
+        degree,
+        arity,
+        np.array(tail_offset, np.uint32),
+        np.array(pair_tail_offset, np.int64),
+        np.array(tails, np.uint16),
+    )

@@ -1,0 +1,113 @@
+"""Rules of a synchronous grammar as values: two sides, scope, length, and their notation as text.
+
+A side is a tuple of symbols: a terminal is a `str`, a nonterminal is its number as an `int`, counted from 1
+in source order. The notation is that of cdec and Joshua, `la [X,1] de ||| the [X,1] of`, made unambiguous: a
+terminal that looks like a nonterminal, or that begins with a backslash, is written with one more backslash.
+"""
+
+import re
+from dataclasses import dataclass
+
+from hierogram.samplers.exceptions import RuleNotationError
+
+Symbol = str | int
+Side = tuple[Symbol, ...]
+
+_NONTERMINAL = re.compile(r"\[X,([1-9][0-9]*)\]\Z")
+_NEEDS_ESCAPE = re.compile(r"\\|\[X,[1-9][0-9]*\]\Z")
+
+HIERO_MAX_NONTERMINALS = 2
+HIERO_MAX_SOURCE_SYMBOLS = 5
+
+
+def escape_terminal(token: str) -> str:
+    """The token as it stands in a rule's text."""
+    return "\\" + token if _NEEDS_ESCAPE.match(token) else token
+
+
+def render_side(side: Side) -> str:
+    """A side as text, symbols joined by one space."""
+    return " ".join(f"[X,{s}]" if isinstance(s, int) else escape_terminal(s) for s in side)
+
+
+def parse_side(text: str) -> Side:
+    """The side that `text` notates; inverse of `render_side`.
+
+    Raises `RuleNotationError` where a symbol is empty.
+    """
+    if not text:
+        return ()
+    symbols: list[Symbol] = []
+    for token in text.split(" "):
+        if not token:
+            raise RuleNotationError(f"empty symbol in rule side {text!r}: symbols are separated by one space")
+        match = _NONTERMINAL.match(token)
+        if match:
+            symbols.append(int(match.group(1)))
+        else:
+            symbols.append(token[1:] if token.startswith("\\") else token)
+    return tuple(symbols)
+
+
+def side_scope(source: Side) -> int:
+    """Adjacent nonterminal pairs, plus one each for a nonterminal at the beginning and at the end.
+
+    A rule of scope k parses in O(n^k) [Hopkins & Langmead 2010; CFGŠ14 §5.2].
+    """
+    if not source:
+        return 0
+    is_nonterminal = [isinstance(s, int) for s in source]
+    adjacent = sum(a and b for a, b in zip(is_nonterminal, is_nonterminal[1:], strict=False))
+    return adjacent + is_nonterminal[0] + is_nonterminal[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A synchronous rule X → ⟨source, target⟩; equal iff both sides are equal."""
+
+    source: Side
+    target: Side
+
+    @classmethod
+    def parse(cls, text: str) -> "Rule":
+        """The rule that `source ||| target` notates; raises `RuleNotationError`."""
+        sides = text.split(" ||| ")
+        if len(sides) != 2:
+            raise RuleNotationError(f"a rule is `source ||| target`, got {text!r}")
+        rule = cls(parse_side(sides[0]), parse_side(sides[1]))
+        numbers = sorted(s for s in rule.target if isinstance(s, int))
+        in_source_order = [s for s in rule.source if isinstance(s, int)]
+        if in_source_order != list(range(1, len(in_source_order) + 1)) or numbers != in_source_order:
+            raise RuleNotationError(
+                f"nonterminals must be numbered 1, 2, … in source order, once on each side: {text!r}"
+            )
+        return rule
+
+    def __str__(self) -> str:
+        """`source ||| target`."""
+        return f"{render_side(self.source)} ||| {render_side(self.target)}"
+
+    @property
+    def scope(self) -> int:
+        """Scope of the source side."""
+        return side_scope(self.source)
+
+    @property
+    def nonterminals(self) -> int:
+        """Number of nonterminals on a side."""
+        return sum(isinstance(s, int) for s in self.source)
+
+    @property
+    def source_terminals(self) -> int:
+        """Number of terminals on the source side."""
+        return len(self.source) - self.nonterminals
+
+    @property
+    def target_terminals(self) -> int:
+        """Number of terminals on the target side."""
+        return len(self.target) - self.nonterminals
+
+    @property
+    def length(self) -> int:
+        """Terminals on both sides plus scope [CFGŠ14 §5.2]."""
+        return self.source_terminals + self.target_terminals + self.scope
