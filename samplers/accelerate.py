@@ -40,16 +40,25 @@ numba_config.CACHE_DIR = str(cache_folder())
 
 
 def njit(function: Function) -> Function:
-    """Compile for numpy arrays without the GIL; errors follow C (no checks of bounds or zero division)."""
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=False)(function)
+    """Compile a kernel that allocates nothing, without the GIL; errors follow C (no checks of bounds or zero division).
+
+    The kernel runs without numba's reference counts, which cost more than the arithmetic in small functions; so the
+    compiler refuses a kernel that would create an array.
+    """
+    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
     return cast("Function", compiled)
 
 
 def njit_inline(function: Function) -> Function:
-    """As `njit`, always inlined into its callers' machine code: for the smallest steps of a kernel."""
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=False, inline="never",
-                          forceinline=True)(function)
+    """As `njit`, always inlined into its callers' machine code: for the steps of a kernel."""
+    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function)
     return cast("Function", compiled)
 
 
-__all__ = ["cache_folder", "njit", "njit_inline"]
+def njit_allocating(function: Function) -> Function:
+    """As `njit`, for what runs outside sweeps and may create arrays."""
+    compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return cast("Function", compiled)
+
+
+__all__ = ["cache_folder", "njit", "njit_allocating", "njit_inline"]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.accelerate import njit
+from hierogram.samplers.accelerate import njit_allocating
 from hierogram.samplers.exceptions import ForestTooLargeError
 
 NO_TAIL = 0xFFFF
@@ -38,26 +38,38 @@ class Bitext(NamedTuple):
     link_offset: NDArray[np.int64]
 
 
+NODE = np.dtype(
+    [
+        ("source_start", np.int16),
+        ("source_end", np.int16),
+        ("target_start", np.int16),
+        ("target_end", np.int16),
+        ("label", np.int16),
+        ("level", np.int16),
+        ("degree", np.uint16),
+        ("arity", np.uint16),
+        ("tail_offset", np.uint32),
+        ("free", np.uint8),
+    ],
+    align=True,
+)
+"""A node: half-open word spans on both sides; its label (0 is the one label of phrases); its level, the number of
+edges of any derivation below it, itself included (Lemma 3 of [CFGŠ14]; where derivations differ, as in parse
+forests, of the longest); number of incoming edges; tails of each of them; where its tails begin among its pair's
+tails; 1 where its cut has a choice (not at the root, nor where a span is over the limit)."""
+
+
 class Forests(NamedTuple):
     """Forests of P pairs with N nodes and T tails in all; tails come before their heads, the root is last.
 
-    Pair p has the nodes `node_offset[p]:node_offset[p+1]`; a pair's nodes are numbered from 0 within the pair.
-    Spans are half-open word positions. Node v has `degree[v]` incoming edges, each of `arity[v]` tails in
-    source order: edge j's are `tails[t + j*arity : t + (j+1)*arity]`, t = `pair_tail_offset[p] + tail_offset[v]`.
-    `level` is the number of edges of any derivation below the node, itself included (Lemma 3 of [CFGŠ14];
-    where derivations differ, as in parse forests, of the shortest). `label` 0 is the one label of phrases.
+    `node_offset` int64[P+1]: pair p has the nodes `node_offset[p]:node_offset[p+1]`, numbered from 0 within the pair;
+    `node` NODE[N]; `pair_tail_offset` int64[P+1]; `tails` uint16[T]. Edge j of node v of pair p has the tails
+    `tails[t + j*arity : t + (j+1)*arity]`, t = `pair_tail_offset[p]` + `tail_offset` of v, in source order, padded
+    by NO_TAIL.
     """
 
     node_offset: NDArray[np.int64]
-    source_start: NDArray[np.int16]
-    source_end: NDArray[np.int16]
-    target_start: NDArray[np.int16]
-    target_end: NDArray[np.int16]
-    label: NDArray[np.int16]
-    level: NDArray[np.int16]
-    degree: NDArray[np.uint16]
-    arity: NDArray[np.uint16]
-    tail_offset: NDArray[np.uint32]
+    node: NDArray[np.void]
     pair_tail_offset: NDArray[np.int64]
     tails: NDArray[np.uint16]
 
@@ -74,10 +86,10 @@ class Forests(NamedTuple):
     @property
     def edges(self) -> int:
         """Number of hyperedges of all pairs."""
-        return int(self.degree.sum(dtype=np.int64))
+        return int(self.node["degree"].sum(dtype=np.int64))
 
 
-@njit
+@njit_allocating
 def _grow(array, size):  # type: ignore[no-untyped-def]
     """The array with room for `size` items, its contents kept."""
     if size <= len(array):
@@ -87,8 +99,8 @@ def _grow(array, size):  # type: ignore[no-untyped-def]
     return grown
 
 
-@njit
-def _phrase_forests(bitext, first, last, nodes_guess, tails_guess):  # type: ignore[no-untyped-def]
+@njit_allocating
+def _phrase_forests(bitext, first, last, span_limit, nodes_guess, tails_guess):  # type: ignore[no-untyped-def]
     """Forests of pairs first..last of a bitext; also the first pair that was too large, or -1.
 
     Source spans are taken from right to left and, at each start, from short to long, so that every phrase
@@ -113,14 +125,7 @@ def _phrase_forests(bitext, first, last, nodes_guess, tails_guess):  # type: ign
     pairs = last - first
     node_offset = np.zeros(pairs + 1, np.int64)
     pair_tail_offset = np.zeros(pairs + 1, np.int64)
-    source_start = np.empty(nodes_guess, np.int16)
-    source_end = np.empty(nodes_guess, np.int16)
-    target_start = np.empty(nodes_guess, np.int16)
-    target_end = np.empty(nodes_guess, np.int16)
-    level = np.empty(nodes_guess, np.int16)
-    degree = np.empty(nodes_guess, np.uint16)
-    arity = np.empty(nodes_guess, np.uint16)
-    tail_offset = np.empty(nodes_guess, np.uint32)
+    nodes = np.empty(nodes_guess, NODE)
     tails = np.empty(tails_guess, np.uint16)
     too_large = -1
 
@@ -154,15 +159,7 @@ def _phrase_forests(bitext, first, last, nodes_guess, tails_guess):  # type: ign
 
         # Room for every span as a node, so that only tails need looking after below.
         most = max(1, aligned * (aligned + 1) // 2)
-        if node + most > len(level):
-            source_start = _grow(source_start, node + most)
-            source_end = _grow(source_end, node + most)
-            target_start = _grow(target_start, node + most)
-            target_end = _grow(target_end, node + most)
-            level = _grow(level, node + most)
-            degree = _grow(degree, node + most)
-            arity = _grow(arity, node + most)
-            tail_offset = _grow(tail_offset, node + most)
+        nodes = _grow(nodes, node + most)
         first_node = node
         first_tail = tail
         node_at[: aligned * aligned] = -1
@@ -198,7 +195,7 @@ def _phrase_forests(bitext, first, last, nodes_guess, tails_guess):  # type: ign
                         too_large = pair
                     break
                 tails = _grow(tails, tail + 2 * (j - i + 1))
-                tail_offset[node] = tail - first_tail
+                nodes[node]["tail_offset"] = tail - first_tail
                 edges = 0
                 height = 1
                 for f in range(found):
@@ -210,10 +207,11 @@ def _phrase_forests(bitext, first, last, nodes_guess, tails_guess):  # type: ign
                         tails[tail + 1] = right
                         tail += 2
                         if edges == 0:
-                            height = 1 + level[first_node + left] + level[first_node + right]
+                            height += np.int64(nodes[first_node + left]["level"])
+                            height += np.int64(nodes[first_node + right]["level"])
                         edges += 1
                 if edges > 0:
-                    arity[node] = 2
+                    nodes[node]["arity"] = 2
                 else:
                     # No split: one edge, whose tails are the maximal phrases strictly inside.
                     edges = 1
@@ -228,90 +226,60 @@ def _phrase_forests(bitext, first, last, nodes_guess, tails_guess):  # type: ign
                             tails[tail] = child
                             tail += 1
                             children += 1
-                            height += level[first_node + child]
+                            height += np.int64(nodes[first_node + child]["level"])
                             start = end + 1
                         else:
                             start += 1
-                    arity[node] = children
-                degree[node] = edges
-                level[node] = height
-                source_start[node] = position[i]
-                source_end[node] = position[j] + 1
-                target_start[node] = low
-                target_end[node] = high + 1
+                    nodes[node]["arity"] = children
+                nodes[node]["degree"] = edges
+                nodes[node]["level"] = height
+                nodes[node]["source_start"] = position[i]
+                nodes[node]["source_end"] = position[j] + 1
+                nodes[node]["target_start"] = low
+                nodes[node]["target_end"] = high + 1
                 node_at[i * aligned + j] = node - first_node
+                nodes[node]["label"] = 0
+                nodes[node]["free"] = span_limit <= 0 or (
+                    position[j] + 1 - position[i] <= span_limit and high + 1 - low <= span_limit
+                )
                 ends[found] = j
                 found += 1
                 node += 1
         if aligned == 0:
-            tail_offset[node] = 0
-            degree[node] = 1
-            arity[node] = 0
-            level[node] = 1
+            nodes[node]["tail_offset"] = 0
+            nodes[node]["degree"] = 1
+            nodes[node]["arity"] = 0
+            nodes[node]["level"] = 1
+            nodes[node]["label"] = 0
             node += 1
         # The root takes in the words outside every phrase.
-        source_start[node - 1] = 0
-        source_end[node - 1] = words
-        target_start[node - 1] = 0
-        target_end[node - 1] = target_words
+        nodes[node - 1]["source_start"] = 0
+        nodes[node - 1]["source_end"] = words
+        nodes[node - 1]["target_start"] = 0
+        nodes[node - 1]["target_end"] = target_words
+        nodes[node - 1]["free"] = 0
         node_offset[pair - first + 1] = node
         pair_tail_offset[pair - first + 1] = tail
-    return (
-        node_offset,
-        source_start[:node].copy(),
-        source_end[:node].copy(),
-        target_start[:node].copy(),
-        target_end[:node].copy(),
-        level[:node].copy(),
-        degree[:node].copy(),
-        arity[:node].copy(),
-        tail_offset[:node].copy(),
-        pair_tail_offset,
-        tails[:tail].copy(),
-        too_large,
-    )
+    return node_offset, nodes[:node].copy(), pair_tail_offset, tails[:tail].copy(), too_large
 
 
-def build_forests(bitext: Bitext, first: int = 0, last: int | None = None) -> Forests:
+def build_forests(bitext: Bitext, span_limit: int = 0, first: int = 0, last: int | None = None) -> Forests:
     """Phrase decomposition forests of pairs first..last of a bitext [CFGŠ14 §3].
 
-    Unaligned words go back to the lowest covering node of each derivation, which the spans say by themselves.
-    Raises `ForestTooLargeError` where a pair has more than 65,535 phrases (a monotone pair of 361 words).
+    Unaligned words go back to the lowest covering node of each derivation, which the spans say by themselves. Nodes
+    wider than `span_limit` words on either side (0: no limit) are always cut. Raises `ForestTooLargeError` where a
+    pair has more than 65,535 phrases (a monotone pair of 361 words).
     """
     last = len(bitext.source_offset) - 1 if last is None else last
     links = int(bitext.link_offset[last] - bitext.link_offset[first])
-    (
-        node_offset,
-        source_start,
-        source_end,
-        target_start,
-        target_end,
-        level,
-        degree,
-        arity,
-        tail_offset,
-        pair_tail_offset,
-        tails,
-        too_large,
-    ) = _phrase_forests(bitext, first, last, 64 + 6 * links, 64 + 50 * links)
+    node_offset, node, pair_tail_offset, tails, too_large = _phrase_forests(
+        bitext, first, last, span_limit, 64 + 6 * links, 64 + 50 * links
+    )
     if too_large >= 0:
         raise ForestTooLargeError(
             f"pair {too_large} has more than {MAX_NODES} phrases; leave out pairs of over 360 words"
         )
-    return Forests(
-        node_offset,
-        source_start,
-        source_end,
-        target_start,
-        target_end,
-        np.zeros(len(level), np.int16),
-        level,
-        degree,
-        arity,
-        tail_offset,
-        pair_tail_offset,
-        tails,
-    )
+    return Forests(node_offset, node, pair_tail_offset, tails)
 
 
 class Node(NamedTuple):
@@ -323,37 +291,29 @@ class Node(NamedTuple):
     label: int = 0
 
 
-def assemble(pairs: Sequence[Sequence[Node]]) -> Forests:
-    """Forests from nodes written down one by one, tails before heads and the root last: trees, parse forests."""
-    nodes = [node for pair in pairs for node in pair]
-    node_offset = np.cumsum([0] + [len(pair) for pair in pairs], dtype=np.int64)
-    arity = np.array([max(len(edge) for edge in node.edges) for node in nodes], np.uint16)
-    degree = np.array([len(node.edges) for node in nodes], np.uint16)
+def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
+    """Forests from nodes written down one by one, tails before heads and the root last: trees, parse forests.
+
+    Nodes wider than `span_limit` words on either side (0: no limit) are always cut, and so are roots.
+    """
+    rows = []
     tails: list[int] = []
-    levels: list[int] = []
-    tail_offset: list[int] = []
     pair_tail_offset = [0]
     for pair in pairs:
-        pair_levels: list[int] = []
-        for node in pair:
+        levels: list[int] = []
+        for number, node in enumerate(pair):
             width = max(len(edge) for edge in node.edges)
-            tail_offset.append(len(tails) - pair_tail_offset[-1])
+            levels.append(max(1 + sum(levels[t] for t in edge) for edge in node.edges))
+            widest = max(node.source[1] - node.source[0], node.target[1] - node.target[0])
+            free = number < len(pair) - 1 and not 0 < span_limit < widest
+            place = len(tails) - pair_tail_offset[-1]
+            rows.append((*node.source, *node.target, node.label, levels[-1], len(node.edges), width, place, free))
             for edge in node.edges:
                 tails.extend([*edge, *[NO_TAIL] * (width - len(edge))])
-            pair_levels.append(min(1 + sum(pair_levels[t] for t in edge) for edge in node.edges))
-        levels.extend(pair_levels)
         pair_tail_offset.append(len(tails))
     return Forests(
-        node_offset,
-        np.array([node.source[0] for node in nodes], np.int16),
-        np.array([node.source[1] for node in nodes], np.int16),
-        np.array([node.target[0] for node in nodes], np.int16),
-        np.array([node.target[1] for node in nodes], np.int16),
-        np.array([node.label for node in nodes], np.int16),
-        np.array(levels, np.int16),
-        degree,
-        arity,
-        np.array(tail_offset, np.uint32),
+        np.cumsum([0] + [len(pair) for pair in pairs], dtype=np.int64),
+        np.array(rows, NODE),
         np.array(pair_tail_offset, np.int64),
         np.array(tails, np.uint16),
     )

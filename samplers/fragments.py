@@ -1,0 +1,271 @@
+"""Fragments: the part of a derivation that makes one rule, summed up in a few words of memory.
+
+The summary of a fragment is put together from its tails' summaries, so that a rule's identity costs as much
+as its topmost edge. Each side has a polynomial hash modulo 2^64 of its symbols; a nonterminal's number enters
+the target's hash linearly, so a fragment that becomes part of a larger one is renumbered by one
+multiplication. The key of a rule is 128 bits of both sides' hashes. Keys are compared, texts are checked:
+`hierogram.samplers.tally` compares the symbols themselves wherever counts are handed over.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.accelerate import njit, njit_inline
+from hierogram.samplers.forest import NO_TAIL
+from hierogram.samplers.streams import mix
+from hierogram.samplers.table import pack_shape
+
+SUMMARY = np.dtype(
+    [
+        ("source_hash", np.uint64),
+        ("target_hash", np.uint64),
+        ("numbering", np.uint64),
+        ("source_size", np.uint16),
+        ("target_size", np.uint16),
+        ("source_terminals", np.uint16),
+        ("target_terminals", np.uint16),
+        ("nonterminals", np.uint16),
+        ("adjacent", np.uint16),
+        ("begins", np.uint16),
+        ("ends", np.uint16),
+        ("made", np.uint32),
+        ("rule_made", np.uint32),
+        ("rule", np.int32),
+        ("parent", np.int32),
+    ],
+    align=True,
+)
+"""What a visit knows of a node: the summary of the fragment below it (hashes of both sides, sum of base^position over
+the target side's nonterminals, symbols, terminals, nonterminals, adjacent nonterminal pairs on the source side, and
+whether that side begins and ends with a nonterminal), the epoch in which it was made; the local number of the
+rule at the node and the epoch in which that was found; the node's parent in the present tree."""
+
+BASE = np.uint64(0xD1342543DE82EF95)
+_STEP = np.uint64(0xA0761D6478BD642F)
+_SOURCE_NONTERMINAL = np.uint64(0x8EBC6AF09C88C6E3)
+_TARGET_NONTERMINAL = np.uint64(0x589965CC75374CC3)
+_OPEN = np.uint64(0x1D8E4E27C47D124F)
+_CLOSE = np.uint64(0xEB44ACCAB455D165)
+_LABEL = np.uint64(0x9FB21C651E98DF25)
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+
+
+class Words(NamedTuple):
+    """The hashed words of a batch: `source`, `target` uint64, parallel to a bitext's words.
+
+    `key_mask` is all ones; tests narrow it to make keys collide.
+    """
+
+    source: NDArray[np.uint64]
+    target: NDArray[np.uint64]
+    key_mask: np.uint64
+
+
+class PairView(NamedTuple):
+    """One pair's forest, words and variables: slices of the batch's arrays, see `Forests`, `Words` and `State`."""
+
+    node: NDArray[np.void]
+    tails: NDArray[np.uint16]
+    source: NDArray[np.uint64]
+    target: NDArray[np.uint64]
+    edge: NDArray[np.uint16]
+    cut: NDArray[np.uint8]
+
+
+def powers_of_base(longest: int) -> NDArray[np.uint64]:
+    """BASE^k modulo 2^64 for k = 0..longest, uint64[longest + 1]."""
+    powers = np.empty(longest + 1, np.uint64)
+    value = 1
+    for k in range(longest + 1):
+        powers[k] = value
+        value = value * int(BASE) & 0xFFFFFFFFFFFFFFFF
+    return powers
+
+
+@njit_inline
+def view_pair(forests, bitext, words, state, pair):  # type: ignore[no-untyped-def]
+    """The slices of one pair."""
+    a, b = forests.node_offset[pair], forests.node_offset[pair + 1]
+    return PairView(
+        forests.node[a:b],
+        forests.tails[forests.pair_tail_offset[pair] : forests.pair_tail_offset[pair + 1]],
+        words.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1]],
+        words.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1]],
+        state.edge[a:b],
+        state.cut[a:b],
+    )
+
+
+@njit
+def order_by_target(node, tails, first, size, order):  # type: ignore[no-untyped-def]
+    """Fill `order` with 0..size-1 by where the tails from `first` stand on the target side."""
+    for i in range(size):
+        start = node[tails[first + i]]["target_start"]
+        k = i
+        while k > 0 and node[tails[first + order[k - 1]]]["target_start"] > start:
+            order[k] = order[k - 1]
+            k -= 1
+        order[k] = i
+
+
+@njit
+def compose(v, view, summary, powers, scratch):  # type: ignore[no-untyped-def]
+    """Write the summary of v, expanded by its present edge, to `summary[v]`; uncut tails' summaries are valid.
+
+    `scratch` int64[2, n] has room for one item a tail in each row.
+    """
+    node = view.node
+    tails = view.tails
+    cut = view.cut
+    here = node[v]
+    arity = np.int64(here["arity"])
+    first = np.int64(here["tail_offset"]) + np.int64(view.edge[v]) * arity
+    label = here["label"]
+    source_hash = _ZERO
+    source_size = 0
+    source_terminals = 0
+    nonterminals = 0
+    adjacent = 0
+    begins = 0
+    ends = 0
+    if label != 0:
+        source_hash = _OPEN + np.uint64(label) * _LABEL
+        source_size = 1
+    position = np.int64(here["source_start"])
+    size = 0
+    for i in range(arity):
+        t = tails[first + i]
+        if t == NO_TAIL:
+            break
+        size += 1
+        start = np.int64(node[t]["source_start"])
+        if position < start:
+            ends = 0
+            source_size += start - position
+            source_terminals += start - position
+            while position < start:
+                source_hash = source_hash * BASE + view.source[position]
+                position += 1
+        scratch[0, i] = nonterminals
+        if cut[t]:
+            source_hash = source_hash * BASE + (_SOURCE_NONTERMINAL + np.uint64(node[t]["label"]) * _LABEL)
+            adjacent += ends
+            if source_size == 0:
+                begins = 1
+            ends = 1
+            source_size += 1
+            nonterminals += 1
+        else:
+            below = summary[t]
+            tail_size = np.int64(below["source_size"])
+            tail_begins = np.int64(below["begins"])
+            source_hash = source_hash * powers[tail_size] + below["source_hash"]
+            adjacent += np.int64(below["adjacent"]) + (ends & tail_begins)
+            if source_size == 0:
+                begins = tail_begins
+            ends = np.int64(below["ends"])
+            source_size += tail_size
+            nonterminals += np.int64(below["nonterminals"])
+            source_terminals += np.int64(below["source_terminals"])
+        position = np.int64(node[t]["source_end"])
+    end = np.int64(here["source_end"])
+    if position < end:
+        ends = 0
+        source_size += end - position
+        source_terminals += end - position
+        while position < end:
+            source_hash = source_hash * BASE + view.source[position]
+            position += 1
+    if label != 0:
+        source_hash = source_hash * BASE + _CLOSE
+        source_size += 1
+        ends = 0
+
+    target_hash = _ZERO
+    numbering = _ZERO
+    target_size = 0
+    target_terminals = 0
+    position = np.int64(here["target_start"])
+    end = np.int64(here["target_end"])
+    if position < end:
+        if size == 2:
+            swapped = node[tails[first]]["target_start"] > node[tails[first + 1]]["target_start"]
+            scratch[1, 0] = 1 if swapped else 0
+            scratch[1, 1] = 0 if swapped else 1
+        else:
+            order_by_target(node, tails, first, size, scratch[1])
+        for k in range(size):
+            i = scratch[1, k]
+            t = tails[first + i]
+            start = np.int64(node[t]["target_start"])
+            if position < start:
+                target_size += start - position
+                target_terminals += start - position
+                while position < start:
+                    target_hash = target_hash * BASE + view.target[position]
+                    numbering = numbering * BASE
+                    position += 1
+            shift = np.uint64(scratch[0, i]) * _STEP
+            if cut[t]:
+                symbol = _TARGET_NONTERMINAL + np.uint64(node[t]["label"]) * _LABEL + shift
+                target_hash = target_hash * BASE + symbol
+                numbering = numbering * BASE + _ONE
+                target_size += 1
+            else:
+                below = summary[t]
+                tail_size = np.int64(below["target_size"])
+                power = powers[tail_size]
+                target_hash = target_hash * power + (below["target_hash"] + shift * below["numbering"])
+                numbering = numbering * power + below["numbering"]
+                target_size += tail_size
+                target_terminals += np.int64(below["target_terminals"])
+            position = np.int64(node[t]["target_end"])
+        if position < end:
+            target_size += end - position
+            target_terminals += end - position
+            while position < end:
+                target_hash = target_hash * BASE + view.target[position]
+                numbering = numbering * BASE
+                position += 1
+
+    own = summary[v]
+    own["source_hash"] = source_hash
+    own["target_hash"] = target_hash
+    own["numbering"] = numbering
+    own["source_size"] = source_size
+    own["target_size"] = target_size
+    own["source_terminals"] = source_terminals
+    own["target_terminals"] = target_terminals
+    own["nonterminals"] = nonterminals
+    own["adjacent"] = adjacent
+    own["begins"] = begins
+    own["ends"] = ends
+
+
+@njit_inline
+def key_of(summary, v, key_mask):  # type: ignore[no-untyped-def]
+    """The two words of the key of the rule whose fragment is summed up in row v; never (0, 0)."""
+    high = mix(summary[v]["source_hash"])
+    low = mix(summary[v]["target_hash"] + high) & key_mask
+    high = high & key_mask
+    if low == _ZERO and high == _ZERO:
+        low = _ONE
+    return high, low
+
+
+@njit_inline
+def scope_of(summary, v):  # type: ignore[no-untyped-def]
+    """Scope of the rule in row v."""
+    row = summary[v]
+    return np.int64(row["adjacent"]) + np.int64(row["begins"]) + np.int64(row["ends"])
+
+
+@njit_inline
+def shape_of(summary, v):  # type: ignore[no-untyped-def]
+    """Shape word of the rule in row v, see `table.pack_shape`."""
+    source_terminals = np.int64(summary[v]["source_terminals"])
+    target_terminals = np.int64(summary[v]["target_terminals"])
+    return pack_shape(source_terminals + target_terminals + scope_of(summary, v), source_terminals, target_terminals)

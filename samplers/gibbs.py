@@ -1,0 +1,191 @@
+"""The top-down Gibbs sampler over one pair's derivation [CFGŠ14 §2, Algorithms 1 and 4].
+
+State of a pair: for each node of its forest an edge and a cut. A sweep goes down the present tree; at each
+node it draws the edge (SampleEdge) and then the cut (SampleCut), each from its exact conditional given the
+counts of everything else, and goes on in the tree that results.
+"""
+
+import math
+
+import numpy as np
+
+from hierogram.samplers.accelerate import njit, njit_inline
+from hierogram.samplers.forest import NO_TAIL
+from hierogram.samplers.fragments import compose
+from hierogram.samplers.streams import advance, uniform
+from hierogram.samplers.visit import (
+    CUTS_CHANGED,
+    CUTS_SAMPLED,
+    EDGES_CHANGED,
+    EDGES_SAMPLED,
+    EPOCH,
+    gather_below,
+    log_score,
+    make_tails,
+    number_of,
+    open_visit,
+    rule_at,
+    seat,
+    unseat,
+)
+
+
+@njit_inline
+def _head_of(v, view, work):  # type: ignore[no-untyped-def]
+    """The node whose rule v belongs to: v itself if it is cut, else the nearest cut node above."""
+    while view.cut[v] == 0:
+        v = work.summary[v]["parent"]
+    return v
+
+
+@njit_inline
+def _compose_up_to(v, head, view, work):  # type: ignore[no-untyped-def]
+    """Make the summaries on the way from v up to and with `head` anew."""
+    x = v
+    while True:
+        compose(x, view, work.summary, work.powers, work.scratch)
+        if x == head:
+            break
+        x = work.summary[x]["parent"]
+
+
+@njit_inline
+def _compose_inside(v, head, view, work):  # type: ignore[no-untyped-def]
+    """Make the summaries anew that later visits read: v and the uncut nodes above it, without `head`."""
+    x = v
+    while x != head:
+        compose(x, view, work.summary, work.powers, work.scratch)
+        x = work.summary[x]["parent"]
+
+
+@njit_inline
+def draw(weights, size, u):  # type: ignore[no-untyped-def]
+    """The first option whose cumulated weight exceeds u of the sum; `weights` are logarithms and are overwritten."""
+    most = weights[0]
+    for k in range(1, size):
+        most = max(most, weights[k])
+    total = 0.0
+    for k in range(size):
+        total += math.exp(weights[k] - most)
+        weights[k] = total
+    threshold = u * total
+    for k in range(size):
+        if weights[k] > threshold:
+            return k
+    return size - 1
+
+
+@njit_inline
+def sample_edge(v, u, view, places_mask, table, model, work, key_mask):  # type: ignore[no-untyped-def]
+    """Draw the edge of v: each option weighs P of the rules that it leads to, times its density factor [CFGŠ14 eq. 6]."""
+    present = view.edge[v]
+    degree = np.int64(view.node[v]["degree"])
+    head = _head_of(v, view, work)
+    current_rule = rule_at(head, view, places_mask, table, work, key_mask)
+    work.current[0] = current_rule
+    current_size, factor, log_factor = gather_below(
+        v, work.current, 1, view, places_mask, table, work, key_mask
+    )
+    for k in range(current_size):
+        unseat(work.current[k], model, work)
+    for j in range(degree):
+        if j == present:
+            work.weight[j] = log_score(work.current, current_size, factor, log_factor, model, work)
+            continue
+        view.edge[v] = j
+        make_tails(v, view, work)
+        _compose_up_to(v, head, view, work)
+        work.used[0] = number_of(head, places_mask, table, work, key_mask)
+        size, f, log_f = gather_below(v, work.used, 1, view, places_mask, table, work, key_mask)
+        work.weight[j] = log_score(work.used, size, f, log_f, model, work)
+    choice = draw(work.weight, degree, u)
+    view.edge[v] = choice
+    make_tails(v, view, work)
+    work.registers[EDGES_SAMPLED] += 1
+    if choice == present:
+        for k in range(current_size):
+            seat(work.current[k], model, work)
+        _compose_inside(v, head, view, work)
+    else:
+        work.registers[EDGES_CHANGED] += 1
+        _compose_up_to(v, head, view, work)
+        chosen = number_of(head, places_mask, table, work, key_mask)
+        work.summary[head]["rule"] = chosen
+        work.used[0] = chosen
+        size, f, log_f = gather_below(v, work.used, 1, view, places_mask, table, work, key_mask)
+        for k in range(size):
+            seat(work.used[k], model, work)
+
+
+@njit_inline
+def sample_cut(v, u, view, places_mask, table, model, work, key_mask):  # type: ignore[no-untyped-def]
+    """Draw whether v is a boundary between two rules, by the probability of one joined rule against two."""
+    present = view.cut[v]
+    head = _head_of(work.summary[v]["parent"], view, work)
+    now = rule_at(head, view, places_mask, table, work, key_mask)
+    make_tails(v, view, work)
+    compose(v, view, work.summary, work.powers, work.scratch)
+    lower = number_of(v, places_mask, table, work, key_mask)
+    view.cut[v] = 1 - present
+    _compose_up_to(work.summary[v]["parent"], head, view, work)
+    other = number_of(head, places_mask, table, work, key_mask)
+    if present:
+        upper = now
+        joined = other
+        unseat(upper, model, work)
+        unseat(lower, model, work)
+    else:
+        upper = other
+        joined = now
+        unseat(joined, model, work)
+    work.used[0] = joined
+    work.weight[0] = log_score(work.used, 1, 1.0, 0.0, model, work)
+    work.used[0] = upper
+    work.used[1] = lower
+    work.weight[1] = log_score(work.used, 2, 1.0, 0.0, model, work)
+    choice = draw(work.weight, 2, u)
+    view.cut[v] = choice
+    work.registers[CUTS_SAMPLED] += 1
+    if choice != present:
+        work.registers[CUTS_CHANGED] += 1
+    if choice == 1:
+        seat(upper, model, work)
+        seat(lower, model, work)
+        work.summary[head]["rule"] = upper
+        work.summary[v]["rule"] = lower
+        work.summary[v]["rule_made"] = np.uint32(work.registers[EPOCH])
+    else:
+        seat(joined, model, work)
+        work.summary[head]["rule"] = joined
+    _compose_inside(work.summary[v]["parent"], head, view, work)
+
+
+@njit_inline
+def sweep_pair(view, state, stage, places_mask, table, model, work, key_mask):  # type: ignore[no-untyped-def]
+    """One top-down sweep over the present tree of a pair; nodes above level `stage` are passed through.
+
+    `state` is the pair's random stream; exactly one number is drawn for each variable that has a choice.
+    """
+    open_visit(work)
+    root = len(view.node) - 1
+    work.stack[0] = root
+    work.summary[root]["parent"] = -1
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        v = work.stack[depth]
+        if view.node[v]["level"] <= stage:
+            if view.node[v]["degree"] > 1:
+                state = advance(state)
+                sample_edge(v, uniform(state), view, places_mask, table, model, work, key_mask)
+            if view.node[v]["free"]:
+                state = advance(state)
+                sample_cut(v, uniform(state), view, places_mask, table, model, work, key_mask)
+        arity = np.int64(view.node[v]["arity"])
+        first = np.int64(view.node[v]["tail_offset"]) + np.int64(view.edge[v]) * arity
+        for i in range(arity - 1, -1, -1):
+            t = view.tails[first + i]
+            if t != NO_TAIL:
+                work.stack[depth] = t
+                work.summary[t]["parent"] = v
+                depth += 1

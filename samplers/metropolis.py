@@ -1,0 +1,86 @@
+"""The baseline of [CFGŠ14 §4.2, Algorithm 3]: propose a whole tree, take it or leave it."""
+
+import math
+
+import numpy as np
+
+from hierogram.samplers.accelerate import njit
+from hierogram.samplers.forest import NO_TAIL
+from hierogram.samplers.streams import advance, uniform
+from hierogram.samplers.visit import (
+    ACCEPTED,
+    EPOCH,
+    PROPOSED,
+    gather_below,
+    log_score,
+    open_visit,
+    rule_at,
+    seat,
+    unseat,
+)
+
+
+@njit
+def _propose(state, view, work):  # type: ignore[no-untyped-def]
+    """Draw a tree top-down, each edge uniform and each free cut a fair coin; returns the stream's state."""
+    root = len(view.node) - 1
+    work.stack[0] = root
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        v = work.stack[depth]
+        degree = np.int64(view.node[v]["degree"])
+        if degree > 1:
+            state = advance(state)
+            view.edge[v] = np.int64(uniform(state) * degree)
+        if view.node[v]["free"]:
+            state = advance(state)
+            view.cut[v] = 1 if uniform(state) < 0.5 else 0
+        arity = np.int64(view.node[v]["arity"])
+        first = np.int64(view.node[v]["tail_offset"]) + np.int64(view.edge[v]) * arity
+        for i in range(arity - 1, -1, -1):
+            t = view.tails[first + i]
+            if t != NO_TAIL:
+                work.stack[depth] = t
+                depth += 1
+    return state
+
+
+@njit
+def propose_pair(view, state, places_mask, table, model, work, key_mask):  # type: ignore[no-untyped-def]
+    """One Metropolis-Hastings step for a pair; off-tree variables keep their values.
+
+    P(t) Q(t')/(P(t') Q(t)) needs only P(t) ∏ deg, since Q(t) = ∏ 1/deg over the tree's variables.
+    """
+    open_visit(work)
+    nodes = len(view.node)
+    root = nodes - 1
+    work.current[0] = rule_at(root, view, places_mask, table, work, key_mask)
+    current_size, factor, log_factor = gather_below(
+        root, work.current, 1, view, places_mask, table, work, key_mask
+    )
+    for k in range(current_size):
+        unseat(work.current[k], model, work)
+    root_options = np.float64(view.node[root]["degree"])
+    current_score = log_score(work.current, current_size, factor * root_options, log_factor, model, work)
+
+    for v in range(nodes):
+        work.saved_edge[v] = view.edge[v]
+        work.saved_cut[v] = view.cut[v]
+    state = _propose(state, view, work)
+    work.registers[EPOCH] += 1
+    work.used[0] = rule_at(root, view, places_mask, table, work, key_mask)
+    size, factor, log_factor = gather_below(root, work.used, 1, view, places_mask, table, work, key_mask)
+    score = log_score(work.used, size, factor * root_options, log_factor, model, work)
+    state = advance(state)
+    work.registers[PROPOSED] += 1
+    if uniform(state) < math.exp(min(0.0, score - current_score)):
+        work.registers[ACCEPTED] += 1
+        for k in range(size):
+            seat(work.used[k], model, work)
+    else:
+        for v in range(nodes):
+            view.edge[v] = work.saved_edge[v]
+            view.cut[v] = work.saved_cut[v]
+        for k in range(current_size):
+            seat(work.current[k], model, work)

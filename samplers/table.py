@@ -1,0 +1,182 @@
+"""The rule table: how often each rule is used in all derivations, keyed by 128 bits.
+
+Open addressing over one array of 32-byte rows: key (two words), count, and the rule's shape packed into one
+word; a row never straddles a cache line. A rule whose count falls to 0 keeps its row until the next rebuild.
+Counts by length (customers and estimated tables) are kept beside the rows, in whole numbers, so that they do
+not depend on the order of updates.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.accelerate import njit, njit_inline
+from hierogram.samplers.models import Model, tables_of
+
+KEY_HIGH, KEY_LOW, COUNT, SHAPE = 0, 1, 2, 3
+TOKENS, ROWS = 0, 1
+_SHAPE_BITS = np.uint64(16)
+_SHAPE_MASK = np.uint64(0xFFFF)
+_ROWS_PER_RULE = 2
+_SMALLEST = 1 << 12
+
+
+LENGTH = np.dtype([("tokens", np.int64), ("tables", np.int64)])
+"""Of all rules of one length: customers, and estimated tables in units of 2^-32."""
+
+
+class RuleTable(NamedTuple):
+    """Counts of all rules.
+
+    `rows` uint64[capacity, 4] (capacity a power of two); `by_length` LENGTH[L]; `totals` int64[2] the customers of all
+    rules and the rows taken.
+    """
+
+    rows: NDArray[np.uint64]
+    by_length: NDArray[np.void]
+    totals: NDArray[np.int64]
+
+    @property
+    def rule_types(self) -> int:
+        """Number of rules with a positive count."""
+        return int(np.count_nonzero(self.rows[:, COUNT]))
+
+    @property
+    def rule_tokens(self) -> int:
+        """Sum of all counts."""
+        return int(self.totals[TOKENS])
+
+
+@njit_inline
+def pack_shape(length, source_terminals, target_terminals):  # type: ignore[no-untyped-def]
+    """Length and terminals of a rule in one word."""
+    return (
+        np.uint64(length)
+        | (np.uint64(source_terminals) << _SHAPE_BITS)
+        | (np.uint64(target_terminals) << (_SHAPE_BITS + _SHAPE_BITS))
+    )
+
+
+@njit_inline
+def shape_length(shape):  # type: ignore[no-untyped-def]
+    """Length of the rule with this shape word."""
+    return np.int64(shape & _SHAPE_MASK)
+
+
+@njit_inline
+def shape_source_terminals(shape):  # type: ignore[no-untyped-def]
+    """Source terminals of the rule with this shape word."""
+    return np.int64((shape >> _SHAPE_BITS) & _SHAPE_MASK)
+
+
+@njit_inline
+def shape_target_terminals(shape):  # type: ignore[no-untyped-def]
+    """Target terminals of the rule with this shape word."""
+    return np.int64((shape >> (_SHAPE_BITS + _SHAPE_BITS)) & _SHAPE_MASK)
+
+
+@njit_inline
+def find(rows, key_high, key_low):  # type: ignore[no-untyped-def]
+    """Row of the key, or of the free place where it would go. No key is (0, 0)."""
+    mask = np.uint64(rows.shape[0] - 1)
+    row = key_low & mask
+    while True:
+        if rows[row, KEY_LOW] == key_low and rows[row, KEY_HIGH] == key_high:
+            return np.int64(row)
+        if rows[row, KEY_LOW] == np.uint64(0) and rows[row, KEY_HIGH] == np.uint64(0):
+            return np.int64(row)
+        row = (row + np.uint64(1)) & mask
+
+
+@njit
+def add(table, model, key_high, key_low, shape, change):  # type: ignore[no-untyped-def]
+    """Add `change` to a rule's count; the caller has seen to it that a row is free. False: the count fell below 0."""
+    row = find(table.rows, key_high, key_low)
+    if table.rows[row, KEY_LOW] == np.uint64(0) and table.rows[row, KEY_HIGH] == np.uint64(0):
+        table.rows[row, KEY_HIGH] = key_high
+        table.rows[row, KEY_LOW] = key_low
+        table.rows[row, COUNT] = np.uint64(0)
+        table.rows[row, SHAPE] = shape
+        table.totals[ROWS] += 1
+    before = np.int64(table.rows[row, COUNT])
+    after = before + change
+    table.rows[row, COUNT] = np.uint64(after)
+    length = shape_length(shape)
+    table.totals[TOKENS] += change
+    table.by_length[length]["tokens"] += change
+    table.by_length[length]["tables"] += tables_of(model, after) - tables_of(model, before)
+    return after >= 0
+
+
+@njit
+def _refill(old, new):  # type: ignore[no-untyped-def]
+    used = 0
+    for i in range(old.shape[0]):
+        if old[i, COUNT] != np.uint64(0):
+            row = find(new, old[i, KEY_HIGH], old[i, KEY_LOW])
+            for c in range(4):
+                new[row, c] = old[i, c]
+            used += 1
+    return used
+
+
+@njit
+def _add_all(table, model, keys, counts, shapes):  # type: ignore[no-untyped-def]
+    sound = True
+    for i in range(len(counts)):
+        sound &= add(table, model, keys[i, 0], keys[i, 1], shapes[i], counts[i])
+    return sound
+
+
+def empty_table(longest_rule: int, expected_rules: int = 0) -> RuleTable:
+    """A table without rules, with room for `expected_rules`."""
+    capacity = _SMALLEST
+    while capacity < _ROWS_PER_RULE * expected_rules:
+        capacity *= 2
+    return RuleTable(
+        np.zeros((capacity, 4), np.uint64),
+        np.zeros(longest_rule + 1, LENGTH),
+        np.zeros(2, np.int64),
+    )
+
+
+def with_room(table: RuleTable, new_rules: int) -> RuleTable:
+    """The table itself where it can take `new_rules` more, else a copy without dead rows and large enough.
+
+    Counts do not depend on where rows lie, so it does not matter when this happens.
+    """
+    capacity = len(table.rows)
+    if _ROWS_PER_RULE * (int(table.totals[ROWS]) + new_rules) <= capacity:
+        return table
+    live = table.rule_types
+    while capacity < _ROWS_PER_RULE * (live + new_rules) * 5 // 4:
+        capacity *= 2
+    rows = np.zeros((capacity, 4), np.uint64)
+    table.totals[ROWS] = _refill(table.rows, rows)
+    return RuleTable(rows, table.by_length, table.totals)
+
+
+def fill_table(
+    table: RuleTable,
+    model: Model,
+    keys: NDArray[np.uint64],
+    counts: NDArray[np.int64],
+    shapes: NDArray[np.uint64],
+) -> RuleTable:
+    """The table with these counts added; raises `ValueError` where a count falls below zero."""
+    table = with_room(table, len(counts))
+    if not _add_all(table, model, keys, counts, shapes):
+        raise ValueError("a rule's count fell below zero: the counts do not belong to these derivations")
+    return table
+
+
+def shapes_of(
+    lengths: NDArray[np.int32], source_terminals: NDArray[np.int32], target_terminals: NDArray[np.int32]
+) -> NDArray[np.uint64]:
+    """Shape words of many rules."""
+    return (
+        lengths.astype(np.uint64)
+        | (source_terminals.astype(np.uint64) << _SHAPE_BITS)
+        | (target_terminals.astype(np.uint64) << (_SHAPE_BITS + _SHAPE_BITS))
+    )

@@ -1,0 +1,341 @@
+"""One visit to a pair: its rules under a number of their own, their counts at hand, options scored.
+
+A visit reads each rule that it meets once from the rule table and gives it a number that is local to the
+visit; from then on counts, lengths and what the pair itself adds or takes away are small arrays. Summaries of
+fragments below the node that is being sampled do not change in a top-down sweep, so each is made once.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.accelerate import njit, njit_inline
+from hierogram.samplers.fragments import SUMMARY, compose, key_of, powers_of_base, shape_of
+from hierogram.samplers.forest import NO_TAIL
+from hierogram.samplers.models import is_long, log_probability, probability, tables_of
+from hierogram.samplers.table import (
+    COUNT,
+    KEY_HIGH,
+    KEY_LOW,
+    LENGTH,
+    SHAPE,
+    add,
+    find,
+    shape_length,
+    shape_source_terminals,
+    shape_target_terminals,
+)
+
+VISIT, EPOCH, NEXT_RULE, OVERLAID, TOTAL = 0, 1, 2, 3, 4
+"""Registers: the visit's number, that of its summaries, rules met in it, rows taken in the overlay, all customers."""
+EVALUATIONS, READS, EDGES_SAMPLED, EDGES_CHANGED = 8, 9, 10, 11
+CUTS_SAMPLED, CUTS_CHANGED, PROPOSED, ACCEPTED = 12, 13, 14, 15
+"""Registers that count: rules scored, rules read from the table, variables sampled and changed, MH steps."""
+STATISTICS = 8
+"""The first of the registers that count."""
+
+_TINY = 1e-100
+_HUGE = 1e200
+_32 = np.uint64(32)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+
+
+RULE = np.dtype(
+    [
+        ("key_high", np.uint64),
+        ("key_low", np.uint64),
+        ("shape", np.uint64),
+        ("count", np.int64),
+        ("base", np.int64),
+    ]
+)
+"""A rule met in a visit: key, shape word, count now, and count when it was first met."""
+
+
+class Workspace(NamedTuple):
+    """Scratch memory of one worker; nothing is allocated during a sweep.
+
+    `summary` SUMMARY[n] by node; `rule` RULE[r] by local rule; `places` uint64[m] the local hash map;
+    `by_length` LENGTH[L] the counts by length at hand; `used`, `current` int32[n] the rules of an option;
+    `stack`, `walk`, `pending` int32[n]; `scratch` int64[2, n]; `weight` float64; `powers` uint64 of the hash's base;
+    `overlay` uint64[o, 4] what a block of pairs has added to a frozen table, `overlay_list` its taken rows;
+    `saved_edge`, `saved_cut` a pair's variables; `registers` int64[16] (names at the top of this module).
+    """
+
+    summary: NDArray[np.void]
+    rule: NDArray[np.void]
+    places: NDArray[np.uint64]
+    by_length: NDArray[np.void]
+    used: NDArray[np.int32]
+    current: NDArray[np.int32]
+    stack: NDArray[np.int32]
+    walk: NDArray[np.int32]
+    pending: NDArray[np.int32]
+    scratch: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    powers: NDArray[np.uint64]
+    overlay: NDArray[np.uint64]
+    overlay_list: NDArray[np.int64]
+    saved_edge: NDArray[np.uint16]
+    saved_cut: NDArray[np.uint8]
+    registers: NDArray[np.int64]
+
+
+def power_of_two(least: int) -> int:
+    """The smallest power of two that is not below `least`."""
+    return 1 << max(0, (int(least) - 1).bit_length())
+
+
+def make_workspace(
+    most_nodes: int, most_rules: int, most_options: int, longest_rule: int, overlay_rules: int
+) -> Workspace:
+    """A workspace for pairs of at most so many nodes, local rules and options, and blocks of so many changed rules."""
+    overlay = power_of_two(2 * overlay_rules + 2)
+    return Workspace(
+        np.zeros(most_nodes, SUMMARY),
+        np.zeros(most_rules, RULE),
+        np.zeros(power_of_two(2 * most_rules), np.uint64),
+        np.zeros(longest_rule + 1, LENGTH),
+        np.zeros(most_nodes + 1, np.int32),
+        np.zeros(most_nodes + 1, np.int32),
+        np.zeros(most_nodes + 1, np.int32),
+        np.zeros(most_nodes + 1, np.int32),
+        np.zeros(most_nodes + 1, np.int32),
+        np.zeros((2, most_nodes + 1), np.int64),
+        np.zeros(max(2, most_options), np.float64),
+        powers_of_base(longest_rule + 2),
+        np.zeros((overlay, 4), np.uint64),
+        np.zeros(overlay, np.int64),
+        np.zeros(most_nodes, np.uint16),
+        np.zeros(most_nodes, np.uint8),
+        np.zeros(16, np.int64),
+    )
+
+
+@njit
+def rules_bound(forests, pair):  # type: ignore[no-untyped-def]
+    """At most so many rules are met in one visit to the pair."""
+    bound = 16
+    for node in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
+        bound += 4
+        if forests.node[node]["free"]:
+            bound += np.int64(forests.node[node]["degree"])
+    return bound
+
+
+@njit_inline
+def open_visit(work):  # type: ignore[no-untyped-def]
+    """Forget the last visit."""
+    work.registers[VISIT] += 1
+    work.registers[EPOCH] += 1
+    work.registers[NEXT_RULE] = 0
+
+
+@njit_inline
+def number_of(row, places_mask, table, work, key_mask):  # type: ignore[no-untyped-def]
+    """The local number of the rule summed up in a row; its count is read when it is first met in a visit."""
+    high, low = key_of(work.summary, row, key_mask)
+    visit = np.uint64(work.registers[VISIT])
+    place = (low >> _32) & places_mask
+    while True:
+        entry = work.places[place]
+        if (entry >> _32) != visit:
+            break
+        known = np.int64(entry & _LOW_HALF)
+        if work.rule[known]["key_low"] == low and work.rule[known]["key_high"] == high:
+            return known
+        place = (place + np.uint64(1)) & places_mask
+    number = work.registers[NEXT_RULE]
+    work.registers[NEXT_RULE] = number + 1
+    work.places[place] = (visit << _32) | np.uint64(number)
+    work.rule[number]["key_high"] = high
+    work.rule[number]["key_low"] = low
+    work.rule[number]["shape"] = shape_of(work.summary, row)
+    work.registers[READS] += 1
+    count = np.int64(table.rows[find(table.rows, high, low), COUNT])
+    if work.registers[OVERLAID] > 0:
+        count += np.int64(work.overlay[find(work.overlay, high, low), COUNT])
+    work.rule[number]["count"] = count
+    work.rule[number]["base"] = count
+    return number
+
+
+@njit_inline
+def seat(number, model, work):  # type: ignore[no-untyped-def]
+    """One more customer for a rule."""
+    count = work.rule[number]["count"]
+    length = shape_length(work.rule[number]["shape"])
+    work.rule[number]["count"] = count + 1
+    work.by_length[length]["tokens"] += 1
+    work.by_length[length]["tables"] += tables_of(model, count + 1) - tables_of(model, count)
+    work.registers[TOTAL] += 1
+
+
+@njit_inline
+def unseat(number, model, work):  # type: ignore[no-untyped-def]
+    """One customer less for a rule."""
+    count = work.rule[number]["count"]
+    length = shape_length(work.rule[number]["shape"])
+    work.rule[number]["count"] = count - 1
+    work.by_length[length]["tokens"] -= 1
+    work.by_length[length]["tables"] += tables_of(model, count - 1) - tables_of(model, count)
+    work.registers[TOTAL] -= 1
+
+
+@njit_inline
+def log_score(rules, size, factor, log_factor, model, work):  # type: ignore[no-untyped-def]
+    """ln of factor · ∏ P(rule | rest and the rules before it), the rules scored in order; counts are as before after.
+
+    `rules` int32, its first `size` items are local numbers; the factor is factor · e^log_factor.
+    """
+    product = factor
+    logarithm = log_factor
+    for k in range(size):
+        number = rules[k]
+        shape = work.rule[number]["shape"]
+        length = shape_length(shape)
+        source_terminals = shape_source_terminals(shape)
+        target_terminals = shape_target_terminals(shape)
+        if is_long(model, length, source_terminals, target_terminals):
+            logarithm += log_probability(
+                model,
+                work.rule[number]["count"],
+                length,
+                source_terminals,
+                target_terminals,
+                work.by_length[length]["tokens"],
+                work.by_length[length]["tables"],
+                work.registers[TOTAL],
+            )
+        else:
+            product *= probability(
+                model,
+                work.rule[number]["count"],
+                length,
+                source_terminals,
+                target_terminals,
+                work.by_length[length]["tokens"],
+                work.by_length[length]["tables"],
+                work.registers[TOTAL],
+            )
+            if product < _TINY:
+                logarithm += math.log(product)
+                product = 1.0
+        if k + 1 < size:
+            seat(number, model, work)
+    for k in range(size - 1):
+        unseat(rules[k], model, work)
+    work.registers[EVALUATIONS] += size
+    return logarithm + math.log(product)
+
+
+@njit
+def make_summary(v, view, work):  # type: ignore[no-untyped-def]
+    """See to it that the summary of v is made, and first those of the uncut nodes below it."""
+    visit = np.uint32(work.registers[EPOCH])
+    if work.summary[v]["made"] == visit:
+        return
+    work.pending[0] = v
+    depth = 1
+    while depth > 0:
+        x = work.pending[depth - 1]
+        arity = np.int64(view.node[x]["arity"])
+        first = np.int64(view.node[x]["tail_offset"]) + np.int64(view.edge[x]) * arity
+        waiting = depth
+        for i in range(arity):
+            t = view.tails[first + i]
+            if t == NO_TAIL:
+                break
+            if view.cut[t] == 0 and work.summary[t]["made"] != visit:
+                work.pending[depth] = t
+                depth += 1
+        if depth == waiting:
+            compose(x, view, work.summary, work.powers, work.scratch)
+            work.summary[x]["made"] = visit
+            depth -= 1
+
+
+@njit_inline
+def make_tails(v, view, work):  # type: ignore[no-untyped-def]
+    """See to it that the summaries of v's uncut tails under its present edge are made."""
+    arity = np.int64(view.node[v]["arity"])
+    first = np.int64(view.node[v]["tail_offset"]) + np.int64(view.edge[v]) * arity
+    for i in range(arity):
+        t = view.tails[first + i]
+        if t == NO_TAIL:
+            break
+        if view.cut[t] == 0:
+            make_summary(t, view, work)
+
+
+@njit_inline
+def rule_at(v, view, places_mask, table, work, key_mask):  # type: ignore[no-untyped-def]
+    """Local number of the rule whose left-hand side is v; made once a visit, kept up to date by whoever changes it."""
+    visit = np.uint32(work.registers[EPOCH])
+    if work.summary[v]["rule_made"] != visit:
+        make_summary(v, view, work)
+        work.summary[v]["rule"] = number_of(v, places_mask, table, work, key_mask)
+        work.summary[v]["rule_made"] = visit
+    return np.int64(work.summary[v]["rule"])
+
+
+@njit
+def gather_below(v, rules, size, view, places_mask, table, work, key_mask):  # type: ignore[no-untyped-def]
+    """Append the rules of all cut nodes strictly below v, top-down in source order; also the density factor.
+
+    Returns (size, factor, log_factor): the number of rules in `rules`, and the product over the nodes strictly below
+    v of the number of values of their variables [CFGŠ14 eq. 6] as factor · e^log_factor.
+    """
+    factor = 1.0
+    log_factor = 0.0
+    depth = 0
+    x = v
+    while True:
+        arity = np.int64(view.node[x]["arity"])
+        first = np.int64(view.node[x]["tail_offset"]) + np.int64(view.edge[x]) * arity
+        for i in range(arity - 1, -1, -1):
+            t = view.tails[first + i]
+            if t != NO_TAIL:
+                work.walk[depth] = t
+                depth += 1
+        if depth == 0:
+            break
+        depth -= 1
+        x = work.walk[depth]
+        if view.cut[x]:
+            rules[size] = rule_at(x, view, places_mask, table, work, key_mask)
+            size += 1
+        options = np.int64(view.node[x]["degree"]) << np.int64(view.node[x]["free"])
+        if options > 1:
+            factor *= options
+            if factor > _HUGE:
+                log_factor += math.log(factor)
+                factor = 1.0
+    return size, factor, log_factor
+
+
+@njit_inline
+def close_visit(direct, table, model, work):  # type: ignore[no-untyped-def]
+    """Hand the changed counts over: to the table itself, or to the block's overlay. False: a count fell below 0."""
+    sound = True
+    for number in range(work.registers[NEXT_RULE]):
+        change = work.rule[number]["count"] - work.rule[number]["base"]
+        if change == 0:
+            continue
+        high = work.rule[number]["key_high"]
+        low = work.rule[number]["key_low"]
+        if direct:
+            sound &= add(table, model, high, low, work.rule[number]["shape"], change)
+        else:
+            row = find(work.overlay, high, low)
+            if work.overlay[row, KEY_LOW] == np.uint64(0) and work.overlay[row, KEY_HIGH] == np.uint64(0):
+                work.overlay[row, KEY_HIGH] = high
+                work.overlay[row, KEY_LOW] = low
+                work.overlay[row, COUNT] = np.uint64(0)
+                work.overlay[row, SHAPE] = work.rule[number]["shape"]
+                work.overlay_list[work.registers[OVERLAID]] = row
+                work.registers[OVERLAID] += 1
+            work.overlay[row, COUNT] = np.uint64(np.int64(work.overlay[row, COUNT]) + change)
+    return sound
