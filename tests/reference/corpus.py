@@ -1,0 +1,89 @@
+"""Several pairs in turn: each is resampled given the rules of all others."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tests.reference.forest import Forest
+from tests.reference.gibbs import EVERY_LEVEL, NO_LIMIT, Sweep, initial_variables
+from tests.reference.metropolis import Metropolis
+from tests.reference.models import Model, Tally
+from tests.reference.rules import Rule, Variables, rules_of
+from tests.reference.streams import Stream
+
+Mover = Callable[[Forest, Tally], Sweep | Metropolis]
+"""A way to resample a pair: from its forest and the counts of the others' rules."""
+Joint = tuple[Variables, ...]
+
+
+def gibbs(
+    model: Model, *, stage: int = EVERY_LEVEL, span_limit: int = NO_LIMIT, mutant: str | None = None
+) -> Mover:
+    """Top-down Gibbs sampling."""
+    return lambda forest, others: Sweep(forest, model, others, stage, span_limit, mutant)
+
+
+def metropolis(model: Model, *, span_limit: int = NO_LIMIT, mutant: str | None = None) -> Mover:
+    """Metropolis-Hastings on whole derivations."""
+    return lambda forest, others: Metropolis(forest, model, others, span_limit, mutant)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The forests of a corpus, visited in order."""
+
+    forests: Sequence[Forest]
+
+    def start(self, seed: int) -> Joint:
+        """The initial state: pair p draws from the stream of sweep 0."""
+        return tuple(initial_variables(f, Stream(seed, p, 0)) for p, f in enumerate(self.forests))
+
+    def rules(self, joint: Joint, without: int | None = None) -> list[Rule]:
+        """All rules of all pairs, but for one."""
+        return [
+            rule
+            for p, (forest, variables) in enumerate(zip(self.forests, joint, strict=True))
+            if p != without
+            for rule in rules_of(forest, variables)
+        ]
+
+    def sweep(self, joint: Joint, mover: Mover, seed: int, number: int) -> Joint:
+        """The state after every pair was resampled once; sweeps are numbered from 1."""
+        tally = Tally(self.rules(joint))
+        after = list(joint)
+        for p, forest in enumerate(self.forests):
+            tally.remove(rules_of(forest, after[p]))
+            after[p] = mover(forest, tally).sample(after[p], Stream(seed, p, number))
+            tally.add(rules_of(forest, after[p]))
+        return tuple(after)
+
+    def push(self, distribution: dict[Joint, float], mover: Mover) -> dict[Joint, float]:
+        """The exact distribution after every pair was resampled once."""
+        for p, forest in enumerate(self.forests):
+            after: dict[Joint, float] = {}
+            for joint, mass in distribution.items():
+                step = mover(forest, Tally(self.rules(joint, without=p)))
+                for variables, q in step.transitions(joint[p]).items():
+                    key = (*joint[:p], variables, *joint[p + 1 :])
+                    after[key] = after.get(key, 0.0) + mass * q
+            distribution = after
+        return distribution
+
+    def stationary(self, mover: Mover, start: Joint) -> dict[Joint, float]:
+        """The stationary distribution of whole sweeps over all states that can be reached from one."""
+        rows: dict[Joint, dict[Joint, float]] = {}
+        waiting = [start]
+        while waiting:
+            joint = waiting.pop()
+            if joint not in rows:
+                rows[joint] = self.push({joint: 1.0}, mover)
+                waiting += rows[joint]
+        number = {joint: i for i, joint in enumerate(rows)}
+        matrix = np.zeros((len(rows), len(rows)))
+        for joint, row in rows.items():
+            for outcome, p in row.items():
+                matrix[number[joint], number[outcome]] = p
+        # The left eigenvector of 1, with the equation that its sum is 1.
+        system = np.vstack([matrix.T - np.eye(len(rows)), np.ones(len(rows))])
+        solution, *_ = np.linalg.lstsq(system, np.append(np.zeros(len(rows)), 1.0), rcond=None)
+        return {joint: float(solution[i]) for joint, i in number.items()}

@@ -1,0 +1,201 @@
+"""The top-down Gibbs sampler [CFGŠ14 §2, Algorithm 4], one decision at a time.
+
+A sweep is a list of tasks (an edge or a cut of a node) and a rule for what comes next. The sampler draws one
+option of every task; `transitions` follows all of them with their probabilities. Both run the same code.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import exp, log
+from typing import NamedTuple
+
+from tests.reference.forest import Forest
+from tests.reference.models import Model, Tally, log_score
+from tests.reference.rules import (
+    Rule,
+    Variables,
+    cut_is_free,
+    preorder,
+    rule_at,
+    rule_heads,
+    rule_holder,
+    with_cut,
+    with_edge,
+)
+from tests.reference.streams import Stream
+
+NO_LIMIT = 0
+EVERY_LEVEL = 1 << 30
+
+NO_DENSITY = "no_density"
+"""The density factor is left out."""
+STALE_COUNTS = "stale_counts"
+"""The rules that are being replaced stay in the counts."""
+REPEAT_IGNORED = "repeat_ignored"
+"""Rules of one proposal do not see each other."""
+SPAN_LIMIT_IGNORED = "span_limit_ignored_in_factor"
+"""The density factor takes every cut for a free one."""
+MUTANTS = (NO_DENSITY, STALE_COUNTS, REPEAT_IGNORED, SPAN_LIMIT_IGNORED)
+
+
+class Task(NamedTuple):
+    """One variable to sample: the cut of a node, or its edge."""
+
+    node: int
+    cut: bool
+
+
+Agenda = tuple[Task, ...]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a task may choose from, in order: the resulting variables and their log weights."""
+
+    outcomes: tuple[Variables, ...]
+    log_weights: tuple[float, ...]
+
+    def probabilities(self) -> list[float]:
+        """The weights, normalised."""
+        top = max(self.log_weights)
+        weights = [exp(w - top) for w in self.log_weights]
+        return [w / sum(weights) for w in weights]
+
+    def choose(self, u: float) -> int:
+        """The first option whose cumulative weight exceeds the share u of the whole."""
+        top = max(self.log_weights)
+        weights = [exp(w - top) for w in self.log_weights]
+        whole = sum(weights)
+        cumulative = 0.0
+        for i, weight in enumerate(weights):
+            cumulative += weight
+            if cumulative > u * whole:
+                return i
+        return len(weights) - 1
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One pair's sweep, given the counts of all rules of the other pairs."""
+
+    forest: Forest
+    model: Model
+    others: Tally
+    stage: int = EVERY_LEVEL
+    span_limit: int = NO_LIMIT
+    mutant: str | None = None
+
+    def start(self) -> Agenda:
+        """The tasks of the root."""
+        return self.tasks(self.forest.root)
+
+    def tasks(self, node: int) -> Agenda:
+        """The tasks of a node; its tails' come after them, once its edge is known."""
+        return (Task(node, cut=False), Task(node, cut=True))
+
+    def after(self, agenda: Agenda, variables: Variables) -> Agenda:
+        """What is left to do once the first task is done: after a node's cut, its tails in source order."""
+        done, *rest = agenda
+        if not done.cut:
+            return tuple(rest)
+        tails = self.forest.nodes[done.node].edges[variables.edges[done.node]]
+        return (*(task for t in tails for task in self.tasks(t)), *rest)
+
+    def options(self, task: Task, variables: Variables) -> Options:
+        """The options of a task; only one where there is nothing to sample."""
+        v = self.forest.nodes[task.node]
+        if v.level > self.stage:
+            return Options((variables,), (0.0,))
+        if task.cut:
+            if not cut_is_free(self.forest, task.node, self.span_limit):
+                return Options((variables,), (0.0,))
+            return self.cut_options(task.node, variables)
+        if v.degree == 1:
+            return Options((variables,), (0.0,))
+        return self.edge_options(task.node, variables)
+
+    def edge_options(self, node: int, variables: Variables) -> Options:
+        """SampleEdge: the rule that holds the node and those below, times the density factor."""
+        holder = rule_holder(self.forest, variables, node)
+        outcomes = tuple(with_edge(variables, node, j) for j in range(self.forest.nodes[node].degree))
+        weights = []
+        with self.rest(variables, self.affected(node, holder, variables)) as rest:
+            for option in outcomes:
+                rules = [rule_at(self.forest, option, v) for v in self.affected(node, holder, option)]
+                weights.append(self.log_score(rules, rest) + self.log_density(node, option))
+        return Options(outcomes, tuple(weights))
+
+    def cut_options(self, node: int, variables: Variables) -> Options:
+        """SampleCut: one rule that holds the node, or two that meet at it."""
+        joined = with_cut(variables, node, 0)
+        split = with_cut(variables, node, 1)
+        above = rule_holder(self.forest, joined, node)
+        with self.rest(variables, [above, node] if variables.cuts[node] else [above]) as rest:
+            weights = (
+                self.log_score([rule_at(self.forest, joined, above)], rest),
+                self.log_score([rule_at(self.forest, split, v) for v in (above, node)], rest),
+            )
+        return Options((joined, split), weights)
+
+    def affected(self, node: int, holder: int, variables: Variables) -> list[int]:
+        """The heads of the rules that depend on a node's edge: the one that holds it, then those below it."""
+        return [holder, *(v for v in rule_heads(self.forest, variables, node) if v != node)]
+
+    @contextmanager
+    def rest(self, variables: Variables, heads: Sequence[int]) -> Iterator[Tally]:
+        """The counts of the other pairs and of this pair's rules at other heads than these."""
+        stay = rule_heads(self.forest, variables)
+        if self.mutant != STALE_COUNTS:
+            stay = [v for v in stay if v not in heads]
+        rules = [rule_at(self.forest, variables, v) for v in stay]
+        self.others.add(rules)
+        yield self.others
+        self.others.remove(rules)
+
+    def log_score(self, rules: Sequence[Rule], rest: Tally) -> float:
+        """ln P of the rules in sequence."""
+        return log_score(self.model, rules, rest, see_repeats=self.mutant != REPEAT_IGNORED)
+
+    def log_density(self, node: int, variables: Variables) -> float:
+        """The density factor: ln of the product of the degrees of all variables strictly below a node."""
+        if self.mutant == NO_DENSITY:
+            return 0.0
+        limit = NO_LIMIT if self.mutant == SPAN_LIMIT_IGNORED else self.span_limit
+        below = preorder(self.forest, variables, node)[1:]
+        edges = sum(log(self.forest.nodes[v].degree) for v in below)
+        return edges + log(2) * sum(cut_is_free(self.forest, v, limit) for v in below)
+
+    def sample(self, variables: Variables, stream: Stream) -> Variables:
+        """The variables after one sweep; one draw for every task with more than one option."""
+        agenda = self.start()
+        while agenda:
+            options = self.options(agenda[0], variables)
+            chosen = options.choose(stream.uniform()) if len(options.outcomes) > 1 else 0
+            variables = options.outcomes[chosen]
+            agenda = self.after(agenda, variables)
+        return variables
+
+    def push(self, distribution: dict[Variables, float]) -> dict[Variables, float]:
+        """The exact distribution after one sweep that starts from a distribution."""
+        running = {(variables, self.start()): p for variables, p in distribution.items()}
+        # All derivations have as many nodes (Lemma 3), so all runs end at the same step.
+        while any(agenda for _, agenda in running):
+            following: dict[tuple[Variables, Agenda], float] = {}
+            for (variables, agenda), mass in running.items():
+                options = self.options(agenda[0], variables)
+                for outcome, p in zip(options.outcomes, options.probabilities(), strict=True):
+                    key = (outcome, self.after(agenda, outcome))
+                    following[key] = following.get(key, 0.0) + mass * p
+            running = following
+        return {variables: p for (variables, _), p in running.items()}
+
+    def transitions(self, variables: Variables) -> dict[Variables, float]:
+        """The exact distribution after one sweep from one state."""
+        return self.push({variables: 1.0})
+
+
+def initial_variables(forest: Forest, stream: Stream) -> Variables:
+    """Every node cut, a uniformly random edge at each node."""
+    edges = [int(stream.uniform() * v.degree) if v.degree > 1 else 0 for v in forest.nodes]
+    return Variables(tuple(edges), (1,) * len(forest.nodes))

@@ -1,0 +1,144 @@
+"""The two models of rules, each rule scored given the counts of all others [CFGŠ14 §4.1, §5.2]."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import exp, lgamma, log
+from typing import Protocol
+
+from tests.reference.rules import Rule
+
+
+class Tally:
+    """Counts of rules, with the sums that the models need; all recomputable from `counts` alone."""
+
+    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+        self.counts: Counter[Rule] = Counter()
+        self.tokens = 0
+        self.tokens_of_length: Counter[int] = Counter()
+        self.rules_of_count: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        self.add(rules)
+
+    def add(self, rules: Iterable[Rule]) -> None:
+        """Count each rule once more."""
+        for rule in rules:
+            self._change(rule, 1)
+
+    def remove(self, rules: Iterable[Rule]) -> None:
+        """Count each rule once less."""
+        for rule in rules:
+            self._change(rule, -1)
+
+    def _change(self, rule: Rule, by: int) -> None:
+        old = self.counts[rule]
+        new = old + by
+        if new < 0:
+            raise ValueError(f"no {rule} is left to remove")
+        length = rule.length
+        if old:
+            self.rules_of_count[length][old] -= 1
+        if new:
+            self.counts[rule] = new
+            self.rules_of_count[length][new] += 1
+        else:
+            del self.counts[rule]
+        self.tokens += by
+        self.tokens_of_length[length] += by
+
+    def tables(self, length: int, discount: float) -> float:
+        """T_l: the sum over rules of this length of count ** discount."""
+        return sum(
+            rules * float(count**discount) for count, rules in sorted(self.rules_of_count[length].items())
+        )
+
+
+class Model(Protocol):
+    """A probability of rules given counts."""
+
+    def log_probability(self, rule: Rule, tally: Tally) -> float:
+        """ln P(rule | counts)."""
+
+    def log_joint(self, tally: Tally) -> float:
+        """ln P of all counted rules together, in closed form."""
+
+
+@dataclass(frozen=True)
+class Dirichlet:
+    """P(r) = (n_r + a P0(r)) / (n + a), P0(r) = Vf ** -|source words| * Ve ** -|target words|."""
+
+    strength: float
+    source_words: int
+    target_words: int
+
+    def base(self, rule: Rule) -> float:
+        """P0(rule)."""
+        source = float(self.source_words) ** -rule.source_terminals
+        return float(source * float(self.target_words) ** -rule.target_terminals)
+
+    def log_probability(self, rule: Rule, tally: Tally) -> float:
+        """ln P(rule | counts)."""
+        mass = tally.counts[rule] + self.strength * self.base(rule)
+        return log(mass) - log(tally.tokens + self.strength)
+
+    def log_joint(self, tally: Tally) -> float:
+        """ln of the product over r of (a P0(r))^(n_r rising) over a^(n rising)."""
+        total = lgamma(self.strength) - lgamma(tally.tokens + self.strength)
+        for rule, count in tally.counts.items():
+            base = self.strength * self.base(rule)
+            total += lgamma(count + base) - lgamma(base)
+        return total
+
+
+@dataclass(frozen=True)
+class PitmanYor:
+    """P(r) = Poisson(l) (n_r - d n_r^d + (a + d T_l) P0(r)) / (n_l + a), P0(r) = Poisson(l), l = |r|."""
+
+    discount: float
+    strength: float
+    rate: float
+
+    def log_poisson(self, length: int) -> float:
+        """ln of the Poisson probability of a length."""
+        return length * log(self.rate) - self.rate - lgamma(length + 1)
+
+    def base(self, rule: Rule) -> float:
+        """P0(rule)."""
+        return exp(self.log_poisson(rule.length))
+
+    def log_probability(self, rule: Rule, tally: Tally) -> float:
+        """ln P(rule | counts)."""
+        length = rule.length
+        count = tally.counts[rule]
+        tables = count**self.discount if count else 0.0
+        all_tables = tally.tables(length, self.discount)
+        mass = count - self.discount * tables + (self.strength + self.discount * all_tables) * self.base(rule)
+        return self.log_poisson(length) + log(mass) - log(tally.tokens_of_length[length] + self.strength)
+
+    def log_joint(self, tally: Tally) -> float:
+        """The same without discount, a Dirichlet process for each length; raises `ValueError` with one."""
+        if self.discount:
+            raise ValueError("a Pitman-Yor process with estimated tables has no joint probability")
+        total = 0.0
+        for length, tokens in tally.tokens_of_length.items():
+            total += tokens * self.log_poisson(length)
+            total += lgamma(self.strength) - lgamma(tokens + self.strength)
+        for rule, count in tally.counts.items():
+            base = self.strength * self.base(rule)
+            total += lgamma(count + base) - lgamma(base)
+        return total
+
+
+def log_score(model: Model, rules: Sequence[Rule], tally: Tally, *, see_repeats: bool = True) -> float:
+    """ln P of the rules one after another, each given the counts and those before it.
+
+    The tally is left as it was. Without `see_repeats` no rule sees those before it: a named mutant.
+    """
+    total = 0.0
+    added: list[Rule] = []
+    for rule in rules:
+        total += model.log_probability(rule, tally)
+        if see_repeats:
+            tally.add([rule])
+            added.append(rule)
+    tally.remove(added)
+    return total

@@ -1,0 +1,158 @@
+"""The rule of a tree fragment: two sides of symbols, its scope and its length [CFGŠ14 §3, §5.2]."""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+from tests.reference.forest import Forest, terminals
+
+
+class Nonterminal(NamedTuple):
+    """A labelled nonterminal, its number counted from 1 in source order; unlabelled ones are bare ints."""
+
+    number: int
+    label: int
+
+
+class Bracket(NamedTuple):
+    """Where the expansion of a labelled node begins or ends."""
+
+    label: int
+    opening: bool
+
+
+Symbol = str | int | Nonterminal | Bracket
+"""Words are strings."""
+Side = tuple[Symbol, ...]
+
+
+class Rule(NamedTuple):
+    """A synchronous rule; equal iff both sides are equal."""
+
+    source: Side
+    target: Side
+
+    @property
+    def scope(self) -> int:
+        """Neighbouring nonterminals on the source side, plus one for each end that is a nonterminal."""
+        kinds = [is_nonterminal(s) for s in self.source]
+        if not kinds:
+            return 0
+        return sum(a and b for a, b in pairwise(kinds)) + kinds[0] + kinds[-1]
+
+    @property
+    def source_terminals(self) -> int:
+        """Number of words on the source side."""
+        return sum(isinstance(s, str) for s in self.source)
+
+    @property
+    def target_terminals(self) -> int:
+        """Number of words on the target side."""
+        return sum(isinstance(s, str) for s in self.target)
+
+    @property
+    def length(self) -> int:
+        """Words on both sides plus scope."""
+        return self.source_terminals + self.target_terminals + self.scope
+
+
+def is_nonterminal(symbol: Symbol) -> bool:
+    """Whether a symbol stands for a derivation of its own."""
+    return isinstance(symbol, int | Nonterminal)
+
+
+class Variables(NamedTuple):
+    """The state of a pair: for every node of its forest the chosen incoming edge, and whether it is cut."""
+
+    edges: tuple[int, ...]
+    cuts: tuple[int, ...]
+
+
+def rule_at(forest: Forest, variables: Variables, head: int) -> Rule:
+    """The rule whose left-hand side is this node: its edges down to the next cut nodes."""
+    numbers = {v: n for n, v in enumerate(frontier(forest, variables, head), start=1)}
+    return Rule(
+        tuple(write(forest, variables, head, numbers, side=0)),
+        tuple(write(forest, variables, head, numbers, side=1)),
+    )
+
+
+def frontier(forest: Forest, variables: Variables, head: int) -> list[int]:
+    """The cut nodes next below a node, in source order."""
+    found = []
+    for tail in forest.nodes[head].edges[variables.edges[head]]:
+        found += [tail] if variables.cuts[tail] else frontier(forest, variables, tail)
+    return found
+
+
+def write(
+    forest: Forest, variables: Variables, head: int, numbers: dict[int, int], side: int
+) -> list[Symbol]:
+    """One side of the expansion of a node, down to the numbered cut nodes."""
+    node = forest.nodes[head]
+    words = (forest.source, forest.target)[side]
+    # Each item with the position where it begins: words that the edge writes itself, and its tails.
+    items: list[tuple[int, list[Symbol]]] = [
+        (w, [words[w]]) for w in terminals(forest, head, variables.edges[head], side)
+    ]
+    for tail in node.edges[variables.edges[head]]:
+        start = (forest.nodes[tail].source, forest.nodes[tail].target)[side][0]
+        if variables.cuts[tail]:
+            label = forest.nodes[tail].label
+            items.append((start, [Nonterminal(numbers[tail], label) if label else numbers[tail]]))
+        else:
+            items.append((start, write(forest, variables, tail, numbers, side)))
+    symbols = [s for _, part in sorted(items, key=lambda item: item[0]) for s in part]
+    if node.label and side == 0:
+        return [Bracket(node.label, True), *symbols, Bracket(node.label, False)]
+    return symbols
+
+
+# Trees of derivations.
+
+
+def preorder(forest: Forest, variables: Variables, head: int | None = None) -> list[int]:
+    """The nodes of the derivation below a node (the root, unless said otherwise), itself first."""
+    head = forest.root if head is None else head
+    nodes = [head]
+    for tail in forest.nodes[head].edges[variables.edges[head]]:
+        nodes += preorder(forest, variables, tail)
+    return nodes
+
+
+def rule_heads(forest: Forest, variables: Variables, head: int | None = None) -> list[int]:
+    """The cut nodes of the derivation below a node, in preorder; the root counts as cut."""
+    return [v for v in preorder(forest, variables, head) if variables.cuts[v]]
+
+
+def rules_of(forest: Forest, variables: Variables) -> list[Rule]:
+    """All rules of a pair's derivation, in preorder."""
+    return [rule_at(forest, variables, v) for v in rule_heads(forest, variables)]
+
+
+def rule_holder(forest: Forest, variables: Variables, node: int) -> int:
+    """The head of the rule that a node of the derivation begins or lies inside of."""
+    if variables.cuts[node]:
+        return node
+    for v in preorder(forest, variables):
+        if node in forest.nodes[v].edges[variables.edges[v]]:
+            return rule_holder(forest, variables, v)
+    raise ValueError(f"node {node} is not on the derivation")
+
+
+def cut_is_free(forest: Forest, node: int, span_limit: int) -> bool:
+    """Whether a node's cut is sampled: not the root, and neither span wider than the limit (0: no limit)."""
+    v = forest.nodes[node]
+    widest = max(v.source[1] - v.source[0], v.target[1] - v.target[0])
+    return node != forest.root and (span_limit == 0 or widest <= span_limit)
+
+
+def with_edge(variables: Variables, node: int, edge: int) -> Variables:
+    """The same variables with one other edge."""
+    edges = variables.edges
+    return Variables((*edges[:node], edge, *edges[node + 1 :]), variables.cuts)
+
+
+def with_cut(variables: Variables, node: int, cut: int) -> Variables:
+    """The same variables with one other cut."""
+    cuts = variables.cuts
+    return Variables(variables.edges, (*cuts[:node], cut, *cuts[node + 1 :]))

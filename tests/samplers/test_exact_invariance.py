@@ -1,0 +1,205 @@
+"""Deterministic proof: a sweep of any pair leaves the exact posterior as it is; a mutant's sweep does not.
+
+The exact distribution after a sweep is computed over every state of the variables by the twin, through the
+very code that its sampler runs; elsewhere the kernels are held to the twin's trajectories, draw for draw.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.reference import corpus, examples
+from tests.reference.corpus import Corpus, Mover
+from tests.reference.enumeration import (
+    Tree,
+    all_trees,
+    conditional,
+    gather,
+    posterior,
+    sequential,
+    spread,
+    total_variation,
+    tree_rules,
+    variables_of,
+)
+from tests.reference.forest import Forest
+from tests.reference.gibbs import NO_DENSITY, REPEAT_IGNORED, SPAN_LIMIT_IGNORED, STALE_COUNTS, Sweep
+from tests.reference.metropolis import NO_PROPOSAL_DENSITY, Metropolis
+from tests.reference.models import Dirichlet, Model, PitmanYor, Tally, log_score
+
+EXACT = 1e-10
+CLEAR = 0.02
+"""Total variation that a mutant's single sweep must exceed."""
+MODELS: dict[str, Model] = {
+    "DP": Dirichlet(strength=1.0, source_words=4, target_words=5),
+    "weak DP": Dirichlet(strength=0.1, source_words=2, target_words=2),
+    "PY without discount": PitmanYor(discount=0.0, strength=1.5, rate=2.0),
+}
+ALONE: dict[str, tuple[Forest, int]] = {
+    "single": (examples.SINGLE, 0),
+    "couple": (examples.COUPLE, 0),
+    "twice": (examples.TWICE, 0),
+    "twice apart": (examples.TWICE_APART, 0),
+    "three": (examples.THREE, 0),
+    "three, limit 1": (examples.THREE, 1),
+    "four, limit 1": (examples.FOUR, 1),
+    "four, limit 2": (examples.FOUR, 2),
+    "unaligned words": (examples.UNALIGNED, 0),
+    "unaligned words, limit 2": (examples.UNALIGNED, 2),
+    "tangled": (examples.TANGLED, 0),
+    "discontinuous": (examples.DISCONTINUOUS, 0),
+    "blocks, limit 1": (examples.BLOCKS, 1),
+    "blocks, limit 2": (examples.BLOCKS, 2),
+    "blocks, limit 3": (examples.BLOCKS, 3),
+    "unlinked": (examples.UNLINKED, 0),
+}
+TOGETHER: dict[str, list[Forest]] = {
+    "a couple twice": [examples.COUPLE, examples.COUPLE],
+    "a couple and its swap": [examples.COUPLE, examples.SWAPPED],
+    "a part of a longer pair": [examples.THREE, examples.COUPLE],
+    "repeats within and between": [examples.TWICE_APART, examples.TWICE],
+    "three pairs": [examples.COUPLE, examples.SWAPPED, examples.TWICE],
+    "three pairs, one ambiguous": [examples.COUPLE, examples.THREE, examples.SINGLE],
+}
+
+
+Setting = tuple[Forest, Tally, dict[Tree, float]]
+
+
+def settings(forests: list[Forest], model: Model, span_limit: int) -> Iterator[Setting]:
+    """For each pair and all derivations of the other pairs: its forest, their rules, its exact posterior."""
+    exact = posterior(forests, model, span_limit)
+    for p, forest in enumerate(forests):
+        others = [*forests[:p], *forests[p + 1 :]]
+        for given, trees in conditional(exact, p).items():
+            yield (
+                forest,
+                Tally(r for f, t in zip(others, given, strict=True) for r in tree_rules(f, t)),
+                trees,
+            )
+
+
+def moved(forests: list[Forest], model: Model, mover: Mover, span_limit: int = 0) -> float:
+    """By how much (total variation) a sweep of a pair moves its variables' exact distribution, at worst."""
+    worst = 0.0
+    for forest, others, trees in settings(forests, model, span_limit):
+        before = spread(forest, trees, span_limit)
+        worst = max(worst, total_variation(before, mover(forest, others).push(before)))
+    return worst
+
+
+def trees_moved(forest: Forest, trees: dict[Tree, float], step: Sweep | Metropolis) -> float:
+    """The same for derivations alone, of one pair; right where a step does not read what is off them."""
+    after = step.push({variables_of(forest, tree): p for tree, p in trees.items()})
+    return total_variation(trees, gather(forest, after))
+
+
+def moved_trees(forests: list[Forest], model: Model, mover: Mover, span_limit: int = 0) -> float:
+    """The same for derivations alone, of any pair, at worst."""
+    return max(
+        trees_moved(forest, trees, mover(forest, others))
+        for forest, others, trees in settings(forests, model, span_limit)
+    )
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", ALONE)
+def test_gibbs_on_one_pair(name: str, model: str) -> None:
+    forest, limit = ALONE[name]
+    assert moved([forest], MODELS[model], corpus.gibbs(MODELS[model], span_limit=limit), limit) < EXACT
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("model", MODELS)
+def test_gibbs_on_a_bushy_pair_with_every_cut_free(model: str) -> None:
+    assert moved([examples.FOUR], MODELS[model], corpus.gibbs(MODELS[model])) < EXACT
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", TOGETHER)
+def test_gibbs_on_pairs_that_share_rules(name: str, model: str) -> None:
+    assert moved(TOGETHER[name], MODELS[model], corpus.gibbs(MODELS[model])) < EXACT
+
+
+@pytest.mark.parametrize("stage", range(1, 8))
+def test_gibbs_at_each_stage(stage: int) -> None:
+    assert examples.FOUR.nodes[-1].level == 7
+    model = MODELS["DP"]
+    limited = corpus.gibbs(model, stage=stage, span_limit=1)
+    assert moved([examples.FOUR], model, limited, span_limit=1) < EXACT
+    assert moved([examples.THREE, examples.COUPLE], model, corpus.gibbs(model, stage=stage)) < EXACT
+
+
+def test_gibbs_on_the_joint_posterior_of_all_pairs() -> None:
+    forests = [examples.COUPLE, examples.TWICE, examples.SWAPPED]
+    model = MODELS["weak DP"]
+    # In these forests every variable is on every derivation, so a derivation is a state.
+    before = {
+        tuple(variables_of(f, tree) for f, tree in zip(forests, joint, strict=True)): p
+        for joint, p in posterior(forests, model, span_limit=0).items()
+    }
+    after = Corpus(forests).push(before, corpus.gibbs(model))
+    assert len(after) == 64
+    assert total_variation(before, after) < EXACT
+
+
+MUTANTS: dict[str, tuple[str, list[Forest], str, int]] = {
+    "bushy, without density": (NO_DENSITY, [examples.FOUR], "DP", 1),
+    "bushy blocks, without density": (NO_DENSITY, [examples.BLOCKS], "weak DP", 2),
+    "one pair, stale counts": (STALE_COUNTS, [examples.COUPLE], "PY without discount", 0),
+    "ambiguous pair, stale counts": (STALE_COUNTS, [examples.THREE], "PY without discount", 0),
+    "two pairs, stale counts": (STALE_COUNTS, [examples.COUPLE, examples.COUPLE], "DP", 0),
+    "a rule used twice": (REPEAT_IGNORED, [examples.TWICE_APART], "DP", 0),
+    "a rule used twice, two pairs": (REPEAT_IGNORED, [examples.THREE, examples.COUPLE], "weak DP", 0),
+    "forced cuts counted as free": (SPAN_LIMIT_IGNORED, [examples.FOUR], "DP", 2),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutants_of_gibbs_do_move_it(name: str) -> None:
+    mutant, forests, model, limit = MUTANTS[name]
+    broken = corpus.gibbs(MODELS[model], span_limit=limit, mutant=mutant)
+    assert moved(forests, MODELS[model], broken, limit) > CLEAR
+    assert moved(forests, MODELS[model], corpus.gibbs(MODELS[model], span_limit=limit), limit) < EXACT
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", [name for name in ALONE if name != "four, limit 2"])
+def test_metropolis_on_one_pair(name: str, model: str) -> None:
+    forest, limit = ALONE[name]
+    mover = corpus.metropolis(MODELS[model], span_limit=limit)
+    assert moved_trees([forest], MODELS[model], mover, limit) < EXACT
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", TOGETHER)
+def test_metropolis_on_pairs_that_share_rules(name: str, model: str) -> None:
+    assert moved_trees(TOGETHER[name], MODELS[model], corpus.metropolis(MODELS[model])) < EXACT
+
+
+def test_metropolis_without_its_proposal_density_does_move_it() -> None:
+    broken = corpus.metropolis(MODELS["DP"], span_limit=1, mutant=NO_PROPOSAL_DENSITY)
+    assert moved_trees([examples.FOUR], MODELS["DP"], broken, span_limit=1) > CLEAR
+
+
+def test_metropolis_leaves_derivations_but_not_the_variables_off_them_as_they_are() -> None:
+    mover = corpus.metropolis(MODELS["DP"])
+    assert moved_trees([examples.THREE], MODELS["DP"], mover) < EXACT
+    assert moved([examples.THREE], MODELS["DP"], mover) > CLEAR
+
+
+def test_metropolis_with_discount_has_the_sequential_product_as_its_target() -> None:
+    model = PitmanYor(discount=0.5, strength=5.0, rate=2.0)
+    for forest, limit in [(examples.TWICE_APART, 0), (examples.FOUR, 1), (examples.UNALIGNED, 2)]:
+        trees = sequential(forest, model, limit)
+        assert trees_moved(forest, trees, corpus.metropolis(model, span_limit=limit)(forest, Tally())) < EXACT
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_closed_form_is_the_product_of_sequential_probabilities(model: str) -> None:
+    for forest in (examples.TWICE_APART, examples.UNALIGNED, examples.DISCONTINUOUS):
+        for tree in all_trees(forest, span_limit=0):
+            rules = tree_rules(forest, tree)
+            in_sequence = log_score(MODELS[model], rules, Tally())
+            assert MODELS[model].log_joint(Tally(rules)) == pytest.approx(in_sequence, abs=1e-12)
+            backwards = log_score(MODELS[model], rules[::-1], Tally())
+            assert backwards == pytest.approx(in_sequence, abs=1e-12)
