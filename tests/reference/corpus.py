@@ -69,10 +69,10 @@ class Corpus:
             distribution = after
         return distribution
 
-    def stationary(self, mover: Mover, start: Joint) -> dict[Joint, float]:
-        """The stationary distribution of whole sweeps over all states that can be reached from one."""
+    def stationary(self, mover: Mover) -> dict[Joint, float]:
+        """The stationary distribution of whole sweeps, over all states that they reach."""
         rows: dict[Joint, dict[Joint, float]] = {}
-        waiting = [start]
+        waiting = [tuple(Variables((0,) * len(f.nodes), (1,) * len(f.nodes)) for f in self.forests)]
         while waiting:
             joint = waiting.pop()
             if joint not in rows:

@@ -125,9 +125,15 @@ def gather(forest: Forest, distribution: dict[Variables, float]) -> dict[Tree, f
     return found
 
 
-def largest_difference(a: dict[Key, float], b: dict[Key, float]) -> float:
-    """The largest absolute difference of two distributions at one point."""
-    return max(abs(a.get(key, 0.0) - b.get(key, 0.0)) for key in a.keys() | b.keys())
+def gather_all(
+    forests: Sequence[Forest], distribution: dict[tuple[Variables, ...], float]
+) -> dict[tuple[Tree, ...], float]:
+    """P_t from P_z, of several pairs together."""
+    found: dict[tuple[Tree, ...], float] = {}
+    for joint, p in distribution.items():
+        trees = tuple(tree_of(f, variables) for f, variables in zip(forests, joint, strict=True))
+        found[trees] = found.get(trees, 0.0) + p
+    return found
 
 
 def total_variation(a: dict[Key, float], b: dict[Key, float]) -> float:
