@@ -43,9 +43,9 @@ whether that side begins and ends with a nonterminal), the epoch in which it was
 rule at the node and the epoch in which that was found; the node's parent in the present tree."""
 
 BASE = np.uint64(0xD1342543DE82EF95)
-_STEP = np.uint64(0xA0761D6478BD642F)
-_SOURCE_NONTERMINAL = np.uint64(0x8EBC6AF09C88C6E3)
-_TARGET_NONTERMINAL = np.uint64(0x589965CC75374CC3)
+TARGET_STEP = np.uint64(0xA0761D6478BD642F)
+SOURCE_NONTERMINAL = np.uint64(0x8EBC6AF09C88C6E3)
+TARGET_NONTERMINAL = np.uint64(0x589965CC75374CC3)
 _OPEN = np.uint64(0x1D8E4E27C47D124F)
 _CLOSE = np.uint64(0xEB44ACCAB455D165)
 _LABEL = np.uint64(0x9FB21C651E98DF25)
@@ -151,7 +151,7 @@ def compose(v, view, summary, powers, scratch):  # type: ignore[no-untyped-def]
                 position += 1
         scratch[0, i] = nonterminals
         if cut[t]:
-            source_hash = source_hash * BASE + (_SOURCE_NONTERMINAL + np.uint64(node[t]["label"]) * _LABEL)
+            source_hash = source_hash * BASE + (SOURCE_NONTERMINAL + np.uint64(node[t]["label"]) * _LABEL)
             adjacent += ends
             if source_size == 0:
                 begins = 1
@@ -208,9 +208,9 @@ def compose(v, view, summary, powers, scratch):  # type: ignore[no-untyped-def]
                     target_hash = target_hash * BASE + view.target[position]
                     numbering = numbering * BASE
                     position += 1
-            shift = np.uint64(scratch[0, i]) * _STEP
+            shift = np.uint64(scratch[0, i]) * TARGET_STEP
             if cut[t]:
-                symbol = _TARGET_NONTERMINAL + np.uint64(node[t]["label"]) * _LABEL + shift
+                symbol = TARGET_NONTERMINAL + np.uint64(node[t]["label"]) * _LABEL + shift
                 target_hash = target_hash * BASE + symbol
                 numbering = numbering * BASE + _ONE
                 target_size += 1

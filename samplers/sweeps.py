@@ -47,6 +47,7 @@ METROPOLIS = 1
 
 _STAMPS = 1 << 31
 _PAIRS_A_CALL = 1024
+_FEWEST_PAIRS = 1024
 
 
 class State(NamedTuple):
@@ -99,8 +100,15 @@ class Batch:
 class Blocks:
     """The block scheme: `pairs_a_block` pairs a block, `blocks_a_round` blocks against one frozen table."""
 
-    pairs_a_block: int = 64
+    pairs_a_block: int = 128
     blocks_a_round: int = 16
+
+    @classmethod
+    def suited_to(cls, pairs: int) -> "Blocks | None":
+        """Blocks whose rounds take in about a sixteenth of the pairs; None (sequential) for small batches."""
+        if pairs < _FEWEST_PAIRS:
+            return None
+        return cls(min(128, pairs // 256), 16)
 
 
 @njit_allocating

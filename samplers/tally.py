@@ -30,8 +30,8 @@ _PAIRS_A_CALL = 4096
 class Ledger(NamedTuple):
     """Changes of counts by rule, E entries.
 
-    `rows` uint64[capacity, 4] maps keys to entries; `keys` uint64[e, 2]; `shapes` uint64[e]; `scopes`, `nonterminals`
-    int32[e]; `counts`, `sampled` int64[e] the changes; `starts` int64[e], `source_sizes`, `target_sizes` int32[e] where a
+    `rows` uint64[capacity, 4] maps keys to entries; `keys` uint64[e, 2]; `shapes` uint64[e]; `scopes`, `nonterminals`,
+    `adjacent` int32[e] (scope; nonterminals; adjacent pairs of them on the source side); `counts`, `sampled` int64[e] the changes; `starts` int64[e], `source_sizes`, `target_sizes` int32[e] where a
     rule's symbols lie in `symbols` int32 (source side, then target side; terminals are word numbers, a nonterminal k
     is -k); `sizes` int64[2] entries and symbols taken.
     """
@@ -41,6 +41,7 @@ class Ledger(NamedTuple):
     shapes: NDArray[np.uint64]
     scopes: NDArray[np.int32]
     nonterminals: NDArray[np.int32]
+    adjacent: NDArray[np.int32]
     counts: NDArray[np.int64]
     sampled: NDArray[np.int64]
     starts: NDArray[np.int64]
@@ -65,6 +66,7 @@ def empty_ledger(expected_rules: int = 0) -> Ledger:
         np.zeros((capacity, 4), np.uint64),
         np.zeros((half, 2), np.uint64),
         np.zeros(half, np.uint64),
+        np.zeros(half, np.int32),
         np.zeros(half, np.int32),
         np.zeros(half, np.int32),
         np.zeros(half, np.int64),
@@ -212,6 +214,7 @@ def _tally(  # type: ignore[no-untyped-def]
                 ledger.shapes[entry] = shape_of(work.summary, v)
                 ledger.scopes[entry] = scope_of(work.summary, v)
                 ledger.nonterminals[entry] = nonterminals
+                ledger.adjacent[entry] = np.int64(work.summary[v]["adjacent"])
                 ledger.counts[entry] = 0
                 ledger.sampled[entry] = 0
                 ledger.starts[entry] = start
@@ -257,7 +260,7 @@ def _with_room(ledger: Ledger, rules: int, symbols: int) -> Ledger:
             capacity *= 2
         rows = np.zeros((capacity, 4), np.uint64)
         _refill(rows, ledger.keys, entries)
-    columns = [longer(column, entries + rules) for column in ledger[1:10]]
+    columns = [longer(column, entries + rules) for column in ledger[1:11]]
     return Ledger(rows, *columns, longer(ledger.symbols, taken + symbols), ledger.sizes)  # type: ignore[arg-type]
 
 
@@ -304,9 +307,11 @@ def tally(
 
 
 @njit
-def _count(table, model, forests, bitext, words, state, first, last, change, work):  # type: ignore[no-untyped-def]
+def _count(table, model, forests, bitext, words, state, first, last, skipped, change, work):  # type: ignore[no-untyped-def]
     sound = True
     for pair in range(first, last):
+        if skipped[pair]:
+            continue
         view = view_pair(forests, bitext, words, state, pair)
         work.registers[EPOCH] += 1
         root = len(view.node) - 1
@@ -323,17 +328,26 @@ def _count(table, model, forests, bitext, words, state, first, last, change, wor
     return sound
 
 
-def count_rules(batch: Batch, state: State, table: RuleTable, model: Model, change: int = 1) -> RuleTable:
-    """The table with `change` added for each rule of every pair's derivation; consumes the table given.
+def count_rules(
+    batch: Batch,
+    state: State,
+    table: RuleTable,
+    model: Model,
+    change: int = 1,
+    skipped: NDArray[np.bool_] | None = None,
+) -> RuleTable:
+    """The table with `change` added for each rule of the derivations of the pairs not skipped; consumes the table given.
 
     Raises `ValueError` where a count falls below zero.
     """
     work = _small_workspace(batch)
+    if skipped is None:
+        skipped = np.zeros(batch.size, np.bool_)
     for first in range(0, batch.size, _PAIRS_A_CALL):
         last = min(first + _PAIRS_A_CALL, batch.size)
         table = with_room(table, int(batch.derivation_rules[last] - batch.derivation_rules[first]))
         if not _count(
-            table, model, batch.forests, batch.bitext, batch.words, state, first, last, change, work
+            table, model, batch.forests, batch.bitext, batch.words, state, first, last, skipped, change, work
         ):
             raise ValueError("a rule's count fell below zero: the derivations do not belong to these counts")
     return table

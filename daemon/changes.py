@@ -1,0 +1,80 @@
+"""What a commit carries: by how much each rule's counts change between two derivations of the same pairs."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.batches import LoadedPairs
+from hierogram.samplers.derivations import decode_trees
+from hierogram.samplers.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
+from hierogram.samplers.sweeps import State
+from hierogram.samplers.tally import Ledger, tally
+from hierogram.samplers.texts import render_rules
+from hierogram.storage.records import RuleDelta
+
+
+def enter_samples(
+    ledger: Ledger, loaded: LoadedPairs, rings: Sequence[Sequence[bytes]], weight: int
+) -> Ledger:
+    """The ledger with `weight` added to the sampled count of every rule of every sample of every pair."""
+    for k in range(max((len(ring) for ring in rings), default=0)):
+        blobs = [ring[k] if k < len(ring) else b"" for ring in rings]
+        chosen = np.array([bool(blob) for blob in blobs])
+        state = decode_trees(loaded.batch.forests, blobs)
+        ledger = tally(ledger, loaded.batch, state, 0, weight, chosen)
+    return ledger
+
+
+def enter_state(
+    ledger: Ledger, loaded: LoadedPairs, state: State, weight: int, chosen: NDArray[np.bool_] | None = None
+) -> Ledger:
+    """The ledger with `weight` added to the count of every rule of the chosen pairs' derivations."""
+    return tally(ledger, loaded.batch, state, weight, 0, chosen)
+
+
+def is_hiero(
+    nonterminals: NDArray[np.int32],
+    adjacent: NDArray[np.int32],
+    source_terminals: NDArray[np.int64],
+    target_terminals: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Whether rules meet the constraints of Chiang 2007 that a rule's two sides show by themselves.
+
+    At most two nonterminals, not adjacent on the source side, at most five source symbols, and words on both sides.
+    """
+    return (
+        (nonterminals <= HIERO_MAX_NONTERMINALS)
+        & (adjacent == 0)
+        & (source_terminals + nonterminals <= HIERO_MAX_SOURCE_SYMBOLS)
+        & (source_terminals > 0)
+        & (target_terminals > 0)
+    )
+
+
+def rule_deltas(ledger: Ledger, loaded: LoadedPairs, *, keep_unchanged: bool = False) -> list[RuleDelta]:
+    """The ledger's changes as rows for the store; rules whose counts end up as they were are left out."""
+    entries = ledger.entries
+    changed = (ledger.counts[:entries] != 0) | (ledger.sampled[:entries] != 0) | keep_unchanged
+    chosen = np.flatnonzero(changed)
+    shapes = ledger.shapes[chosen]
+    source_terminals = (shapes >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64)
+    target_terminals = (shapes >> np.uint64(32) & np.uint64(0xFFFF)).astype(np.int64)
+    nonterminals = ledger.nonterminals[chosen]
+    sources, targets = render_rules(ledger, chosen, loaded.source, loaded.target)
+    keys = ledger.keys[chosen].view(np.int64)
+    columns = (
+        keys[:, 0].tolist(),
+        keys[:, 1].tolist(),
+        sources,
+        targets,
+        (shapes & np.uint64(0xFFFF)).astype(np.int64).tolist(),
+        ledger.scopes[chosen].tolist(),
+        nonterminals.tolist(),
+        source_terminals.tolist(),
+        target_terminals.tolist(),
+        is_hiero(nonterminals, ledger.adjacent[chosen], source_terminals, target_terminals).tolist(),
+        ledger.counts[chosen].tolist(),
+        ledger.sampled[chosen].tolist(),
+    )
+    return list(map(RuleDelta._make, zip(*columns, strict=True)))

@@ -1,0 +1,120 @@
+"""Does the store say the truth: every rule counted again from the derivations, and compared."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from hierogram.daemon.batches import load_batch
+from hierogram.daemon.changes import enter_samples, enter_state, rule_deltas
+from hierogram.samplers.derivations import decode_states, unpack_ring
+from hierogram.samplers.exceptions import SamplerError
+from hierogram.samplers.tally import empty_ledger
+from hierogram.storage.records import PairRow, RuleDelta, Settings
+from hierogram.storage.store import Store
+
+_PAIRS_A_READ = 5_000
+_MOST_PROBLEMS = 20
+
+Key = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What a verification saw; `problems` is empty where the store is sound, else the first of them in words."""
+
+    pairs: int
+    rules: int
+    rule_tokens: int
+    sampled_tokens: int
+    problems: list[str] = field(default_factory=list)
+    more_problems: int = 0
+
+
+class _Problems:
+    def __init__(self) -> None:
+        self.first: list[str] = []
+        self.more = 0
+
+    def add(self, problem: str) -> None:
+        if len(self.first) < _MOST_PROBLEMS:
+            self.first.append(problem)
+        else:
+            self.more += 1
+
+
+def _recount(rows: list[PairRow], settings: Settings) -> list[RuleDelta]:
+    """The rules of the pairs' derivations and samples, counted from nothing."""
+    loaded = load_batch(rows, settings)
+    state = decode_states(loaded.batch.forests, [row.current or b"" for row in rows])
+    ledger = enter_state(empty_ledger(), loaded, state, 1)
+    ledger = enter_samples(ledger, loaded, [unpack_ring(row.ring or b"") for row in rows], 1)
+    return rule_deltas(ledger, loaded)
+
+
+def _recount_soundly(rows: list[PairRow], settings: Settings, problems: _Problems) -> Iterable[RuleDelta]:
+    """As `_recount`; where derivations do not fit, names each pair that is at fault and counts the others."""
+    try:
+        return _recount(rows, settings)
+    except SamplerError as error:
+        if len(rows) == 1:
+            problems.add(f"pair {rows[0].id}: its derivation cannot be read: {error}")
+            return []
+        middle = len(rows) // 2
+        return [
+            *_recount_soundly(rows[:middle], settings, problems),
+            *_recount_soundly(rows[middle:], settings, problems),
+        ]
+
+
+def verify(store: Store, report: Callable[[int, int], None] | None = None) -> VerifyReport:
+    """Count every rule again from all derivations and samples of one snapshot and compare with the store's rules.
+
+    Also runs the store's own checks. `report` hears pairs done and pairs in all.
+    """
+    problems = _Problems()
+    counted: dict[Key, RuleDelta] = {}
+    pairs = 0
+    with store.snapshot() as snapshot:
+        settings = snapshot.settings()
+        total = sum(snapshot.status().pairs.values())
+        for problem in snapshot.integrity():
+            problems.add(problem)
+        for rows in snapshot.iterate_derivations(_PAIRS_A_READ):
+            for rule in _recount_soundly(rows, settings, problems):
+                key = (rule.key_high, rule.key_low)
+                known = counted.get(key)
+                if known is None:
+                    counted[key] = rule
+                elif (known.source, known.target) != (rule.source, rule.target):
+                    problems.add(
+                        f"rules {known.source!r} ||| {known.target!r} and {rule.source!r} ||| {rule.target!r}"
+                        " have the same key"
+                    )
+                else:
+                    counted[key] = known._replace(
+                        count=known.count + rule.count,
+                        sampled_count=known.sampled_count + rule.sampled_count,
+                    )
+            pairs += len(rows)
+            if report:
+                report(pairs, total)
+        rules = tokens = sampled_tokens = 0
+        for stored in snapshot.iterate_all_rule_rows():
+            rules += 1
+            tokens += stored.count
+            sampled_tokens += stored.sampled_count
+            rule_text = f"rule {stored.id} {stored.source!r} ||| {stored.target!r}"
+            expected = counted.pop((stored.key_high, stored.key_low), None)
+            if expected is None:
+                problems.add(f"{rule_text}: no derivation uses it, yet its count is {stored.count}"
+                             f" and its sampled count {stored.sampled_count}")
+                continue
+            for name in RuleDelta._fields:
+                here, there = getattr(stored, name), getattr(expected, name)
+                if here != there:
+                    problems.add(f"{rule_text}: {name} is {here}, a recount gives {there}")
+        for rule in counted.values():
+            problems.add(
+                f"rule {rule.source!r} ||| {rule.target!r} is used {rule.count} times ({rule.sampled_count} in samples)"
+                " and missing from the rules"
+            )
+    return VerifyReport(pairs, rules, tokens, sampled_tokens, problems.first, problems.more)
