@@ -26,7 +26,7 @@ class LoadedPairs:
 
 
 def longest_rule(settings: Settings) -> int:
-    """No rule of a store is longer: all words of both sides, or nonterminals in their place, and a scope of one more."""
+    """No rule is longer: all words of both sides, or nonterminals in their place, and a scope of one more."""
     return 2 * settings.max_tokens + 1
 
 

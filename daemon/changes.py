@@ -14,9 +14,7 @@ from hierogram.samplers.texts import render_rules
 from hierogram.storage.records import RuleDelta
 
 
-def enter_samples(
-    ledger: Ledger, loaded: LoadedPairs, rings: Sequence[Sequence[bytes]], weight: int
-) -> Ledger:
+def enter_samples(ledger: Ledger, loaded: LoadedPairs, rings: Sequence[Sequence[bytes]], weight: int) -> Ledger:
     """The ledger with `weight` added to the sampled count of every rule of every sample of every pair."""
     for k in range(max((len(ring) for ring in rings), default=0)):
         blobs = [ring[k] if k < len(ring) else b"" for ring in rings]
@@ -43,13 +41,14 @@ def is_hiero(
 
     At most two nonterminals, not adjacent on the source side, at most five source symbols, and words on both sides.
     """
-    return (
+    admissible: NDArray[np.bool_] = (
         (nonterminals <= HIERO_MAX_NONTERMINALS)
         & (adjacent == 0)
         & (source_terminals + nonterminals <= HIERO_MAX_SOURCE_SYMBOLS)
         & (source_terminals > 0)
         & (target_terminals > 0)
     )
+    return admissible
 
 
 def rule_deltas(ledger: Ledger, loaded: LoadedPairs, *, keep_unchanged: bool = False) -> list[RuleDelta]:

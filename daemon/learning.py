@@ -128,9 +128,7 @@ class Shard:
         stored = np.array([row.current is not None for row in rows], np.bool_)
         if stored.any():
             fresh = encode_states(forests, state)
-            state = decode_states(
-                forests, [row.current or blob for row, blob in zip(rows, fresh, strict=True)]
-            )
+            state = decode_states(forests, [row.current or blob for row, blob in zip(rows, fresh, strict=True)])
         rings = [unpack_ring(row.ring or b"") for row in rows]
         return cls(
             rows,
@@ -355,8 +353,8 @@ def learn(
     """Take pairs that have not settled through the stratified schedule, then every pair through `sweeps` more.
 
     Work is committed about every half minute and at the end of each part, so a run that is ended goes on where it was.
-    The result depends on the store, its seed and the calls made, not on `threads`. Where two rules share a key, all keys
-    are made anew under another salt and the run goes on from its last commit.
+    The result depends on the store, its seed and the calls made, not on `threads`. Where two rules share a key, all
+    keys are made anew under another salt and the run goes on from its last commit.
     """
     started = time.perf_counter()
     for _ in range(_MOST_SALTS):

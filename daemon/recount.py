@@ -105,8 +105,10 @@ def verify(store: Store, report: Callable[[int, int], None] | None = None) -> Ve
             rule_text = f"rule {stored.id} {stored.source!r} ||| {stored.target!r}"
             expected = counted.pop((stored.key_high, stored.key_low), None)
             if expected is None:
-                problems.add(f"{rule_text}: no derivation uses it, yet its count is {stored.count}"
-                             f" and its sampled count {stored.sampled_count}")
+                problems.add(
+                    f"{rule_text}: no derivation uses it, yet its count is {stored.count}"
+                    f" and its sampled count {stored.sampled_count}"
+                )
                 continue
             for name in RuleDelta._fields:
                 here, there = getattr(stored, name), getattr(expected, name)

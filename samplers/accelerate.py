@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
-from numba import config as numba_config
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -36,7 +35,9 @@ def cache_folder() -> Path:
     return Path(base) / "hierogram" / "kernels" / _source_digest()
 
 
-numba_config.CACHE_DIR = str(cache_folder())
+_compile: Any = numba.njit
+_options: Any = numba.config
+_options.CACHE_DIR = str(cache_folder())
 
 
 def njit(function: Function) -> Function:
@@ -45,19 +46,19 @@ def njit(function: Function) -> Function:
     The kernel runs without numba's reference counts, which cost more than the arithmetic in small functions; so the
     compiler refuses a kernel that would create an array.
     """
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
+    compiled = _compile(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
     return cast("Function", compiled)
 
 
 def njit_inline(function: Function) -> Function:
     """As `njit`, always inlined into its callers' machine code: for the steps of a kernel."""
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function)
+    compiled = _compile(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function)
     return cast("Function", compiled)
 
 
 def njit_allocating(function: Function) -> Function:
     """As `njit`, for what runs outside sweeps and may create arrays."""
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    compiled = _compile(cache=True, nogil=True, error_model="numpy")(function)
     return cast("Function", compiled)
 
 

@@ -5,6 +5,8 @@ node order, so that sampling goes on exactly where it stopped; a *tree* lists th
 top-down in source order, which is all that a rule count needs.
 """
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,7 +19,7 @@ _MORE = 0x80
 
 
 @njit
-def _put(buffer, position, value):  # type: ignore[no-untyped-def]
+def _put(buffer, position, value):
     while value >= _MORE:
         buffer[position] = (value & 0x7F) | _MORE
         value >>= 7
@@ -27,7 +29,7 @@ def _put(buffer, position, value):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _get(buffer, position, end):  # type: ignore[no-untyped-def]
+def _get(buffer, position, end):
     """The varint at `position` and where the next begins; (-1, position) where the bytes end too soon."""
     value = 0
     shift = 0
@@ -42,7 +44,7 @@ def _get(buffer, position, end):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _push_tails(forests, pair, v, edge, stack, depth):  # type: ignore[no-untyped-def]
+def _push_tails(forests, pair, v, edge, stack, depth):
     """Push the pair-local tails of v's edge so that the first in source order is on top."""
     node = forests.node_offset[pair] + v
     arity = np.int64(forests.node[node]["arity"])
@@ -56,7 +58,7 @@ def _push_tails(forests, pair, v, edge, stack, depth):  # type: ignore[no-untype
 
 
 @njit
-def _encode_states(forests, edge, cut, offsets, buffer):  # type: ignore[no-untyped-def]
+def _encode_states(forests, edge, cut, offsets, buffer):
     position = 0
     for pair in range(len(forests.node_offset) - 1):
         for v in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
@@ -66,7 +68,7 @@ def _encode_states(forests, edge, cut, offsets, buffer):  # type: ignore[no-unty
 
 
 @njit
-def _encode_trees(forests, edge, cut, stack, offsets, buffer):  # type: ignore[no-untyped-def]
+def _encode_trees(forests, edge, cut, stack, offsets, buffer):
     position = 0
     for pair in range(len(forests.node_offset) - 1):
         base = forests.node_offset[pair]
@@ -82,7 +84,7 @@ def _encode_trees(forests, edge, cut, stack, offsets, buffer):  # type: ignore[n
 
 
 @njit
-def _decode_states(forests, offsets, buffer, edge, cut):  # type: ignore[no-untyped-def]
+def _decode_states(forests, offsets, buffer, edge, cut):
     """The first pair whose bytes do not fit its forest, or -1."""
     for pair in range(len(forests.node_offset) - 1):
         position = offsets[pair]
@@ -99,7 +101,7 @@ def _decode_states(forests, offsets, buffer, edge, cut):  # type: ignore[no-unty
 
 
 @njit
-def _decode_trees(forests, offsets, buffer, stack, edge, cut):  # type: ignore[no-untyped-def]
+def _decode_trees(forests, offsets, buffer, stack, edge, cut):
     for pair in range(len(forests.node_offset) - 1):
         position = offsets[pair]
         end = offsets[pair + 1]
@@ -126,7 +128,7 @@ def _decode_trees(forests, offsets, buffer, stack, edge, cut):  # type: ignore[n
 def _slices(buffer: NDArray[np.uint8], offsets: NDArray[np.int64]) -> list[bytes]:
     joined = buffer.tobytes()
     bounds = offsets.tolist()
-    return [joined[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [joined[a:b] for a, b in pairwise(bounds)]
 
 
 def _most_nodes(forests: Forests) -> int:

@@ -90,7 +90,7 @@ class Forests(NamedTuple):
 
 
 @njit_allocating
-def _grow(array, size):  # type: ignore[no-untyped-def]
+def _grow(array, size):
     """The array with room for `size` items, its contents kept."""
     if size <= len(array):
         return array
@@ -100,7 +100,7 @@ def _grow(array, size):  # type: ignore[no-untyped-def]
 
 
 @njit_allocating
-def _phrase_forests(bitext, first, last, span_limit, nodes_guess, tails_guess):  # type: ignore[no-untyped-def]
+def _phrase_forests(bitext, first, last, span_limit, nodes_guess, tails_guess):
     """Forests of pairs first..last of a bitext; also the first pair that was too large, or -1.
 
     Source spans are taken from right to left and, at each start, from short to long, so that every phrase

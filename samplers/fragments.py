@@ -86,7 +86,7 @@ def powers_of_base(longest: int) -> NDArray[np.uint64]:
 
 
 @njit_inline
-def view_pair(forests, bitext, words, state, pair):  # type: ignore[no-untyped-def]
+def view_pair(forests, bitext, words, state, pair):
     """The slices of one pair."""
     a, b = forests.node_offset[pair], forests.node_offset[pair + 1]
     return PairView(
@@ -100,7 +100,7 @@ def view_pair(forests, bitext, words, state, pair):  # type: ignore[no-untyped-d
 
 
 @njit
-def order_by_target(node, tails, first, size, order):  # type: ignore[no-untyped-def]
+def order_by_target(node, tails, first, size, order):
     """Fill `order` with 0..size-1 by where the tails from `first` stand on the target side."""
     for i in range(size):
         start = node[tails[first + i]]["target_start"]
@@ -112,7 +112,7 @@ def order_by_target(node, tails, first, size, order):  # type: ignore[no-untyped
 
 
 @njit
-def compose(v, view, summary, powers, scratch):  # type: ignore[no-untyped-def]
+def compose(v, view, summary, powers, scratch):
     """Write the summary of v, expanded by its present edge, to `summary[v]`; uncut tails' summaries are valid.
 
     `scratch` int64[2, n] has room for one item a tail in each row.
@@ -246,7 +246,7 @@ def compose(v, view, summary, powers, scratch):  # type: ignore[no-untyped-def]
 
 
 @njit_inline
-def key_of(summary, v, key_mask):  # type: ignore[no-untyped-def]
+def key_of(summary, v, key_mask):
     """The two words of the key of the rule whose fragment is summed up in row v; never (0, 0)."""
     high = mix(summary[v]["source_hash"])
     low = mix(summary[v]["target_hash"] + high) & key_mask
@@ -257,14 +257,14 @@ def key_of(summary, v, key_mask):  # type: ignore[no-untyped-def]
 
 
 @njit_inline
-def scope_of(summary, v):  # type: ignore[no-untyped-def]
+def scope_of(summary, v):
     """Scope of the rule in row v."""
     row = summary[v]
     return np.int64(row["adjacent"]) + np.int64(row["begins"]) + np.int64(row["ends"])
 
 
 @njit_inline
-def shape_of(summary, v):  # type: ignore[no-untyped-def]
+def shape_of(summary, v):
     """Shape word of the rule in row v, see `table.pack_shape`."""
     source_terminals = np.int64(summary[v]["source_terminals"])
     target_terminals = np.int64(summary[v]["target_terminals"])

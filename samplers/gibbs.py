@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from hierogram.samplers.accelerate import njit, njit_inline
+from hierogram.samplers.accelerate import njit_inline
 from hierogram.samplers.forest import NO_TAIL
 from hierogram.samplers.fragments import compose
 from hierogram.samplers.streams import advance, uniform
@@ -31,7 +31,7 @@ from hierogram.samplers.visit import (
 
 
 @njit_inline
-def _head_of(v, view, work):  # type: ignore[no-untyped-def]
+def _head_of(v, view, work):
     """The node whose rule v belongs to: v itself if it is cut, else the nearest cut node above."""
     while view.cut[v] == 0:
         v = work.summary[v]["parent"]
@@ -39,7 +39,7 @@ def _head_of(v, view, work):  # type: ignore[no-untyped-def]
 
 
 @njit_inline
-def _compose_up_to(v, head, view, work):  # type: ignore[no-untyped-def]
+def _compose_up_to(v, head, view, work):
     """Make the summaries on the way from v up to and with `head` anew."""
     x = v
     while True:
@@ -50,7 +50,7 @@ def _compose_up_to(v, head, view, work):  # type: ignore[no-untyped-def]
 
 
 @njit_inline
-def _compose_inside(v, head, view, work):  # type: ignore[no-untyped-def]
+def _compose_inside(v, head, view, work):
     """Make the summaries anew that later visits read: v and the uncut nodes above it, without `head`."""
     x = v
     while x != head:
@@ -59,7 +59,7 @@ def _compose_inside(v, head, view, work):  # type: ignore[no-untyped-def]
 
 
 @njit_inline
-def draw(weights, size, u):  # type: ignore[no-untyped-def]
+def draw(weights, size, u):
     """The first option whose cumulated weight exceeds u of the sum; `weights` are logarithms and are overwritten."""
     most = weights[0]
     for k in range(1, size):
@@ -76,16 +76,14 @@ def draw(weights, size, u):  # type: ignore[no-untyped-def]
 
 
 @njit_inline
-def sample_edge(v, u, view, places_mask, table, model, work, key_mask):  # type: ignore[no-untyped-def]
-    """Draw the edge of v: each option weighs P of the rules that it leads to, times its density factor [CFGŠ14 eq. 6]."""
+def sample_edge(v, u, view, places_mask, table, model, work, key_mask):
+    """Draw the edge of v: an option weighs P of the rules that it leads to, times its density factor [CFGŠ14 eq. 6]."""
     present = view.edge[v]
     degree = np.int64(view.node[v]["degree"])
     head = _head_of(v, view, work)
     current_rule = rule_at(head, view, places_mask, table, work, key_mask)
     work.current[0] = current_rule
-    current_size, factor, log_factor = gather_below(
-        v, work.current, 1, view, places_mask, table, work, key_mask
-    )
+    current_size, factor, log_factor = gather_below(v, work.current, 1, view, places_mask, table, work, key_mask)
     for k in range(current_size):
         unseat(work.current[k], model, work)
     for j in range(degree):
@@ -118,7 +116,7 @@ def sample_edge(v, u, view, places_mask, table, model, work, key_mask):  # type:
 
 
 @njit_inline
-def sample_cut(v, u, view, places_mask, table, model, work, key_mask):  # type: ignore[no-untyped-def]
+def sample_cut(v, u, view, places_mask, table, model, work, key_mask):
     """Draw whether v is a boundary between two rules, by the probability of one joined rule against two."""
     present = view.cut[v]
     head = _head_of(work.summary[v]["parent"], view, work)
@@ -161,7 +159,7 @@ def sample_cut(v, u, view, places_mask, table, model, work, key_mask):  # type: 
 
 
 @njit_inline
-def sweep_pair(view, state, stage, places_mask, table, model, work, key_mask):  # type: ignore[no-untyped-def]
+def sweep_pair(view, state, stage, places_mask, table, model, work, key_mask):
     """One top-down sweep over the present tree of a pair; nodes above level `stage` are passed through.
 
     `state` is the pair's random stream; exactly one number is drawn for each variable that has a choice.

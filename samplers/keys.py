@@ -24,9 +24,7 @@ _WORD = (1 << 64) - 1
 def hash_words(words: Iterable[str], salt: int) -> NDArray[np.uint64]:
     """64-bit hash of each word under a salt, uint64."""
     salted = salt.to_bytes(8, "little")
-    digests = b"".join(
-        hashlib.blake2b(word.encode(), digest_size=8, salt=salted).digest() for word in words
-    )
+    digests = b"".join(hashlib.blake2b(word.encode(), digest_size=8, salt=salted).digest() for word in words)
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 

@@ -12,7 +12,7 @@ _LENGTH_MASK = np.uint64(0xFFFF)
 
 
 @njit
-def _log_rising(x, log_x, n):  # type: ignore[no-untyped-def]
+def _log_rising(x, log_x, n):
     """ln x (x+1) … (x+n-1) for n ≥ 1, exact also where x has underflowed and only its logarithm is known."""
     if x < 1e-8:
         return log_x + math.lgamma(x + n) - math.lgamma(x + 1.0)
@@ -20,22 +20,18 @@ def _log_rising(x, log_x, n):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _dirichlet(shapes, counts, rules, total, model):  # type: ignore[no-untyped-def]
+def _dirichlet(shapes, counts, rules, total, model):
     result = math.lgamma(model.strength) - math.lgamma(total + model.strength)
     for g in range(len(counts)):
         source_terminals = np.float64((shapes[g] >> np.uint64(16)) & _LENGTH_MASK)
         target_terminals = np.float64((shapes[g] >> np.uint64(32)) & _LENGTH_MASK)
-        log_base = (
-            math.log(model.strength)
-            + source_terminals * model.log_source
-            + target_terminals * model.log_target
-        )
+        log_base = math.log(model.strength) + source_terminals * model.log_source + target_terminals * model.log_target
         result += rules[g] * _log_rising(math.exp(log_base), log_base, counts[g])
     return result
 
 
 @njit
-def _pitman_yor(lengths, counts, rules, tokens, model):  # type: ignore[no-untyped-def]
+def _pitman_yor(lengths, counts, rules, tokens, model):
     result = 0.0
     group = 0
     for length in range(len(tokens)):
@@ -49,7 +45,10 @@ def _pitman_yor(lengths, counts, rules, tokens, model):  # type: ignore[no-untyp
             for _ in range(rules[group]):
                 for c in range(n):
                     own = np.float64(c) ** model.discount if c > 0 else 0.0
-                    fresh = math.log(model.strength + model.discount * (seated_before + own)) + model.by_length[length]["log_poisson"]
+                    fresh = (
+                        math.log(model.strength + model.discount * (seated_before + own))
+                        + model.by_length[length]["log_poisson"]
+                    )
                     result += math.log(c - model.discount * own + math.exp(fresh)) if c > 0 else fresh
                 seated_before += np.float64(n) ** model.discount
             group += 1
@@ -76,5 +75,7 @@ def log_likelihood(table: RuleTable, model: Model) -> float:
     first = np.flatnonzero(starts)
     rules = np.diff(np.append(first, len(counts)))
     if model.kind == PITMAN_YOR:
-        return float(_pitman_yor(shapes[first].astype(np.int64), counts[first], rules, table.by_length["tokens"].copy(), model))
+        return float(
+            _pitman_yor(shapes[first].astype(np.int64), counts[first], rules, table.by_length["tokens"].copy(), model)
+        )
     return float(_dirichlet(shapes[first], counts[first], rules, table.rule_tokens, model))

@@ -21,7 +21,7 @@ from hierogram.samplers.visit import (
 
 
 @njit
-def _propose(state, view, work):  # type: ignore[no-untyped-def]
+def _propose(state, view, work):
     """Draw a tree top-down, each edge uniform and each free cut a fair coin; returns the stream's state."""
     root = len(view.node) - 1
     work.stack[0] = root
@@ -47,7 +47,7 @@ def _propose(state, view, work):  # type: ignore[no-untyped-def]
 
 
 @njit
-def propose_pair(view, state, places_mask, table, model, work, key_mask):  # type: ignore[no-untyped-def]
+def propose_pair(view, state, places_mask, table, model, work, key_mask):
     """One Metropolis-Hastings step for a pair; off-tree variables keep their values.
 
     P(t) Q(t')/(P(t') Q(t)) needs only P(t) ∏ deg, since Q(t) = ∏ 1/deg over the tree's variables.
@@ -56,9 +56,7 @@ def propose_pair(view, state, places_mask, table, model, work, key_mask):  # typ
     nodes = len(view.node)
     root = nodes - 1
     work.current[0] = rule_at(root, view, places_mask, table, work, key_mask)
-    current_size, factor, log_factor = gather_below(
-        root, work.current, 1, view, places_mask, table, work, key_mask
-    )
+    current_size, factor, log_factor = gather_below(root, work.current, 1, view, places_mask, table, work, key_mask)
     for k in range(current_size):
         unseat(work.current[k], model, work)
     root_options = np.float64(view.node[root]["degree"])

@@ -66,9 +66,7 @@ class ModelSettings:
     rate: float = 2.0
 
 
-def build_model(
-    settings: ModelSettings, source_types: int, target_types: int, longest_rule: int
-) -> Model:
+def build_model(settings: ModelSettings, source_types: int, target_types: int, longest_rule: int) -> Model:
     """The kernels' constants for rules of up to `longest_rule` and vocabularies of these sizes.
 
     The Dirichlet process's base P0 = V_f^-|f| V_e^-|e| is not normalised over rule shapes, as in the paper: a
@@ -117,7 +115,7 @@ def build_model(
 
 
 @njit_inline
-def tables_of(model, count):  # type: ignore[no-untyped-def]
+def tables_of(model, count):
     """Estimated tables of a rule with this many customers, units of 2^-32 [Huang & Renals 2010]."""
     if count < len(model.by_count):
         return model.by_count[count]["tables"]
@@ -125,7 +123,7 @@ def tables_of(model, count):  # type: ignore[no-untyped-def]
 
 
 @njit_inline
-def probability(model, count, length, source_terminals, target_terminals, tokens, tables, total):  # type: ignore[no-untyped-def]
+def probability(model, count, length, source_terminals, target_terminals, tokens, tables, total):
     """P(r | rest), linear, of a rule that is not long [model.md §3].
 
     `count` customers of r, `tokens` and `tables` of its length (tables in units of 2^-32), `total` customers of all.
@@ -139,14 +137,12 @@ def probability(model, count, length, source_terminals, target_terminals, tokens
             else:
                 fresh += count - model.discount * np.float64(count) ** model.discount
         return poisson * fresh / (tokens + model.strength)
-    base = (
-        model.by_length[source_terminals]["power_source"] * model.by_length[target_terminals]["power_target"]
-    )
+    base = model.by_length[source_terminals]["power_source"] * model.by_length[target_terminals]["power_target"]
     return (count + model.strength * base) / (total + model.strength)
 
 
 @njit
-def log_probability(model, count, length, source_terminals, target_terminals, tokens, tables, total):  # type: ignore[no-untyped-def]
+def log_probability(model, count, length, source_terminals, target_terminals, tokens, tables, total):
     """ln P(r | rest), the same quantity as `probability`, for rules of any length."""
     if model.kind == PITMAN_YOR:
         log_poisson = model.by_length[length]["log_poisson"]
@@ -155,18 +151,14 @@ def log_probability(model, count, length, source_terminals, target_terminals, to
             seated = count - model.discount * np.float64(count) ** model.discount
             log_fresh = math.log(seated + math.exp(log_fresh))
         return log_poisson + log_fresh - math.log(tokens + model.strength)
-    log_fresh = (
-        math.log(model.strength)
-        + source_terminals * model.log_source
-        + target_terminals * model.log_target
-    )
+    log_fresh = math.log(model.strength) + source_terminals * model.log_source + target_terminals * model.log_target
     if count > 0:
         log_fresh = math.log(count + math.exp(log_fresh))
     return log_fresh - math.log(total + model.strength)
 
 
 @njit_inline
-def is_long(model, length, source_terminals, target_terminals):  # type: ignore[no-untyped-def]
+def is_long(model, length, source_terminals, target_terminals):
     """Whether a rule's linear probability may underflow."""
     if model.kind == PITMAN_YOR:
         return length >= model.long

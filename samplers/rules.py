@@ -7,6 +7,7 @@ terminal that looks like a nonterminal, or that begins with a backslash, is writ
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 from hierogram.samplers.exceptions import RuleNotationError
 
@@ -57,7 +58,7 @@ def side_scope(source: Side) -> int:
     if not source:
         return 0
     is_nonterminal = [isinstance(s, int) for s in source]
-    adjacent = sum(a and b for a, b in zip(is_nonterminal, is_nonterminal[1:], strict=False))
+    adjacent = sum(a and b for a, b in pairwise(is_nonterminal))
     return adjacent + is_nonterminal[0] + is_nonterminal[-1]
 
 

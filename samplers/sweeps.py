@@ -112,7 +112,7 @@ class Blocks:
 
 
 @njit_allocating
-def _bounds(forests):  # type: ignore[no-untyped-def]
+def _bounds(forests):
     pairs = len(forests.node_offset) - 1
     bounds = np.empty(pairs, np.int64)
     rules = np.zeros(pairs + 1, np.int64)
@@ -149,7 +149,7 @@ def make_batch(
 
 
 @njit
-def _initial(seed, forests, pairs, edge):  # type: ignore[no-untyped-def]
+def _initial(seed, forests, pairs, edge):
     for p in range(len(pairs)):
         state = stream(seed, pairs[p], 0)
         for v in range(forests.node_offset[p], forests.node_offset[p + 1]):
@@ -166,8 +166,23 @@ def init(seed: int, batch: Batch) -> State:
 
 
 @njit
-def _sweep_pairs(  # type: ignore[no-untyped-def]
-    method, direct, seed, forests, bitext, words, state, pairs, sweeps, stages, places, first, last, table, model, work
+def _sweep_pairs(
+    method,
+    direct,
+    seed,
+    forests,
+    bitext,
+    words,
+    state,
+    pairs,
+    sweeps,
+    stages,
+    places,
+    first,
+    last,
+    table,
+    model,
+    work,
 ):
     """Visit pairs first..last; `direct`: counts go to the table after each pair, else stay in the overlay."""
     for k in range(work.registers[OVERLAID]):
@@ -195,7 +210,7 @@ def _sweep_pairs(  # type: ignore[no-untyped-def]
 
 
 @njit
-def _merge(work, table, model):  # type: ignore[no-untyped-def]
+def _merge(work, table, model):
     """Add a block's overlay to the table."""
     sound = True
     for k in range(work.registers[OVERLAID]):
@@ -203,7 +218,12 @@ def _merge(work, table, model):  # type: ignore[no-untyped-def]
         change = np.int64(work.overlay[row, COUNT])
         if change != 0:
             sound &= add(
-                table, model, work.overlay[row, KEY_HIGH], work.overlay[row, KEY_LOW], work.overlay[row, SHAPE], change
+                table,
+                model,
+                work.overlay[row, KEY_HIGH],
+                work.overlay[row, KEY_LOW],
+                work.overlay[row, SHAPE],
+                change,
             )
     return sound
 
@@ -215,9 +235,7 @@ class CountsError(RuntimeError):
 def workspaces(batch: Batch, blocks: Blocks | None) -> list[Workspace]:
     """The scratch memory that `step` needs for a batch, to be made once and used for every sweep."""
     if blocks is None:
-        return [
-            make_workspace(batch.most_nodes, batch.most_rules, batch.most_options, batch.longest_rule, 1)
-        ]
+        return [make_workspace(batch.most_nodes, batch.most_rules, batch.most_options, batch.longest_rule, 1)]
     cumulated = batch.derivation_rules
     starts = np.arange(0, batch.size, blocks.pairs_a_block)
     ends = np.minimum(starts + blocks.pairs_a_block, batch.size)
@@ -261,7 +279,7 @@ def step(
     run: Callable[[Task, Iterable[int]], Iterable[bool]] = _one_after_the_other,
     report: Callable[[int], None] | None = None,
 ) -> tuple[State, RuleTable, SweepInfo]:
-    """One sweep over a batch; consumes `state` and `table` (their arrays are changed in place) and returns the new ones.
+    """One sweep over a batch; consumes `state` and `table` (changes their arrays in place) and returns the new ones.
 
     `sweeps` int64[P] numbers each pair's sweep from 1, `stages` int16[P] is the highest level that may change in it
     (0: the pair is left alone). Without `blocks` pairs are taken one after the other (exact); with them `run` maps a
@@ -295,9 +313,7 @@ def step(
             def block(b: int, start: int = start, end: int = end, table: RuleTable = table) -> bool:
                 first = start + b * blocks.pairs_a_block
                 last = min(first + blocks.pairs_a_block, end)
-                return bool(
-                    _sweep_pairs(method, False, seed, *arguments, first, last, table, model, spaces[b])
-                )
+                return bool(_sweep_pairs(method, False, seed, *arguments, first, last, table, model, spaces[b]))
 
             sound &= all(list(run(block, range(count))))
             for b in range(count):

@@ -49,7 +49,7 @@ class RuleTable(NamedTuple):
 
 
 @njit_inline
-def pack_shape(length, source_terminals, target_terminals):  # type: ignore[no-untyped-def]
+def pack_shape(length, source_terminals, target_terminals):
     """Length and terminals of a rule in one word."""
     return (
         np.uint64(length)
@@ -59,25 +59,25 @@ def pack_shape(length, source_terminals, target_terminals):  # type: ignore[no-u
 
 
 @njit_inline
-def shape_length(shape):  # type: ignore[no-untyped-def]
+def shape_length(shape):
     """Length of the rule with this shape word."""
     return np.int64(shape & _SHAPE_MASK)
 
 
 @njit_inline
-def shape_source_terminals(shape):  # type: ignore[no-untyped-def]
+def shape_source_terminals(shape):
     """Source terminals of the rule with this shape word."""
     return np.int64((shape >> _SHAPE_BITS) & _SHAPE_MASK)
 
 
 @njit_inline
-def shape_target_terminals(shape):  # type: ignore[no-untyped-def]
+def shape_target_terminals(shape):
     """Target terminals of the rule with this shape word."""
     return np.int64((shape >> (_SHAPE_BITS + _SHAPE_BITS)) & _SHAPE_MASK)
 
 
 @njit_inline
-def find(rows, key_high, key_low):  # type: ignore[no-untyped-def]
+def find(rows, key_high, key_low):
     """Row of the key, or of the free place where it would go. No key is (0, 0)."""
     mask = np.uint64(rows.shape[0] - 1)
     row = key_low & mask
@@ -90,7 +90,7 @@ def find(rows, key_high, key_low):  # type: ignore[no-untyped-def]
 
 
 @njit
-def add(table, model, key_high, key_low, shape, change):  # type: ignore[no-untyped-def]
+def add(table, model, key_high, key_low, shape, change):
     """Add `change` to a rule's count; the caller has seen to it that a row is free. False: the count fell below 0."""
     row = find(table.rows, key_high, key_low)
     if table.rows[row, KEY_LOW] == np.uint64(0) and table.rows[row, KEY_HIGH] == np.uint64(0):
@@ -110,7 +110,7 @@ def add(table, model, key_high, key_low, shape, change):  # type: ignore[no-unty
 
 
 @njit
-def _refill(old, new):  # type: ignore[no-untyped-def]
+def _refill(old, new):
     used = 0
     for i in range(old.shape[0]):
         if old[i, COUNT] != np.uint64(0):
@@ -122,7 +122,7 @@ def _refill(old, new):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _add_all(table, model, keys, counts, shapes):  # type: ignore[no-untyped-def]
+def _add_all(table, model, keys, counts, shapes):
     sound = True
     for i in range(len(counts)):
         sound &= add(table, model, keys[i, 0], keys[i, 1], shapes[i], counts[i])
@@ -174,9 +174,8 @@ def fill_table(
 def shapes_of(
     lengths: NDArray[np.int32], source_terminals: NDArray[np.int32], target_terminals: NDArray[np.int32]
 ) -> NDArray[np.uint64]:
-    """Shape words of many rules."""
-    return (
-        lengths.astype(np.uint64)
-        | (source_terminals.astype(np.uint64) << _SHAPE_BITS)
-        | (target_terminals.astype(np.uint64) << (_SHAPE_BITS + _SHAPE_BITS))
-    )
+    """Shape words of many rules, uint64."""
+    shapes: NDArray[np.uint64] = lengths.astype(np.uint64)
+    shapes |= source_terminals.astype(np.uint64) << _SHAPE_BITS
+    shapes |= target_terminals.astype(np.uint64) << (_SHAPE_BITS + _SHAPE_BITS)
+    return shapes

@@ -4,7 +4,7 @@ A ledger adds up, for each rule, by how much its counts change. It keeps every r
 at each occurrence, so two rules with one key are noticed, never merged.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +31,10 @@ class Ledger(NamedTuple):
     """Changes of counts by rule, E entries.
 
     `rows` uint64[capacity, 4] maps keys to entries; `keys` uint64[e, 2]; `shapes` uint64[e]; `scopes`, `nonterminals`,
-    `adjacent` int32[e] (scope; nonterminals; adjacent pairs of them on the source side); `counts`, `sampled` int64[e] the changes; `starts` int64[e], `source_sizes`, `target_sizes` int32[e] where a
-    rule's symbols lie in `symbols` int32 (source side, then target side; terminals are word numbers, a nonterminal k
-    is -k); `sizes` int64[2] entries and symbols taken.
+    `adjacent` int32[e] (scope; nonterminals; adjacent pairs of them on the source side); `counts`, `sampled` int64[e]
+    the changes; `starts` int64[e], `source_sizes`, `target_sizes` int32[e] where a rule's symbols lie in `symbols`
+    int32 (source side, then target side; terminals are word numbers, a nonterminal k is -k); `sizes` int64[2] entries
+    and symbols taken.
     """
 
     rows: NDArray[np.uint64]
@@ -80,7 +81,7 @@ def empty_ledger(expected_rules: int = 0) -> Ledger:
 
 
 @njit
-def _source_symbols(v, view, words, symbols, position, numbers, stack, stack_tail, stack_position):  # type: ignore[no-untyped-def]
+def _source_symbols(v, view, words, symbols, position, numbers, stack, stack_tail, stack_position):
     """Write the source side of the rule at v; `numbers` gets the nonterminals' numbers. (position, nonterminals)."""
     count = 0
     depth = 1
@@ -125,7 +126,7 @@ def _source_symbols(v, view, words, symbols, position, numbers, stack, stack_tai
 
 
 @njit
-def _target_symbols(v, view, words, symbols, position, numbers, stack, stack_position):  # type: ignore[no-untyped-def]
+def _target_symbols(v, view, words, symbols, position, numbers, stack, stack_position):
     """Write the target side of the rule at v, whose nonterminals have been numbered."""
     if view.node[v]["target_start"] == view.node[v]["target_end"]:
         return position
@@ -164,7 +165,7 @@ def _target_symbols(v, view, words, symbols, position, numbers, stack, stack_pos
 
 
 @njit
-def _push_tails(v, view, stack, depth):  # type: ignore[no-untyped-def]
+def _push_tails(v, view, stack, depth):
     arity = np.int64(view.node[v]["arity"])
     first = np.int64(view.node[v]["tail_offset"]) + np.int64(view.edge[v]) * arity
     for i in range(arity - 1, -1, -1):
@@ -176,9 +177,7 @@ def _push_tails(v, view, stack, depth):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _tally(  # type: ignore[no-untyped-def]
-    ledger, forests, bitext, words, state, first, last, chosen, count, sampled, work, numbers, stacks
-):
+def _tally(ledger, forests, bitext, words, state, first, last, chosen, count, sampled, work, numbers, stacks):
     """Enter the rules of pairs first..last's derivations. False: two rules had one key."""
     for pair in range(first, last):
         if not chosen[pair]:
@@ -234,7 +233,7 @@ def _tally(  # type: ignore[no-untyped-def]
 
 
 @njit
-def _refill(rows, keys, entries):  # type: ignore[no-untyped-def]
+def _refill(rows, keys, entries):
     for entry in range(entries):
         row = find(rows, keys[entry, 0], keys[entry, 1])
         rows[row, KEY_HIGH] = keys[entry, 0]
@@ -242,16 +241,21 @@ def _refill(rows, keys, entries):  # type: ignore[no-untyped-def]
         rows[row, _ENTRY] = np.uint64(entry)
 
 
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def longer(array: NDArray[Scalar], size: int) -> NDArray[Scalar]:
+    """The array itself where it has `size` rows, else a longer copy, zeros at the end."""
+    if size <= len(array):
+        return array
+    grown = np.zeros((max(size, 2 * len(array)), *array.shape[1:]), array.dtype)
+    grown[: len(array)] = array
+    return grown
+
+
 def _with_room(ledger: Ledger, rules: int, symbols: int) -> Ledger:
     """The ledger with room for so many more entries and symbols."""
     entries, taken = int(ledger.sizes[0]), int(ledger.sizes[1])
-
-    def longer(array: NDArray[np.generic], size: int) -> NDArray[np.generic]:
-        if size <= len(array):
-            return array
-        grown = np.zeros((max(size, 2 * len(array)), *array.shape[1:]), array.dtype)
-        grown[: len(array)] = array
-        return grown
 
     rows = ledger.rows
     if 2 * (entries + rules) > len(rows):
@@ -260,8 +264,22 @@ def _with_room(ledger: Ledger, rules: int, symbols: int) -> Ledger:
             capacity *= 2
         rows = np.zeros((capacity, 4), np.uint64)
         _refill(rows, ledger.keys, entries)
-    columns = [longer(column, entries + rules) for column in ledger[1:11]]
-    return Ledger(rows, *columns, longer(ledger.symbols, taken + symbols), ledger.sizes)  # type: ignore[arg-type]
+    most = entries + rules
+    return Ledger(
+        rows,
+        longer(ledger.keys, most),
+        longer(ledger.shapes, most),
+        longer(ledger.scopes, most),
+        longer(ledger.nonterminals, most),
+        longer(ledger.adjacent, most),
+        longer(ledger.counts, most),
+        longer(ledger.sampled, most),
+        longer(ledger.starts, most),
+        longer(ledger.source_sizes, most),
+        longer(ledger.target_sizes, most),
+        longer(ledger.symbols, taken + symbols),
+        ledger.sizes,
+    )
 
 
 def _small_workspace(batch: Batch) -> Workspace:
@@ -307,7 +325,7 @@ def tally(
 
 
 @njit
-def _count(table, model, forests, bitext, words, state, first, last, skipped, change, work):  # type: ignore[no-untyped-def]
+def _count(table, model, forests, bitext, words, state, first, last, skipped, change, work):
     sound = True
     for pair in range(first, last):
         if skipped[pair]:
@@ -336,7 +354,7 @@ def count_rules(
     change: int = 1,
     skipped: NDArray[np.bool_] | None = None,
 ) -> RuleTable:
-    """The table with `change` added for each rule of the derivations of the pairs not skipped; consumes the table given.
+    """The table with `change` added for each rule of the derivations of the pairs not skipped; consumes the table.
 
     Raises `ValueError` where a count falls below zero.
     """

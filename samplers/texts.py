@@ -29,7 +29,7 @@ def spellings(words: Sequence[str]) -> Spellings:
 
 
 @njit
-def _put_number(buffer, position, number):  # type: ignore[no-untyped-def]
+def _put_number(buffer, position, number):
     digits = 1
     bound = 10
     while number >= bound:
@@ -42,7 +42,7 @@ def _put_number(buffer, position, number):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _put_side(buffer, position, symbols, start, size, letters, starts):  # type: ignore[no-untyped-def]
+def _put_side(buffer, position, symbols, start, size, letters, starts):
     for k in range(start, start + size):
         if k > start:
             buffer[position] = _SPACE
@@ -64,7 +64,7 @@ def _put_side(buffer, position, symbols, start, size, letters, starts):  # type:
 
 
 @njit
-def _put_sides(ledger, chosen, target, spelling, buffer):  # type: ignore[no-untyped-def]
+def _put_sides(ledger, chosen, target, spelling, buffer):
     position = 0
     for k in range(len(chosen)):
         entry = chosen[k]

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.accelerate import njit, njit_inline
-from hierogram.samplers.fragments import SUMMARY, compose, key_of, powers_of_base, shape_of
 from hierogram.samplers.forest import NO_TAIL
+from hierogram.samplers.fragments import SUMMARY, compose, key_of, powers_of_base, shape_of
 from hierogram.samplers.models import is_long, log_probability, probability, tables_of
 from hierogram.samplers.table import (
     COUNT,
@@ -115,7 +115,7 @@ def make_workspace(
 
 
 @njit
-def rules_bound(forests, pair):  # type: ignore[no-untyped-def]
+def rules_bound(forests, pair):
     """At most so many rules are met in one visit to the pair."""
     bound = 16
     for node in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
@@ -126,7 +126,7 @@ def rules_bound(forests, pair):  # type: ignore[no-untyped-def]
 
 
 @njit_inline
-def open_visit(work):  # type: ignore[no-untyped-def]
+def open_visit(work):
     """Forget the last visit."""
     work.registers[VISIT] += 1
     work.registers[EPOCH] += 1
@@ -134,7 +134,7 @@ def open_visit(work):  # type: ignore[no-untyped-def]
 
 
 @njit_inline
-def number_of(row, places_mask, table, work, key_mask):  # type: ignore[no-untyped-def]
+def number_of(row, places_mask, table, work, key_mask):
     """The local number of the rule summed up in a row; its count is read when it is first met in a visit."""
     high, low = key_of(work.summary, row, key_mask)
     visit = np.uint64(work.registers[VISIT])
@@ -163,7 +163,7 @@ def number_of(row, places_mask, table, work, key_mask):  # type: ignore[no-untyp
 
 
 @njit_inline
-def seat(number, model, work):  # type: ignore[no-untyped-def]
+def seat(number, model, work):
     """One more customer for a rule."""
     count = work.rule[number]["count"]
     length = shape_length(work.rule[number]["shape"])
@@ -174,7 +174,7 @@ def seat(number, model, work):  # type: ignore[no-untyped-def]
 
 
 @njit_inline
-def unseat(number, model, work):  # type: ignore[no-untyped-def]
+def unseat(number, model, work):
     """One customer less for a rule."""
     count = work.rule[number]["count"]
     length = shape_length(work.rule[number]["shape"])
@@ -185,7 +185,7 @@ def unseat(number, model, work):  # type: ignore[no-untyped-def]
 
 
 @njit_inline
-def log_score(rules, size, factor, log_factor, model, work):  # type: ignore[no-untyped-def]
+def log_score(rules, size, factor, log_factor, model, work):
     """ln of factor · ∏ P(rule | rest and the rules before it), the rules scored in order; counts are as before after.
 
     `rules` int32, its first `size` items are local numbers; the factor is factor · e^log_factor.
@@ -232,7 +232,7 @@ def log_score(rules, size, factor, log_factor, model, work):  # type: ignore[no-
 
 
 @njit
-def make_summary(v, view, work):  # type: ignore[no-untyped-def]
+def make_summary(v, view, work):
     """See to it that the summary of v is made, and first those of the uncut nodes below it."""
     visit = np.uint32(work.registers[EPOCH])
     if work.summary[v]["made"] == visit:
@@ -258,7 +258,7 @@ def make_summary(v, view, work):  # type: ignore[no-untyped-def]
 
 
 @njit_inline
-def make_tails(v, view, work):  # type: ignore[no-untyped-def]
+def make_tails(v, view, work):
     """See to it that the summaries of v's uncut tails under its present edge are made."""
     arity = np.int64(view.node[v]["arity"])
     first = np.int64(view.node[v]["tail_offset"]) + np.int64(view.edge[v]) * arity
@@ -271,7 +271,7 @@ def make_tails(v, view, work):  # type: ignore[no-untyped-def]
 
 
 @njit_inline
-def rule_at(v, view, places_mask, table, work, key_mask):  # type: ignore[no-untyped-def]
+def rule_at(v, view, places_mask, table, work, key_mask):
     """Local number of the rule whose left-hand side is v; made once a visit, kept up to date by whoever changes it."""
     visit = np.uint32(work.registers[EPOCH])
     if work.summary[v]["rule_made"] != visit:
@@ -282,7 +282,7 @@ def rule_at(v, view, places_mask, table, work, key_mask):  # type: ignore[no-unt
 
 
 @njit
-def gather_below(v, rules, size, view, places_mask, table, work, key_mask):  # type: ignore[no-untyped-def]
+def gather_below(v, rules, size, view, places_mask, table, work, key_mask):
     """Append the rules of all cut nodes strictly below v, top-down in source order; also the density factor.
 
     Returns (size, factor, log_factor): the number of rules in `rules`, and the product over the nodes strictly below
@@ -317,7 +317,7 @@ def gather_below(v, rules, size, view, places_mask, table, work, key_mask):  # t
 
 
 @njit_inline
-def close_visit(direct, table, model, work):  # type: ignore[no-untyped-def]
+def close_visit(direct, table, model, work):
     """Hand the changed counts over: to the table itself, or to the block's overlay. False: a count fell below 0."""
     sound = True
     for number in range(work.registers[NEXT_RULE]):
