@@ -1,14 +1,21 @@
 """What crosses the store's border: plain rows, written down once.
 
-Everything here is a value. Texts of tokens are joined by one space; alignments are canonical Pharaoh
-lines (sorted, without repeats); rule sides are in the notation of `hierogram.samplers.rules`.
+Everything here is a value, to be made once and not changed (the rows that come by the million are not frozen
+only because making a frozen one takes seven times as long). Texts of tokens are joined by one space;
+alignments are canonical Pharaoh lines (sorted, without repeats); rule sides are in the notation of
+`hierogram.samplers.rules`.
 """
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 PITMAN_YOR = "pitman-yor"
 DIRICHLET = "dirichlet"
@@ -65,7 +72,10 @@ class NewPair(NamedTuple):
 
 
 class RejectedLine(NamedTuple):
-    """A line that was not stored: where it stood, why, and what it said (bytes as they came, cut to a bound)."""
+    """A line that was not stored: where it stood, why, and what it said (bytes as they came, cut to a bound).
+
+    `reason` is a short code, `message` a sentence for people.
+    """
 
     line: int
     reason: str
@@ -81,13 +91,24 @@ class IngestTotals:
     duplicates: int = 0
     rejected: int = 0
 
-    def __add__(self, other: "IngestTotals") -> "IngestTotals":
+    def __add__(self, other: IngestTotals) -> IngestTotals:
         """Sum, field by field."""
         return IngestTotals(
             self.accepted + other.accepted,
             self.duplicates + other.duplicates,
             self.rejected + other.rejected,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class AddedPairs:
+    """What became of one chunk of an input.
+
+    `totals` counts all of it; `rejected` holds the pairs that the store itself turned down.
+    """
+
+    totals: IngestTotals
+    rejected: list[RejectedLine]
 
 
 class PairRow(NamedTuple):
@@ -119,7 +140,8 @@ class PairUpdate(NamedTuple):
     sweep: int
 
 
-class RuleDelta(NamedTuple):
+@dataclass(slots=True)
+class RuleDelta:
     """By how much a rule's counts change; the rule itself comes along, so that its identity can be checked.
 
     `key_high` and `key_low` are the two halves of the rule's 128-bit key as signed 64-bit integers.
@@ -159,7 +181,8 @@ class SweepRecord(NamedTuple):
 class RuleCounts:
     """All rule counts of a store, for the samplers; row i of every array is the same rule.
 
-    `keys` uint64[n, 2] (high, low), `counts` int64[n], `lengths`, `source_terminals` and `target_terminals` int32[n].
+    `keys` uint64[n, 2] (high, low), `counts` int64[n], `lengths`, `source_terminals` and `target_terminals`
+    int32[n]. Counts are positive.
     """
 
     keys: NDArray[np.uint64]
@@ -169,7 +192,8 @@ class RuleCounts:
     target_terminals: NDArray[np.int32]
 
 
-class RuleRow(NamedTuple):
+@dataclass(slots=True)
+class RuleRow:
     """A rule with its counts and relative frequencies, as people and exports see it."""
 
     id: int
@@ -200,3 +224,43 @@ class StoreStatus:
     sweeps: int = 0
     last_log_likelihood: float | None = None
     corpora: dict[str, int] = field(default_factory=dict)
+
+
+class ExportRow(NamedTuple):
+    """A recorded export: what was written where, and the store position that it shows.
+
+    `state` is running, done or failed; the times are UTC.
+    """
+
+    id: int
+    name: str
+    path: str
+    format: str
+    started_at: datetime
+    finished_at: datetime | None
+    state: str
+    rules: int | None
+    bytes: int | None
+    sha256: str | None
+    position: int | None
+    error: str | None
+    manifest: str | None
+
+
+@dataclass(slots=True)
+class StoredRule:
+    """A row of the table of rules as it is, zero counts included, for a recount."""
+
+    id: int
+    key_high: int
+    key_low: int
+    source: str
+    target: str
+    length: int
+    scope: int
+    nonterminals: int
+    source_terminals: int
+    target_terminals: int
+    hiero: bool
+    count: int
+    sampled_count: int

@@ -1,0 +1,152 @@
+"""Engines, transactions and the one lock that orders writers.
+
+SQLite runs in WAL mode with `synchronous=FULL`: a commit is on the disk before it returns. With NORMAL a
+power failure could lose the last commits (never corrupt the store), and an ingest that had been reported as
+stored could be gone. Every writer takes the store's one write lock first (SQLite: BEGIN IMMEDIATE, Postgres:
+the row of `store_state`), so that writers queue instead of failing half-way and all see each other's results.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from hierogram.storage.exceptions import StoreUnavailableError, StoreUrlError
+
+SQLITE = "sqlite"
+POSTGRES = "postgresql"
+
+_WRITES = "hierogram_writes"
+_BUSY_SECONDS = 60
+_SQLITE_PRAGMAS = (
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "foreign_keys=ON",
+    f"busy_timeout={_BUSY_SECONDS * 1000}",
+    "cache_size=-131072",
+    "mmap_size=1073741824",
+    "wal_autocheckpoint=16384",
+    "journal_size_limit=268435456",
+)
+
+
+def parse_url(text: str) -> URL:
+    """The database URL that `text` names: `sqlite:///x.db`, `postgresql://host/x`, or a path ending in `.db`.
+
+    Raises `StoreUrlError` where it names no SQLite file and no Postgres database.
+    """
+    if "://" not in text and text.endswith(".db"):
+        return URL.create("sqlite+pysqlite", database=text)
+    try:
+        url = make_url(text)
+        backend = url.get_backend_name()
+    except (ArgumentError, NoSuchModuleError):
+        backend = ""
+    if backend == SQLITE:
+        if not url.database or url.database == ":memory:":
+            raise StoreUrlError(f"a store needs a file, {text!r} names none: say sqlite:///grammar.db")
+        return url.set(drivername="sqlite+pysqlite")
+    if backend in (POSTGRES, "postgres"):
+        return url.set(drivername="postgresql+psycopg")
+    raise StoreUrlError(
+        f"{text!r} names no store: say sqlite:///grammar.db, postgresql://user@host/database, or a path ending in .db"
+    )
+
+
+def shown_url(url: URL) -> str:
+    """The URL as people wrote it, without its password."""
+    return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
+
+
+def sqlite_file(url: URL) -> Path | None:
+    """The file of an SQLite store; None for Postgres."""
+    return Path(url.database) if url.get_backend_name() == SQLITE and url.database else None
+
+
+def make_engine(url: URL) -> Engine:
+    """An engine whose transactions are the ones of this module; nothing is opened yet."""
+    if url.get_backend_name() == SQLITE:
+        engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    return create_engine(
+        url,
+        connect_args={
+            "application_name": "hierogram",
+            "client_encoding": "utf8",
+            "options": "-c timezone=UTC -c jit=off",
+        },
+    )
+
+
+def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+    # The driver's own implicit BEGIN would come too late for readers and without IMMEDIATE for writers.
+    assert isinstance(connection, sqlite3.Connection)
+    connection.isolation_level = None
+    for pragma in _SQLITE_PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get(_WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+@contextmanager
+def failures_named(url: URL) -> Iterator[None]:
+    """Turns the drivers' exceptions into `StoreUnavailableError`."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise StoreUnavailableError(_explain(url, error.orig or error)) from error
+    except sqlite3.Error as error:
+        raise StoreUnavailableError(_explain(url, error)) from error
+    except Exception as error:
+        if type(error).__module__.split(".")[0] == "psycopg":
+            raise StoreUnavailableError(_explain(url, error)) from error
+        raise
+
+
+def _explain(url: URL, error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    if "database is locked" in text:
+        return (
+            f"{shown_url(url)}: another process has been writing for over {_BUSY_SECONDS} s: try again when it is done"
+        )
+    if "file is not a database" in text:
+        return f"{shown_url(url)}: the file is not an SQLite database: name another file"
+    return f"{shown_url(url)}: {text}"
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A connection in a read transaction."""
+    with failures_named(engine.url), engine.connect() as connection, connection.begin():
+        yield connection
+
+
+@contextmanager
+def reading_snapshot(engine: Engine) -> Iterator[Connection]:
+    """A connection all of whose reads see one state of the store, however long it stays open."""
+    with failures_named(engine.url), engine.connect() as connection:
+        if engine.dialect.name == POSTGRES:
+            connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        with connection.begin():
+            # Both databases fix the snapshot at the first read, not at BEGIN.
+            connection.exec_driver_sql("SELECT count(*) FROM store_state").close()
+            yield connection
+
+
+@contextmanager
+def writing_connection(engine: Engine) -> Iterator[Connection]:
+    """A connection in a transaction that may write: committed at the end, rolled back by any exception."""
+    with failures_named(engine.url), engine.connect() as connection:
+        connection = connection.execution_options(**{_WRITES: True})
+        with connection.begin():
+            yield connection

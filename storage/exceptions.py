@@ -1,0 +1,64 @@
+"""What can go wrong with a store; every message says what was wrong, where, and what to do."""
+
+
+class StoreError(Exception):
+    """Base of everything that the store raises on purpose."""
+
+
+class StoreMissingError(StoreError):
+    """There is no store at the URL."""
+
+
+class StoreUnavailableError(StoreError):
+    """The database did not answer, is locked by another writer, or refused an operation."""
+
+
+class StoreUrlError(StoreError):
+    """The URL does not name a database that a store can live in."""
+
+
+class SchemaOutdatedError(StoreError):
+    """The store was made by an older version and has to be upgraded first."""
+
+
+class SchemaTooNewError(StoreError):
+    """The store was made by a newer version than this code."""
+
+
+class SettingsFixedError(StoreError):
+    """Settings were given that differ from those the store was made with."""
+
+
+class IngestError(StoreError):
+    """Pairs were offered to a batch that does not exist or is already finished."""
+
+
+class CountError(StoreError):
+    """A change would make a rule's count negative."""
+
+
+class KeyCollisionError(StoreError):
+    """Two different rules have the same key; nothing was written.
+
+    `stored` and `offered` are the two rules as `source ||| target`.
+    """
+
+    def __init__(self, stored: str, offered: str) -> None:
+        super().__init__(
+            f"two rules have one key: {stored!r} is stored, {offered!r} was offered; "
+            "nothing was written: give the rules new keys with another salt"
+        )
+        self.stored = stored
+        self.offered = offered
+
+
+class PairMissingError(StoreError):
+    """A pair was named that the store does not hold."""
+
+
+class RekeyError(StoreError):
+    """The new keys do not cover the stored rules one to one."""
+
+
+class ExportUnknownError(StoreError):
+    """An export was named that is not recorded."""

@@ -1,0 +1,285 @@
+"""The grammar in the store: rule counts, and the commit of sweeps that changes them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from sqlalchemy import case, func, insert, literal_column, select, text, update
+
+from hierogram.storage.exceptions import CountError, KeyCollisionError, PairMissingError, RekeyError
+from hierogram.storage.loading import (
+    staged_counts,
+    staged_ids,
+    staged_keys,
+    staged_progress,
+    staged_rule_words,
+    staged_rules,
+)
+from hierogram.storage.records import PairUpdate, RuleDelta, SweepRecord
+from hierogram.storage.schema import rule_words, rules, sentence_pairs, sweeps
+from hierogram.storage.transactions import Writing, now
+from hierogram.storage.words import SOURCE, TARGET, terminals, word_ids
+
+_RULE_COLUMNS = (
+    "id",
+    "source",
+    "target",
+    "key_high",
+    "key_low",
+    "length",
+    "scope",
+    "nonterminals",
+    "source_terminals",
+    "target_terminals",
+    "hiero",
+    "count",
+    "sampled_count",
+)
+
+
+def save_pairs(writing: Writing, updates: Sequence[PairUpdate]) -> None:
+    """Writes the pairs' derivations and progress; raises `PairMissingError`."""
+    if not updates:
+        return
+    connection, totals = writing.connection, writing.state
+    writing.loader.stage(staged_progress, updates)
+    before = connection.execute(
+        select(sentence_pairs.c.state, func.count())
+        .select_from(staged_progress.join(sentence_pairs, sentence_pairs.c.id == staged_progress.c.pair_id))
+        .group_by(sentence_pairs.c.state)
+    ).all()
+    named = {pair.id for pair in updates}
+    if len(named) != len(updates) or sum(number for _, number in before) != len(updates):
+        raise PairMissingError(_unfit_pair(writing, updates))
+    for state, number in before:
+        setattr(totals, state, getattr(totals, state) - number)
+    for pair in updates:
+        setattr(totals, pair.state, getattr(totals, pair.state) + 1)
+    connection.execute(
+        update(sentence_pairs)
+        .values(state=staged_progress.c.state, stage=staged_progress.c.stage, sweep=staged_progress.c.sweep)
+        .where(sentence_pairs.c.id == staged_progress.c.pair_id)
+    )
+    connection.execute(
+        text(
+            "INSERT INTO derivations (pair_id, current, ring)"
+            " SELECT pair_id, current, ring FROM staged_progress WHERE true ORDER BY pair_id"
+            " ON CONFLICT (pair_id) DO UPDATE SET current = excluded.current, ring = excluded.ring"
+        )
+    )
+
+
+def _unfit_pair(writing: Writing, updates: Sequence[PairUpdate]) -> str:
+    seen: set[int] = set()
+    for pair in updates:
+        if pair.id in seen:
+            return f"pair {pair.id} has two new derivations in one commit: merge them first"
+        seen.add(pair.id)
+    missing = writing.connection.scalar(
+        select(func.min(staged_progress.c.pair_id))
+        .outerjoin(sentence_pairs, sentence_pairs.c.id == staged_progress.c.pair_id)
+        .where(sentence_pairs.c.id.is_(None))
+    )
+    return f"pair {missing} has a new derivation and is not stored"
+
+
+def add_counts(writing: Writing, deltas: Iterable[RuleDelta]) -> None:
+    """Adds to the rules' counts: new rules come with their words, rules without any count left go.
+
+    Raises `CountError` where a count would become negative, and `KeyCollisionError` where a key belongs to
+    another rule.
+    """
+    merged = _merge(deltas)
+    if not merged:
+        return
+    totals = writing.state
+    counts: list[tuple[int, int, int]] = []
+    samples: list[tuple[int, int, int]] = []
+    gone: list[tuple[int, RuleDelta]] = []
+    new: list[RuleDelta] = []
+    for n, rule_id, count, sampled_count, same in _stored_counts(writing, merged):
+        delta = merged[n]
+        if rule_id is None:
+            count = sampled_count = 0
+        elif not same:
+            raise KeyCollisionError(_stored_rule(writing, rule_id), _shown(delta))
+        count_after = count + delta.count
+        sampled_after = sampled_count + delta.sampled_count
+        if count_after < 0 or sampled_after < 0:
+            raise CountError(
+                f"the counts of rule {_shown(delta)!r} would become {count_after} and, of samples, "
+                f"{sampled_after}: they are out of step with the derivations: run `hierogram verify`"
+            )
+        totals.rules += (count_after > 0) - (count > 0)
+        totals.rule_tokens += delta.count
+        totals.sampled_tokens += delta.sampled_count
+        if rule_id is None:
+            if count_after or sampled_after:
+                new.append(delta)
+        elif not count_after and not sampled_after:
+            gone.append((rule_id, delta))
+        elif delta.count:
+            counts.append((rule_id, count_after, sampled_after))
+        elif delta.sampled_count:
+            samples.append((rule_id, count_after, sampled_after))
+    _set_counts(writing, counts, samples)
+    _delete_rules(writing, gone)
+    _insert_rules(writing, new)
+
+
+def _merge(deltas: Iterable[RuleDelta]) -> list[RuleDelta]:
+    """The deltas by key in ascending order (which is the order of the index), one for each key."""
+    merged: dict[tuple[int, int], RuleDelta] = {}
+    for delta in deltas:
+        key = (delta.key_high, delta.key_low)
+        earlier = merged.get(key)
+        if earlier is not None:
+            if (earlier.source, earlier.target) != (delta.source, delta.target):
+                raise KeyCollisionError(_shown(earlier), _shown(delta))
+            delta = replace(
+                delta,
+                count=earlier.count + delta.count,
+                sampled_count=earlier.sampled_count + delta.sampled_count,
+            )
+        merged[key] = delta
+    return [merged[key] for key in sorted(merged)]
+
+
+def _stored_counts(writing: Writing, deltas: Sequence[RuleDelta]) -> Iterable[tuple[int, int | None, int, int, int]]:
+    """For each delta its number; of the stored rule with its key: id, counts, and whether it is the same."""
+    writing.loader.stage(staged_rules, ((n, d.key_high, d.key_low, d.source, d.target) for n, d in enumerate(deltas)))
+    same = (rules.c.source == staged_rules.c.source) & (rules.c.target == staged_rules.c.target)
+    rows = writing.connection.execute(
+        select(
+            staged_rules.c.n,
+            rules.c.id,
+            rules.c.count,
+            rules.c.sampled_count,
+            case((same, literal_column("1")), else_=literal_column("0")),
+        )
+        .select_from(staged_rules)
+        .outerjoin(
+            rules,
+            (rules.c.key_high == staged_rules.c.key_high) & (rules.c.key_low == staged_rules.c.key_low),
+        )
+        .order_by(staged_rules.c.n)
+    )
+    return rows.tuples()
+
+
+def _set_counts(
+    writing: Writing, counts: Sequence[tuple[int, int, int]], samples: Sequence[tuple[int, int, int]]
+) -> None:
+    found = rules.c.id == staged_counts.c.rule_id
+    if counts:
+        writing.loader.stage(staged_counts, sorted(counts))
+        writing.connection.execute(
+            update(rules).values(count=staged_counts.c.count, sampled_count=staged_counts.c.sampled_count).where(found)
+        )
+    if samples:
+        # Apart, because naming `count` would rewrite its index entries even where it stays the same.
+        writing.loader.stage(staged_counts, sorted(samples))
+        writing.connection.execute(update(rules).values(sampled_count=staged_counts.c.sampled_count).where(found))
+
+
+def _insert_rules(writing: Writing, deltas: Sequence[RuleDelta]) -> None:
+    if not deltas:
+        return
+    first = writing.state.last_rule_id + 1
+    writing.loader.insert(
+        rules,
+        _RULE_COLUMNS,
+        (
+            (
+                rule_id,
+                d.source,
+                d.target,
+                d.key_high,
+                d.key_low,
+                d.length,
+                d.scope,
+                d.nonterminals,
+                d.source_terminals,
+                d.target_terminals,
+                d.hiero,
+                d.count,
+                d.sampled_count,
+            )
+            for rule_id, d in enumerate(deltas, first)
+        ),
+    )
+    writing.state.last_rule_id += len(deltas)
+    rows = _words_of(writing, enumerate(deltas, first))
+    writing.loader.insert(rule_words, ("word_id", "rule_id"), rows)
+
+
+def _delete_rules(writing: Writing, gone: Sequence[tuple[int, RuleDelta]]) -> None:
+    if not gone:
+        return
+    connection = writing.connection
+    writing.loader.stage(staged_ids, sorted((rule_id,) for rule_id, _ in gone))
+    connection.execute(text("DELETE FROM rules WHERE id IN (SELECT id FROM staged_ids)"))
+    writing.loader.stage(staged_rule_words, _words_of(writing, gone))
+    connection.execute(
+        text("DELETE FROM rule_words WHERE (word_id, rule_id) IN (SELECT word_id, rule_id FROM staged_rule_words)")
+    )
+
+
+def _words_of(writing: Writing, numbered: Iterable[tuple[int, RuleDelta]]) -> list[tuple[int, int]]:
+    """(word id, rule id) for every distinct word on each side of the rules, in ascending order."""
+    pairs: list[tuple[str, str, int]] = []
+    for rule_id, delta in numbered:
+        for token in terminals(delta.source):
+            pairs.append((SOURCE, token, rule_id))
+        for token in terminals(delta.target):
+            pairs.append((TARGET, token, rule_id))
+    ids = word_ids(writing, dict.fromkeys((side, token) for side, token, _ in pairs))
+    return sorted((ids[side, token], rule_id) for side, token, rule_id in pairs)
+
+
+def _shown(delta: RuleDelta) -> str:
+    return f"{delta.source} ||| {delta.target}"
+
+
+def _stored_rule(writing: Writing, rule_id: int) -> str:
+    row = writing.connection.execute(select(rules.c.source, rules.c.target).where(rules.c.id == rule_id)).one()
+    return f"{row.source} ||| {row.target}"
+
+
+def append_sweeps(writing: Writing, records: Sequence[SweepRecord]) -> None:
+    """Appends to the history of sweeps."""
+    if not records:
+        return
+    finished_at = now()
+    writing.connection.execute(insert(sweeps), [{**record._asdict(), "finished_at": finished_at} for record in records])
+    writing.state.sweeps += len(records)
+
+
+def rekey(writing: Writing, keys: Iterable[tuple[int, int, int]]) -> None:
+    """Gives every rule its new key (id, high, low); raises `RekeyError` where they are not one to one."""
+    connection = writing.connection
+    writing.loader.stage(staged_keys, keys)
+    offered, ids, pairs = connection.execute(
+        text(
+            "SELECT (SELECT count(*) FROM staged_keys),"
+            " (SELECT count(DISTINCT rule_id) FROM staged_keys),"
+            " (SELECT count(*) FROM (SELECT DISTINCT key_high, key_low FROM staged_keys) AS k)"
+        )
+    ).one()
+    stored = connection.scalar(select(func.count()).select_from(rules))
+    known = connection.scalar(
+        select(func.count()).select_from(rules.join(staged_keys, rules.c.id == staged_keys.c.rule_id))
+    )
+    if not offered == ids == pairs == stored == known:
+        raise RekeyError(
+            f"new keys must cover the stored rules one to one: {stored} rules are stored, {offered} keys "
+            f"were given, {known} of them for a stored rule; {pairs} keys are different: try another salt"
+        )
+    index = next(index for index in rules.indexes if index.name == "rules_by_key")
+    # Without the index, since in between a new key may equal the old key of another rule.
+    index.drop(connection)
+    connection.execute(
+        update(rules)
+        .values(key_high=staged_keys.c.key_high, key_low=staged_keys.c.key_low)
+        .where(rules.c.id == staged_keys.c.rule_id)
+    )
+    index.create(connection)

@@ -1,0 +1,32 @@
+"""When two lines are the same pair, and two rejected lines the same rejection."""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from hierogram.storage.records import NewPair
+
+IDENTITY_BYTES = 16
+
+
+def pair_identities(corpus: str, pairs: Iterable[NewPair]) -> list[bytes]:
+    """BLAKE2b-128 of each pair: of corpus and external id if any, else of corpus, content and occurrence.
+
+    Every text is preceded by its length, so that no two different lists of texts have one encoding.
+    """
+    base = blake2b(f"{len(corpus)}:{corpus}".encode(), digest_size=IDENTITY_BYTES)
+    identities = []
+    for source, target, alignment, _, _, _, external_id, occurrence in pairs:
+        if external_id is None:
+            text = f"c{len(source)}:{source}{len(target)}:{target}{len(alignment)}:{alignment}{occurrence}"
+        else:
+            text = f"x{len(external_id)}:{external_id}"
+        digest = base.copy()
+        digest.update(text.encode())
+        identities.append(digest.digest())
+    return identities
+
+
+def rejection_digest(corpus: str, origin: str, line: int, content: bytes) -> bytes:
+    """BLAKE2b-128 of a rejected line: of corpus, origin, line number and content."""
+    head = f"{len(corpus)}:{corpus}{len(origin)}:{origin}{line}:"
+    return blake2b(head.encode() + content, digest_size=IDENTITY_BYTES).digest()

@@ -1,0 +1,287 @@
+"""Ingest's writes and the reads of sentence pairs."""
+
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import Connection, Row, Select, insert, select, update
+
+from hierogram.storage.exceptions import IngestError
+from hierogram.storage.identity import pair_identities, rejection_digest
+from hierogram.storage.loading import insert_or_ignore, staged_identities
+from hierogram.storage.records import (
+    SAMPLING,
+    SETTLED,
+    WAITING,
+    AddedPairs,
+    IngestTotals,
+    NewPair,
+    PairRow,
+    RejectedLine,
+)
+from hierogram.storage.schema import corpora, derivations, ingest_batches, rejected_lines, sentence_pairs
+from hierogram.storage.transactions import Writing, now, read_state
+from hierogram.storage.words import count_words
+
+RUNNING, DONE, FAILED = "running", "done", "failed"
+
+MAX_TOKEN_BYTES = 1024
+"""Longest token or external id that the store takes, in bytes of UTF-8 (Postgres cannot index all longer)."""
+
+_PAIR_COLUMNS = (
+    "id",
+    "corpus_id",
+    "batch_id",
+    "external_id",
+    "identity",
+    "source",
+    "target",
+    "alignment",
+    "source_length",
+    "target_length",
+    "state",
+    "stage",
+    "sweep",
+    "added_at",
+)
+
+
+def pair_rows() -> Select[tuple[object, ...]]:
+    """Selects what a `PairRow` holds, in its order."""
+    return select(
+        sentence_pairs.c.id,
+        sentence_pairs.c.source,
+        sentence_pairs.c.target,
+        sentence_pairs.c.alignment,
+        sentence_pairs.c.state,
+        sentence_pairs.c.stage,
+        sentence_pairs.c.sweep,
+        derivations.c.current,
+        derivations.c.ring,
+    ).select_from(sentence_pairs.outerjoin(derivations, derivations.c.pair_id == sentence_pairs.c.id))
+
+
+def begin_ingest(writing: Writing, corpus: str, origin: str, format: str) -> int:
+    """Opens a batch, and its corpus if it is new; returns the batch's id."""
+    connection = writing.connection
+    corpus_id = connection.scalar(select(corpora.c.id).where(corpora.c.name == corpus))
+    if corpus_id is None:
+        added = connection.execute(
+            insert(corpora).values(name=corpus, pairs=0, created_at=now()).returning(corpora.c.id)
+        )
+        corpus_id = added.scalar_one()
+    batch = connection.execute(
+        insert(ingest_batches)
+        .values(
+            corpus_id=corpus_id,
+            origin=origin,
+            format=format,
+            state=RUNNING,
+            started_at=now(),
+            accepted=0,
+            duplicates=0,
+            rejected=0,
+        )
+        .returning(ingest_batches.c.id)
+    )
+    return int(batch.scalar_one())
+
+
+def add_pairs(
+    writing: Writing, batch_id: int, pairs: Sequence[NewPair], rejected: Sequence[RejectedLine]
+) -> AddedPairs:
+    """Stores the pairs that are new, with their words, and keeps the rejected lines.
+
+    Raises `IngestError` where the batch is not open.
+    """
+    batch = _open_batch(writing.connection, batch_id)
+    corpus_id, corpus, origin = batch
+    fresh, duplicates, refused = _sort_out(writing, corpus, pairs)
+    state = writing.state
+    first = state.last_pair_id + 1
+    added_at = writing.loader.moment(now())
+    writing.loader.insert(
+        sentence_pairs,
+        _PAIR_COLUMNS,
+        [
+            (
+                number,
+                corpus_id,
+                batch_id,
+                pair[6],
+                identity,
+                pair[0],
+                pair[1],
+                pair[2],
+                pair[3],
+                pair[4],
+                WAITING,
+                0,
+                0,
+                added_at,
+            )
+            for number, (identity, pair) in enumerate(fresh.items(), first)
+        ],
+    )
+    count_words(writing, [pair[0] for pair in fresh.values()], [pair[1] for pair in fresh.values()])
+    turned_down = [*rejected, *refused]
+    _keep_rejected(writing, batch_id, corpus, origin, turned_down)
+    totals = IngestTotals(len(fresh), duplicates, len(turned_down))
+    state.last_pair_id += len(fresh)
+    state.waiting += len(fresh)
+    writing.connection.execute(
+        update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs + len(fresh))
+    )
+    writing.connection.execute(
+        update(ingest_batches)
+        .where(ingest_batches.c.id == batch_id)
+        .values(
+            accepted=ingest_batches.c.accepted + totals.accepted,
+            duplicates=ingest_batches.c.duplicates + totals.duplicates,
+            rejected=ingest_batches.c.rejected + totals.rejected,
+        )
+    )
+    return AddedPairs(totals, refused)
+
+
+def finish_ingest(writing: Writing, batch_id: int, error: str | None) -> None:
+    """Closes a batch as done, or as failed with what went wrong."""
+    _open_batch(writing.connection, batch_id)
+    writing.connection.execute(
+        update(ingest_batches)
+        .where(ingest_batches.c.id == batch_id)
+        .values(state=DONE if error is None else FAILED, finished_at=now(), error=error)
+    )
+
+
+def _open_batch(connection: Connection, batch_id: int) -> tuple[int, str, str]:
+    row = connection.execute(
+        select(ingest_batches.c.state, corpora.c.id, corpora.c.name, ingest_batches.c.origin)
+        .join(corpora, corpora.c.id == ingest_batches.c.corpus_id)
+        .where(ingest_batches.c.id == batch_id)
+    ).one_or_none()
+    if row is None:
+        raise IngestError(f"ingest batch {batch_id} does not exist: begin one first")
+    if row.state != RUNNING:
+        raise IngestError(f"ingest batch {batch_id} is already {row.state}: begin another one")
+    return row.id, row.name, row.origin
+
+
+def _sort_out(
+    writing: Writing, corpus: str, pairs: Sequence[NewPair]
+) -> tuple[dict[bytes, NewPair], int, list[RejectedLine]]:
+    """The new pairs by identity, the number of duplicates, and the pairs that cannot be stored."""
+    identities = pair_identities(corpus, pairs)
+    stored = _stored_contents(writing, identities)
+    fresh: dict[bytes, NewPair] = {}
+    duplicates = 0
+    refused: list[RejectedLine] = []
+    for identity, pair in zip(identities, pairs, strict=True):
+        known = stored.get(identity) if stored else None
+        if known is None:
+            earlier = fresh.get(identity)
+            if earlier is None:
+                if _has_long_token(pair):
+                    refused.append(_too_long(pair))
+                else:
+                    fresh[identity] = pair
+                continue
+            known = earlier[:3]
+        if known == pair[:3]:
+            duplicates += 1
+        else:
+            refused.append(_conflict(pair))
+    return fresh, duplicates, refused
+
+
+def _stored_contents(writing: Writing, identities: list[bytes]) -> dict[bytes, tuple[str, str, str]]:
+    writing.loader.stage(staged_identities, ((identity,) for identity in identities))
+    rows = writing.connection.execute(
+        select(
+            sentence_pairs.c.identity,
+            sentence_pairs.c.source,
+            sentence_pairs.c.target,
+            sentence_pairs.c.alignment,
+        ).select_from(staged_identities.join(sentence_pairs, sentence_pairs.c.identity == staged_identities.c.identity))
+    )
+    return {identity: (source, target, alignment) for identity, source, target, alignment in rows}
+
+
+def _has_long_token(pair: NewPair) -> bool:
+    return any(
+        len(text) * 4 > MAX_TOKEN_BYTES and any(len(token.encode()) > MAX_TOKEN_BYTES for token in text.split(" "))
+        for text in (pair.source, pair.target, pair.external_id or "")
+    )
+
+
+def _content(pair: NewPair) -> bytes:
+    return f"{pair.source} ||| {pair.target} ||| {pair.alignment}".encode()
+
+
+def _too_long(pair: NewPair) -> RejectedLine:
+    message = f"a token or the external id is longer than {MAX_TOKEN_BYTES} bytes"
+    return RejectedLine(pair.line, "token-too-long", message, _content(pair))
+
+
+def _conflict(pair: NewPair) -> RejectedLine:
+    message = f"external id {pair.external_id!r} is stored in this corpus with other content, which was kept"
+    return RejectedLine(pair.line, "external-id-conflict", message, _content(pair))
+
+
+def _keep_rejected(writing: Writing, batch_id: int, corpus: str, origin: str, lines: Iterable[RejectedLine]) -> None:
+    values = [
+        {
+            "batch_id": batch_id,
+            "origin": origin,
+            "line": line.line,
+            "reason": line.reason,
+            "message": line.message,
+            "content": line.content,
+            "digest": rejection_digest(corpus, origin, line.line, line.content),
+        }
+        for line in lines
+    ]
+    if not values:
+        return
+    new_row = insert_or_ignore(writing.connection, rejected_lines)
+    kept = writing.connection.execute(new_row.returning(rejected_lines.c.id), values)
+    writing.state.rejected += len(kept.all())
+
+
+def pairs_after(
+    connection: Connection, after_id: int, limit: int | None, states: Sequence[str] | None
+) -> list[PairRow]:
+    """Pairs with a larger id, in id order."""
+    statement = pair_rows().where(sentence_pairs.c.id > after_id).order_by(sentence_pairs.c.id).limit(limit)
+    if states is not None:
+        statement = statement.where(sentence_pairs.c.state.in_(states))
+    return _as_rows(connection.execute(statement))
+
+
+def pairs_by_id(connection: Connection, ids: Sequence[int]) -> list[PairRow]:
+    """The pairs with these ids, in id order; ids without a pair are left out."""
+    rows: list[PairRow] = []
+    wanted = sorted(set(ids))
+    for start in range(0, len(wanted), _IDS_PER_QUERY):
+        chunk = wanted[start : start + _IDS_PER_QUERY]
+        statement = pair_rows().where(sentence_pairs.c.id.in_(chunk)).order_by(sentence_pairs.c.id)
+        rows += _as_rows(connection.execute(statement))
+    return rows
+
+
+_IDS_PER_QUERY = 10_000
+
+
+def stalest_pairs(connection: Connection, limit: int) -> list[PairRow]:
+    """The pairs whose last sweep is longest ago."""
+    statement = pair_rows().order_by(sentence_pairs.c.sweep, sentence_pairs.c.id).limit(limit)
+    return _as_rows(connection.execute(statement))
+
+
+def count_pairs(connection: Connection, states: Sequence[str] | None) -> int:
+    """How many pairs there are, in any of the states if some are given."""
+    totals = read_state(connection)
+    by_state = {WAITING: totals.waiting, SAMPLING: totals.sampling, SETTLED: totals.settled}
+    return sum(by_state[state] for state in (by_state if states is None else set(states)))
+
+
+def _as_rows(rows: Iterable[Row[tuple[object, ...]]]) -> list[PairRow]:
+    return [PairRow._make(row) for row in rows]

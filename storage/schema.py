@@ -1,0 +1,293 @@
+"""Tables, indexes and views of the store.
+
+`migrations/` makes the same schema step by step; a test holds the two together. All text compares and sorts
+by its UTF-8 bytes on both databases. Pairs, rules and words get their ids from `store_state`, not from the
+database's sequences, so that the same input gives the same ids everywhere and an id is never used twice.
+"""
+
+from datetime import UTC, datetime
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+REVISIONS = ("0001",)
+"""Schema revisions that this code knows, oldest first; the last one is its own."""
+
+TEXT = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
+SERIAL = BigInteger().with_variant(Integer(), "sqlite")
+MOMENT_FORMAT = "%Y-%m-%d %H:%M:%S"
+"""How a moment is written on SQLite, in UTC."""
+
+
+class Moment(TypeDecorator[datetime]):
+    """A time in UTC, in whole seconds: a text that SQLite's date functions take, a timestamp on Postgres."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[str] | TypeEngine[datetime]:
+        """The type of the column."""
+        if dialect.name == "sqlite":
+            return dialect.type_descriptor(Text())
+        return dialect.type_descriptor(DateTime(timezone=True))
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> object:
+        """The value as the driver takes it."""
+        if value is None or dialect.name != "sqlite":
+            return value
+        return value.astimezone(UTC).strftime(MOMENT_FORMAT)
+
+    def process_result_value(self, value: object, dialect: Dialect) -> datetime | None:
+        """The value as it was, in UTC."""
+        if isinstance(value, str):
+            return datetime.strptime(value, MOMENT_FORMAT).replace(tzinfo=UTC)
+        return value.astimezone(UTC) if isinstance(value, datetime) else None
+
+
+MOMENT = Moment()
+
+metadata = MetaData()
+
+settings = Table(
+    "settings",
+    metadata,
+    Column("name", TEXT, primary_key=True),
+    Column("value", TEXT, nullable=False),
+)
+
+# One row. `position` counts the writing transactions; the totals make `status` as fast on any store.
+store_state = Table(
+    "store_state",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("position", BigInteger, nullable=False),
+    Column("last_pair_id", BigInteger, nullable=False),
+    Column("last_rule_id", BigInteger, nullable=False),
+    Column("last_word_id", BigInteger, nullable=False),
+    Column("waiting", BigInteger, nullable=False),
+    Column("sampling", BigInteger, nullable=False),
+    Column("settled", BigInteger, nullable=False),
+    Column("source_types", BigInteger, nullable=False),
+    Column("target_types", BigInteger, nullable=False),
+    Column("rules", BigInteger, nullable=False),
+    Column("rule_tokens", BigInteger, nullable=False),
+    Column("sampled_tokens", BigInteger, nullable=False),
+    Column("rejected", BigInteger, nullable=False),
+    Column("sweeps", BigInteger, nullable=False),
+    CheckConstraint("id = 1", name="store_state_has_one_row"),
+)
+
+corpora = Table(
+    "corpora",
+    metadata,
+    Column("id", SERIAL, primary_key=True),
+    Column("name", TEXT, nullable=False),
+    Column("pairs", BigInteger, nullable=False),
+    Column("created_at", MOMENT, nullable=False),
+    Index("corpora_by_name", "name", unique=True),
+)
+
+ingest_batches = Table(
+    "ingest_batches",
+    metadata,
+    Column("id", SERIAL, primary_key=True),
+    Column("corpus_id", SERIAL, ForeignKey("corpora.id"), nullable=False),
+    Column("origin", TEXT, nullable=False),
+    Column("format", TEXT, nullable=False),
+    Column("state", TEXT, nullable=False),
+    Column("started_at", MOMENT, nullable=False),
+    Column("finished_at", MOMENT),
+    Column("accepted", BigInteger, nullable=False),
+    Column("duplicates", BigInteger, nullable=False),
+    Column("rejected", BigInteger, nullable=False),
+    Column("error", TEXT),
+    CheckConstraint("state IN ('running', 'done', 'failed')", name="ingest_batches_state"),
+)
+
+sentence_pairs = Table(
+    "sentence_pairs",
+    metadata,
+    Column("id", SERIAL, primary_key=True, autoincrement=False),
+    Column("corpus_id", SERIAL, nullable=False),
+    Column("batch_id", SERIAL, nullable=False),
+    Column("external_id", TEXT),
+    Column("identity", LargeBinary, nullable=False),
+    Column("source", TEXT, nullable=False),
+    Column("target", TEXT, nullable=False),
+    Column("alignment", TEXT, nullable=False),
+    Column("source_length", Integer, nullable=False),
+    Column("target_length", Integer, nullable=False),
+    Column("state", TEXT, nullable=False),
+    Column("stage", Integer, nullable=False),
+    Column("sweep", BigInteger, nullable=False),
+    Column("added_at", MOMENT, nullable=False),
+    CheckConstraint("state IN ('waiting', 'sampling', 'settled')", name="sentence_pairs_state"),
+)
+Index("sentence_pairs_by_identity", sentence_pairs.c.identity, unique=True)
+Index("sentence_pairs_by_state", sentence_pairs.c.state, sentence_pairs.c.id)
+Index("sentence_pairs_by_sweep", sentence_pairs.c.sweep, sentence_pairs.c.id)
+Index(
+    "sentence_pairs_by_external_id",
+    sentence_pairs.c.corpus_id,
+    sentence_pairs.c.external_id,
+    sqlite_where=sentence_pairs.c.external_id.is_not(None),
+    postgresql_where=sentence_pairs.c.external_id.is_not(None),
+)
+
+derivations = Table(
+    "derivations",
+    metadata,
+    Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
+    Column("current", LargeBinary, nullable=False),
+    Column("ring", LargeBinary, nullable=False),
+)
+
+rules = Table(
+    "rules",
+    metadata,
+    Column("id", SERIAL, primary_key=True, autoincrement=False),
+    Column("source", TEXT, nullable=False),
+    Column("target", TEXT, nullable=False),
+    Column("key_high", BigInteger, nullable=False),
+    Column("key_low", BigInteger, nullable=False),
+    Column("length", Integer, nullable=False),
+    Column("scope", Integer, nullable=False),
+    Column("nonterminals", Integer, nullable=False),
+    Column("source_terminals", Integer, nullable=False),
+    Column("target_terminals", Integer, nullable=False),
+    Column("hiero", Boolean, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("sampled_count", BigInteger, nullable=False),
+    CheckConstraint("count >= 0 AND sampled_count >= 0 AND count + sampled_count > 0", name="rules_counts"),
+    # Room on each page for the new version of a row whose counts change.
+    postgresql_with={"fillfactor": 80},
+)
+Index("rules_by_key", rules.c.key_high, rules.c.key_low, unique=True)
+# SQLite: covering, best last, so that a side's rules come best first and its total needs no table row.
+# Postgres: a B-tree cannot hold a side of more than 2.7 kB, and an index with the count in it would make every
+# change of a count a change of every index; a hash index does neither.
+Index("rules_by_source", rules.c.source, rules.c.count).ddl_if(dialect="sqlite")
+Index("rules_by_target", rules.c.target, rules.c.count).ddl_if(dialect="sqlite")
+Index("rules_by_source", rules.c.source, postgresql_using="hash").ddl_if(dialect="postgresql")
+Index("rules_by_target", rules.c.target, postgresql_using="hash").ddl_if(dialect="postgresql")
+
+vocabulary = Table(
+    "vocabulary",
+    metadata,
+    Column("id", SERIAL, primary_key=True, autoincrement=False),
+    Column("side", TEXT, nullable=False),
+    Column("token", TEXT, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    CheckConstraint("side IN ('source', 'target')", name="vocabulary_side"),
+    Index("vocabulary_by_token", "token", "side", unique=True),
+)
+
+# No foreign keys: they would cost more than the rest of a commit. A rule's own sides tell its rows here.
+rule_words = Table(
+    "rule_words",
+    metadata,
+    Column("word_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("rule_id", SERIAL, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)
+
+rejected_lines = Table(
+    "rejected_lines",
+    metadata,
+    Column("id", SERIAL, primary_key=True),
+    Column("batch_id", SERIAL, ForeignKey("ingest_batches.id"), nullable=False),
+    Column("origin", TEXT, nullable=False),
+    Column("line", BigInteger, nullable=False),
+    Column("reason", TEXT, nullable=False),
+    Column("message", TEXT, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Index("rejected_lines_by_digest", "digest", unique=True),
+)
+
+sweeps = Table(
+    "sweeps",
+    metadata,
+    Column("id", SERIAL, primary_key=True),
+    Column("stage", Integer, nullable=False),
+    Column("pairs", BigInteger, nullable=False),
+    Column("log_likelihood", Double),
+    Column("edges_sampled", BigInteger, nullable=False),
+    Column("edges_changed", BigInteger, nullable=False),
+    Column("cuts_sampled", BigInteger, nullable=False),
+    Column("cuts_changed", BigInteger, nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("finished_at", MOMENT, nullable=False),
+)
+
+exports = Table(
+    "exports",
+    metadata,
+    Column("id", SERIAL, primary_key=True),
+    Column("name", TEXT, nullable=False),
+    Column("path", TEXT, nullable=False),
+    Column("format", TEXT, nullable=False),
+    Column("started_at", MOMENT, nullable=False),
+    Column("finished_at", MOMENT),
+    Column("state", TEXT, nullable=False),
+    Column("rules", BigInteger),
+    Column("bytes", BigInteger),
+    Column("sha256", TEXT),
+    Column("position", BigInteger),
+    Column("error", TEXT),
+    Column("manifest", TEXT),
+    CheckConstraint("state IN ('running', 'done', 'failed')", name="exports_state"),
+)
+
+VIEWS = {
+    "rule_table": """
+SELECT r.id, r.source, r.target, r.count,
+       CAST(r.count AS DOUBLE PRECISION)
+         / (SELECT sum(s.count) FROM rules AS s WHERE s.source = r.source) AS p_target_given_source,
+       CAST(r.count AS DOUBLE PRECISION)
+         / (SELECT sum(t.count) FROM rules AS t WHERE t.target = r.target) AS p_source_given_target,
+       r.sampled_count, r.length, r.scope, r.nonterminals, r.hiero
+  FROM rules AS r
+ WHERE r.count > 0""",
+    "word_rules": """
+SELECT v.token, v.side, r.*
+  FROM vocabulary AS v
+  JOIN rule_words AS w ON w.word_id = v.id
+  JOIN rule_table AS r ON r.id = w.rule_id""",
+    "growth": """
+SELECT {day} AS day, count(*) AS pairs,
+       sum(source_length) AS source_tokens, sum(target_length) AS target_tokens
+  FROM sentence_pairs
+ GROUP BY {day}""",
+    "rejections": """
+SELECT reason, origin, count(*) AS number
+  FROM rejected_lines
+ GROUP BY reason, origin""",
+}
+"""The views for people, by name; `{day}` is the UTC day of a pair, as each database writes it."""
+
+_DAY = {
+    "sqlite": "date(added_at)",
+    "postgresql": "to_char(added_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
+}
+
+
+def view_statements(dialect: str) -> list[str]:
+    """The statements that create the views on `sqlite` or `postgresql`, in an order that works."""
+    return [f"CREATE VIEW {name} AS {text.strip().format(day=_DAY[dialect])}" for name, text in VIEWS.items()]

@@ -1,0 +1,109 @@
+"""Reading a whole store as one state, however long that takes and whoever writes meanwhile."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from typing import TypeVar
+
+from sqlalchemy import Connection, Double, Executable, Select, cast, func, select
+
+from hierogram.storage.configuration import read_settings
+from hierogram.storage.integrity import find_problems
+from hierogram.storage.pairs import pair_rows
+from hierogram.storage.queries import status
+from hierogram.storage.records import PairRow, RuleRow, Settings, StoredRule, StoreStatus
+from hierogram.storage.schema import derivations, rules, sentence_pairs
+from hierogram.storage.transactions import read_state
+
+T = TypeVar("T")
+
+_ROWS_PER_FETCH = 5_000
+
+
+class Snapshot:
+    """One state of the store; made by `Store.snapshot`, usable until that ends."""
+
+    def __init__(self, connection: Connection, *, url: str, schema: str) -> None:
+        self._connection = connection
+        self._url = url
+        self._schema = schema
+
+    def position(self) -> int:
+        """The store position that this snapshot shows."""
+        return read_state(self._connection).position
+
+    def settings(self) -> Settings:
+        """The settings of the store."""
+        return read_settings(self._connection)
+
+    def status(self) -> StoreStatus:
+        """How much the store holds."""
+        return status(self._connection, url=self._url, schema=self._schema)
+
+    def iterate_rules(
+        self,
+        *,
+        max_scope: int | None = None,
+        hiero: bool = False,
+        min_count: int = 1,
+        sampled: bool = False,
+    ) -> Iterator[RuleRow]:
+        """Rules in the byte order of (source, target), streamed.
+
+        `max_scope` leaves out rules that parse slower than O(n^max_scope), `hiero` those that Chiang's (2007)
+        constraints forbid, `min_count` the rarer ones. With `sampled`, counts over the thinned samples take
+        the place of the current ones, in the filter and in the probabilities. Probabilities are relative
+        frequencies among all rules of the store with that source or target, before any filter.
+        """
+        statement = _rules_with_probabilities(sampled).where(
+            (rules.c.sampled_count if sampled else rules.c.count) >= max(min_count, 1)
+        )
+        if max_scope is not None:
+            statement = statement.where(rules.c.scope <= max_scope)
+        if hiero:
+            statement = statement.where(rules.c.hiero)
+        return self._stream(RuleRow, statement.order_by(rules.c.source, rules.c.target))
+
+    def iterate_all_rule_rows(self) -> Iterator[StoredRule]:
+        """Every row of the table of rules, streamed, in no particular order."""
+        columns = [rules.c[field.name] for field in fields(StoredRule)]
+        return self._stream(StoredRule, select(*columns))
+
+    def iterate_derivations(self, batch: int = 1_000) -> Iterator[list[PairRow]]:
+        """The pairs that have a derivation, with it, in id order, in lists of at most `batch`."""
+        statement = pair_rows().where(derivations.c.pair_id.is_not(None)).order_by(sentence_pairs.c.id)
+        result = self._connection.execution_options(yield_per=batch).execute(statement)
+        for rows in result.partitions(batch):
+            yield [PairRow._make(row) for row in rows]
+
+    def integrity(self) -> list[str]:
+        """What is wrong with the store, one line each; see `Store.integrity`."""
+        return find_problems(self._connection)
+
+    def _stream(self, make: Callable[..., T], statement: Executable) -> Iterator[T]:
+        result = self._connection.execution_options(yield_per=_ROWS_PER_FETCH).execute(statement)
+        for rows in result.partitions(_ROWS_PER_FETCH):
+            for row in rows:
+                yield make(*row)
+
+
+def _rules_with_probabilities(sampled: bool) -> Select[tuple[object, ...]]:
+    count = rules.c.sampled_count if sampled else rules.c.count
+    source_totals = select(rules.c.source, func.sum(count).label("total")).group_by(rules.c.source).cte()
+    target_totals = select(rules.c.target, func.sum(count).label("total")).group_by(rules.c.target).cte()
+    return (
+        select(
+            rules.c.id,
+            rules.c.source,
+            rules.c.target,
+            rules.c.length,
+            rules.c.scope,
+            rules.c.nonterminals,
+            rules.c.hiero,
+            rules.c.count,
+            rules.c.sampled_count,
+            cast(count, Double) / cast(source_totals.c.total, Double),
+            cast(count, Double) / cast(target_totals.c.total, Double),
+        )
+        .join(source_totals, source_totals.c.source == rules.c.source)
+        .join(target_totals, target_totals.c.target == rules.c.target)
+    )

@@ -1,0 +1,293 @@
+"""The store as the rest of the program sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import Engine
+
+from hierogram.storage import exports, grammar, migration, pairs, queries
+from hierogram.storage.configuration import read_settings, set_key_salt, write_settings
+from hierogram.storage.connection import (
+    make_engine,
+    parse_url,
+    reading,
+    reading_snapshot,
+    shown_url,
+    sqlite_file,
+)
+from hierogram.storage.exceptions import SettingsFixedError, StoreUrlError
+from hierogram.storage.records import (
+    AddedPairs,
+    ExportRow,
+    NewPair,
+    PairRow,
+    PairUpdate,
+    RejectedLine,
+    RuleCounts,
+    RuleDelta,
+    RuleRow,
+    Settings,
+    StoreStatus,
+    SweepRecord,
+)
+from hierogram.storage.snapshot import Snapshot
+from hierogram.storage.transactions import create_state, read_state, writing
+
+
+def open_store(url: str, *, create: bool = False, settings: Settings | None = None) -> Store:
+    """Opens the store at the URL; with `create`, makes it first if need be, with `settings` or the defaults.
+
+    `url` is `sqlite:///grammar.db`, `postgresql://user@host/database`, or a path ending in `.db`. Raises
+    `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError`, `SchemaOutdatedError`, `SchemaTooNewError`,
+    and `SettingsFixedError` where the store exists with other settings than those given.
+    """
+    engine = make_engine(parse_url(url))
+    try:
+        if create:
+            _create(engine, settings)
+        schema = migration.check_schema(engine)
+        store = Store(engine, schema)
+        if settings is not None:
+            _check_settings(store, settings)
+    except BaseException:
+        engine.dispose()
+        raise
+    return store
+
+
+def upgrade(url: str) -> tuple[str, str]:
+    """Takes the store at the URL to this code's schema; returns the revisions before and after.
+
+    Raises `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError` or `SchemaTooNewError`.
+    """
+    return migration.upgrade(parse_url(url))
+
+
+def _create(engine: Engine, settings: Settings | None) -> None:
+    file = sqlite_file(engine.url)
+    if file is not None and not file.parent.is_dir():
+        raise StoreUrlError(f"{shown_url(engine.url)}: the folder {file.parent} does not exist: make it first")
+    with migration.migrating(engine) as connection:
+        if migration.stored_revision(connection) is None:
+            migration.migrate(connection)
+            write_settings(connection, settings or Settings())
+            create_state(connection)
+
+
+def _check_settings(store: Store, given: Settings) -> None:
+    stored = store.settings()
+    if stored != given:
+        raise SettingsFixedError(
+            f"the store at {store.url} was made with {stored}, not with {given}: "
+            "settings are fixed for its life, make another store for other settings"
+        )
+
+
+class Store:
+    """A persistent store of sentence pairs, their derivations, and the grammar that these use.
+
+    Every method is one transaction; methods may be called from several threads. All raise
+    `StoreUnavailableError` when the database fails.
+    """
+
+    def __init__(self, engine: Engine, schema: str) -> None:
+        self._engine = engine
+        self._schema = schema
+        self.url = shown_url(engine.url)
+
+    def close(self) -> None:
+        """Closes the store's connections."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def settings(self) -> Settings:
+        """The settings that the store was made with."""
+        with reading(self._engine) as connection:
+            return read_settings(connection)
+
+    def position(self) -> int:
+        """How many writing transactions the store has seen."""
+        with reading(self._engine) as connection:
+            return read_state(connection).position
+
+    def status(self) -> StoreStatus:
+        """How much the store holds; takes the same time whatever its size."""
+        with reading(self._engine) as connection:
+            return queries.status(connection, url=self.url, schema=self._schema)
+
+    def vocabulary_sizes(self) -> tuple[int, int]:
+        """Numbers of different source and target words."""
+        with reading(self._engine) as connection:
+            state = read_state(connection)
+        return state.source_types, state.target_types
+
+    def begin_ingest(self, corpus: str, origin: str, format: str) -> int:
+        """Opens a batch of a corpus (made if new) for the lines of `origin`; returns the batch's id."""
+        with writing(self._engine) as transaction:
+            return pairs.begin_ingest(transaction, corpus, origin, format)
+
+    def add_pairs(
+        self, batch_id: int, new_pairs: Sequence[NewPair], rejected: Sequence[RejectedLine] = ()
+    ) -> AddedPairs:
+        """Stores the pairs that are not stored yet, and keeps the rejected lines; all or nothing.
+
+        A pair is turned down (and returned, as a rejected line) where its external id is stored with other
+        content (`external-id-conflict`) or a token exceeds `pairs.MAX_TOKEN_BYTES` (`token-too-long`). Raises
+        `IngestError` where the batch is not open.
+        """
+        with writing(self._engine) as transaction:
+            return pairs.add_pairs(transaction, batch_id, new_pairs, rejected)
+
+    def finish_ingest(self, batch_id: int, error: str | None = None) -> None:
+        """Closes a batch: as done, or as failed with what went wrong. Raises `IngestError`."""
+        with writing(self._engine) as transaction:
+            pairs.finish_ingest(transaction, batch_id, error)
+
+    def pairs(self, after_id: int = 0, limit: int | None = None, states: Sequence[str] | None = None) -> list[PairRow]:
+        """Pairs with an id above `after_id`, in id order, in any of `states` if given."""
+        with reading(self._engine) as connection:
+            return pairs.pairs_after(connection, after_id, limit, states)
+
+    def pairs_by_id(self, ids: Sequence[int]) -> list[PairRow]:
+        """The pairs with these ids, in id order; ids without a pair are left out."""
+        with reading(self._engine) as connection:
+            return pairs.pairs_by_id(connection, ids)
+
+    def stalest_pairs(self, limit: int) -> list[PairRow]:
+        """The pairs whose last sweep is longest ago, least first."""
+        with reading(self._engine) as connection:
+            return pairs.stalest_pairs(connection, limit)
+
+    def count_pairs(self, states: Sequence[str] | None = None) -> int:
+        """How many pairs there are, in any of `states` if given."""
+        with reading(self._engine) as connection:
+            return pairs.count_pairs(connection, states)
+
+    def rule_counts(self) -> RuleCounts:
+        """Every rule with a positive count, as arrays."""
+        from hierogram.storage.counts import rule_counts
+
+        with reading(self._engine) as connection:
+            return rule_counts(connection)
+
+    def commit(
+        self,
+        updates: Sequence[PairUpdate],
+        deltas: Iterable[RuleDelta],
+        sweeps: Sequence[SweepRecord] = (),
+    ) -> None:
+        """Writes new derivations, the count changes that they cause, and the sweeps that led there.
+
+        All or nothing. Raises `PairMissingError`, `CountError` where a count would become negative, and
+        `KeyCollisionError` where a key is stored with another rule.
+        """
+        with writing(self._engine) as transaction:
+            grammar.save_pairs(transaction, updates)
+            grammar.add_counts(transaction, deltas)
+            grammar.append_sweeps(transaction, sweeps)
+
+    def rekey(self, salt: int, keys: Iterable[tuple[int, int, int]]) -> None:
+        """Gives every rule (by id) its new key (high, low), and records the salt that made them.
+
+        All or nothing. Raises `RekeyError` where the keys do not cover the stored rules one to one.
+        """
+        with writing(self._engine) as transaction:
+            grammar.rekey(transaction, keys)
+            set_key_salt(transaction.connection, salt)
+
+    def find_rules(
+        self,
+        source: str | None = None,
+        target: str | None = None,
+        *,
+        words: Sequence[str] = (),
+        source_words: Sequence[str] = (),
+        target_words: Sequence[str] = (),
+        limit: int = 20,
+        offset: int = 0,
+    ) -> list[RuleRow]:
+        """Rules in current use that meet all conditions, most often used first.
+
+        `source` and `target` are whole sides in the notation of rules; `words` have to occur on either side,
+        `source_words` and `target_words` on theirs.
+        """
+        with reading(self._engine) as connection:
+            return queries.find_rules(
+                connection,
+                source=source,
+                target=target,
+                words=words,
+                source_words=source_words,
+                target_words=target_words,
+                limit=limit,
+                offset=offset,
+            )
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """One state of the store to read from, however long that takes and whoever writes meanwhile."""
+        with reading_snapshot(self._engine) as connection:
+            yield Snapshot(connection, url=self.url, schema=self._schema)
+
+    @contextmanager
+    def iterate_rules(
+        self,
+        *,
+        max_scope: int | None = None,
+        hiero: bool = False,
+        min_count: int = 1,
+        sampled: bool = False,
+    ) -> Iterator[Iterator[RuleRow]]:
+        """`Snapshot.iterate_rules` in a snapshot of its own: `with store.iterate_rules() as rules:`."""
+        with self.snapshot() as snapshot:
+            yield snapshot.iterate_rules(max_scope=max_scope, hiero=hiero, min_count=min_count, sampled=sampled)
+
+    def integrity(self) -> list[str]:
+        """What is wrong between the store's tables, one line each; empty when all is well."""
+        with self.snapshot() as snapshot:
+            return snapshot.integrity()
+
+    def record_export(self, name: str, path: str, format: str) -> int:
+        """Records that an export has begun; returns its id."""
+        with writing(self._engine) as transaction:
+            return exports.record_export(transaction, name, path, format)
+
+    def finish_export(
+        self,
+        export_id: int,
+        *,
+        rules: int | None = None,
+        bytes: int | None = None,
+        sha256: str | None = None,
+        position: int | None = None,
+        manifest: str | None = None,
+        error: str | None = None,
+    ) -> None:
+        """Records how an export ended (failed if there is an `error`); raises `ExportUnknownError`."""
+        with writing(self._engine) as transaction:
+            exports.finish_export(
+                transaction,
+                export_id,
+                rules=rules,
+                bytes=bytes,
+                sha256=sha256,
+                position=position,
+                manifest=manifest,
+                error=error,
+            )
+
+    def exports(self, limit: int = 20) -> list[ExportRow]:
+        """The last exports, newest first."""
+        with reading(self._engine) as connection:
+            return exports.list_exports(connection, limit)
