@@ -76,4 +76,4 @@ def rule_deltas(ledger: Ledger, loaded: LoadedPairs, *, keep_unchanged: bool = F
         ledger.counts[chosen].tolist(),
         ledger.sampled[chosen].tolist(),
     )
-    return list(map(RuleDelta._make, zip(*columns, strict=True)))
+    return list(map(RuleDelta, *columns))

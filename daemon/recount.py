@@ -1,7 +1,7 @@
 """Does the store say the truth: every rule counted again from the derivations, and compared."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from hierogram.daemon.batches import load_batch
 from hierogram.daemon.changes import enter_samples, enter_state, rule_deltas
@@ -13,6 +13,7 @@ from hierogram.storage.store import Store
 
 _PAIRS_A_READ = 5_000
 _MOST_PROBLEMS = 20
+_COMPARED = tuple(column.name for column in fields(RuleDelta))
 
 Key = tuple[int, int]
 
@@ -90,10 +91,8 @@ def verify(store: Store, report: Callable[[int, int], None] | None = None) -> Ve
                         " have the same key"
                     )
                 else:
-                    counted[key] = known._replace(
-                        count=known.count + rule.count,
-                        sampled_count=known.sampled_count + rule.sampled_count,
-                    )
+                    known.count += rule.count
+                    known.sampled_count += rule.sampled_count
             pairs += len(rows)
             if report:
                 report(pairs, total)
@@ -110,7 +109,7 @@ def verify(store: Store, report: Callable[[int, int], None] | None = None) -> Ve
                     f" and its sampled count {stored.sampled_count}"
                 )
                 continue
-            for name in RuleDelta._fields:
+            for name in _COMPARED:
                 here, there = getattr(stored, name), getattr(expected, name)
                 if here != there:
                     problems.add(f"{rule_text}: {name} is {here}, a recount gives {there}")
