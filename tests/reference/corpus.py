@@ -16,9 +16,7 @@ Mover = Callable[[Forest, Tally], Sweep | Metropolis]
 Joint = tuple[Variables, ...]
 
 
-def gibbs(
-    model: Model, *, stage: int = EVERY_LEVEL, span_limit: int = NO_LIMIT, mutant: str | None = None
-) -> Mover:
+def gibbs(model: Model, *, stage: int = EVERY_LEVEL, span_limit: int = NO_LIMIT, mutant: str | None = None) -> Mover:
     """Top-down Gibbs sampling."""
     return lambda forest, others: Sweep(forest, model, others, stage, span_limit, mutant)
 
@@ -26,6 +24,11 @@ def gibbs(
 def metropolis(model: Model, *, span_limit: int = NO_LIMIT, mutant: str | None = None) -> Mover:
     """Metropolis-Hastings on whole derivations."""
     return lambda forest, others: Metropolis(forest, model, others, span_limit, mutant)
+
+
+def replaced(joint: Joint, pair: int, variables: Variables) -> Joint:
+    """The same state, but for one pair."""
+    return (*joint[:pair], variables, *joint[pair + 1 :])
 
 
 @dataclass(frozen=True)
@@ -47,15 +50,33 @@ class Corpus:
             for rule in rules_of(forest, variables)
         ]
 
+    def visit(self, joint: Joint, pair: int, mover: Mover, seed: int, number: int) -> Joint:
+        """The state after one pair was resampled, in its sweep of this number."""
+        others = Tally(self.rules(joint, without=pair))
+        stream = Stream(seed, pair, number)
+        return replaced(joint, pair, mover(self.forests[pair], others).sample(joint[pair], stream))
+
     def sweep(self, joint: Joint, mover: Mover, seed: int, number: int) -> Joint:
         """The state after every pair was resampled once; sweeps are numbered from 1."""
-        tally = Tally(self.rules(joint))
-        after = list(joint)
-        for p, forest in enumerate(self.forests):
-            tally.remove(rules_of(forest, after[p]))
-            after[p] = mover(forest, tally).sample(after[p], Stream(seed, p, number))
-            tally.add(rules_of(forest, after[p]))
-        return tuple(after)
+        for pair in range(len(self.forests)):
+            joint = self.visit(joint, pair, mover, seed, number)
+        return joint
+
+    def sweep_in_blocks(
+        self, joint: Joint, mover: Mover, seed: int, number: int, *, pairs_a_block: int, blocks_a_round: int
+    ) -> Joint:
+        """The same in blocks: each sees the counts of its round's start and its own changes."""
+        after = joint
+        pairs = list(range(len(self.forests)))
+        blocks = [pairs[i : i + pairs_a_block] for i in pairs[::pairs_a_block]]
+        for i in range(0, len(blocks), blocks_a_round):
+            before = after
+            for block in blocks[i : i + blocks_a_round]:
+                seen = before
+                for p in block:
+                    seen = self.visit(seen, p, mover, seed, number)
+                    after = replaced(after, p, seen[p])
+        return after
 
     def push(self, distribution: dict[Joint, float], mover: Mover) -> dict[Joint, float]:
         """The exact distribution after every pair was resampled once."""
@@ -64,7 +85,7 @@ class Corpus:
             for joint, mass in distribution.items():
                 step = mover(forest, Tally(self.rules(joint, without=p)))
                 for variables, q in step.transitions(joint[p]).items():
-                    key = (*joint[:p], variables, *joint[p + 1 :])
+                    key = replaced(joint, p, variables)
                     after[key] = after.get(key, 0.0) + mass * q
             distribution = after
         return distribution

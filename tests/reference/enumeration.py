@@ -91,10 +91,7 @@ def conditional(
     found: dict[tuple[Tree, ...], dict[Tree, float]] = {}
     for joint, p in posterior_of_all.items():
         found.setdefault((*joint[:pair], *joint[pair + 1 :]), {})[joint[pair]] = p
-    return {
-        others: {tree: p / sum(trees.values()) for tree, p in trees.items()}
-        for others, trees in found.items()
-    }
+    return {others: {tree: p / sum(trees.values()) for tree, p in trees.items()} for others, trees in found.items()}
 
 
 def sequential(forest: Forest, model: Model, span_limit: int) -> dict[Tree, float]:

@@ -213,9 +213,7 @@ def derivations(forest: Forest, head: int | None = None) -> Iterator[Choices]:
 def lowest_covering(forest: Forest, choices: Choices, position: int, side: int) -> int:
     """The lowest node of a derivation whose span covers a word of the source (side 0) or target (side 1)."""
     covering = [
-        v
-        for v in choices
-        if (span := (forest.nodes[v].source, forest.nodes[v].target)[side])[0] <= position < span[1]
+        v for v in choices if (span := (forest.nodes[v].source, forest.nodes[v].target)[side])[0] <= position < span[1]
     ]
     return min(covering, key=lambda v: forest.nodes[v].level)
 

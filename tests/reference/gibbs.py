@@ -179,16 +179,19 @@ class Sweep:
     def push(self, distribution: dict[Variables, float]) -> dict[Variables, float]:
         """The exact distribution after one sweep that starts from a distribution."""
         running = {(variables, self.start()): p for variables, p in distribution.items()}
-        # All derivations have as many nodes (Lemma 3), so all runs end at the same step.
-        while any(agenda for _, agenda in running):
+        finished: dict[Variables, float] = {}
+        while running:
             following: dict[tuple[Variables, Agenda], float] = {}
             for (variables, agenda), mass in running.items():
+                if not agenda:
+                    finished[variables] = finished.get(variables, 0.0) + mass
+                    continue
                 options = self.options(agenda[0], variables)
                 for outcome, p in zip(options.outcomes, options.probabilities(), strict=True):
                     key = (outcome, self.after(agenda, outcome))
                     following[key] = following.get(key, 0.0) + mass * p
             running = following
-        return {variables: p for (variables, _), p in running.items()}
+        return finished
 
     def transitions(self, variables: Variables) -> dict[Variables, float]:
         """The exact distribution after one sweep from one state."""

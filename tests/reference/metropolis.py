@@ -38,8 +38,7 @@ class Metropolis:
     def log_proposal(self, variables: Variables) -> float:
         """ln Q(derivation): each of its edges uniform, each free cut a fair coin."""
         return -sum(
-            log(self.forest.nodes[v].degree)
-            + (log(2) if cut_is_free(self.forest, v, self.span_limit) else 0.0)
+            log(self.forest.nodes[v].degree) + (log(2) if cut_is_free(self.forest, v, self.span_limit) else 0.0)
             for v in preorder(self.forest, variables)
         )
 

@@ -47,9 +47,7 @@ class Tally:
 
     def tables(self, length: int, discount: float) -> float:
         """T_l: the sum over rules of this length of count ** discount."""
-        return sum(
-            rules * float(count**discount) for count, rules in sorted(self.rules_of_count[length].items())
-        )
+        return sum(rules * float(count**discount) for count, rules in sorted(self.rules_of_count[length].items()))
 
 
 class Model(Protocol):
@@ -60,6 +58,9 @@ class Model(Protocol):
 
     def log_joint(self, tally: Tally) -> float:
         """ln P of all counted rules together, in closed form."""
+
+    def log_likelihood(self, tally: Tally) -> float:
+        """ln P of all counted rules in one fixed order, which is the closed form where there is one."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,10 @@ class Dirichlet:
             base = self.strength * self.base(rule)
             total += lgamma(count + base) - lgamma(base)
         return total
+
+    def log_likelihood(self, tally: Tally) -> float:
+        """The closed form: the order does not matter."""
+        return self.log_joint(tally)
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,11 @@ class PitmanYor:
             base = self.strength * self.base(rule)
             total += lgamma(count + base) - lgamma(base)
         return total
+
+    def log_likelihood(self, tally: Tally) -> float:
+        """ln P of all rules in sequence: by length, frequent rules first, each rule's tokens together."""
+        rules = sorted(tally.counts.items(), key=lambda item: (item[0].length, -item[1]))
+        return log_score(self, [rule for rule, count in rules for _ in range(count)], Tally())
 
 
 def log_score(model: Model, rules: Sequence[Rule], tally: Tally, *, see_repeats: bool = True) -> float:

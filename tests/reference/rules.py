@@ -84,11 +84,11 @@ def frontier(forest: Forest, variables: Variables, head: int) -> list[int]:
     return found
 
 
-def write(
-    forest: Forest, variables: Variables, head: int, numbers: dict[int, int], side: int
-) -> list[Symbol]:
-    """One side of the expansion of a node, down to the numbered cut nodes."""
+def write(forest: Forest, variables: Variables, head: int, numbers: dict[int, int], side: int) -> list[Symbol]:
+    """One side of the expansion of a node, down to the numbered cut nodes; nothing for an empty target."""
     node = forest.nodes[head]
+    if side == 1 and node.target[0] == node.target[1]:
+        return []
     words = (forest.source, forest.target)[side]
     # Each item with the position where it begins: words that the edge writes itself, and its tails.
     items: list[tuple[int, list[Symbol]]] = [
