@@ -1,0 +1,49 @@
+"""Forests that are not phrase forests: labelled trees with one edge a node, and a small parse forest."""
+
+from itertools import pairwise
+from random import Random
+
+from tests.reference.forest import Edge, Forest, Node
+
+
+class Treebank:
+    """Random trees over a few labels and words, one word below each preterminal; no target side."""
+
+    def __init__(self, seed: int, labels: int = 3, words: str = "ab") -> None:
+        self.random = Random(seed)
+        self.labels = labels
+        self.words = words
+
+    def tree(self, leaves: int) -> Forest:
+        """A random tree with so many words, of unary, binary and ternary nodes."""
+        nodes: list[Node] = []
+        self.grow(nodes, 0, leaves)
+        return Forest(tuple(self.random.choice(self.words) for _ in range(leaves)), (), tuple(nodes))
+
+    def grow(self, nodes: list[Node], start: int, end: int) -> int:
+        """Add a subtree over a span; returns its number."""
+        arity = min(end - start, self.random.choice((1, 2, 2, 3)))
+        if end - start == 1 and self.random.random() < 0.6:
+            arity = 0
+        bounds = [start, *sorted(self.random.sample(range(start + 1, end), max(0, arity - 1))), end]
+        tails = tuple(self.grow(nodes, a, b) for a, b in pairwise(bounds)) if arity else ()
+        label = self.random.randint(1, self.labels)
+        nodes.append(Node((start, end), (0, 0), (tails,), 1 + sum(nodes[t].level for t in tails), label))
+        return len(nodes) - 1
+
+
+def labelled(source: tuple[int, int], edges: tuple[Edge, ...], nodes: list[Node], label: int) -> Node:
+    """A node without a target side, its level that of its longest derivation."""
+    level = max(1 + sum(nodes[t].level for t in tails) for tails in edges)
+    return Node(source, (0, 0), edges, level, label)
+
+
+def parse_forest() -> Forest:
+    """All parses of `a b c` by a small grammar, whose derivations differ in size and whose edges in arity."""
+    nodes: list[Node] = []
+    for position in range(3):
+        nodes.append(labelled((position, position + 1), ((),), nodes, label=1))
+    nodes.append(labelled((0, 2), ((0, 1), ()), nodes, label=2))
+    nodes.append(labelled((1, 3), ((1, 2),), nodes, label=2))
+    nodes.append(labelled((0, 3), ((3, 2), (0, 4), (0, 1, 2)), nodes, label=3))
+    return Forest(("a", "b", "a"), (), tuple(nodes))
