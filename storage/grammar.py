@@ -16,8 +16,8 @@ from hierogram.storage.loading import (
 )
 from hierogram.storage.records import PairUpdate, RuleDelta, SweepRecord
 from hierogram.storage.schema import rule_words, rules, sentence_pairs, sweeps
-from hierogram.storage.transactions import Writing, now
-from hierogram.storage.words import SOURCE, TARGET, terminals, word_ids
+from hierogram.storage.transactions import SOURCE, TARGET, Writing, now
+from hierogram.storage.words import terminals, word_ids
 
 _RULE_COLUMNS = (
     "id",
@@ -226,14 +226,16 @@ def _delete_rules(writing: Writing, gone: Sequence[tuple[int, RuleDelta]]) -> No
 
 def _words_of(writing: Writing, numbered: Iterable[tuple[int, RuleDelta]]) -> list[tuple[int, int]]:
     """(word id, rule id) for every distinct word on each side of the rules, in ascending order."""
-    pairs: list[tuple[str, str, int]] = []
+    held: dict[str, list[tuple[str, int]]] = {SOURCE: [], TARGET: []}
     for rule_id, delta in numbered:
-        for token in terminals(delta.source):
-            pairs.append((SOURCE, token, rule_id))
-        for token in terminals(delta.target):
-            pairs.append((TARGET, token, rule_id))
-    ids = word_ids(writing, dict.fromkeys((side, token) for side, token, _ in pairs))
-    return sorted((ids[side, token], rule_id) for side, token, rule_id in pairs)
+        held[SOURCE] += [(token, rule_id) for token in terminals(delta.source)]
+        held[TARGET] += [(token, rule_id) for token in terminals(delta.target)]
+    rows: list[tuple[int, int]] = []
+    for side, words in held.items():
+        ids = word_ids(writing, side, (token for token, _ in words))
+        rows += [(ids[token], rule_id) for token, rule_id in words]
+    rows.sort()
+    return rows
 
 
 def _shown(delta: RuleDelta) -> str:

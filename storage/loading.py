@@ -31,8 +31,8 @@ staged_words = _staged(
     Column("n", Integer),
     Column("side", TEXT),
     Column("token", TEXT),
-    Column("count", SERIAL),
 )
+staged_increments = _staged("staged_increments", Column("word_id", SERIAL), Column("count", SERIAL))
 staged_progress = _staged(
     "staged_progress",
     Column("pair_id", SERIAL),

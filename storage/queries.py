@@ -12,8 +12,7 @@ from hierogram.storage.records import (
     StoreStatus,
 )
 from hierogram.storage.schema import corpora, rule_words, rules, sweeps, vocabulary
-from hierogram.storage.transactions import read_state
-from hierogram.storage.words import SOURCE, TARGET
+from hierogram.storage.transactions import SOURCE, TARGET, read_state
 
 
 def find_rules(

@@ -35,7 +35,7 @@ from hierogram.storage.records import (
     SweepRecord,
 )
 from hierogram.storage.snapshot import Snapshot
-from hierogram.storage.transactions import create_state, read_state, writing
+from hierogram.storage.transactions import WordMemory, create_state, read_state, writing
 
 
 def open_store(url: str, *, create: bool = False, settings: Settings | None = None) -> Store:
@@ -97,6 +97,7 @@ class Store:
     def __init__(self, engine: Engine, schema: str) -> None:
         self._engine = engine
         self._schema = schema
+        self._memory = WordMemory()
         self.url = shown_url(engine.url)
 
     def close(self) -> None:
@@ -134,7 +135,7 @@ class Store:
 
     def begin_ingest(self, corpus: str, origin: str, format: str) -> int:
         """Opens a batch of a corpus (made if new) for the lines of `origin`; returns the batch's id."""
-        with writing(self._engine) as transaction:
+        with writing(self._engine, self._memory) as transaction:
             return pairs.begin_ingest(transaction, corpus, origin, format)
 
     def add_pairs(
@@ -146,12 +147,12 @@ class Store:
         content (`external-id-conflict`) or a token exceeds `pairs.MAX_TOKEN_BYTES` (`token-too-long`). Raises
         `IngestError` where the batch is not open.
         """
-        with writing(self._engine) as transaction:
+        with writing(self._engine, self._memory) as transaction:
             return pairs.add_pairs(transaction, batch_id, new_pairs, rejected)
 
     def finish_ingest(self, batch_id: int, error: str | None = None) -> None:
         """Closes a batch: as done, or as failed with what went wrong. Raises `IngestError`."""
-        with writing(self._engine) as transaction:
+        with writing(self._engine, self._memory) as transaction:
             pairs.finish_ingest(transaction, batch_id, error)
 
     def pairs(self, after_id: int = 0, limit: int | None = None, states: Sequence[str] | None = None) -> list[PairRow]:
@@ -192,7 +193,7 @@ class Store:
         All or nothing. Raises `PairMissingError`, `CountError` where a count would become negative, and
         `KeyCollisionError` where a key is stored with another rule.
         """
-        with writing(self._engine) as transaction:
+        with writing(self._engine, self._memory) as transaction:
             grammar.save_pairs(transaction, updates)
             grammar.add_counts(transaction, deltas)
             grammar.append_sweeps(transaction, sweeps)
@@ -202,7 +203,7 @@ class Store:
 
         All or nothing. Raises `RekeyError` where the keys do not cover the stored rules one to one.
         """
-        with writing(self._engine) as transaction:
+        with writing(self._engine, self._memory) as transaction:
             grammar.rekey(transaction, keys)
             set_key_salt(transaction.connection, salt)
 
@@ -260,7 +261,7 @@ class Store:
 
     def record_export(self, name: str, path: str, format: str) -> int:
         """Records that an export has begun; returns its id."""
-        with writing(self._engine) as transaction:
+        with writing(self._engine, self._memory) as transaction:
             return exports.record_export(transaction, name, path, format)
 
     def finish_export(
@@ -275,7 +276,7 @@ class Store:
         error: str | None = None,
     ) -> None:
         """Records how an export ended (failed if there is an `error`); raises `ExportUnknownError`."""
-        with writing(self._engine) as transaction:
+        with writing(self._engine, self._memory) as transaction:
             exports.finish_export(
                 transaction,
                 export_id,

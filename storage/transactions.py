@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection, Engine, insert, select, update
@@ -10,6 +10,9 @@ from sqlalchemy import Connection, Engine, insert, select, update
 from hierogram.storage.connection import writing_connection
 from hierogram.storage.loading import Loader, loader_of
 from hierogram.storage.schema import store_state
+
+SOURCE, TARGET = "source", "target"
+"""The two sides of a pair or a rule, as the vocabulary names them."""
 
 
 @dataclass(slots=True)
@@ -47,23 +50,54 @@ def create_state(connection: Connection) -> None:
     connection.execute(insert(store_state).values(id=1, **asdict(StoreState())))
 
 
+Words = dict[str, dict[str, int]]
+"""Ids of words, by side and token."""
+
+
+class WordMemory:
+    """Ids of words that earlier transactions met; a word keeps its id for the life of the store."""
+
+    _LIMIT = 1_000_000
+
+    def __init__(self) -> None:
+        self.words = _no_words()
+
+    def learn(self, words: Words) -> None:
+        """Remembers ids that have been committed."""
+        for side, ids in words.items():
+            if len(self.words[side]) + len(ids) > self._LIMIT:
+                self.words[side] = {}
+            self.words[side].update(ids)
+
+
+def _no_words() -> Words:
+    return {SOURCE: {}, TARGET: {}}
+
+
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """A transaction that holds the store's lock; at its end `state` is written back, one position further."""
+    """A transaction that holds the store's lock; at its end `state` is written back, one position further.
+
+    `met_words` were known before it; `new_words` are those that it has found or given ids to.
+    """
 
     connection: Connection
     loader: Loader
     state: StoreState
+    met_words: Words
+    new_words: Words = field(default_factory=_no_words)
 
 
 @contextmanager
-def writing(engine: Engine) -> Iterator[Writing]:
+def writing(engine: Engine, memory: WordMemory) -> Iterator[Writing]:
     """A writing transaction: committed at the end, rolled back by any exception."""
     with writing_connection(engine) as connection:
         state = read_state(connection, lock=True)
-        yield Writing(connection, loader_of(connection), state)
+        transaction = Writing(connection, loader_of(connection), state, memory.words)
+        yield transaction
         state.position += 1
         connection.execute(update(store_state).values(**asdict(state)))
+    memory.learn(transaction.new_words)
 
 
 def now() -> datetime:

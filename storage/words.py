@@ -1,19 +1,14 @@
-"""The vocabulary: words by side, how often they occur in stored pairs, and which rules hold them."""
+"""The vocabulary: words by side, how often they occur in stored pairs, and their ids."""
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import select, update
 
-from hierogram.storage.loading import staged_words
+from hierogram.storage.loading import staged_increments, staged_words
 from hierogram.storage.schema import vocabulary
-from hierogram.storage.transactions import Writing
-
-SOURCE, TARGET = "source", "target"
-
-Word = tuple[str, str]
-"""A side and a token."""
+from hierogram.storage.transactions import SOURCE, TARGET, Writing
 
 _NONTERMINAL = re.compile(r"\[X,[1-9][0-9]*\]\Z")
 
@@ -29,53 +24,61 @@ def terminals(side: str) -> set[str]:
 
 def count_words(writing: Writing, sources: Sequence[str], targets: Sequence[str]) -> None:
     """Adds the tokens of new pairs' texts to the vocabulary's counts."""
-    staged = [
-        (side, token, count)
-        for side, texts in ((SOURCE, sources), (TARGET, targets))
-        for token, count in Counter(" ".join(texts).split(" ")).items()
-        if token
-    ]
-    stage_words(writing, staged)
-    matches = (vocabulary.c.token == staged_words.c.token) & (vocabulary.c.side == staged_words.c.side)
+    increments: list[tuple[int, int]] = []
+    for side, texts in ((SOURCE, sources), (TARGET, targets)):
+        counts = Counter(" ".join(texts).split(" "))
+        counts.pop("", None)
+        ids = _known_ids(writing, side, list(counts))
+        increments += [(word_id, counts[token]) for token, word_id in ids.items()]
+        _add_words(writing, side, {token: count for token, count in counts.items() if token not in ids})
+    writing.loader.stage(staged_increments, sorted(increments))
     writing.connection.execute(
-        update(vocabulary).values(count=vocabulary.c.count + staged_words.c.count).where(matches)
+        update(vocabulary)
+        .values(count=vocabulary.c.count + staged_increments.c.count)
+        .where(vocabulary.c.id == staged_increments.c.word_id)
     )
 
 
-def word_ids(writing: Writing, words: Iterable[Word]) -> dict[Word, int]:
-    """The ids of the words; those that are new are added, with count 0."""
-    stage_words(writing, [(side, token, 0) for side, token in words])
-    rows = writing.connection.execute(
-        select(staged_words.c.side, staged_words.c.token, vocabulary.c.id).join(
-            vocabulary,
-            (vocabulary.c.token == staged_words.c.token) & (vocabulary.c.side == staged_words.c.side),
-        )
-    )
-    return {(side, token): word_id for side, token, word_id in rows}
+def word_ids(writing: Writing, side: str, tokens: Iterable[str]) -> Mapping[str, int]:
+    """The ids of the words by token; those that are new are added, with count 0."""
+    wanted = list(dict.fromkeys(tokens))
+    ids = _known_ids(writing, side, wanted)
+    return ids | _add_words(writing, side, {token: 0 for token in wanted if token not in ids})
 
 
-def stage_words(writing: Writing, words: Sequence[tuple[str, str, int]]) -> None:
-    """Puts (side, token, count) into `staged_words`, and new words into the vocabulary, with count 0."""
-    writing.loader.stage(staged_words, ((n, side, token, count) for n, (side, token, count) in enumerate(words)))
-    missing = [
-        n
-        for (n,) in writing.connection.execute(
-            select(staged_words.c.n)
-            .outerjoin(
+def _known_ids(writing: Writing, side: str, tokens: Sequence[str]) -> dict[str, int]:
+    """The ids of those words that the vocabulary holds, from memory where an earlier transaction met them."""
+    met = writing.met_words[side]
+    ids = {token: word_id for token, word_id in zip(tokens, map(met.get, tokens), strict=True) if word_id is not None}
+    if len(ids) < len(tokens):
+        unmet = [token for token in tokens if token not in ids]
+        writing.loader.stage(staged_words, ((n, side, token) for n, token in enumerate(unmet)))
+        rows = writing.connection.execute(
+            select(staged_words.c.n, vocabulary.c.id).join(
                 vocabulary,
                 (vocabulary.c.token == staged_words.c.token) & (vocabulary.c.side == staged_words.c.side),
             )
-            .where(vocabulary.c.id.is_(None))
         )
-    ]
-    missing.sort()
-    first = writing.state.last_word_id + 1
+        found = {unmet[n]: word_id for n, word_id in rows.tuples()}
+        ids |= found
+        writing.new_words[side].update(found)
+    return ids
+
+
+def _add_words(writing: Writing, side: str, counts: Mapping[str, int]) -> dict[str, int]:
+    """Adds words that the vocabulary lacks, and gives them ids in their order."""
+    state = writing.state
+    first = state.last_word_id + 1
+    ids = {token: word_id for word_id, token in enumerate(counts, first)}
     writing.loader.insert(
         vocabulary,
         ("id", "side", "token", "count"),
-        [(word_id, words[n][0], words[n][1], 0) for word_id, n in enumerate(missing, first)],
+        ((word_id, side, token, count) for word_id, (token, count) in enumerate(counts.items(), first)),
     )
-    writing.state.last_word_id += len(missing)
-    new_sources = sum(words[n][0] == SOURCE for n in missing)
-    writing.state.source_types += new_sources
-    writing.state.target_types += len(missing) - new_sources
+    state.last_word_id += len(ids)
+    if side == SOURCE:
+        state.source_types += len(ids)
+    else:
+        state.target_types += len(ids)
+    writing.new_words[side].update(ids)
+    return ids
