@@ -1,0 +1,98 @@
+"""What the commands share: the store they work on, and how they speak."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from hierogram.storage.records import Settings
+    from hierogram.storage.store import Store
+
+DEFAULT_STORE = "sqlite:///hierogram.db"
+
+OK, FOUND, USAGE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit codes: done; a check found something; wrong usage; bad input or store; ended by Ctrl-C."""
+
+StoreUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help=f"Store to work on: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or a path ending in .db. "
+        f"[default: HIEROGRAM_STORE, else {DEFAULT_STORE}]",
+        show_default=False,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for programs.")]
+
+
+def store_url(context: typer.Context, given: str | None) -> str:
+    """The store that a command was given, by its own option, the global one, or the environment."""
+    if given is not None:
+        return given
+    chosen = context.find_root().obj
+    return chosen if isinstance(chosen, str) else DEFAULT_STORE
+
+
+def open_or_make(url: str, settings: "Settings | None" = None) -> "tuple[Store, bool]":
+    """The store at the URL, and whether it had to be made."""
+    from hierogram.storage.exceptions import StoreMissingError
+    from hierogram.storage.store import open_store
+
+    try:
+        return open_store(url, settings=settings), False
+    except StoreMissingError:
+        return open_store(url, create=True, settings=settings), True
+
+
+def say(line: str = "") -> None:
+    """A line of output for people."""
+    print(line)
+
+
+def note(line: str) -> None:
+    """A line beside the output: on standard error."""
+    print(line, file=sys.stderr)
+
+
+def say_json(value: object) -> None:
+    """A value as JSON."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()) -> None:
+    """A table: aligned on a terminal, separated by tabs elsewhere; `numeric` columns stand to the right."""
+    if not sys.stdout.isatty():
+        for row in (columns, *rows):
+            print("\t".join(row))
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD)
+    for k, column in enumerate(columns):
+        table.add_column(column, justify="right" if k in numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console().print(table)
+
+
+@contextmanager
+def interruptible(consequence: str) -> Iterator[None]:
+    """Ends the command in good order when someone presses Ctrl-C, and says what that means."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        note(f"hierogram: interrupted: {consequence}")
+        raise typer.Exit(INTERRUPTED) from error
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 pair`, `2,000 pairs`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

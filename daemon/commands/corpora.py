@@ -1,0 +1,94 @@
+"""The command that brings pairs in: ingest."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hierogram.daemon.commands.common import (
+    FOUND,
+    AsJson,
+    StoreUrl,
+    interruptible,
+    note,
+    open_or_make,
+    plural,
+    say,
+    say_json,
+    store_url,
+)
+from hierogram.daemon.progress import progress
+
+if TYPE_CHECKING:
+    from hierogram.daemon.ingest import IngestReport
+
+
+def ingest(
+    context: typer.Context,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILES...",
+            help="SOURCE TARGET ALIGNMENT line by line, or one file of `source ||| target ||| 0-0 1-2` lines or "
+            'JSON lines {"source", "target", "alignment", "id"}; gzip and zstd are undone; - is standard input.',
+        ),
+    ],
+    format: Annotated[str, typer.Option(help="auto, parallel, bars or jsonl.")] = "auto",
+    corpus: Annotated[str, typer.Option(metavar="NAME", help="Corpus that the pairs belong to.")] = "default",
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any line was rejected.")] = False,
+    as_json: AsJson = False,
+    store: StoreUrl = None,
+) -> None:
+    """Store the sentence pairs of word-aligned files; the store is made if there is none.
+
+    Tokens are separated by spaces or tabs. Lines that cannot be stored are kept in the table rejected_lines with the
+    reason, and the others go in. The same input offered again is stored once.
+    """
+    from hierogram.daemon.ingest import IngestProgress, Input
+    from hierogram.daemon.ingest import ingest as take_in
+
+    with interruptible("what was stored stays; give the same files again to go on"), Input(files, format) as source:
+        opened, made = open_or_make(store_url(context, store))
+        with opened, progress("ingest", "lines") as shown:
+            if made:
+                note(f"{opened.url}: made a new store with the default settings (`hierogram init` takes others)")
+
+            def tell(now: IngestProgress) -> None:
+                said = f"{now.totals.rejected:,} rejected" if now.totals.rejected else ""
+                shown.update(now.bytes_read, now.bytes_total, now.lines, said)
+
+            done = take_in(opened, source, corpus, tell)
+    if as_json:
+        say_json(_as_json(done))
+    else:
+        _say(done)
+    if strict and done.totals.rejected:
+        raise typer.Exit(FOUND)
+
+
+def _as_json(done: "IngestReport") -> dict[str, object]:
+    return {
+        "batch": done.batch,
+        "corpus": done.corpus,
+        "origin": done.origin,
+        "format": done.format,
+        "lines": done.lines,
+        **asdict(done.totals),
+        "reasons": dict(done.reasons.most_common()),
+        "seconds": round(done.seconds, 3),
+    }
+
+
+def _say(done: "IngestReport") -> None:
+    for line in done.first_rejected:
+        note(f"{done.origin}:{line.line}: {line.reason}: {line.message}")
+    more = done.totals.rejected - len(done.first_rejected)
+    if more:
+        note(f"… and {plural(more, 'more rejected line')}: see the table rejected_lines")
+    rate = done.lines / max(done.seconds, 1e-9)
+    say(
+        f"{plural(done.totals.accepted, 'pair')} stored, {done.totals.duplicates:,} known already, "
+        f"{plural(done.totals.rejected, 'line')} rejected, in {done.seconds:.1f} s ({rate:,.0f} lines/s)"
+    )
+    for reason, number in done.reasons.most_common():
+        say(f"  rejected {number:,}: {reason}")

@@ -1,0 +1,162 @@
+"""Commands about the grammar: learn, rules, export."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hierogram.daemon.commands.common import (
+    AsJson,
+    StoreUrl,
+    interruptible,
+    note,
+    plural,
+    say,
+    say_json,
+    say_table,
+    store_url,
+)
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.progress import Progress, progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hierogram.daemon.learning import LearnProgress, LearnReport
+
+
+def learn(
+    context: typer.Context,
+    sweeps: Annotated[
+        int | None,
+        typer.Option(min=0, help="Sweeps over all pairs after the stratified schedule.", show_default="30"),
+    ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(min=1, help="Threads; the result does not depend on them.", show_default="one a core"),
+    ] = None,
+    as_json: AsJson = False,
+    store: StoreUrl = None,
+) -> None:
+    """Learn the grammar: new pairs through the stratified schedule, then more sweeps over all pairs."""
+    from hierogram.daemon.learning import learn as sample
+    from hierogram.storage.store import open_store
+
+    with (
+        interruptible("what was committed stays; run `hierogram learn` again to go on"),
+        open_store(store_url(context, store)) as opened,
+        progress("learn", "pairs") as shown,
+    ):
+        done = sample(opened, sweeps=sweeps, threads=threads, report=telling(shown))
+    if as_json:
+        say_json(asdict(done))
+    else:
+        say_learned(done)
+
+
+def telling(shown: Progress) -> "Callable[[LearnProgress], None]":
+    """Tells a progress of learning's."""
+
+    def tell(now: "LearnProgress") -> None:
+        likelihood = "" if now.log_likelihood is None else f", log-likelihood {now.log_likelihood:,.0f}"
+        shown.update(now.done, now.total, now.done, f"sweep {now.sweep}, stage {now.stage}{likelihood}")
+
+    return tell
+
+
+def say_learned(done: "LearnReport") -> None:
+    """What learning did, for people."""
+    rate = done.pair_sweeps / max(done.sampling_seconds, 1e-9)
+    say(
+        f"{plural(done.pairs, 'pair')}, {plural(done.sweeps, 'sweep')} in {done.seconds:.1f} s "
+        f"({rate:,.0f} pairs/s while sampling)"
+    )
+    say(f"  log-likelihood {done.log_likelihood_before:>14,.0f} → {done.log_likelihood_after:,.0f}")
+    say(f"  rules          {done.rules_before:>14,} → {done.rules_after:,}")
+    say(f"  uses of rules  {done.tokens_before:>14,} → {done.tokens_after:,}")
+
+
+def rules(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORDS]...", help="Source side of the rules, in their notation.")
+    ] = None,
+    source: Annotated[str | None, typer.Option(metavar="SIDE", help="Source side, exactly.")] = None,
+    target: Annotated[str | None, typer.Option(metavar="SIDE", help="Target side, exactly.")] = None,
+    containing: Annotated[
+        bool, typer.Option("--containing", help="WORDS occur anywhere in the rule, on either side.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Rules to show.")] = 20,
+    as_json: AsJson = False,
+    store: StoreUrl = None,
+) -> None:
+    """Show rules, most used first, with their counts and probabilities both ways.
+
+    A side is written as in `la [X,1] de`: words, and nonterminals numbered in source order.
+    """
+    from hierogram.storage.store import open_store
+
+    words = words or []
+    if words and not containing:
+        if source is not None:
+            raise UsageError("give the source side as WORDS or with --source, not both")
+        source, words = " ".join(words), []
+    with open_store(store_url(context, store)) as opened:
+        found = opened.find_rules(source, target, words=words, limit=limit)
+    if as_json:
+        say_json([asdict(rule) for rule in found])
+        return
+    if not found:
+        note("no rule in use is like that" + (": try --containing" if source is not None else ""))
+        return
+    say_table(
+        ("count", "p(e|f)", "p(f|e)", "source", "target"),
+        [
+            (
+                str(rule.count),
+                f"{rule.p_target_given_source:.4f}",
+                f"{rule.p_source_given_target:.4f}",
+                rule.source,
+                rule.target,
+            )
+            for rule in found
+        ],
+        numeric=(0, 1, 2),
+    )
+
+
+def export(
+    context: typer.Context,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="File to write; a manifest goes to FILE.json.")
+    ] = Path("grammar.txt.zst"),
+    max_scope: Annotated[
+        int, typer.Option(min=0, help="Leave out rules that parse slower than O(n^K).", metavar="K")
+    ] = 2,
+    hiero: Annotated[bool, typer.Option("--hiero", help="Only rules that Chiang's (2007) constraints admit.")] = False,
+    min_count: Annotated[int, typer.Option(min=1, help="Leave out rules used less often.")] = 1,
+    sampled: Annotated[
+        bool, typer.Option("--sampled", help="Counts over all kept samples instead of the current one.")
+    ] = False,
+    as_json: AsJson = False,
+    store: StoreUrl = None,
+) -> None:
+    """Write the grammar as zstd-compressed text, `[X] ||| source ||| target ||| features` lines."""
+    from hierogram.daemon.export import Filters, manifest_path
+    from hierogram.daemon.export import export as write
+    from hierogram.storage.store import open_store
+
+    filters = Filters(max_scope, hiero, min_count, sampled)
+    with (
+        interruptible("no file was written"),
+        open_store(store_url(context, store)) as opened,
+        progress("export", "rules") as shown,
+    ):
+        total = opened.status().rules
+        manifest = write(opened, output, filters, lambda number: shown.update(number, total, number))
+    if as_json:
+        say_json(asdict(manifest))
+    else:
+        say(f"{output}: {plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
+        say(f"{manifest_path(output)}: its manifest")

@@ -1,0 +1,21 @@
+"""What can go wrong in the daemon; every message says what was wrong, where, and what to do."""
+
+
+class DaemonError(Exception):
+    """Base of everything that the daemon raises on purpose; the command line ends with exit code 3."""
+
+
+class UsageError(DaemonError):
+    """A command was given options that do not go together; the command line ends with exit code 2."""
+
+
+class InputError(DaemonError):
+    """An input cannot be opened, ends in the middle, or its format cannot be told."""
+
+
+class ExportError(DaemonError):
+    """An export cannot be written where it should go."""
+
+
+class DataUnavailableError(DaemonError):
+    """The demo's data cannot be fetched, or are not the data that the demo knows."""

@@ -1,0 +1,161 @@
+"""Ingest: an input's lines become stored pairs or kept rejections, a chunk and a transaction at a time."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from types import TracebackType
+from typing import Self
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.formats import (
+    BARS,
+    JSONL,
+    PARALLEL,
+    bars,
+    fields_of_lines,
+    json_object,
+    parallel_fields,
+    recognise,
+)
+from hierogram.daemon.lines import STANDARD_INPUT, LineFile, open_lines
+from hierogram.daemon.validation import Fields, Repeats, validate
+from hierogram.storage.exceptions import StoreError
+from hierogram.storage.records import IngestTotals, RejectedLine
+from hierogram.storage.store import Store
+
+AUTO = "auto"
+DEFAULT_CORPUS = "default"
+
+_SHOWN_REJECTIONS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class IngestProgress:
+    """Where an ingest stands: lines read, and bytes read of the bytes that the files have (None: not known)."""
+
+    lines: int
+    totals: IngestTotals
+    bytes_read: int
+    bytes_total: int | None
+
+
+@dataclass(slots=True)
+class IngestReport:
+    """What became of an input: totals, rejections by reason, and the first of them in full."""
+
+    batch: int
+    corpus: str
+    origin: str
+    format: str
+    lines: int = 0
+    totals: IngestTotals = field(default_factory=IngestTotals)
+    reasons: Counter[str] = field(default_factory=Counter)
+    first_rejected: list[RejectedLine] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, totals: IngestTotals, rejected: Sequence[RejectedLine]) -> None:
+        """Enter a chunk."""
+        self.totals += totals
+        self.lines += totals.accepted + totals.duplicates + totals.rejected
+        self.reasons.update(line.reason for line in rejected)
+        self.first_rejected += rejected[: _SHOWN_REJECTIONS - len(self.first_rejected)]
+
+
+class Input:
+    """One or three open files in a known format; a context manager that closes them.
+
+    Raises `InputError` where a file cannot be opened or its format cannot be told, `UsageError` where the number of
+    files does not go with the format.
+    """
+
+    def __init__(self, paths: Sequence[str], format: str = AUTO) -> None:
+        _check_paths(paths, format)
+        with ExitStack() as stack:
+            self._files = [stack.enter_context(open_lines(path)) for path in paths]
+            self.format, self.fields = _take_apart(self._files, format)
+            self._close = stack.pop_all().close
+
+    @property
+    def origin(self) -> str:
+        """The files' absolute names, as rejected lines tell where they come from."""
+        return " + ".join(file.name for file in self._files)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read from all files so far."""
+        return sum(file.bytes_read for file in self._files)
+
+    @property
+    def bytes_total(self) -> int | None:
+        """Bytes of all files together; None where one has no known size."""
+        sizes = [file.size for file in self._files]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+
+def _take_apart(files: Sequence[LineFile], format: str) -> tuple[str, Iterator[Fields]]:
+    """The format of the files, found out where it is not given, and their lines in it."""
+    chunks = [file.chunks() for file in files]
+    if len(chunks) == 3:
+        return PARALLEL, parallel_fields(*chunks)
+    beginning = list(islice(chunks[0], 1))
+    if format == AUTO:
+        # An empty file has no lines in any format.
+        format = recognise(beginning[0], files[0].name) if beginning else BARS
+    return format, fields_of_lines(chain(beginning, chunks[0]), bars if format == BARS else json_object)
+
+
+def _check_paths(paths: Sequence[str], format: str) -> None:
+    wanted = {AUTO: (1, 3), PARALLEL: (3,), BARS: (1,), JSONL: (1,)}.get(format)
+    if wanted is None:
+        raise UsageError(f"--format {format}: there are {AUTO}, {PARALLEL}, {BARS} and {JSONL}")
+    if len(paths) not in wanted:
+        raise UsageError(
+            f"{len(paths)} files given: ingest takes three, SOURCE TARGET ALIGNMENT, or one in the format bars or jsonl"
+            if format == AUTO
+            else f"--format {format} takes {wanted[0]} file{'s' * (wanted[0] > 1)}, not {len(paths)}"
+        )
+    if list(paths).count(STANDARD_INPUT) > 1:
+        raise UsageError("standard input (-) can be given once only")
+
+
+def ingest(
+    store: Store,
+    source: Input,
+    corpus: str = DEFAULT_CORPUS,
+    report: Callable[[IngestProgress], None] | None = None,
+) -> IngestReport:
+    """Store the input's pairs in the corpus; what was stored before is left alone, what is wrong is kept apart.
+
+    Every chunk is one transaction. Raises `InputError` where an input is damaged: the chunks before are stored, the
+    batch is marked as failed, and the same input offered again, once whole, adds only what is missing.
+    """
+    started = time.perf_counter()
+    max_tokens = store.settings().max_tokens
+    repeats = Repeats()
+    batch = store.begin_ingest(corpus, source.origin, source.format)
+    result = IngestReport(batch, corpus, source.origin, source.format)
+    try:
+        for fields in source.fields:
+            pairs, rejected = validate(fields, max_tokens, repeats)
+            added = store.add_pairs(batch, pairs, rejected)
+            result.add(added.totals, [*rejected, *added.rejected])
+            if report:
+                report(IngestProgress(result.lines, result.totals, source.bytes_read, source.bytes_total))
+    except BaseException as error:
+        with suppress(StoreError):
+            store.finish_ingest(batch, str(error) or type(error).__name__)
+        raise
+    store.finish_ingest(batch)
+    result.seconds = time.perf_counter() - started
+    return result

@@ -1,0 +1,193 @@
+"""From files to lines: bytes in, lists of lines out, compression undone on the way.
+
+Only a line feed ends a line, and a carriage return before it belongs to the end; no other character does, so
+that line numbers agree with `wc`, `sed` and the aligner that made the file. Lines stay bytes here: whether one
+is valid UTF-8 is its own affair and must not stop the file.
+"""
+
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import zstandard
+
+from hierogram.daemon.exceptions import InputError
+
+STANDARD_INPUT = "-"
+STANDARD_INPUT_NAME = "<stdin>"
+LINES_A_CHUNK = 5_000
+MAX_LINE_BYTES = 1 << 20
+"""Longer lines are cut to one byte more than this, so that a file without line feeds cannot fill the memory."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BLOCK = 1 << 18
+# Small, because one block of zstd's can stand for thousands of times its size.
+_COMPRESSED_BLOCK = 1 << 14
+
+
+class Readable(Protocol):
+    """What bytes are read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; none at the end."""
+
+
+class _Decompressor(Protocol):
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+
+def _gzip() -> _Decompressor:
+    return zlib.decompressobj(wbits=31)
+
+
+def _zstd() -> _Decompressor:
+    return zstandard.ZstdDecompressor().decompressobj()
+
+
+def read_blocks(stream: Readable, name: str) -> Iterator[bytes]:
+    """The content of a stream, decompressed if it begins as gzip or zstd data do.
+
+    Raises `InputError` where compressed data are damaged or end too early.
+    """
+    try:
+        head = stream.read(4)
+        rest = _raw_blocks(stream, head)
+        if head.startswith(_GZIP_MAGIC):
+            yield from _decompressed(rest, name, "gzip")
+        elif head == _ZSTD_MAGIC:
+            yield from _decompressed(rest, name, "zstd")
+        else:
+            yield from rest
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read: {error.strerror or error}") from error
+
+
+def _raw_blocks(stream: Readable, head: bytes) -> Iterator[bytes]:
+    compressed = head.startswith(_GZIP_MAGIC) or head == _ZSTD_MAGIC
+    size = _COMPRESSED_BLOCK if compressed else _BLOCK
+    while head:
+        yield head
+        head = stream.read(size)
+
+
+def _decompressed(blocks: Iterable[bytes], name: str, kind: str) -> Iterator[bytes]:
+    make, magic = (_gzip, _GZIP_MAGIC) if kind == "gzip" else (_zstd, _ZSTD_MAGIC)
+    member: _Decompressor | None = None
+    pending = b""
+    try:
+        for block in blocks:
+            pending += block
+            while pending:
+                if member is None:
+                    if len(pending) < len(magic):
+                        break
+                    if not pending.startswith(magic):
+                        raise InputError(f"{name}: what follows the {kind} data is not {kind}: the file is damaged")
+                    member = make()
+                content = member.decompress(pending)
+                pending = b""
+                if content:
+                    yield content
+                if member.eof:
+                    pending = member.unused_data
+                    # Zeros after the last gzip member are padding (tar's blocks, tapes), as gzip itself holds.
+                    if kind == "gzip":
+                        pending = pending.lstrip(b"\0")
+                    member = None
+    except (zlib.error, zstandard.ZstdError) as error:
+        raise InputError(f"{name}: damaged {kind} data: {error}") from error
+    if member is not None or pending:
+        raise InputError(f"{name}: the {kind} data end too early: the file is incomplete")
+
+
+def split_lines(blocks: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """The lines of the blocks together, in lists as the blocks bring them; line ends and a BOM are taken off.
+
+    Of a line of more than `MAX_LINE_BYTES` bytes only the first `MAX_LINE_BYTES` + 1 are kept.
+    """
+    begun = b""
+    first = True
+    for block in blocks:
+        text = begun + block
+        lines = text.split(b"\n")
+        # Two bytes over the bound: a carriage return that belongs to the end may still be taken off.
+        begun = lines.pop()[: MAX_LINE_BYTES + 2]
+        if not lines:
+            continue
+        if first:
+            lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
+            first = False
+        if b"\r" in text or len(text) > MAX_LINE_BYTES:
+            lines = [_without_end(line) for line in lines]
+        yield lines
+    if begun:
+        yield [_without_end(begun.removeprefix(_BYTE_ORDER_MARK) if first else begun)]
+
+
+def _without_end(line: bytes) -> bytes:
+    return line.removesuffix(b"\r")[: MAX_LINE_BYTES + 1]
+
+
+def in_chunks(lists: Iterable[list[bytes]], size: int = LINES_A_CHUNK) -> Iterator[list[bytes]]:
+    """The same lines in lists of `size`; only the last may be shorter."""
+    gathered: list[bytes] = []
+    for lines in lists:
+        gathered += lines
+        if len(gathered) >= size:
+            whole = len(gathered) - len(gathered) % size
+            for start in range(0, whole, size):
+                yield gathered[start : start + size]
+            gathered = gathered[whole:]
+    if gathered:
+        yield gathered
+
+
+class LineFile:
+    """An open file of lines that counts the bytes read from it.
+
+    `size` is the number of bytes that the file has on disk, None where that is not known.
+    """
+
+    def __init__(self, stream: Readable, name: str, size: int | None = None) -> None:
+        self._stream = stream
+        self.name = name
+        self.size = size
+        self.bytes_read = 0
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes; none at the end."""
+        data = self._stream.read(size)
+        self.bytes_read += len(data)
+        return data
+
+    def chunks(self, size: int = LINES_A_CHUNK) -> Iterator[list[bytes]]:
+        """The lines from here on, in lists of `size`; raises `InputError` where the file is damaged."""
+        return in_chunks(split_lines(read_blocks(self, self.name)), size)
+
+
+@contextmanager
+def open_lines(path: str) -> Iterator[LineFile]:
+    """The file at `path`, or standard input for `-`; raises `InputError` where it cannot be opened."""
+    if path == STANDARD_INPUT:
+        yield LineFile(sys.stdin.buffer, STANDARD_INPUT_NAME)
+        return
+    with ExitStack() as stack:
+        try:
+            stream = stack.enter_context(Path(path).open("rb"))
+            status = os.fstat(stream.fileno())
+        except OSError as error:
+            raise InputError(f"{path}: cannot be opened: {error.strerror or error}") from error
+        yield LineFile(stream, os.path.abspath(path), status.st_size if stat.S_ISREG(status.st_mode) else None)

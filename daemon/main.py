@@ -1,0 +1,86 @@
+"""The command line `hierogram`."""
+
+import sys
+from importlib.metadata import version
+from typing import Annotated, NoReturn
+
+import typer
+
+from hierogram.daemon.commands import corpora, grammar, stores
+from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE
+from hierogram.daemon.exceptions import DaemonError, UsageError
+from hierogram.samplers.exceptions import SamplerError
+from hierogram.storage.exceptions import StoreError, StoreUrlError
+
+app = typer.Typer(
+    name="hierogram",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="\b\nExample:\n  hierogram ingest news.fr news.en news.align\n  hierogram learn\n  hierogram rules maison",
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"hierogram {version('hierogram')}")
+        raise typer.Exit
+
+
+@app.callback()
+def choose_store(
+    context: typer.Context,
+    store: Annotated[
+        str,
+        typer.Option(
+            "--store",
+            envvar="HIEROGRAM_STORE",
+            metavar="URL",
+            help="Store to work on: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or a path ending in .db.",
+        ),
+    ] = DEFAULT_STORE,
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say the version and end.")
+    ] = False,
+) -> None:
+    """A grammar store that keeps learning: translation rules from word-aligned sentence pairs.
+
+    Exit codes: 0 done, 1 a check found something, 2 wrong usage, 3 bad input or store, 130 interrupted.
+    """
+    context.obj = store
+
+
+for command, example in (
+    (stores.init, "hierogram --store sqlite:///news.db init --seed 7 --discount 0.4"),
+    (corpora.ingest, "hierogram ingest --corpus news news.fr.gz news.en.gz news.align.gz"),
+    (grammar.learn, "hierogram learn --sweeps 50"),
+    (grammar.rules, "hierogram rules --containing maison blanche --limit 5"),
+    (grammar.export, "hierogram export -o grammar.txt.zst --max-scope 2 --min-count 2"),
+    (stores.status, "hierogram status --json"),
+    (stores.verify, "hierogram verify || echo damaged"),
+):
+    app.command(epilog=f"\b\nExample:\n  {example}")(command)
+
+
+def _fail(error: Exception, code: int) -> NoReturn:
+    print(f"hierogram: {error}", file=sys.stderr)
+    sys.exit(code)
+
+
+def main() -> None:
+    """Run the command line; errors that a person can mend are one line on standard error."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that lacks a letter shows its code instead; it must not end the command.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        app()
+    except (UsageError, StoreUrlError) as error:
+        _fail(error, USAGE)
+    except (DaemonError, StoreError, SamplerError) as error:
+        _fail(error, BAD_INPUT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""How long work tells of itself: a bar with rates on a terminal, a plain line now and then elsewhere."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+_QUIET_SECONDS = 2.0
+_SECONDS_A_LINE = 10.0
+
+
+class Progress(Protocol):
+    """What is told of a piece of work."""
+
+    def update(self, done: float, total: float | None, count: int, note: str = "") -> None:
+        """The work is at `done` of `total` (None: unknown); `count` units are done, `note` is the rest in words."""
+
+
+class _Lines:
+    """Progress as plain lines on standard error; nothing for work that is soon done."""
+
+    def __init__(self, title: str, unit: str) -> None:
+        self.title = title
+        self.unit = unit
+        self.started = self.last = time.monotonic()
+        self.pause = _QUIET_SECONDS
+
+    def update(self, done: float, total: float | None, count: int, note: str = "") -> None:
+        """See `Progress.update`."""
+        now = time.monotonic()
+        if now - self.last < self.pause:
+            return
+        self.last = now
+        self.pause = _SECONDS_A_LINE
+        share = f" {100 * done / total:.0f} %," if total else ""
+        print(f"{self.title}:{share} {_counted(count, self.unit, now - self.started)}{note and ', ' + note}",
+              file=sys.stderr, flush=True)  # fmt: skip
+
+
+def _counted(count: int, unit: str, seconds: float) -> str:
+    return f"{count:,} {unit}, {count / max(seconds, 1e-9):,.0f}/s"
+
+
+@contextmanager
+def progress(title: str, unit: str) -> Iterator[Progress]:
+    """Progress of one piece of work, counted in `unit`, on standard error."""
+    if not sys.stderr.isatty():
+        yield _Lines(title, unit)
+        return
+    from hierogram.daemon.terminal import bar
+
+    with bar(title, unit) as shown:
+        yield shown

@@ -1,0 +1,189 @@
+"""From the fields of lines to sentence pairs: tokens, lengths, links in range; what is wrong is named.
+
+Tokens are separated by spaces and tabs, any number of them; every other character, the non-breaking and other
+Unicode spaces included, is part of a token, so that token numbers are those of the aligner.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hierogram.daemon.alignments import are_canonical, canonical_alignment
+from hierogram.daemon.faults import (
+    EMPTY_SIDE,
+    INVALID_UTF8,
+    LINE_BREAK,
+    LINE_TOO_LONG,
+    NUL_BYTE,
+    TOO_LONG,
+    FaultError,
+)
+from hierogram.daemon.lines import MAX_LINE_BYTES
+from hierogram.storage.records import NewPair, RejectedLine
+
+KEPT_BYTES = 4096
+"""How much of a rejected line is kept."""
+
+# What a column of sides in canonical form does not hold, when each line stands between two line feeds.
+_UNTIDY = (b"\t", b"\r", b"\0", b"  ", b" \n", b"\n ", b"\n\n")
+
+
+@dataclass(slots=True)
+class Fields:
+    """The lines of a chunk taken apart: entry k of every column is the same line.
+
+    `numbers` line numbers from 1; `sources`, `targets`, `alignments` the fields, without line feeds; `ids` external
+    ids or None; `lines` the whole lines, or None where the three fields are all there is. `rejected`: lines that
+    could not be taken apart.
+    """
+
+    numbers: Sequence[int]
+    sources: list[bytes]
+    targets: list[bytes]
+    alignments: list[bytes]
+    ids: Sequence[str | None]
+    lines: Sequence[bytes] | None = None
+    rejected: list[RejectedLine] = field(default_factory=list)
+
+    def content(self, k: int) -> bytes:
+        """Line k as it came; the lines of three files with bars between them."""
+        if self.lines is not None:
+            return self.lines[k]
+        return b" ||| ".join((self.sources[k], self.targets[k], self.alignments[k]))
+
+
+def reject(number: int, fault: FaultError, content: bytes) -> RejectedLine:
+    """The record of a line that is not stored."""
+    return RejectedLine(number, fault.reason, fault.message, content[:KEPT_BYTES])
+
+
+def read_side(line: bytes, name: str, max_tokens: int) -> tuple[str, int]:
+    """The side's tokens, joined by one space, and their number.
+
+    Raises `FaultError` where the side has no tokens or more than `max_tokens`, is too long a line, is not UTF-8, or
+    holds a NUL byte or a line break.
+    """
+    if len(line) > MAX_LINE_BYTES:
+        raise FaultError(LINE_TOO_LONG, f"the {name} line is longer than {MAX_LINE_BYTES} bytes")
+    if b"\0" in line:
+        raise FaultError(NUL_BYTE, f"the {name} side holds a NUL byte at offset {line.index(0)}")
+    if b"\r" in line or b"\n" in line:
+        raise FaultError(LINE_BREAK, f"the {name} side holds a line break")
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        raise FaultError(
+            INVALID_UTF8, f"the {name} side is not UTF-8: byte 0x{line[error.start]:02x} at offset {error.start}"
+        ) from error
+    tokens = [token for token in text.replace("\t", " ").split(" ") if token]
+    if not tokens:
+        raise FaultError(EMPTY_SIDE, f"the {name} side has no tokens")
+    if len(tokens) > max_tokens:
+        raise FaultError(
+            TOO_LONG,
+            f"the {name} side has {len(tokens)} tokens, this store takes at most {max_tokens} "
+            "(`hierogram init --max-tokens`)",
+        )
+    return " ".join(tokens), len(tokens)
+
+
+def _read_tidy_sides(lines: Sequence[bytes], max_tokens: int) -> tuple[list[str], list[int]] | None:
+    """What `read_side` gives for each of the lines; None where some line has to be looked at for itself."""
+    column = b"\n%b\n" % b"\n".join(lines)
+    if any(untidy in column for untidy in _UNTIDY):
+        return None
+    try:
+        texts = column.decode()[1:-1].split("\n")
+    except UnicodeDecodeError:
+        return None
+    lengths = [text.count(" ") + 1 for text in texts]
+    if max(lengths) > max_tokens or len(max(lines, key=len)) > MAX_LINE_BYTES:
+        return None
+    return texts, lengths
+
+
+def read_sides(
+    lines: Sequence[bytes], name: str, max_tokens: int, faults: dict[int, FaultError]
+) -> tuple[list[str], list[int]]:
+    """Texts and lengths of a column of sides; the faults are added to `faults` by the line's place in the column."""
+    tidy = _read_tidy_sides(lines, max_tokens) if lines else ([], [])
+    if tidy is not None:
+        return tidy
+    texts, lengths = [], []
+    for k, line in enumerate(lines):
+        try:
+            text, length = read_side(line, name, max_tokens)
+        except FaultError as fault:
+            faults.setdefault(k, fault)
+            text, length = "", 0
+        texts.append(text)
+        lengths.append(length)
+    return texts, lengths
+
+
+def read_alignments(
+    lines: Sequence[bytes],
+    source_lengths: Sequence[int],
+    target_lengths: Sequence[int],
+    faults: dict[int, FaultError],
+) -> list[str]:
+    """The canonical lines; the faults are added to `faults` by the line's place in the column."""
+    if not lines:
+        return []
+    canonical = are_canonical(lines, source_lengths, target_lengths).tolist()
+    texts = []
+    for k, line in enumerate(lines):
+        text = ""
+        if canonical[k]:
+            text = line.decode("ascii")
+        elif k not in faults:
+            try:
+                text = canonical_alignment(line, source_lengths[k], target_lengths[k])
+            except FaultError as fault:
+                faults[k] = fault
+        texts.append(text)
+    return texts
+
+
+class Repeats:
+    """Numbers the repeats of the same content within one input.
+
+    Keeps a fingerprint of 128 bits of every pair, about 100 bytes of memory each; the fingerprints are those of this
+    process and are compared with nothing else.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+        self._repeats: dict[int, int] = {}
+
+    def occurrence(self, source: str, target: str, alignment: str) -> int:
+        """How many times this content has come before."""
+        fingerprint = hash((source, target, alignment)) << 64 ^ hash((alignment, target, source))
+        if fingerprint not in self._seen:
+            self._seen.add(fingerprint)
+            return 0
+        number = self._repeats.get(fingerprint, 0) + 1
+        self._repeats[fingerprint] = number
+        return number
+
+
+def validate(fields: Fields, max_tokens: int, repeats: Repeats) -> tuple[list[NewPair], list[RejectedLine]]:
+    """The pairs that the fields make and the lines that make none; every line is in one of the two, once."""
+    faults: dict[int, FaultError] = {}
+    sources, source_lengths = read_sides(fields.sources, "source", max_tokens, faults)
+    targets, target_lengths = read_sides(fields.targets, "target", max_tokens, faults)
+    alignments = read_alignments(fields.alignments, source_lengths, target_lengths, faults)
+    rejected = fields.rejected + [
+        reject(fields.numbers[k], fault, fields.content(k)) for k, fault in sorted(faults.items())
+    ]
+    rejected.sort(key=lambda line: line.line)
+    columns = zip(sources, targets, alignments, source_lengths, target_lengths, fields.numbers, fields.ids, strict=True)
+    occurrence = repeats.occurrence
+    pairs = [
+        NewPair(
+            source, target, alignment, source_length, target_length, number, external_id,
+            0 if external_id is not None else occurrence(source, target, alignment),
+        )
+        for k, (source, target, alignment, source_length, target_length, number, external_id) in enumerate(columns)
+        if k not in faults
+    ]  # fmt: skip
+    return pairs, rejected
