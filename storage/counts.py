@@ -8,62 +8,69 @@ from sqlalchemy import Connection
 
 from hierogram.storage.connection import POSTGRES
 from hierogram.storage.records import RuleCounts
+from hierogram.storage.transactions import read_state
 
-_QUERY = "SELECT key_high, key_low, count, length, source_terminals, target_terminals FROM rules WHERE count > 0"
-_FIELDS = ("key_high", "key_low", "count", "length", "source_terminals", "target_terminals")
-_WIDTHS = (8, 8, 8, 4, 4, 4)
+_FIELDS = {
+    "key_high": 8,
+    "key_low": 8,
+    "count": 8,
+    "length": 4,
+    "source_terminals": 4,
+    "target_terminals": 4,
+}
+"""Columns in the order of the query, with their bytes."""
 
-# COPY's binary form: a header, then each row as its number of fields and each field after its width.
-_COPY_HEADER_BYTES = 19
-_COPY_TRAILER_BYTES = 2
-_COPY_ROW = np.dtype(
-    [("fields", ">i2")]
-    + [
-        part
-        for name, width in zip(_FIELDS, _WIDTHS, strict=True)
-        for part in ((f"{name}_width", ">i4"), (name, f">i{width}"))
-    ]
-)
-_ROW = np.dtype([(name, f"<i{width}") for name, width in zip(_FIELDS, _WIDTHS, strict=True)])
+_ROW = np.dtype([(name, f"i{width}") for name, width in _FIELDS.items()])
+
+# Postgres sends an array as a header (dimensions, nulls, type, length, lower bound), then each element after
+# its width. One array for many rules costs a quarter of COPY, which has the driver receive every row by itself.
+_ARRAY_HEADER_BYTES = 20
+_IDS_PER_QUERY = 4_000_000
 
 
 def rule_counts(connection: Connection) -> RuleCounts:
-    """Every rule with a positive count, in the order of the table."""
-    rows = _from_postgres(connection) if connection.dialect.name == POSTGRES else _from_sqlite(connection)
-    keys = np.empty((len(rows), 2), dtype=np.uint64)
-    keys[:, 0] = rows["key_high"].astype(np.int64).view(np.uint64)
-    keys[:, 1] = rows["key_low"].astype(np.int64).view(np.uint64)
+    """Every rule with a positive count, in no particular order; needs a snapshot on Postgres."""
+    columns = _from_postgres(connection) if connection.dialect.name == POSTGRES else _from_sqlite(connection)
+    key_high, key_low, counts, lengths, source_terminals, target_terminals = columns
     return RuleCounts(
-        keys=keys,
-        counts=rows["count"].astype(np.int64),
-        lengths=rows["length"].astype(np.int32),
-        source_terminals=rows["source_terminals"].astype(np.int32),
-        target_terminals=rows["target_terminals"].astype(np.int32),
+        keys=np.stack((key_high, key_low), axis=1).astype(np.int64).view(np.uint64),
+        counts=counts.astype(np.int64),
+        lengths=lengths.astype(np.int32),
+        source_terminals=source_terminals.astype(np.int32),
+        target_terminals=target_terminals.astype(np.int32),
     )
 
 
-def _from_sqlite(connection: Connection) -> NDArray[np.void]:
+def _from_sqlite(connection: Connection) -> list[NDArray[np.signedinteger]]:
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
-    cursor = driver.execute(_QUERY)
-    rows: NDArray[np.void] = np.fromiter(cursor, dtype=_ROW)
+    cursor = driver.execute(f"SELECT {', '.join(_FIELDS)} FROM rules WHERE count > 0")
+    rows = np.fromiter(cursor, dtype=_ROW)
     cursor.close()
-    return rows
+    return [rows[name] for name in _FIELDS]
 
 
-def _from_postgres(connection: Connection) -> NDArray[np.void]:
+def _from_postgres(connection: Connection) -> list[NDArray[np.signedinteger]]:
     import psycopg
 
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
-    with (
-        driver.cursor() as cursor,
-        cursor.copy(f"COPY ({_QUERY}) TO STDOUT (FORMAT BINARY)".encode()) as copy,
-    ):
-        data = b"".join(copy)
-    return np.frombuffer(
-        data,
-        dtype=_COPY_ROW,
-        offset=_COPY_HEADER_BYTES,
-        count=(len(data) - _COPY_HEADER_BYTES - _COPY_TRAILER_BYTES) // _COPY_ROW.itemsize,
-    )
+    arrays = ", ".join(f"array_agg({name})" for name in _FIELDS)
+    query = f"SELECT {arrays} FROM rules WHERE count > 0 AND id > %s AND id <= %s"
+    parts: list[list[NDArray[np.signedinteger]]] = [[] for _ in _FIELDS]
+    last_id = read_state(connection).last_rule_id
+    for start in range(0, last_id, _IDS_PER_QUERY):
+        with driver.cursor(binary=True) as cursor:
+            result = cursor.execute(query.encode(), (start, start + _IDS_PER_QUERY)).pgresult
+            assert result is not None
+            for n, width in enumerate(_FIELDS.values()):
+                parts[n].append(_elements(result.get_value(0, n), width))
+    return [np.concatenate([np.empty(0, dtype=np.int64), *part]) for part in parts]
+
+
+def _elements(array: bytes | None, width: int) -> NDArray[np.signedinteger]:
+    if array is None:
+        return np.empty(0, dtype=np.int64)
+    element = np.dtype([("width", ">i4"), ("value", f">i{width}")])
+    elements: NDArray[np.signedinteger] = np.frombuffer(array, dtype=element, offset=_ARRAY_HEADER_BYTES)["value"]
+    return elements

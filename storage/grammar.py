@@ -1,7 +1,9 @@
 """The grammar in the store: rule counts, and the commit of sweeps that changes them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
+from operator import attrgetter
 
 from sqlalchemy import case, func, insert, literal_column, select, text, update
 
@@ -127,20 +129,20 @@ def add_counts(writing: Writing, deltas: Iterable[RuleDelta]) -> None:
 
 
 def _merge(deltas: Iterable[RuleDelta]) -> list[RuleDelta]:
-    """The deltas by key in ascending order (which is the order of the index), one for each key."""
-    merged: dict[tuple[int, int], RuleDelta] = {}
+    """The deltas in ascending order of their keys (which is the order of the index), one for each key."""
+    # One integer for a key, not a tuple: hundreds of thousands of tuples keep the garbage collector busy.
+    merged: dict[int, RuleDelta] = {}
     for delta in deltas:
-        key = (delta.key_high, delta.key_low)
-        earlier = merged.get(key)
-        if earlier is not None:
+        key = (delta.key_high << 64) + delta.key_low
+        earlier = merged.setdefault(key, delta)
+        if earlier is not delta:
             if (earlier.source, earlier.target) != (delta.source, delta.target):
                 raise KeyCollisionError(_shown(earlier), _shown(delta))
-            delta = replace(
+            merged[key] = replace(
                 delta,
                 count=earlier.count + delta.count,
                 sampled_count=earlier.sampled_count + delta.sampled_count,
             )
-        merged[key] = delta
     return [merged[key] for key in sorted(merged)]
 
 
@@ -184,7 +186,9 @@ def _set_counts(
 def _insert_rules(writing: Writing, deltas: Sequence[RuleDelta]) -> None:
     if not deltas:
         return
-    first = writing.state.last_rule_id + 1
+    # By source, so that rules that are looked up together lie together, and the index on sources grows in order.
+    ordered = sorted(deltas, key=attrgetter("source"))
+    numbered = list(enumerate(ordered, writing.state.last_rule_id + 1))
     writing.loader.insert(
         rules,
         _RULE_COLUMNS,
@@ -204,12 +208,11 @@ def _insert_rules(writing: Writing, deltas: Sequence[RuleDelta]) -> None:
                 d.count,
                 d.sampled_count,
             )
-            for rule_id, d in enumerate(deltas, first)
+            for rule_id, d in numbered
         ),
     )
-    writing.state.last_rule_id += len(deltas)
-    rows = _words_of(writing, enumerate(deltas, first))
-    writing.loader.insert(rule_words, ("word_id", "rule_id"), rows)
+    writing.state.last_rule_id += len(numbered)
+    writing.loader.insert(rule_words, ("word_id", "rule_id"), _words_of(writing, numbered))
 
 
 def _delete_rules(writing: Writing, gone: Sequence[tuple[int, RuleDelta]]) -> None:
@@ -224,18 +227,23 @@ def _delete_rules(writing: Writing, gone: Sequence[tuple[int, RuleDelta]]) -> No
     )
 
 
-def _words_of(writing: Writing, numbered: Iterable[tuple[int, RuleDelta]]) -> list[tuple[int, int]]:
+def _words_of(writing: Writing, numbered: Sequence[tuple[int, RuleDelta]]) -> Iterator[tuple[int, int]]:
     """(word id, rule id) for every distinct word on each side of the rules, in ascending order."""
-    held: dict[str, list[tuple[str, int]]] = {SOURCE: [], TARGET: []}
-    for rule_id, delta in numbered:
-        held[SOURCE] += [(token, rule_id) for token in terminals(delta.source)]
-        held[TARGET] += [(token, rule_id) for token in terminals(delta.target)]
-    rows: list[tuple[int, int]] = []
-    for side, words in held.items():
-        ids = word_ids(writing, side, (token for token, _ in words))
-        rows += [(ids[token], rule_id) for token, rule_id in words]
-    rows.sort()
-    return rows
+    packed: list[int] = []
+    for side, texts in (
+        (SOURCE, [delta.source for _, delta in numbered]),
+        (TARGET, [delta.target for _, delta in numbered]),
+    ):
+        distinct = dict.fromkeys(texts)
+        ids = word_ids(writing, side, chain.from_iterable(map(terminals, distinct)))
+        words = {text: tuple([ids[token] << _RULE_ID_BITS for token in terminals(text)]) for text in distinct}
+        packed += [word | rule_id for (rule_id, _), text in zip(numbered, texts, strict=True) for word in words[text]]
+    packed.sort()
+    return ((word >> _RULE_ID_BITS, word & _RULE_ID_MASK) for word in packed)
+
+
+_RULE_ID_BITS = 44
+_RULE_ID_MASK = (1 << _RULE_ID_BITS) - 1
 
 
 def _shown(delta: RuleDelta) -> str:

@@ -13,13 +13,16 @@ from hierogram.storage.transactions import SOURCE, TARGET, Writing
 _NONTERMINAL = re.compile(r"\[X,[1-9][0-9]*\]\Z")
 
 
-def terminals(side: str) -> set[str]:
-    """The distinct terminals of a rule's side, without the notation's escapes."""
-    return {
-        symbol[1:] if symbol[0] == "\\" else symbol
-        for symbol in side.split(" ")
-        if symbol and not (symbol[0] == "[" and _NONTERMINAL.match(symbol))
-    }
+def terminals(side: str) -> list[str]:
+    """The distinct terminals of a rule's side in their order, without the notation's escapes."""
+    symbols = side.split(" ") if side else []
+    if "[X," in side or "\\" in side:
+        symbols = [
+            symbol[1:] if symbol[0] == "\\" else symbol
+            for symbol in symbols
+            if not (symbol.startswith("[X,") and _NONTERMINAL.match(symbol))
+        ]
+    return list(dict.fromkeys(symbols))
 
 
 def count_words(writing: Writing, sources: Sequence[str], targets: Sequence[str]) -> None:
