@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.accelerate import njit, njit_allocating
+from hierogram.samplers.accelerate import njit, njit_allocating, njit_inline, prefetch
 from hierogram.samplers.forest import Bitext, Forests
 from hierogram.samplers.fragments import Words, view_pair
 from hierogram.samplers.gibbs import sweep_pair
@@ -38,7 +38,9 @@ from hierogram.samplers.visit import (
     VISIT,
     Workspace,
     close_visit,
+    fetch_rows,
     make_workspace,
+    remember_rows,
     rules_bound,
 )
 
@@ -48,6 +50,7 @@ METROPOLIS = 1
 _STAMPS = 1 << 31
 _PAIRS_A_CALL = 1024
 _FEWEST_PAIRS = 1024
+_AHEAD = 8
 
 
 class State(NamedTuple):
@@ -165,6 +168,25 @@ def init(seed: int, batch: Batch) -> State:
     return State(edge, np.ones(batch.forests.nodes, np.uint8))
 
 
+@njit_inline
+def _fetch_lines(array, start, end, items_a_line):
+    """Ask for the cache lines of `array[start:end]`."""
+    for k in range(start, end, items_a_line):
+        prefetch(array, k)
+
+
+@njit_inline
+def _fetch_pair(forests, bitext, words, state, pair):
+    """Ask for what a visit to the pair will read first, while the pair before it is being sampled."""
+    first, last = forests.node_offset[pair], forests.node_offset[pair + 1]
+    _fetch_lines(forests.node, first, last, 2)
+    _fetch_lines(forests.tails, forests.pair_tail_offset[pair], forests.pair_tail_offset[pair + 1], 32)
+    _fetch_lines(state.edge, first, last, 32)
+    _fetch_lines(state.cut, first, last, 64)
+    _fetch_lines(words.source, bitext.source_offset[pair], bitext.source_offset[pair + 1], 8)
+    _fetch_lines(words.target, bitext.target_offset[pair], bitext.target_offset[pair + 1], 8)
+
+
 @njit
 def _sweep_pairs(
     method,
@@ -178,6 +200,7 @@ def _sweep_pairs(
     sweeps,
     stages,
     places,
+    rows_read,
     first,
     last,
     table,
@@ -199,12 +222,18 @@ def _sweep_pairs(
     for p in range(first, last):
         if stages[p] <= 0:
             continue
+        if p + 1 < last:
+            _fetch_pair(forests, bitext, words, state, p + 1)
+            ahead = forests.node_offset[p + 1]
+            fetch_rows(ahead, forests.node_offset[p + 2] - ahead, rows_read, table)
         view = view_pair(forests, bitext, words, state, p)
         key = stream(seed, pairs[p], sweeps[p])
         if method == GIBBS:
             sweep_pair(view, key, stages[p], places[p], table, model, work, words.key_mask)
         else:
             propose_pair(view, key, places[p], table, model, work, words.key_mask)
+        here = forests.node_offset[p]
+        remember_rows(here, forests.node_offset[p + 1] - here, rows_read, work)
         sound &= close_visit(direct, table, model, work)
     return sound
 
@@ -214,6 +243,9 @@ def _merge(work, table, model):
     """Add a block's overlay to the table."""
     sound = True
     for k in range(work.registers[OVERLAID]):
+        if k + _AHEAD < work.registers[OVERLAID]:
+            low = work.overlay[work.overlay_list[k + _AHEAD], KEY_LOW]
+            prefetch(table.rows, np.int64(low & np.uint64(table.rows.shape[0] - 1)))
         row = work.overlay_list[k]
         change = np.int64(work.overlay[row, COUNT])
         if change != 0:
@@ -232,19 +264,33 @@ class CountsError(RuntimeError):
     """A count fell below zero: state and table do not belong together."""
 
 
-def workspaces(batch: Batch, blocks: Blocks | None) -> list[Workspace]:
+@dataclass(frozen=True, slots=True)
+class Spaces:
+    """What `step` needs beside its arguments, made once for all sweeps over a batch; it changes how fast they are.
+
+    `workers`: one workspace for each block of a round. `rows_read` uint32[N]: which rows of the table each pair's last
+    visit read, as long as they fit in its nodes' places.
+    """
+
+    workers: list[Workspace]
+    rows_read: NDArray[np.uint32]
+
+
+def workspaces(batch: Batch, blocks: Blocks | None) -> Spaces:
     """The scratch memory that `step` needs for a batch, to be made once and used for every sweep."""
-    if blocks is None:
-        return [make_workspace(batch.most_nodes, batch.most_rules, batch.most_options, batch.longest_rule, 1)]
-    cumulated = batch.derivation_rules
-    starts = np.arange(0, batch.size, blocks.pairs_a_block)
-    ends = np.minimum(starts + blocks.pairs_a_block, batch.size)
-    most = int((cumulated[ends] - cumulated[starts]).max(initial=1))
-    count = min(blocks.blocks_a_round, max(1, len(starts)))
-    return [
-        make_workspace(batch.most_nodes, batch.most_rules, batch.most_options, batch.longest_rule, 2 * most)
-        for _ in range(count)
-    ]
+    most, count = 1, 1
+    if blocks is not None:
+        starts = np.arange(0, batch.size, blocks.pairs_a_block)
+        ends = np.minimum(starts + blocks.pairs_a_block, batch.size)
+        most = 2 * int((batch.derivation_rules[ends] - batch.derivation_rules[starts]).max(initial=1))
+        count = min(blocks.blocks_a_round, max(1, len(starts)))
+    return Spaces(
+        [
+            make_workspace(batch.most_nodes, batch.most_rules, batch.most_options, batch.longest_rule, most)
+            for _ in range(count)
+        ],
+        np.zeros(batch.forests.nodes, np.uint32),
+    )
 
 
 def _rest_stamps(work: Workspace) -> None:
@@ -272,7 +318,7 @@ def step(
     model: Model,
     sweeps: NDArray[np.int64],
     stages: NDArray[np.int16],
-    spaces: list[Workspace],
+    spaces: Spaces,
     *,
     method: int = GIBBS,
     blocks: Blocks | None = None,
@@ -288,14 +334,14 @@ def step(
     """
     arguments = (
         batch.forests, batch.bitext, batch.words, state, batch.pairs,
-        sweeps, stages, batch.places,
+        sweeps, stages, batch.places, spaces.rows_read,
     )  # fmt: skip
     totals = np.zeros(16, np.int64)
     sound = True
-    for work in spaces:
+    for work in spaces.workers:
         _rest_stamps(work)
     if blocks is None:
-        work = spaces[0]
+        work = spaces.workers[0]
         for first in range(0, batch.size, _PAIRS_A_CALL):
             last = min(first + _PAIRS_A_CALL, batch.size)
             table = with_room(table, int(batch.derivation_rules[last] - batch.derivation_rules[first]))
@@ -304,6 +350,7 @@ def step(
             if report:
                 report(last)
     else:
+        workers = spaces.workers
         a_round = blocks.pairs_a_block * blocks.blocks_a_round
         for start in range(0, batch.size, a_round):
             end = min(start + a_round, batch.size)
@@ -313,12 +360,12 @@ def step(
             def block(b: int, start: int = start, end: int = end, table: RuleTable = table) -> bool:
                 first = start + b * blocks.pairs_a_block
                 last = min(first + blocks.pairs_a_block, end)
-                return bool(_sweep_pairs(method, False, seed, *arguments, first, last, table, model, spaces[b]))
+                return bool(_sweep_pairs(method, False, seed, *arguments, first, last, table, model, workers[b]))
 
             sound &= all(list(run(block, range(count))))
             for b in range(count):
-                sound &= _merge(spaces[b], table, model)
-                totals += spaces[b].registers
+                sound &= _merge(workers[b], table, model)
+                totals += workers[b].registers
             if report:
                 report(end)
     if not sound:

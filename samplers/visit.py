@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.accelerate import njit, njit_inline
+from hierogram.samplers.accelerate import njit, njit_inline, prefetch
 from hierogram.samplers.forest import NO_TAIL
 from hierogram.samplers.fragments import SUMMARY, compose, key_of, powers_of_base, shape_of
 from hierogram.samplers.models import is_long, log_probability, probability, tables_of
@@ -49,9 +49,10 @@ RULE = np.dtype(
         ("shape", np.uint64),
         ("count", np.int64),
         ("base", np.int64),
+        ("row", np.int64),
     ]
 )
-"""A rule met in a visit: key, shape word, count now, and count when it was first met."""
+"""A rule met in a visit: key, shape word, count now, count when it was first met, and row in the rule table."""
 
 
 class Workspace(NamedTuple):
@@ -154,7 +155,9 @@ def number_of(row, places_mask, table, work, key_mask):
     work.rule[number]["key_low"] = low
     work.rule[number]["shape"] = shape_of(work.summary, row)
     work.registers[READS] += 1
-    count = np.int64(table.rows[find(table.rows, high, low), COUNT])
+    row_in_table = find(table.rows, high, low)
+    work.rule[number]["row"] = row_in_table
+    count = np.int64(table.rows[row_in_table, COUNT])
     if work.registers[OVERLAID] > 0:
         count += np.int64(work.overlay[find(work.overlay, high, low), COUNT])
     work.rule[number]["count"] = count
@@ -314,6 +317,30 @@ def gather_below(v, rules, size, view, places_mask, table, work, key_mask):
                 log_factor += math.log(factor)
                 factor = 1.0
     return size, factor, log_factor
+
+
+@njit_inline
+def remember_rows(first, room, rows_read, work):
+    """Note which rows of the table this visit read, in `rows_read[first : first + room]`; a shorter list ends in 0."""
+    size = min(room, work.registers[NEXT_RULE])
+    for number in range(size):
+        rows_read[first + number] = work.rule[number]["row"]
+    if size < room:
+        rows_read[first + size] = 0
+
+
+@njit_inline
+def fetch_rows(first, room, rows_read, table):
+    """Ask for the rows that a pair's last visit read, so that they are at hand when its turn comes.
+
+    Most rules of a pair are the same from sweep to sweep; where a row was moved or never noted, nothing is lost.
+    """
+    mask = np.uint32(table.rows.shape[0] - 1)
+    for k in range(first, first + room):
+        row = rows_read[k]
+        if row == 0:
+            break
+        prefetch(table.rows, np.int64(row & mask))
 
 
 @njit_inline
