@@ -71,8 +71,8 @@ class Snapshot:
     def iterate_derivations(self, batch: int = 1_000) -> Iterator[list[PairRow]]:
         """The pairs that have a derivation, with it, in id order, in lists of at most `batch`."""
         statement = pair_rows().where(derivations.c.pair_id.is_not(None)).order_by(sentence_pairs.c.id)
-        result = self._connection.execution_options(yield_per=batch).execute(statement)
-        for rows in result.partitions(batch):
+        result = self._connection.execute(statement, execution_options={"yield_per": batch})
+        for rows in result.partitions():
             yield [PairRow._make(row) for row in rows]
 
     def integrity(self) -> list[str]:
@@ -80,8 +80,8 @@ class Snapshot:
         return find_problems(self._connection)
 
     def _stream(self, make: Callable[..., T], statement: Executable) -> Iterator[T]:
-        result = self._connection.execution_options(yield_per=_ROWS_PER_FETCH).execute(statement)
-        for rows in result.partitions(_ROWS_PER_FETCH):
+        result = self._connection.execute(statement, execution_options={"yield_per": _ROWS_PER_FETCH})
+        for rows in result.partitions():
             for row in rows:
                 yield make(*row)
 
