@@ -31,6 +31,8 @@ TANGLED = pair("a b c d", "B D A C", "0-2 1-0 2-3 3-1")
 DISCONTINUOUS = pair("a b c d", "A B C D", "0-0 2-0 1-1 3-3")
 BLOCKS = pair("a a b c c d", "A A B C C D", "0-0 0-1 1-0 1-1 2-2 3-3 3-4 4-3 4-4 5-5")
 """Four phrases in a row, two of them two words wide."""
+WIDE = pair("a b c c c d d d", "A B C C C D D D", "0-0 1-1 2-2 2-4 4-2 4-4 5-5 5-7 7-5 7-7")
+"""Four phrases in a row, the last two of them three words wide."""
 UNLINKED = pair("a b", "A", "")
 
 

@@ -12,10 +12,10 @@ from tests.reference.examples import RandomPair
 from tests.reference.forest import Forest, Node
 from tests.reference.models import Dirichlet, Model, PitmanYor
 from tests.reference.rules import Bracket, Nonterminal, Rule, Symbol, Variables
-from tests.reference.streams import mix
 
 from hierogram.samplers import forest as arrays
 from hierogram.samplers.fragments import Words
+from hierogram.samplers.keys import hash_words
 from hierogram.samplers.likelihood import log_likelihood
 from hierogram.samplers.models import Model as KernelModel
 from hierogram.samplers.models import ModelSettings, build_model
@@ -23,6 +23,8 @@ from hierogram.samplers.schedule import EVERY_LEVEL
 from hierogram.samplers.sweeps import GIBBS, Batch, Blocks, SweepInfo, init, make_batch, step, workspaces
 from hierogram.samplers.table import empty_table
 from hierogram.samplers.tally import LABEL_STEP, OPEN_LABEL, Ledger, count_rules
+
+SALT = 3
 
 
 def numbered(texts: Sequence[Sequence[str]]) -> dict[str, int]:
@@ -95,14 +97,11 @@ def to_model(model: Model, longest_rule: int) -> KernelModel:
 def to_batch(forests: Sequence[Forest], span_limit: int) -> Batch:
     """The twin's corpus as the kernels take it, pair p named p."""
     bitext = to_bitext([(f.source, f.target, set()) for f in forests])
-    words = Words(hashed(bitext.source, salt=1), hashed(bitext.target, salt=2), np.uint64((1 << 64) - 1))
+    source = hash_words(numbered([f.source for f in forests]), SALT)
+    target = hash_words(numbered([f.target for f in forests]), SALT)
+    words = Words(source[bitext.source], target[bitext.target], np.uint64((1 << 64) - 1))
     longest = max(2 * len(f.source) + len(f.target) + 2 * len(f.nodes) for f in forests) + 4
     return make_batch(bitext, words, to_arrays(forests, span_limit), np.arange(len(forests)), longest)
-
-
-def hashed(words: NDArray[np.int32], salt: int) -> NDArray[np.uint64]:
-    """A 64-bit number for each word."""
-    return np.array([mix(mix(salt) + int(word)) for word in words], np.uint64)
 
 
 def ledger_rules(ledger: Ledger, forests: Sequence[Forest]) -> Counter[Rule]:

@@ -9,9 +9,11 @@ from tests.reference import examples
 from tests.reference.enumeration import all_trees, variables_of
 from tests.reference.forest import Forest, direct_forest
 from tests.reference.models import PitmanYor, Tally
-from tests.reference.rules import Rule, Variables, is_nonterminal, rules_of
-from tests.samplers.kernel_chain import ledger_rules, to_batch, to_model
+from tests.reference.rules import Rule, Side, Variables, is_nonterminal, rules_of
+from tests.samplers.kernel_chain import SALT, ledger_rules, to_batch, to_model
 
+from hierogram.samplers.keys import rule_key
+from hierogram.samplers.rules import Rule as KernelRule
 from hierogram.samplers.sweeps import State
 from hierogram.samplers.table import COUNT, empty_table
 from hierogram.samplers.tally import count_rules, empty_ledger, tally
@@ -24,6 +26,11 @@ def random_variables(random: Random, forest: Forest) -> Variables:
         tuple(random.randrange(v.degree) for v in forest.nodes),
         (*(int(random.random() < split) for _ in forest.nodes[:-1]), 1),
     )
+
+
+def phrase_side(side: Side) -> tuple[str | int, ...]:
+    """A side without labels, as the samplers' rules have it."""
+    return tuple(s for s in side if isinstance(s, str | int))
 
 
 def compare(forests: list[Forest], states: list[Variables]) -> Counter[Rule]:
@@ -43,6 +50,10 @@ def compare(forests: list[Forest], states: list[Variables]) -> Counter[Rule]:
             rule.source_terminals,
             rule.target_terminals,
         )
+        phrase_rule = KernelRule(phrase_side(rule.source), phrase_side(rule.target))
+        assert tuple(int(word) for word in ledger.keys[entry]) == rule_key(phrase_rule, SALT)
+        assert KernelRule.parse(str(phrase_rule)) == phrase_rule
+        assert phrase_rule.length == rule.length
         assert ledger.scopes[entry] == rule.scope
         assert ledger.nonterminals[entry] == sum(is_nonterminal(s) for s in rule.source)
     model = PitmanYor(0.5, 5.0, 2.0)

@@ -1,0 +1,39 @@
+"""Do samples come from a distribution: Pearson's chi-square, small cells pooled."""
+
+from collections import Counter
+from collections.abc import Iterable
+from random import Random
+from typing import TypeVar
+
+from scipy.stats import chi2  # type: ignore[import-untyped]
+
+Key = TypeVar("Key")
+LEAST_EXPECTED = 10.0
+"""Cells in which fewer samples are expected are pooled into one."""
+
+
+def p_value(samples: Iterable[Key], expected: dict[Key, float]) -> float:
+    """The probability of a chi-square as large as that of the samples; 0 where one of them is impossible."""
+    observed = Counter(samples)
+    if observed.keys() - {key for key, p in expected.items() if p > 0}:
+        return 0.0
+    n = observed.total()
+    cells: list[tuple[float, float]] = []
+    pooled_observed, pooled_expected = 0.0, 0.0
+    for key, p in sorted(expected.items(), key=lambda item: item[1]):
+        if n * p < LEAST_EXPECTED or 0 < pooled_expected < LEAST_EXPECTED:
+            pooled_observed += observed[key]
+            pooled_expected += n * p
+        else:
+            cells.append((observed[key], n * p))
+    if pooled_expected > 0:
+        cells.append((pooled_observed, pooled_expected))
+    if len(cells) < 2:
+        raise ValueError(f"{n} samples are too few to fill two cells")
+    statistic = sum((seen - mean) ** 2 / mean for seen, mean in cells)
+    return float(chi2.sf(statistic, len(cells) - 1))
+
+
+def draws(distribution: dict[Key, float], how_many: int, seed: int) -> list[Key]:
+    """Independent samples of a distribution."""
+    return Random(seed).choices(list(distribution), list(distribution.values()), k=how_many)
