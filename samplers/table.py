@@ -129,13 +129,20 @@ def _add_all(table, model, keys, counts, shapes):
     return sound
 
 
+def _empty_rows(capacity: int) -> NDArray[np.uint64]:
+    """Rows of zeros that begin at a cache line."""
+    words = np.zeros(4 * capacity + 8, np.uint64)
+    start = -words.ctypes.data % 64 // 8
+    return words[start : start + 4 * capacity].reshape(capacity, 4)
+
+
 def empty_table(longest_rule: int, expected_rules: int = 0) -> RuleTable:
     """A table without rules, with room for `expected_rules`."""
     capacity = _SMALLEST
     while capacity < _ROWS_PER_RULE * expected_rules:
         capacity *= 2
     return RuleTable(
-        np.zeros((capacity, 4), np.uint64),
+        _empty_rows(capacity),
         np.zeros(longest_rule + 1, LENGTH),
         np.zeros(2, np.int64),
     )
@@ -152,7 +159,7 @@ def with_room(table: RuleTable, new_rules: int) -> RuleTable:
     live = table.rule_types
     while capacity < _ROWS_PER_RULE * (live + new_rules) * 5 // 4:
         capacity *= 2
-    rows = np.zeros((capacity, 4), np.uint64)
+    rows = _empty_rows(capacity)
     table.totals[ROWS] = _refill(table.rows, rows)
     return RuleTable(rows, table.by_length, table.totals)
 
