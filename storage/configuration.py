@@ -21,7 +21,7 @@ def write_settings(connection: Connection, settings: Settings) -> None:
 
 def read_settings(connection: Connection) -> Settings:
     """The settings; raises `StoreError` where a row is missing, unknown or of the wrong type."""
-    stored = dict(connection.execute(select(table.c.name, table.c.value)).tuples().all())
+    stored = dict(connection.execute(select(table.c.name, table.c.value)).all())
     return decode_settings(stored)
 
 

@@ -150,7 +150,7 @@ def _stored_counts(writing: Writing, deltas: Sequence[RuleDelta]) -> Iterable[tu
     """For each delta its number; of the stored rule with its key: id, counts, and whether it is the same."""
     writing.loader.stage(staged_rules, ((n, d.key_high, d.key_low, d.source, d.target) for n, d in enumerate(deltas)))
     same = (rules.c.source == staged_rules.c.source) & (rules.c.target == staged_rules.c.target)
-    rows = writing.connection.execute(
+    return writing.connection.execute(
         select(
             staged_rules.c.n,
             rules.c.id,
@@ -165,7 +165,6 @@ def _stored_counts(writing: Writing, deltas: Sequence[RuleDelta]) -> Iterable[tu
         )
         .order_by(staged_rules.c.n)
     )
-    return rows.tuples()
 
 
 def _set_counts(

@@ -90,7 +90,7 @@ def find_problems(connection: Connection) -> list[str]:
 
 
 def _sqlite_problems(connection: Connection) -> Iterator[str]:
-    for (line,) in connection.execute(text("PRAGMA integrity_check")).tuples():
+    for (line,) in connection.execute(text("PRAGMA integrity_check")):
         if line != "ok":
             yield f"SQLite finds the file damaged: {line}"
 

@@ -117,5 +117,5 @@ def status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
         rejected=state.rejected,
         sweeps=state.sweeps,
         last_log_likelihood=last,
-        corpora=dict(by_corpus.tuples().all()),
+        corpora=dict(by_corpus.all()),
     )

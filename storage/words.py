@@ -62,7 +62,7 @@ def _known_ids(writing: Writing, side: str, tokens: Sequence[str]) -> dict[str, 
                 (vocabulary.c.token == staged_words.c.token) & (vocabulary.c.side == staged_words.c.side),
             )
         )
-        found = {unmet[n]: word_id for n, word_id in rows.tuples()}
+        found = {unmet[n]: word_id for n, word_id in rows}
         ids |= found
         writing.new_words[side].update(found)
     return ids

