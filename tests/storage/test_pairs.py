@@ -1,0 +1,63 @@
+"""Reading pairs back."""
+
+from tests.storage.building import ingest, pair, update
+
+from hierogram.storage.store import Store
+
+
+def fill(store: Store) -> None:
+    ingest(store, [pair(f"s{n}", f"t{n}") for n in range(1, 7)])
+    store.commit(
+        [
+            update(2, b"two", state="sampling", sweep=5),
+            update(3, b"three", state="settled", sweep=3),
+            update(5, b"five", state="settled", sweep=5),
+            update(6, b"six", state="sampling", sweep=1),
+        ],
+        [],
+    )
+
+
+def test_pairs_come_in_id_order_from_any_point(store: Store) -> None:
+    fill(store)
+    assert [row.id for row in store.pairs()] == [1, 2, 3, 4, 5, 6]
+    assert [row.id for row in store.pairs(after_id=2, limit=3)] == [3, 4, 5]
+    assert store.pairs(after_id=6) == []
+
+
+def test_pairs_by_state(store: Store) -> None:
+    fill(store)
+    assert [row.id for row in store.pairs(states=["waiting"])] == [1, 4]
+    assert [row.id for row in store.pairs(after_id=2, states=["sampling", "settled"])] == [3, 5, 6]
+    assert store.pairs(states=[]) == []
+    assert store.count_pairs() == 6
+    assert store.count_pairs(["settled"]) == 2
+    assert store.count_pairs(["waiting", "sampling", "waiting"]) == 4
+    assert store.count_pairs([]) == 0
+
+
+def test_a_pair_comes_with_its_derivation_and_progress(store: Store) -> None:
+    fill(store)
+    waiting, settled = store.pairs_by_id([3, 4])[::-1]
+    assert waiting == (4, "s4", "t4", "0-0", "waiting", 0, 0, None, None)
+    assert settled == (3, "s3", "t3", "0-0", "settled", 1, 3, b"three", b"ring of three")
+    assert isinstance(settled.current, bytes)
+
+
+def test_pairs_by_id_leaves_out_what_is_not_there(store: Store) -> None:
+    fill(store)
+    assert [row.id for row in store.pairs_by_id([6, 99, 1, 6, -3])] == [1, 6]
+    assert [row.id for row in store.pairs_by_id(range(25_000))] == [1, 2, 3, 4, 5, 6]
+
+
+def test_stalest_pairs_first(store: Store) -> None:
+    fill(store)
+    assert [row.id for row in store.stalest_pairs(10)] == [1, 4, 6, 3, 2, 5]
+    assert [row.id for row in store.stalest_pairs(3)] == [1, 4, 6]
+
+
+def test_derivations_are_iterated_in_batches(store: Store) -> None:
+    fill(store)
+    with store.snapshot() as snapshot:
+        batches = [[row.id for row in rows] for rows in snapshot.iterate_derivations(batch=3)]
+    assert batches == [[2, 3, 5], [6]]
