@@ -161,13 +161,13 @@ class KernelChain:
 
     def sweep(self, stage: int = EVERY_LEVEL) -> SweepInfo:
         """One sweep over all pairs, in which nodes up to a level may change."""
-        return self.sweep_at([stage] * len(self.forests))
+        return self.sweep_at(np.full(len(self.forests), stage, np.int16))
 
-    def sweep_at(self, stages: Sequence[int]) -> SweepInfo:
+    def sweep_at(self, stages: NDArray[np.int16]) -> SweepInfo:
         """One sweep in which each pair has a stage of its own; at stage 0 it is left alone."""
-        self.sweeps += np.array(stages) > 0
+        self.sweeps += stages > 0
         self.state, self.table, info = step(
-            self.seed, self.batch, self.state, self.table, self.model, self.sweeps, np.array(stages, np.int16),
+            self.seed, self.batch, self.state, self.table, self.model, self.sweeps, stages,
             self.spaces, method=self.method, blocks=self.blocks,
         )  # fmt: skip
         return info
