@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.formats import (
@@ -64,6 +64,30 @@ class IngestReport:
         self.first_rejected += rejected[: _SHOWN_REJECTIONS - len(self.first_rejected)]
 
 
+class Source(Protocol):
+    """Where lines come from: what to call it, its format, its lines taken apart, and how far they are read."""
+
+    @property
+    def origin(self) -> str:
+        """Its name, as rejected lines tell where they come from."""
+
+    @property
+    def format(self) -> str:
+        """Its format."""
+
+    @property
+    def fields(self) -> Iterator[Fields]:
+        """Its lines."""
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read so far."""
+
+    @property
+    def bytes_total(self) -> int | None:
+        """Bytes in all; None where that is not known."""
+
+
 class Input:
     """One or three open files in a known format; a context manager that closes them.
 
@@ -80,7 +104,7 @@ class Input:
 
     @property
     def origin(self) -> str:
-        """The files' absolute names, as rejected lines tell where they come from."""
+        """The files' absolute names."""
         return " + ".join(file.name for file in self._files)
 
     @property
@@ -131,7 +155,7 @@ def _check_paths(paths: Sequence[str], format: str) -> None:
 
 def ingest(
     store: Store,
-    source: Input,
+    source: Source,
     corpus: str = DEFAULT_CORPUS,
     report: Callable[[IngestProgress], None] | None = None,
 ) -> IngestReport:

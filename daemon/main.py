@@ -6,8 +6,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from hierogram.daemon.commands import corpora, grammar, stores
-from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE
+from hierogram.daemon.commands import corpora, demo, grammar, stores
+from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE, ChosenStore, was_given
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.storage.exceptions import StoreError, StoreUrlError
@@ -48,7 +48,7 @@ def choose_store(
 
     Exit codes: 0 done, 1 a check found something, 2 wrong usage, 3 bad input or store, 130 interrupted.
     """
-    context.obj = store
+    context.obj = ChosenStore(store, was_given(context, "store"))
 
 
 for command, example in (
@@ -59,6 +59,7 @@ for command, example in (
     (grammar.export, "hierogram export -o grammar.txt.zst --max-scope 2 --min-count 2"),
     (stores.status, "hierogram status --json"),
     (stores.verify, "hierogram verify || echo damaged"),
+    (demo.demo, "hierogram demo --data bible_alignments-0.4.2-py3-none-any.whl"),
 ):
     app.command(epilog=f"\b\nExample:\n  {example}")(command)
 

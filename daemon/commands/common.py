@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,17 +35,36 @@ def store_url(context: typer.Context, given: str | None) -> str:
     """The store that a command was given, by its own option, the global one, or the environment."""
     if given is not None:
         return given
+    return chosen_store(context).url
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenStore:
+    """The store chosen for all commands, and whether it stands on the command line (else: environment or default)."""
+
+    url: str
+    given: bool
+
+
+def chosen_store(context: typer.Context) -> ChosenStore:
+    """What the global option says."""
     chosen = context.find_root().obj
-    return chosen if isinstance(chosen, str) else DEFAULT_STORE
+    return chosen if isinstance(chosen, ChosenStore) else ChosenStore(DEFAULT_STORE, False)
+
+
+def was_given(context: typer.Context, name: str) -> bool:
+    """Whether the parameter stands on the command line."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def open_or_make(url: str, settings: "Settings | None" = None) -> "tuple[Store, bool]":
-    """The store at the URL, and whether it had to be made."""
+    """The store at the URL, and whether it had to be made, with `settings` or the defaults."""
     from hierogram.storage.exceptions import StoreMissingError
     from hierogram.storage.store import open_store
 
     try:
-        return open_store(url, settings=settings), False
+        return open_store(url), False
     except StoreMissingError:
         return open_store(url, create=True, settings=settings), True
 

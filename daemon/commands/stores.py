@@ -1,6 +1,6 @@
 """Commands about a store as a whole: init, status, verify."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,8 +15,9 @@ from hierogram.daemon.commands.common import (
     say,
     say_json,
     store_url,
+    was_given,
 )
-from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
 from hierogram.storage.records import DIRICHLET, PITMAN_YOR, Settings
 
@@ -67,7 +68,7 @@ def init(
         levels=levels,
         max_tokens=max_tokens,
     )
-    chosen = any(_was_given(context, name) for name in asdict(settings))
+    chosen = any(was_given(context, name) for name in asdict(settings))
     url = store_url(context, store)
     if upgrade:
         if chosen:
@@ -75,16 +76,24 @@ def init(
         _upgrade(url)
         return
     _check(settings)
-    opened, made = open_or_make(url, settings if chosen else None)
+    opened, made = open_or_make(url, settings)
     with opened:
+        if chosen:
+            _refuse_other(opened.url, opened.settings(), settings)
         say(f"{opened.url}: {'made a new store' if made else 'there is a store already, nothing was changed'}")
         for name, value in asdict(opened.settings()).items():
             say(f"  {name:<17}{value}")
 
 
-def _was_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
+def _refuse_other(url: str, stored: Settings, wanted: Settings) -> None:
+    """Raises `InputError` where the settings differ; the salt is the store's own affair."""
+    was, is_wanted = asdict(replace(stored, key_salt=0)), asdict(wanted)
+    differing = [f"{name} is {was[name]}, not {is_wanted[name]}" for name in was if was[name] != is_wanted[name]]
+    if differing:
+        raise InputError(
+            f"there is a store at {url}, and its {'; '.join(differing)}: settings are fixed for a store's life, "
+            "make another one for other settings"
+        )
 
 
 def _upgrade(url: str) -> None:

@@ -1,0 +1,138 @@
+"""The command that shows everything at work on real data: demo."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hierogram.daemon.commands.common import chosen_store, interruptible, note, open_or_make, plural, say, was_given
+from hierogram.daemon.commands.grammar import say_learned, telling
+from hierogram.daemon.progress import progress
+
+if TYPE_CHECKING:
+    from hierogram.daemon.demo_data import VersePair
+    from hierogram.daemon.validation import Fields
+    from hierogram.storage.records import RuleRow
+    from hierogram.storage.store import Store
+
+DEMO_STORE = "sqlite:///hierogram-demo.db"
+DEMO_EXPORT = Path("hierogram-demo.txt.zst")
+CORPUS = "new-testament"
+
+_SHOWN_RULES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Verses:
+    """The verses as a source for ingest."""
+
+    origin: str
+    format: str
+    fields: "Iterator[Fields]"
+    bytes_read: int = 0
+    bytes_total: int | None = None
+
+
+def demo(
+    context: typer.Context,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="WHEEL", help="Local copy of the data package, for machines without a network."),
+    ] = None,
+    sweeps: Annotated[int, typer.Option(min=0, help="Sweeps over all pairs after the stratified schedule.")] = 30,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="File to export the grammar to.")
+    ] = DEMO_EXPORT,
+    store: Annotated[str, typer.Option("--store", metavar="URL", help="Store to make, or to go on with.")] = DEMO_STORE,
+) -> None:
+    """Learn the grammar of the Greek New Testament and its English translation, in about a minute.
+
+    Fetches the texts and their hand-made word alignments from the Python package index (8.8 MB, kept in the user's
+    cache folder), stores 7,936 pairs of verses, learns, exports, and shows what was learned.
+    """
+    from hierogram.daemon.demo_data import CREDITS, WHEEL, check, fetch, read_verses
+
+    # HIEROGRAM_STORE names the store of one's own work, which the demo keeps out of.
+    chosen = chosen_store(context)
+    if chosen.given and not was_given(context, "store"):
+        store = chosen.url
+    with interruptible("run `hierogram demo` again to go on"):
+        if data is None:
+            note(f"fetching {WHEEL} (or taking it from the cache) …")
+            data = fetch()
+        else:
+            check(data)
+        verses = list(read_verses(data))
+        say(CREDITS)
+        opened, _ = open_or_make(store)
+        with opened:
+            _store_verses(opened, verses, data.name)
+            _learn(opened, sweeps)
+            _export(opened, output)
+            _show_rules(opened)
+            _say_how_to_go_on(opened.url)
+
+
+def _store_verses(store: "Store", verses: "Sequence[VersePair]", origin: str) -> None:
+    from hierogram.daemon.formats import JSONL, fields_of_lines, json_object
+    from hierogram.daemon.ingest import ingest
+    from hierogram.daemon.lines import in_chunks
+
+    lines = [verse.line().encode() for verse in verses]
+    source = _Verses(origin, JSONL, fields_of_lines(in_chunks([lines]), json_object))
+    done = ingest(store, source, CORPUS)
+    links = sum(len(verse.links) for verse in verses)
+    known = f" ({done.totals.duplicates:,} known already)" if done.totals.duplicates else ""
+    say(f"{plural(len(lines), 'pair')} of verses in {store.url}{known}, with {plural(links, 'link')} made by hand")
+
+
+def _learn(store: "Store", sweeps: int) -> None:
+    from hierogram.daemon.learning import learn
+
+    with progress("learn", "pairs") as shown:
+        say_learned(learn(store, sweeps=sweeps, report=telling(shown)))
+
+
+def _export(store: "Store", output: Path) -> None:
+    from hierogram.daemon.export import export
+
+    manifest = export(store, output)
+    say(
+        f"{output}: {plural(manifest.rules, 'rule')} of scope {manifest.filters['max_scope']} or less, "
+        f"{plural(manifest.bytes, 'byte')}"
+    )
+
+
+def _show_rules(store: "Store") -> None:
+    from hierogram.daemon.telling import most_telling
+
+    with store.iterate_rules() as rules:
+        found = most_telling(rules, _SHOWN_RULES)
+    say()
+    say("Learned rules, those used most and surest both ways:")
+    for kind, best in found.items():
+        if best:
+            say(f"  {kind}")
+        for rule in best:
+            say(f"    {_rule(rule)}")
+
+
+def _rule(rule: "RuleRow") -> str:
+    sure = f"p(e|f) {rule.p_target_given_source:.2f}, p(f|e) {rule.p_source_given_target:.2f}"
+    return f"{rule.source} → {rule.target}   ({plural(rule.count, 'use')}, {sure})"
+
+
+def _say_how_to_go_on(url: str) -> None:
+    say()
+    say("Which English renderings has λόγος, and how often? Ask the store:")
+    query = (
+        "SELECT source, target, count, round(p_target_given_source, 2) AS p FROM word_rules "
+        "WHERE token = 'λόγος' ORDER BY count DESC, source, target LIMIT 10"
+    )
+    if url.startswith("sqlite:///"):
+        say(f'  sqlite3 -box {url.removeprefix("sqlite:///")} "{query}"')
+    else:
+        say(f'  psql {url} -c "{query}"')
+    say(f"  hierogram rules --store {url} --containing λόγος")

@@ -1,0 +1,188 @@
+"""The demo's data: the Greek New Testament and the Berean Standard Bible, linked word by word by hand.
+
+They come in the package bible-alignments of the Python package index: text of the SBLGNT (CC BY 4.0, Society of
+Biblical Literature and Logos Bible Software), text of the Berean Standard Bible (public domain), and alignments
+(CC BY 4.0, Biblica).
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unicodedata
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hierogram.daemon.exceptions import DataUnavailableError
+
+PACKAGE = "bible-alignments==0.4.2"
+WHEEL = "bible_alignments-0.4.2-py3-none-any.whl"
+SHA256 = "84f6b15e706657777824aac811567cb5cb2b38ad2b94497209f5f3c3f67b0984"
+CREDITS = (
+    "Greek New Testament (SBLGNT, CC BY 4.0), Berean Standard Bible (public domain), "
+    "word alignments by Biblica (CC BY 4.0)"
+)
+
+SOURCE_FILE = "data/sources/SBLGNT.tsv"
+TARGET_FILE = "data/eng/targets/BSB/nt_BSB.tsv"
+ALIGNMENT_FILE = "data/eng/alignments/BSB/SBLGNT-BSB-manual.json"
+
+_FETCH_SECONDS = 300
+_FIRST_BOOK = 40
+_BOOKS = (
+    "MAT", "MRK", "LUK", "JHN", "ACT", "ROM", "1CO", "2CO", "GAL", "EPH", "PHP", "COL", "1TH", "2TH",
+    "1TI", "2TI", "TIT", "PHM", "HEB", "JAS", "1PE", "2PE", "1JN", "2JN", "3JN", "JUD", "REV",
+)  # fmt: skip
+_GRAVE, _ACUTE = "\u0300", "\u0301"
+
+
+@dataclass(frozen=True, slots=True)
+class VersePair:
+    """A verse in both languages: its name (`JHN 1:1`), the words of each side, links as pairs of positions."""
+
+    name: str
+    source: list[str]
+    target: list[str]
+    links: list[tuple[int, int]]
+
+    def line(self) -> str:
+        """The pair as a JSON line for ingest."""
+        return json.dumps(
+            {
+                "id": self.name,
+                "source": " ".join(self.source),
+                "target": " ".join(self.target),
+                "alignment": self.links,
+            },
+            ensure_ascii=False,
+        )
+
+
+def cache_folder() -> Path:
+    """Where fetched data are kept: `hierogram` in the user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # The XDG rules ignore a relative path.
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "hierogram"
+
+
+def fetch() -> Path:
+    """The wheel, from the cache or else from the package index by pip; raises `DataUnavailableError`."""
+    kept = cache_folder() / WHEEL
+    if kept.is_file():
+        check(kept)
+        return kept
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
+            fetched = _download(Path(folder))
+            check(fetched)
+            fetched.replace(kept)
+    except OSError as error:
+        raise DataUnavailableError(
+            f"{kept.parent}: the demo's data cannot be kept there: {error.strerror or error}: "
+            "set XDG_CACHE_HOME to a folder that you can write to"
+        ) from error
+    return kept
+
+
+def _download(folder: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet", "--no-input"]
+    # The package names Python versions for its code; only its data are used here.
+    command += ["--ignore-requires-python", "--disable-pip-version-check", "--dest", str(folder), PACKAGE]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=_FETCH_SECONDS, check=False)
+        said = run.stderr.strip().splitlines()[-1:] or ["it gave no reason"]
+    except subprocess.TimeoutExpired:
+        said = [f"no answer within {_FETCH_SECONDS} s"]
+    fetched = folder / WHEEL
+    if not fetched.is_file():
+        raise DataUnavailableError(
+            f"the demo's data could not be fetched ({said[0]}): try again with a network, or fetch {WHEEL} elsewhere "
+            f"(pip download --no-deps {PACKAGE}) and give it with `hierogram demo --data {WHEEL}`"
+        )
+    return fetched
+
+
+def check(wheel: Path) -> None:
+    """Raises `DataUnavailableError` where the file is not the wheel that the demo knows, byte for byte."""
+    try:
+        with wheel.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataUnavailableError(f"{wheel}: cannot be read: {error.strerror or error}") from error
+    if found != SHA256:
+        raise DataUnavailableError(
+            f"{wheel}: is not {WHEEL}: its SHA-256 is {found}, not {SHA256}: delete it and run the demo again"
+        )
+
+
+def read_verses(wheel: Path) -> Iterator[VersePair]:
+    """The verses that both texts have, in their order, with the links within each.
+
+    Words are lower-cased and in NFC; a Greek word's grave accent, which only tells that another word follows, becomes
+    the acute of its dictionary form. Target tokens that the data exclude from alignment, the punctuation, are left
+    out. Raises `DataUnavailableError` where a file is missing or not as expected.
+    """
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            sources = _words(archive, SOURCE_FILE)
+            targets = _words(archive, TARGET_FILE)
+            records = json.loads(archive.read(ALIGNMENT_FILE))["records"]
+            yield from _verses(sources, targets, records)
+    except (OSError, zipfile.BadZipFile, KeyError, ValueError) as error:
+        raise DataUnavailableError(f"{wheel}: is not the demo's data: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """Words by verse, and each word's place: its verse and position."""
+
+    verses: dict[str, list[str]]
+    places: dict[str, tuple[str, int]]
+
+
+def _words(archive: zipfile.ZipFile, name: str) -> _Text:
+    head, *rows = archive.read(name).decode().splitlines()
+    columns = {column: k for k, column in enumerate(head.split("\t"))}
+    identifier, text = columns["id"], columns["text"]
+    verse_column, exclude = columns.get("source_verse"), columns.get("exclude")
+    verses: dict[str, list[str]] = defaultdict(list)
+    places = {}
+    for row in rows:
+        cells = row.split("\t")
+        if exclude is not None and cells[exclude] == "y":
+            continue
+        # A source word's number is n, book, chapter, verse, word.
+        verse = cells[identifier][1:9] if verse_column is None else cells[verse_column]
+        places[cells[identifier]] = (verse, len(verses[verse]))
+        verses[verse].append(plain(cells[text]))
+    return _Text(verses, places)
+
+
+def _verses(source: _Text, target: _Text, records: list[dict[str, list[str]]]) -> Iterator[VersePair]:
+    links: dict[str, set[tuple[int, int]]] = defaultdict(set)
+    for record in records:
+        for s in record["source"]:
+            source_verse, i = source.places[s]
+            for t in record["target"]:
+                target_verse, j = target.places[t]
+                if source_verse == target_verse:
+                    links[source_verse].add((i, j))
+    for verse in sorted(source.verses.keys() & target.verses.keys()):
+        yield VersePair(verse_name(verse), source.verses[verse], target.verses[verse], sorted(links[verse]))
+
+
+def plain(word: str) -> str:
+    """The word in lower case and NFC, with acute accents for grave ones."""
+    letters = unicodedata.normalize("NFD", word.lower()).replace(_GRAVE, _ACUTE)
+    return unicodedata.normalize("NFC", letters)
+
+
+def verse_name(number: str) -> str:
+    """`43001001` as `JHN 1:1`: book, chapter and verse as numbers of two, three and three digits."""
+    return f"{_BOOKS[int(number[:2]) - _FIRST_BOOK]} {int(number[2:5])}:{int(number[5:8])}"
