@@ -1,0 +1,144 @@
+"""A shard: as many pairs as fit in memory at once, with their derivations and samples, and how they are committed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.batches import ALL_BITS, LoadedPairs, load_batch
+from hierogram.daemon.changes import enter_samples, enter_state, rule_deltas
+from hierogram.samplers.derivations import decode_states, encode_states, encode_trees, pack_ring, unpack_ring
+from hierogram.samplers.models import Model
+from hierogram.samplers.schedule import Schedule
+from hierogram.samplers.sweeps import State, init
+from hierogram.samplers.table import RuleTable
+from hierogram.samplers.tally import count_rules, empty_ledger
+from hierogram.storage.records import SAMPLING, SETTLED, PairRow, PairUpdate, Settings, SweepRecord
+from hierogram.storage.store import Store
+
+_WORDS_A_SHARD = 4_000_000
+_PAIRS_A_READ = 5_000
+
+
+def schedule_of(settings: Settings) -> Schedule:
+    """The store's schedule."""
+    return Schedule(settings.sweeps_per_level, settings.levels, settings.thinning)
+
+
+@dataclass(slots=True)
+class Shard:
+    """Pairs in memory: their batch, present state, samples and sweeps, and both as last committed."""
+
+    rows: list[PairRow]
+    loaded: LoadedPairs
+    state: State
+    sweeps: NDArray[np.int64]
+    rings: list[list[bytes]]
+    committed_state: State | None
+    committed: NDArray[np.bool_]
+    committed_rings: list[list[bytes]]
+    settings: Settings
+
+    @classmethod
+    def of(cls, rows: list[PairRow], settings: Settings, key_mask: np.uint64 = ALL_BITS) -> "Shard":
+        """The pairs as stored; those without a derivation get their initial state."""
+        loaded = load_batch(rows, settings, key_mask)
+        forests = loaded.batch.forests
+        state = init(settings.seed, loaded.batch)
+        stored = np.array([row.current is not None for row in rows], np.bool_)
+        if stored.any():
+            fresh = encode_states(forests, state)
+            state = decode_states(forests, [row.current or blob for row, blob in zip(rows, fresh, strict=True)])
+        rings = [unpack_ring(row.ring or b"") for row in rows]
+        return cls(
+            rows,
+            loaded,
+            state,
+            np.array([row.sweep for row in rows], np.int64),
+            rings,
+            State(state.edge.copy(), state.cut.copy()) if stored.any() else None,
+            stored,
+            [list(ring) for ring in rings],
+            settings,
+        )
+
+    def count_new(self, table: RuleTable, model: Model) -> RuleTable:
+        """The table with the initial derivations of the pairs that the store has not counted yet."""
+        if self.committed.all():
+            return table
+        return count_rules(self.loaded.batch, self.state, table, model, 1, self.committed)
+
+    def keep_samples(self, due: NDArray[np.bool_]) -> None:
+        """Append the present trees of the pairs that are due to their rings and drop what is too old."""
+        if not due.any():
+            return
+        trees = encode_trees(self.loaded.batch.forests, self.state)
+        for pair in np.flatnonzero(due).tolist():
+            ring = self.rings[pair]
+            ring.append(trees[pair])
+            if len(ring) > self.settings.samples:
+                del ring[0]
+
+    def commit(self, store: Store, records: list[SweepRecord]) -> None:
+        """Write derivations, samples and the changes of counts since the last commit, in one transaction."""
+        ledger = empty_ledger()
+        if self.committed_state is not None:
+            ledger = enter_state(ledger, self.loaded, self.committed_state, -1, self.committed)
+        ledger = enter_state(ledger, self.loaded, self.state, 1)
+        dropped, added = [], []
+        for old, new in zip(self.committed_rings, self.rings, strict=True):
+            shared = _shared(old, new)
+            dropped.append(old[: len(old) - shared])
+            added.append(new[shared:])
+        ledger = enter_samples(ledger, self.loaded, dropped, -1)
+        ledger = enter_samples(ledger, self.loaded, added, 1)
+        schedule = schedule_of(self.settings)
+        stages = schedule.stages(np.maximum(self.sweeps, 1)).tolist()
+        currents = encode_states(self.loaded.batch.forests, self.state)
+        updates = [
+            PairUpdate(
+                row.id,
+                current,
+                pack_ring(ring),
+                SETTLED if sweep >= schedule.settling else SAMPLING,
+                min(stage, schedule.levels + 1),
+                sweep,
+            )
+            for row, current, ring, stage, sweep in zip(
+                self.rows, currents, self.rings, stages, self.sweeps.tolist(), strict=True
+            )
+        ]
+        store.commit(updates, rule_deltas(ledger, self.loaded), records)
+        self.committed_state = State(self.state.edge.copy(), self.state.cut.copy())
+        self.committed = np.ones(len(self.rows), np.bool_)
+        self.committed_rings = [list(ring) for ring in self.rings]
+
+
+def _shared(old: list[bytes], new: list[bytes]) -> int:
+    """How many samples at the end of `old` stand unchanged at the beginning of `new`."""
+    for size in range(min(len(old), len(new)), 0, -1):
+        if old[-size:] == new[:size]:
+            return size
+    return 0
+
+
+def read_shards(store: Store, states: list[str] | None = None) -> Iterator[list[PairRow]]:
+    """The stored pairs in the order of their numbers, as many at a time as fit in memory."""
+    shard: list[PairRow] = []
+    words = 0
+    after = 0
+    while True:
+        rows = store.pairs(after_id=after, limit=_PAIRS_A_READ, states=states)
+        for row in rows:
+            size = row.source.count(" ") + row.target.count(" ") + 2
+            if shard and words + size > _WORDS_A_SHARD:
+                yield shard
+                shard, words = [], 0
+            shard.append(row)
+            words += size
+        if len(rows) < _PAIRS_A_READ:
+            break
+        after = rows[-1].id
+    if shard:
+        yield shard
