@@ -1,7 +1,7 @@
 """The command line `hierogram`."""
 
 import sys
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from typing import Annotated, NoReturn
 
 import typer
@@ -62,6 +62,10 @@ for command, example in (
     (demo.demo, "hierogram demo --data bible_alignments-0.4.2-py3-none-any.whl"),
 ):
     app.command(epilog=f"\b\nExample:\n  {example}")(command)
+
+# Tools stand beside the daemon and may use all of it; they bring their commands themselves.
+for entry in sorted(entry_points(group="hierogram.commands")):
+    app.command(entry.name)(entry.load())
 
 
 def _fail(error: Exception, code: int) -> NoReturn:

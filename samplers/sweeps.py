@@ -304,6 +304,8 @@ def _rest_stamps(work: Workspace) -> None:
 
 
 Task = Callable[[int], bool]
+Run = Callable[[Task, Iterable[int]], Iterable[bool]]
+"""Maps a task over the blocks of a round: `map`, or an executor's."""
 
 
 def _one_after_the_other(task: Task, items: Iterable[int]) -> Iterable[bool]:
@@ -322,7 +324,7 @@ def step(
     *,
     method: int = GIBBS,
     blocks: Blocks | None = None,
-    run: Callable[[Task, Iterable[int]], Iterable[bool]] = _one_after_the_other,
+    run: Run = _one_after_the_other,
     report: Callable[[int], None] | None = None,
 ) -> tuple[State, RuleTable, SweepInfo]:
     """One sweep over a batch; consumes `state` and `table` (changes their arrays in place) and returns the new ones.

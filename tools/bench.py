@@ -1,0 +1,100 @@
+"""`hierogram bench`: the system's speed on a bitext, as one report that anyone can repeat."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+SECTIONS = ("forests", "sweeps", "long", "curves", "ingest", "learning", "absorbing", "starting")
+_DEFAULT_SECTIONS = ("forests", "sweeps", "long", "ingest", "learning", "starting")
+
+
+def _measures() -> dict[str, Callable[..., dict[str, Any]]]:
+    from hierogram.tools.measures import sampling, starting, stores
+
+    return {
+        "forests": sampling.measure_forests,
+        "sweeps": sampling.measure_sweeps,
+        "long": sampling.measure_long_pairs,
+        "curves": sampling.measure_curves,
+        "ingest": stores.measure_ingest,
+        "learning": stores.measure_learning,
+        "absorbing": stores.measure_absorbing,
+        "starting": starting.measure_starting,
+    }
+
+
+def _flat(figures: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    lines: list[tuple[str, str]] = []
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            lines += _flat(value, f"{prefix}{name} ")
+        elif isinstance(value, float):
+            lines.append(
+                (f"{prefix}{name}".replace("_", " "), f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}")
+            )
+        elif isinstance(value, list):
+            lines.append((f"{prefix}{name}".replace("_", " "), ", ".join(str(item) for item in value[-3:])))
+        else:
+            lines.append((f"{prefix}{name}".replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value)))
+    return lines
+
+
+def bench(
+    source: Annotated[Path, typer.Argument(help="Source side, a sentence a line.", exists=True, dir_okay=False)],
+    target: Annotated[Path, typer.Argument(help="Target side.", exists=True, dir_okay=False)],
+    alignment: Annotated[Path, typer.Argument(help="Alignments, Pharaoh lines.", exists=True, dir_okay=False)],
+    pairs: Annotated[int | None, typer.Option(min=1, help="Only the first so many pairs.")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"A section: {', '.join(SECTIONS)}; may be repeated.", show_default=", ".join(_DEFAULT_SECTIONS)
+        ),
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of the sampler.")] = 2,
+    seed: Annotated[int, typer.Option(help="Seed of the random streams.")] = 1,
+    postgres: Annotated[
+        str | None, typer.Option(help="URL of an empty Postgres database for the ingest section.")
+    ] = None,
+    small: Annotated[int, typer.Option(min=1, help="Pairs of the small store of the absorbing section.")] = 5_000,
+    large: Annotated[int, typer.Option(min=1, help="Pairs of its large store.")] = 150_000,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
+) -> None:
+    """Measure forests, sweeps, ingest, learning, export and start-up on a bitext; each section in a fresh process.
+
+    Figures are worth comparing within one run: the load of a shared machine moves all of them together.
+    """
+    from hierogram.tools.measures.machine import describe_machine
+    from hierogram.tools.measures.results import Corpus, measured
+
+    chosen = tuple(only or _DEFAULT_SECTIONS)
+    unknown = [name for name in chosen if name not in SECTIONS]
+    if unknown:
+        raise typer.BadParameter(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}", param_hint="--only")
+    extra = {"small": str(small), "large": str(large)}
+    if postgres:
+        extra["postgres"] = postgres
+    corpus = Corpus(str(source), str(target), str(alignment), pairs, seed, threads, extra)
+    report: dict[str, Any] = {"machine": describe_machine(), "seed": seed, "threads": threads, "sections": {}}
+    if not as_json:
+        _say("machine", report["machine"])
+    for name in chosen:
+        print(f"measuring {name} …", file=sys.stderr, flush=True)
+        result = measured(name, _measures()[name], corpus)
+        report["sections"][name] = {**result.figures, "peak_memory_mb": round(result.peak_memory / 1e6, 1)}
+        if not as_json:
+            _say(name, report["sections"][name])
+    if as_json:
+        print(json.dumps(report, indent=2, ensure_ascii=False))
+
+
+def _say(section: str, figures: dict[str, Any]) -> None:
+    lines = _flat(figures)
+    width = max(len(name) for name, _ in lines)
+    print(section)
+    for name, value in lines:
+        print(f"  {name:<{width}}  {value}")
+    print(flush=True)

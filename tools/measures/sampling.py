@@ -1,0 +1,224 @@
+"""Forests, sweeps, the machine's floor, and likelihood against time: the samplers without a store."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.batches import load_batch, longest_rule
+from hierogram.daemon.ingest import Input
+from hierogram.daemon.validation import Repeats, validate
+from hierogram.samplers.accelerate import njit
+from hierogram.samplers.forest import Bitext, build_forests
+from hierogram.samplers.likelihood import log_likelihood
+from hierogram.samplers.models import Model, ModelSettings, build_model
+from hierogram.samplers.schedule import EVERY_LEVEL, Schedule
+from hierogram.samplers.sweeps import GIBBS, METROPOLIS, Batch, Blocks, Run, State, init, step, workspaces
+from hierogram.samplers.table import RuleTable, empty_table
+from hierogram.samplers.tally import count_rules
+from hierogram.storage.records import WAITING, PairRow, Settings
+from hierogram.tools.measures.results import Corpus, Figures
+
+SETTINGS = Settings()
+_FULL_SWEEPS = 3
+_REPEATS = 3
+
+
+def read_rows(corpus: Corpus, settings: Settings = SETTINGS) -> list[PairRow]:
+    """The corpus as rows of pairs that have not been sampled; bad lines are left out."""
+    rows: list[PairRow] = []
+    repeats = Repeats()
+    with Input(corpus.paths) as opened:
+        for fields in opened.fields:
+            for pair in validate(fields, settings.max_tokens, repeats)[0]:
+                rows.append(PairRow(len(rows) + 1, *pair[:3], WAITING, 0, 0, None, None))
+            if corpus.pairs is not None and len(rows) >= corpus.pairs:
+                break
+    return rows[: corpus.pairs]
+
+
+def load(corpus: Corpus) -> tuple[Batch, Model]:
+    """The corpus as a batch, and the default model over its vocabulary."""
+    rows = read_rows(corpus)
+    batch = load_batch(rows, SETTINGS).batch
+    return batch, default_model(batch, "pitman-yor", 5.0)
+
+
+def default_model(batch: Batch, kind: str, strength: float) -> Model:
+    """A model over the batch's vocabulary."""
+    source_types = int(batch.bitext.source.max(initial=0)) + 1
+    target_types = int(batch.bitext.target.max(initial=0)) + 1
+    return build_model(ModelSettings(kind, strength), source_types, target_types, longest_rule(SETTINGS))
+
+
+def measure_forests(corpus: Corpus) -> Figures:
+    """Forests built a second on one core, and their size."""
+    batch, _ = load(corpus)
+    forests = batch.forests
+    seconds = []
+    for _ in range(_REPEATS):
+        started = time.perf_counter()
+        forests = build_forests(batch.bitext, SETTINGS.span_limit)
+        seconds.append(time.perf_counter() - started)
+    return {
+        "pairs": forests.pairs,
+        "nodes": forests.nodes,
+        "edges": forests.edges,
+        "bytes": sum(array.nbytes for array in forests),
+        "pairs_per_second": forests.pairs / min(seconds),
+    }
+
+
+@njit
+def _random_reads(rows: NDArray[np.uint64], reads: int, start: int) -> np.uint64:
+    """So many reads, each of a row that only the read before it names."""
+    mask = np.uint64(rows.shape[0] - 1)
+    place = np.uint64(start)
+    total = np.uint64(0)
+    for _ in range(reads):
+        value = rows[place & mask, 0]
+        total += value
+        place = place * np.uint64(6364136223846793005) + value + np.uint64(1442695040888963407)
+        place ^= place >> np.uint64(29)
+    return total
+
+
+def random_read_seconds(table: RuleTable, reads: int = 2_000_000) -> float:
+    """The floor: seconds of one dependent random read from an array as large as the rule table."""
+    rows = np.zeros(table.rows.shape, np.uint64)
+    rows[:, 0] = np.arange(len(rows), dtype=np.uint64)
+    _random_reads(rows, 1000, 1)
+    best = float("inf")
+    for repeat in range(_REPEATS):
+        started = time.perf_counter()
+        _random_reads(rows, reads, repeat)
+        best = min(best, time.perf_counter() - started)
+    return best / reads
+
+
+class Chain:
+    """A batch being sampled: state, table and scratch memory."""
+
+    def __init__(self, batch: Batch, model: Model, corpus: Corpus, method: int = GIBBS, sequential: bool = False):
+        self.batch = batch
+        self.model = model
+        self.seed = corpus.seed
+        self.method = method
+        self.state: State = init(corpus.seed, batch)
+        self.table: RuleTable = count_rules(batch, self.state, empty_table(batch.longest_rule), model)
+        self.blocks = None if sequential else Blocks.suited_to(batch.size)
+        self.spaces = workspaces(batch, self.blocks)
+
+    def sweep(self, number: int, stages: NDArray[np.int16], run: Run) -> tuple[float, int, int]:
+        """One sweep: seconds, rules scored, rules read from the table."""
+        started = time.perf_counter()
+        self.state, self.table, info = step(
+            self.seed, self.batch, self.state, self.table, self.model,
+            np.full(self.batch.size, number, np.int64), stages, self.spaces,
+            method=self.method, blocks=self.blocks, run=run,
+        )  # fmt: skip
+        return time.perf_counter() - started, info.evaluations, info.reads
+
+
+def measure_sweeps(corpus: Corpus) -> Figures:
+    """The 100 stratified iterations of the paper's experiment, then single-core sweeps at every level."""
+    batch, model = load(corpus)
+    schedule = Schedule()
+    chain = Chain(batch, model, corpus)
+    before = log_likelihood(chain.table, model)
+    stages_seconds: dict[int, float] = {}
+    evaluations: dict[int, int] = {}
+    total = 0.0
+    warm = Chain(_first_pairs(corpus, 32), model, corpus)
+    with ThreadPoolExecutor(corpus.threads) as executor:
+        warm.sweep(1, np.full(warm.batch.size, EVERY_LEVEL, np.int16), executor.map)
+        for number in range(1, 101):
+            stages = schedule.stages(np.full(batch.size, number, np.int64))
+            stage = min(int(stages[0]), schedule.levels + 1)
+            seconds, scored, _ = chain.sweep(number, stages, executor.map)
+            stages_seconds[stage] = stages_seconds.get(stage, 0.0) + seconds
+            evaluations[stage] = evaluations.get(stage, 0) + scored
+            total += seconds
+    after = log_likelihood(chain.table, model)
+    read_seconds = random_read_seconds(chain.table)
+    chain.blocks = None
+    chain.spaces = workspaces(batch, None)
+    every = np.full(batch.size, EVERY_LEVEL, np.int16)
+    single = [chain.sweep(101 + k, every, map) for k in range(_FULL_SWEEPS)]
+    seconds, scored, reads = min(single)
+    return {
+        "pairs": batch.size,
+        "threads": corpus.threads,
+        "iterations_seconds": total,
+        "seconds_by_stage": {str(k): round(v, 3) for k, v in stages_seconds.items()},
+        "evaluations_by_stage": {str(k): v for k, v in evaluations.items()},
+        "evaluations_per_second": sum(evaluations.values()) / total,
+        "rules": chain.table.rule_types,
+        "rule_tokens": chain.table.rule_tokens,
+        "log_likelihood_before": before,
+        "log_likelihood_after": after,
+        "full_sweep_microseconds_per_pair_and_core": 1e6 * seconds / batch.size,
+        "full_sweep_evaluations": scored,
+        "full_sweep_table_reads": reads,
+        "random_read_nanoseconds": 1e9 * read_seconds,
+        "full_sweep_over_floor": seconds / (scored * read_seconds),
+        "table_bytes": chain.table.rows.nbytes,
+    }
+
+
+def _first_pairs(corpus: Corpus, pairs: int) -> Batch:
+    few = Corpus(corpus.source, corpus.target, corpus.alignment, pairs, corpus.seed, corpus.threads)
+    return load(few)[0]
+
+
+def measure_curves(corpus: Corpus, sweeps: int = 100, every: int = 1) -> Figures:
+    """Log-likelihood against sweeps and sampling time, top-down Gibbs and Metropolis-Hastings, DP with α = 100.
+
+    As in Figure 5 of [CFGŠ14]: every level from the first sweep, no schedule.
+    """
+    batch, _ = load(corpus)
+    model = default_model(batch, "dirichlet", 100.0)
+    curves: Figures = {}
+    everything = np.full(batch.size, EVERY_LEVEL, np.int16)
+    with ThreadPoolExecutor(corpus.threads) as executor:
+        for name, method in (("top-down", GIBBS), ("metropolis-hastings", METROPOLIS)):
+            chain = Chain(batch, model, corpus, method)
+            seconds = 0.0
+            points = [(0, 0.0, log_likelihood(chain.table, model))]
+            for number in range(1, sweeps + 1):
+                seconds += chain.sweep(number, everything, executor.map)[0]
+                if number % every == 0:
+                    points.append((number, seconds, log_likelihood(chain.table, model)))
+            curves[name] = points
+    return curves
+
+
+def _synthetic(words: int, inverted: bool) -> Bitext:
+    positions = np.arange(words, dtype=np.int16)
+    numbers = np.arange(words, dtype=np.int32)
+    offsets = np.array([0, words], np.int64)
+    targets = positions[::-1].copy() if inverted else positions
+    return Bitext(numbers, offsets, numbers, offsets, positions, targets, offsets)
+
+
+def measure_long_pairs(corpus: Corpus) -> Figures:
+    """Seconds of a sweep at every level over one monotone pair of 200 words and one inverted pair of 100."""
+    figures: Figures = {}
+    for name, words, inverted in (("monotone_200", 200, False), ("inverted_100", 100, True)):
+        order = range(words - 1, -1, -1) if inverted else range(words)
+        text = " ".join(f"w{k}" for k in range(words))
+        links = " ".join(f"{s}-{t}" for s, t in enumerate(order))
+        batch = load_batch([PairRow(1, text, text, links, WAITING, 0, 0, None, None)], SETTINGS).batch
+        chain = Chain(batch, default_model(batch, "pitman-yor", 5.0), corpus)
+        every = np.full(1, EVERY_LEVEL, np.int16)
+        chain.sweep(1, every, map)
+        sweeps = [chain.sweep(2 + k, every, map) for k in range(10)]
+        figures[name] = {
+            "nodes": batch.forests.nodes,
+            "edges": batch.forests.edges,
+            "seconds_per_sweep": max(s for s, _, _ in sweeps),
+            "evaluations": max(e for _, e, _ in sweeps),
+            "bytes": sum(a.nbytes for a in batch.forests) + sum(a.nbytes for w in chain.spaces.workers for a in w),
+        }
+    return figures

@@ -1,0 +1,48 @@
+"""How long a person waits for the command line, and for the first sweep."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from hierogram.tools.measures.results import Corpus, Figures
+
+_REPEATS = 5
+_FIRST_SWEEP = """
+import time
+started = time.perf_counter()
+import numpy as np
+from hierogram.tools.measures.results import Corpus
+from hierogram.tools.measures.sampling import Chain, load
+corpus = Corpus({source!r}, {target!r}, {alignment!r}, 100)
+batch, model = load(corpus)
+chain = Chain(batch, model, corpus)
+chain.sweep(1, np.ones(batch.size, np.int16), map)
+print(time.perf_counter() - started)
+"""
+
+
+def _timed(command: list[str], environment: dict[str, str]) -> float:
+    started = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+    return time.perf_counter() - started
+
+
+def _first_sweep(corpus: Corpus, environment: dict[str, str]) -> float:
+    code = _FIRST_SWEEP.format(source=corpus.source, target=corpus.target, alignment=corpus.alignment)
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)
+    return float(done.stdout)
+
+
+def measure_starting(corpus: Corpus) -> Figures:
+    """Seconds until `hierogram --help` has answered, and until a first sweep is done, kernels compiled or not."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "HIEROGRAM_CACHE": str(Path(folder) / "cache")}
+        command = [sys.executable, "-m", "hierogram.daemon.main", "--help"]
+        return {
+            "help_seconds": min(_timed(command, environment) for _ in range(_REPEATS)),
+            "first_sweep_cold_seconds": _first_sweep(corpus, environment),
+            "first_sweep_warm_seconds": min(_first_sweep(corpus, environment) for _ in range(2)),
+        }

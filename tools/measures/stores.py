@@ -1,0 +1,171 @@
+"""The store at work: ingest, learning into it, opening it, absorbing a batch, exporting."""
+
+import itertools
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from hierogram.daemon.export import Filters, export
+from hierogram.daemon.ingest import Input, ingest
+from hierogram.daemon.learner import Learner
+from hierogram.daemon.learning import learn
+from hierogram.storage.records import NewPair
+from hierogram.storage.store import Store, open_store
+from hierogram.tools.measures.results import Corpus, Figures
+from hierogram.tools.measures.sampling import read_rows
+
+_ABSORBED = 1_000
+_ABSORB_ROUNDS = 5
+_SMALL, _LARGE = 5_000, 150_000
+_PAIRS_A_CHUNK = 5_000
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="hierogram-bench-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _files(corpus: Corpus, folder: Path) -> list[str]:
+    """The corpus's files, cut to its number of pairs."""
+    if corpus.pairs is None:
+        return corpus.paths
+    paths = []
+    for k, path in enumerate(corpus.paths):
+        cut = folder / f"{k}.txt"
+        with Path(path).open("rb") as whole, cut.open("wb") as part:
+            part.writelines(itertools.islice(whole, corpus.pairs))
+        paths.append(str(cut))
+    return paths
+
+
+def _ingest(store: Store, paths: list[str]) -> tuple[int, float]:
+    with Input(paths) as source:
+        started = time.perf_counter()
+        done = ingest(store, source)
+        return done.totals.accepted, time.perf_counter() - started
+
+
+def measure_ingest(corpus: Corpus) -> Figures:
+    """Pairs a second from files to a committed store, on SQLite and, where a server is named, on Postgres."""
+    figures: Figures = {}
+    with _folder() as folder:
+        urls = {"sqlite": f"sqlite:///{folder}/ingest.db"}
+        if "postgres" in corpus.extra:
+            urls["postgres"] = corpus.extra["postgres"]
+        paths = _files(corpus, folder)
+        for name, url in urls.items():
+            with open_store(url, create=True) as store:
+                pairs, seconds = _ingest(store, paths)
+            figures[name] = {"pairs": pairs, "seconds": seconds, "pairs_per_second": pairs / seconds}
+    return figures
+
+
+def measure_learning(corpus: Corpus) -> Figures:
+    """The whole run on SQLite: ingest, 100 iterations with their commits, opening the store again, an export."""
+    with _folder() as folder:
+        path = folder / "learn.db"
+        with open_store(f"sqlite:///{path}", create=True) as store:
+            pairs, ingest_seconds = _ingest(store, _files(corpus, folder))
+            done = learn(store, threads=corpus.threads)
+        started = time.perf_counter()
+        with open_store(f"sqlite:///{path}") as store, Learner(store, corpus.threads) as learner:
+            rows = store.stalest_pairs(_ABSORBED)
+            shard = learner.open(rows)
+            opening = time.perf_counter() - started
+            learner.sweep(shard, shard.sweeps + 1)
+            status = store.status()
+            started = time.perf_counter()
+            manifest = export(store, folder / "grammar.zst", Filters(max_scope=99))
+            export_seconds = time.perf_counter() - started
+        return {
+            "pairs": pairs,
+            "ingest_seconds": ingest_seconds,
+            "learn_seconds": done.seconds,
+            "sampling_seconds": done.sampling_seconds,
+            "rules_in_store": status.rules,
+            "open_until_first_sweep_seconds": opening,
+            "store_bytes": sum(f.stat().st_size for f in folder.glob("learn.db*")),
+            "export_rules": manifest.rules,
+            "export_rules_per_second": manifest.rules / export_seconds,
+        }
+
+
+def _renamed(text: str, copy: int) -> str:
+    """Another text of the same shape: a store grows in words and rules as it grows in pairs."""
+    return text if copy == 0 else " ".join(f"{word}·{copy}" for word in text.split(" "))
+
+
+def _pairs(corpus: Corpus, first: int, last: int) -> list[NewPair]:
+    """Pairs first..last of the corpus continued by copies of it, every third word of a copy its own."""
+    rows = read_rows(corpus)
+    pairs = []
+    for number in range(first, last):
+        row = rows[number % len(rows)]
+        copy = number // len(rows)
+        source, target = _renamed(row.source, copy), _renamed(row.target, copy)
+        pairs.append(
+            NewPair(source, target, row.alignment, source.count(" ") + 1, target.count(" ") + 1, number, f"{number}")
+        )
+    return pairs
+
+
+def _store_pairs(store: Store, pairs: list[NewPair]) -> None:
+    batch = store.begin_ingest("bench", "bench", "memory")
+    for first in range(0, len(pairs), _PAIRS_A_CHUNK):
+        store.add_pairs(batch, pairs[first : first + _PAIRS_A_CHUNK], [])
+    store.finish_ingest(batch)
+
+
+def _absorb(store: Store, learner: Learner, pairs: list[NewPair]) -> float:
+    """Seconds to store new pairs and take them through the stratified schedule against the counts of all others."""
+    started = time.perf_counter()
+    _store_pairs(store, pairs)
+    rows = store.pairs(states=["waiting"], limit=len(pairs))
+    shard = learner.open(rows)
+    learner.sweep(shard, np.full(len(rows), learner.schedule.settling))
+    return time.perf_counter() - started
+
+
+def measure_absorbing(corpus: Corpus) -> Figures:
+    """Seconds to absorb 1,000 pairs into a small store and into a large one; the same pairs, alternately."""
+    sizes = {
+        "small": int(corpus.extra.get("small", _SMALL)),
+        "large": int(corpus.extra.get("large", _LARGE)),
+    }
+    figures: Figures = {"sizes": sizes, "seconds": {name: [] for name in sizes}}
+    fresh = max(sizes.values())
+    with _folder() as folder:
+        stores = {name: open_store(f"sqlite:///{folder}/{name}.db", create=True) for name in sizes}
+        learners = {}
+        for name, store in stores.items():
+            for first in range(0, sizes[name], _PAIRS_A_CHUNK * 4):
+                _store_pairs(store, _pairs(corpus, first, min(first + _PAIRS_A_CHUNK * 4, sizes[name])))
+            learners[name] = Learner(store, corpus.threads, likelihood_every=10**9)
+            _settle(store, learners[name])
+        for k in range(_ABSORB_ROUNDS):
+            pairs = _pairs(corpus, fresh + k * _ABSORBED, fresh + (k + 1) * _ABSORBED)
+            for name, store in stores.items():
+                figures["seconds"][name].append(_absorb(store, learners[name], pairs))
+        for name, store in stores.items():
+            figures[f"rules_{name}"] = store.status().rules
+            learners[name].close()
+            with closing(store):
+                pass
+    figures["ratio"] = float(np.median(figures["seconds"]["large"]) / np.median(figures["seconds"]["small"]))
+    return figures
+
+
+def _settle(store: Store, learner: Learner) -> None:
+    """Give every waiting pair a derivation by one sweep of the first stage."""
+    while rows := store.pairs(states=["waiting"], limit=4 * _PAIRS_A_CHUNK):
+        shard = learner.open(rows)
+        learner.sweep(shard, shard.sweeps + 1)
