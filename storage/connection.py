@@ -121,13 +121,15 @@ def _explain(url: URL, error: BaseException) -> str:
         )
     if "file is not a database" in text:
         return f"{shown_url(url)}: the file is not an SQLite database: name another file"
+    if "malformed" in text:
+        return f"{shown_url(url)}: the file is damaged ({text}): go back to a copy of it"
     return f"{shown_url(url)}: {text}"
 
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """A connection in a read transaction."""
-    with failures_named(engine.url), engine.connect() as connection, connection.begin():
+    with failures_named(engine.url), engine.connect() as connection, _only_reading(connection):
         yield connection
 
 
@@ -137,10 +139,20 @@ def reading_snapshot(engine: Engine) -> Iterator[Connection]:
     with failures_named(engine.url), engine.connect() as connection:
         if engine.dialect.name == POSTGRES:
             connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        with connection.begin():
+        with _only_reading(connection):
             # Both databases fix the snapshot at the first read, not at BEGIN.
             connection.exec_driver_sql("SELECT count(*) FROM store_state").close()
             yield connection
+
+
+@contextmanager
+def _only_reading(connection: Connection) -> Iterator[None]:
+    # Rolled back, because a damaged file can be read in part, but not committed to.
+    transaction = connection.begin()
+    try:
+        yield
+    finally:
+        transaction.rollback()
 
 
 @contextmanager

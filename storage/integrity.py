@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from sqlalchemy import Connection, TextClause, text
+from sqlalchemy.exc import DatabaseError
 
 from hierogram.storage.configuration import read_settings
 from hierogram.storage.connection import SQLITE
@@ -90,9 +91,12 @@ def find_problems(connection: Connection) -> list[str]:
 
 
 def _sqlite_problems(connection: Connection) -> Iterator[str]:
-    for (line,) in connection.execute(text("PRAGMA integrity_check")):
-        if line != "ok":
-            yield f"SQLite finds the file damaged: {line}"
+    try:
+        for (line,) in connection.execute(text("PRAGMA integrity_check")):
+            if line != "ok":
+                yield f"SQLite finds the file damaged: {line}"
+    except DatabaseError as error:
+        yield f"SQLite finds the file damaged: {error.orig}"
 
 
 def _offenders(connection: Connection) -> Iterator[str]:

@@ -63,13 +63,20 @@ def _administer(server: str, *statements: str) -> None:
     engine.dispose()
 
 
+@pytest.fixture(scope="session")
+def one_database(make_database: Callable[[], str]) -> str:
+    """A Postgres database that one test after the other has to itself."""
+    return make_database()
+
+
 @pytest.fixture(params=BACKENDS)
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """URL at which there is no store yet, once on each database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'store.db'}"
-    make: Callable[[], str] = request.getfixturevalue("make_database")
-    return make()
+    database: str = request.getfixturevalue("one_database")
+    _administer(database, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+    return database
 
 
 @pytest.fixture

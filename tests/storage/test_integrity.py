@@ -1,0 +1,73 @@
+"""Whatever goes wrong between the tables is found and named."""
+
+from pathlib import Path
+
+import pytest
+from tests.storage.building import delta, pair, query, update
+
+from hierogram.storage.records import RejectedLine, SweepRecord
+from hierogram.storage.store import Store, open_store
+
+TAMPERING = [
+    ("UPDATE sentence_pairs SET corpus_id = 77 WHERE id = 2", "1 pairs without their corpus: 2"),
+    ("UPDATE sentence_pairs SET batch_id = 77 WHERE id = 2", "pairs without their ingest batch"),
+    ("UPDATE sentence_pairs SET state = 'settled' WHERE id = 3", "state and derivation disagree"),
+    ("DELETE FROM derivations WHERE pair_id = 1", "state and derivation disagree"),
+    ("UPDATE ingest_batches SET accepted = 9", "accepted pairs are not those stored: 1"),
+    ("UPDATE ingest_batches SET rejected = 0", "more rejected lines than they count: 1"),
+    ("UPDATE corpora SET pairs = 9", "total of pairs is not the number stored: bible"),
+    ("DELETE FROM rejected_lines", "rejected = 1, the rows say 0"),
+    ("DELETE FROM sweeps", "sweeps = 1, the rows say 0"),
+    ("UPDATE rules SET count = count + 1 WHERE source = 'la'", "rule_tokens = 3, the rows say 4"),
+    ("UPDATE rules SET sampled_count = 9 WHERE source = 'la'", "sampled_tokens = 4, the rows say 9"),
+    ("DELETE FROM rules WHERE source = 'la'", "1 rules are gone, but their words are still noted"),
+    ("DELETE FROM rule_words WHERE rule_id = 2", "1 rules have other words noted than they hold: 2"),
+    ("UPDATE rule_words SET word_id = 999 WHERE word_id = 1", "rules have other words noted than they hold"),
+    ("UPDATE vocabulary SET count = 7 WHERE token = 'la'", "words whose count is not their number in the pairs: la"),
+    ("DELETE FROM vocabulary WHERE token = 'fleur'", "words of pairs that the vocabulary lacks: fleur (source)"),
+    ("INSERT INTO vocabulary VALUES (999, 'target', 'ghost', 1)", "their number in the pairs: ghost (target)"),
+    ("UPDATE store_state SET waiting = 8", "waiting = 8, the rows say 1"),
+    ("UPDATE store_state SET last_pair_id = 2", "last_pair_id = 2, but 3 is given out"),
+]
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    batch = store.begin_ingest("bible", "a.txt", "bars")
+    lines = [pair("la maison", "the house"), pair("la fleur", "the flower"), pair("fin", "end")]
+    store.add_pairs(batch, lines, [RejectedLine(4, "empty-side", "no target", b"x |||")])
+    store.finish_ingest(batch)
+    deltas = [delta("la", "the", 1, 4), delta("maison", "house", 2)]
+    store.commit([update(1), update(2)], deltas, [SweepRecord(1, 2, None, 1, 1, 1, 1, 0.1)])
+    return store
+
+
+def test_a_sound_store_has_no_problems(filled: Store) -> None:
+    assert filled.integrity() == []
+
+
+@pytest.mark.parametrize(("statement", "message"), TAMPERING, ids=[statement for statement, _ in TAMPERING])
+def test_tampering_is_found(filled: Store, store_url: str, statement: str, message: str) -> None:
+    query(store_url, statement)
+    assert any(message in problem for problem in filled.integrity()), filled.integrity()
+
+
+def test_many_offenders_are_counted_and_a_few_named(store: Store, store_url: str) -> None:
+    batch = store.begin_ingest("c", "f", "bars")
+    store.add_pairs(batch, [pair(f"s{n}", "t") for n in range(9)])
+    query(store_url, "UPDATE sentence_pairs SET corpus_id = 5")
+    assert any("9 pairs without their corpus: 1, 2, 3, 4, 5, …" in problem for problem in store.integrity())
+
+
+def test_a_damaged_file_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "x.db"
+    with open_store(str(file), create=True) as store:
+        store.commit([], [delta(f"s{n} [X,1]", f"[X,1] t{n}", 1) for n in range(3_000)])
+    damaged = bytearray(file.read_bytes())
+    middle = len(damaged) // 2
+    damaged[middle : middle + 8192] = b"\xff" * 8192
+    file.write_bytes(damaged)
+    with open_store(str(file)) as store:
+        problems = store.integrity()
+    assert problems
+    assert all("damaged" in problem for problem in problems)

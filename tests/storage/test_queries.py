@@ -1,0 +1,146 @@
+"""Looking rules up, and the views, against plain Python over the same rules."""
+
+from collections import Counter
+from random import Random
+
+import pytest
+from tests.storage.building import NONTERMINAL, delta, query
+
+from hierogram.storage.records import RuleRow, SweepRecord
+from hierogram.storage.store import Store
+
+SOURCES = ["la", "la maison", "la [X,1]", "[X,1] maison", "[X,1] de [X,2]", "Émile", "emile", "de la", "z"]
+TARGETS = ["the", "the house", "the [X,1]", "[X,1] house", "[X,2] of [X,1]", "Zoë", "zoe", "of the", "house"]
+
+
+def grammar(seed: int) -> dict[tuple[str, str], tuple[int, int]]:
+    """Some rules, many of them equally often used, and some of them only in samples."""
+    random = Random(seed)
+    return {
+        (source, target): (random.choice([0, 1, 1, 1, 2, 7]), random.choice([0, 3]))
+        for source in SOURCES
+        for target in TARGETS
+        if random.random() < 0.6
+    }
+
+
+@pytest.fixture
+def rules(store: Store) -> dict[tuple[str, str], int]:
+    """Counts of the rules in use."""
+    counts = grammar(3)
+    store.commit([], [delta(*rule, *both) for rule, both in counts.items()])
+    return {rule: count for rule, (count, _) in counts.items() if count}
+
+
+def best_first(counts: dict[tuple[str, str], int]) -> list[tuple[str, str]]:
+    return sorted(counts, key=lambda rule: (-counts[rule], rule[0].encode(), rule[1].encode()))
+
+
+def sides(rows: list[RuleRow]) -> list[tuple[str, str]]:
+    return [(row.source, row.target) for row in rows]
+
+
+def words(side: str) -> set[str]:
+    return {symbol for symbol in side.split(" ") if not NONTERMINAL.match(symbol)}
+
+
+def totals(counts: dict[tuple[str, str], int], side: int) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for rule, count in counts.items():
+        total[rule[side]] += count
+    return total
+
+
+def test_by_exact_side(store: Store, rules: dict[tuple[str, str], int]) -> None:
+    for source in SOURCES:
+        expected = {rule: count for rule, count in rules.items() if rule[0] == source}
+        assert sides(store.find_rules(source)) == best_first(expected)
+    for target in TARGETS:
+        expected = {rule: count for rule, count in rules.items() if rule[1] == target}
+        assert sides(store.find_rules(target=target)) == best_first(expected)
+    for rule in rules:
+        assert sides(store.find_rules(*rule)) == [rule]
+    assert store.find_rules("LA") == []
+
+
+def test_probabilities_are_relative_frequencies(store: Store, rules: dict[tuple[str, str], int]) -> None:
+    by_source, by_target = totals(rules, 0), totals(rules, 1)
+    for row in store.find_rules(limit=1000):
+        assert row.p_target_given_source == row.count / by_source[row.source]
+        assert row.p_source_given_target == row.count / by_target[row.target]
+
+
+def test_by_words(store: Store, rules: dict[tuple[str, str], int]) -> None:
+    for wanted in (["la"], ["maison", "la"], ["house", "maison"], ["de", "the"], ["Émile"]):
+        on_source = {rule: n for rule, n in rules.items() if words(rule[0]) >= set(wanted)}
+        on_target = {rule: n for rule, n in rules.items() if words(rule[1]) >= set(wanted)}
+        on_either = {rule: n for rule, n in rules.items() if words(rule[0]) | words(rule[1]) >= set(wanted)}
+        assert sides(store.find_rules(source_words=wanted, limit=1000)) == best_first(on_source)
+        assert sides(store.find_rules(target_words=wanted, limit=1000)) == best_first(on_target)
+        assert sides(store.find_rules(words=wanted, limit=1000)) == best_first(on_either)
+        assert on_either
+    assert store.find_rules(words=["la", "unheard-of"]) == []
+
+
+def test_conditions_combine(store: Store, rules: dict[tuple[str, str], int]) -> None:
+    expected = {
+        rule: n
+        for rule, n in rules.items()
+        if rule[0] == "[X,1] de [X,2]" and "of" in words(rule[1]) and "de" in words(rule[0])
+    }
+    assert expected
+    assert sides(store.find_rules("[X,1] de [X,2]", words=["de"], target_words=["of"])) == best_first(expected)
+
+
+def test_pages_follow_one_another(store: Store, rules: dict[tuple[str, str], int]) -> None:
+    pages = [store.find_rules(limit=7, offset=start) for start in range(0, len(rules) + 7, 7)]
+    assert [rule for page in pages for rule in sides(page)] == best_first(rules)
+    assert store.find_rules("la", limit=0) == []
+
+
+def test_the_view_of_all_rules(store: Store, store_url: str, rules: dict[tuple[str, str], int]) -> None:
+    by_source, by_target = totals(rules, 0), totals(rules, 1)
+    rows = query(
+        store_url,
+        "SELECT source, target, count, p_target_given_source, p_source_given_target FROM rule_table",
+    )
+    assert {row[:2]: row[2:] for row in rows} == {
+        (source, target): (count, count / by_source[source], count / by_target[target])
+        for (source, target), count in rules.items()
+    }
+    assert len(rows) == len(rules)
+
+
+def test_the_view_of_rules_by_word(store: Store, store_url: str, rules: dict[tuple[str, str], int]) -> None:
+    by_source = totals(rules, 0)
+    rows = query(store_url, "SELECT token, side, source, target, count, p_target_given_source FROM word_rules")
+    expected = {
+        (word, side, *rule, count, count / by_source[rule[0]])
+        for rule, count in rules.items()
+        for side, text in (("source", rule[0]), ("target", rule[1]))
+        for word in words(text)
+    }
+    assert set(rows) == expected
+    assert len(rows) == len(expected)
+
+
+def test_status_reports_the_last_known_log_likelihood(store: Store) -> None:
+    assert store.status().last_log_likelihood is None
+    for log_likelihood in (-20.0, -10.5, None):
+        store.commit([], [], [SweepRecord(1, 1, log_likelihood, 1, 1, 1, 1, 0.5)])
+    assert store.status().last_log_likelihood == -10.5
+    assert store.status().sweeps == 3
+
+
+def test_exports_are_recorded(store: Store) -> None:
+    first = store.record_export("nightly", "/tmp/a.zst", "hierogram")
+    second = store.record_export("nightly", "/tmp/b.zst", "hierogram")
+    store.finish_export(first, rules=10, bytes=2_000, sha256="ab" * 32, position=1, manifest="{}")
+    store.finish_export(second, error="disk full")
+    newest, oldest = store.exports()
+    assert (newest.id, newest.state, newest.error, newest.rules) == (second, "failed", "disk full", None)
+    assert (oldest.state, oldest.rules, oldest.bytes, oldest.position) == ("done", 10, 2_000, 1)
+    assert oldest.finished_at is not None
+    assert oldest.finished_at >= oldest.started_at
+    assert oldest.started_at.utcoffset() is not None
+    assert [export.id for export in store.exports(limit=1)] == [second]

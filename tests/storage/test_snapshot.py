@@ -1,0 +1,120 @@
+"""A snapshot shows one state of the store, in one order, whatever happens meanwhile."""
+
+from random import Random
+
+import pytest
+from tests.storage.building import delta, ingest, pair, update
+
+from hierogram.storage.store import Store, open_store
+
+RULES = [
+    delta("la", "the", 6, 1),
+    delta("la", "it", 2, 3),
+    delta("le", "the", 2),
+    delta("[X,1] de [X,2]", "[X,2] [X,1]", 4),
+    delta("Z", "z", 0, 5),
+    delta("é", "e", 1),
+    delta("\U0001f600", "x", 1),
+    delta("\uff5e", "x", 1),
+    delta("a b c d e f", "long", 9),
+]
+
+
+def test_an_open_snapshot_does_not_see_later_commits(store: Store, store_url: str) -> None:
+    ingest(store, [pair(f"s{n}", "t") for n in range(50)])
+    store.commit([update(n) for n in range(1, 51)], [delta(f"s{n}", "t", 1) for n in range(12_000)])
+    with open_store(store_url) as other, store.snapshot() as snapshot:
+        before = snapshot.position()
+        rules = snapshot.iterate_rules()
+        first = next(rules)
+        other.commit([update(1, b"new", sweep=2)], [delta("s0", "t", -1), delta("s1", "t", 5), delta("zz", "t", 1)])
+        ingest(other, [pair("new", "pair")])
+        seen = [first, *rules]
+        assert len(seen) == 12_000
+        assert {row.count for row in seen} == {1}
+        assert {row.p_source_given_target for row in seen} == {1 / 12_000}
+        pairs = [row for rows in snapshot.iterate_derivations(batch=7) for row in rows]
+        assert {row.current for row in pairs} == {b"d"}
+        assert len(list(snapshot.iterate_all_rule_rows())) == 12_000
+        assert snapshot.status().pairs == {"waiting": 0, "sampling": 50, "settled": 0}
+        assert snapshot.integrity() == []
+        assert snapshot.position() == before
+        assert other.position() > before
+    assert store.find_rules("s1")[0].count == 6
+
+
+def test_rules_come_in_the_order_of_their_bytes(store: Store) -> None:
+    store.commit([], RULES)
+    with store.iterate_rules() as rules:
+        seen = [(rule.source, rule.target) for rule in rules]
+    expected = [(d.source, d.target) for d in RULES if d.count]
+    assert seen == sorted(expected, key=lambda rule: (rule[0].encode(), rule[1].encode()))
+
+
+def test_filters(store: Store) -> None:
+    store.commit([], RULES)
+    in_use = {(d.source, d.target): d for d in RULES if d.count}
+
+    def chosen(**filters: object) -> set[tuple[str, str]]:
+        with store.iterate_rules(**filters) as rules:
+            return {(rule.source, rule.target) for rule in rules}
+
+    assert chosen() == set(in_use)
+    for scope in (0, 1, 2, 3):
+        assert chosen(max_scope=scope) == {rule for rule, d in in_use.items() if d.scope <= scope}
+    assert chosen(hiero=True) == {rule for rule, d in in_use.items() if d.hiero}
+    assert chosen(min_count=2) == {rule for rule, d in in_use.items() if d.count >= 2}
+    assert chosen(min_count=0) == set(in_use)
+    assert chosen(hiero=True, min_count=3, max_scope=0) == {("la", "the")}
+
+
+def test_probabilities_do_not_depend_on_the_filters(store: Store) -> None:
+    store.commit([], RULES)
+    with store.iterate_rules(min_count=6, max_scope=0) as rules:
+        (rule, _long) = sorted(rules, key=lambda row: row.count)
+    assert (rule.source, rule.target) == ("la", "the")
+    assert rule.p_target_given_source == 6 / 8
+    assert rule.p_source_given_target == 6 / 8
+
+
+def test_averaged_counts_take_the_place_of_the_current_ones(store: Store) -> None:
+    store.commit([], RULES)
+    with store.iterate_rules(sampled=True) as rules:
+        seen = {(rule.source, rule.target): rule.p_target_given_source for rule in rules}
+    assert seen == {("la", "the"): 0.25, ("la", "it"): 0.75, ("Z", "z"): 1.0}
+    with store.iterate_rules(sampled=True, min_count=4) as rules:
+        assert [rule.source for rule in rules] == ["Z"]
+
+
+def test_the_order_of_commits_does_not_show(store: Store) -> None:
+    shuffled = RULES * 1
+    Random(4).shuffle(shuffled)
+    for change in shuffled:
+        store.commit([], [change])
+    with store.iterate_rules() as rules:
+        one_by_one = [(rule.source, rule.target, rule.count, rule.p_source_given_target) for rule in rules]
+    store.commit([], [delta(d.source, d.target, -d.count, -d.sampled_count) for d in RULES])
+    store.commit([], RULES)
+    with store.iterate_rules() as rules:
+        at_once = [(rule.source, rule.target, rule.count, rule.p_source_given_target) for rule in rules]
+    assert one_by_one == at_once
+
+
+def test_writers_do_not_wait_for_readers(store: Store, store_url: str) -> None:
+    store.commit([], RULES)
+    with store.snapshot() as snapshot, open_store(store_url) as other:
+        snapshot.position()
+        for _ in range(3):
+            other.commit([], [delta("la", "the", 1)])
+        assert other.position() == snapshot.position() + 3
+
+
+@pytest.mark.parametrize("batch", [1, 2, 1000])
+def test_an_unfinished_iteration_can_be_left(store: Store, batch: int) -> None:
+    ingest(store, [pair(f"s{n}", "t") for n in range(5)])
+    store.commit([update(n) for n in range(1, 6)], RULES)
+    with store.snapshot() as snapshot:
+        assert len(next(snapshot.iterate_derivations(batch))) == min(batch, 5)
+        next(snapshot.iterate_rules())
+    store.commit([], [delta("la", "the", 1)])
+    assert store.find_rules("la", "the")[0].count == 7

@@ -1,0 +1,58 @@
+"""Any text comes back as it was, and compares by its bytes."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.storage.building import delta, key_of, pair, query, update
+
+from hierogram.storage.records import RejectedLine
+from hierogram.storage.store import Store
+
+# What ingest lets through: no NUL, no ASCII white space, no lone surrogates.
+tokens = st.text(
+    st.characters(exclude_characters="\0 \t\n\r", exclude_categories=["Cs"]), min_size=1, max_size=6
+) | st.sampled_from(["a", "A", "á", "a\u0301", "\u2028", "\u00a0", "\ufeff", "\U0010ffff", "'", '"', "\\", "\\n", "%s"])
+sides = st.lists(tokens, min_size=1, max_size=5).map(" ".join)
+same_store = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@same_store
+@given(rows=st.lists(st.tuples(sides, sides, st.none() | tokens), max_size=8), content=st.binary(max_size=20))
+def test_pairs_come_back_as_they_were(store: Store, rows: list[tuple[str, str, str | None]], content: bytes) -> None:
+    last = max((row.id for row in store.pairs()), default=0)
+    corpus = f"corpus {last} {store.position()}"
+    batch = store.begin_ingest(corpus, "'origin' %s \\", "bars")
+    unique = {(source, target): external for source, target, external in rows}
+    offered = [
+        pair(source, target, external_id=None if external is None else f"{n} {external}")
+        for n, ((source, target), external) in enumerate(unique.items())
+    ]
+    added = store.add_pairs(batch, offered, [RejectedLine(1, "odd", "%(x)s {}", content)])
+    assert added.totals.accepted == len(offered)
+    assert [(row.source, row.target) for row in store.pairs(after_id=last)] == list(unique)
+
+
+@same_store
+@given(rules=st.sets(st.tuples(sides, sides), min_size=1, max_size=8))
+def test_rules_come_back_as_they_were(store: Store, rules: set[tuple[str, str]]) -> None:
+    store.commit([], [delta(*rule, 1, key=key_of(*rule)) for rule in rules])
+    with store.iterate_rules() as rows:
+        stored = [(row.source, row.target) for row in rows]
+    assert set(stored) == rules
+    assert stored == sorted(rules, key=lambda rule: (rule[0].encode(), rule[1].encode()))
+    for source, target in rules:
+        assert (source, target) in [(row.source, row.target) for row in store.find_rules(source)]
+        assert (source, target) in [(row.source, row.target) for row in store.find_rules(target=target)]
+    store.commit([], [delta(*rule, -1) for rule in rules])
+    assert store.rule_counts().counts.tolist() == []
+
+
+def test_derivations_are_bytes(store: Store, store_url: str) -> None:
+    batch = store.begin_ingest("c", "f", "bars")
+    store.add_pairs(batch, [pair("a", "b")])
+    everything = bytes(range(256))
+    store.commit([update(1, everything)], [])
+    (row,) = store.pairs()
+    assert row.current == everything
+    store.commit([update(1, b"", sweep=2)], [])
+    assert store.pairs()[0].current == b""
+    assert query(store_url, "SELECT count(*) FROM derivations") == [(1,)]
