@@ -133,8 +133,10 @@ def split_lines(blocks: Iterable[bytes]) -> Iterator[list[bytes]]:
         if b"\r" in text or len(text) > MAX_LINE_BYTES:
             lines = [_without_end(line) for line in lines]
         yield lines
+    if first:
+        begun = begun.removeprefix(_BYTE_ORDER_MARK)
     if begun:
-        yield [_without_end(begun.removeprefix(_BYTE_ORDER_MARK) if first else begun)]
+        yield [_without_end(begun)]
 
 
 def _without_end(line: bytes) -> bytes:

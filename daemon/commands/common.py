@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -84,9 +84,14 @@ def say_json(value: object) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def is_terminal(stream: TextIO) -> bool:
+    """Whether people read the stream as it is written."""
+    return stream.isatty()
+
+
 def say_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()) -> None:
     """A table: aligned on a terminal, separated by tabs elsewhere; `numeric` columns stand to the right."""
-    if not sys.stdout.isatty():
+    if not is_terminal(sys.stdout):
         for row in (columns, *rows):
             print("\t".join(row))
         return

@@ -1,0 +1,93 @@
+"""Inputs, and stores that have learned from them."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import settings
+
+from hierogram.daemon.main import main
+from hierogram.storage.records import Settings
+from hierogram.storage.store import Store, open_store
+
+# A machine that is busy with other work must not fail a test.
+settings.register_profile("hierogram", deadline=None)
+settings.load_profile("hierogram")
+
+LINES = [
+    "la maison blanche ||| the white house ||| 0-0 1-2 2-1",
+    "la maison ||| the house ||| 0-0 1-1",
+    "une maison verte ||| a green house ||| 0-0 1-2 2-1",
+    "la porte de la maison ||| the house 's door ||| 0-0 1-3 2-2 4-1",
+    "la porte verte ||| the green door ||| 0-0 1-2 2-1",
+    "elle ne vient pas ||| she does not come ||| 0-0 1-2 2-3 3-2",
+    "il ne vient pas ||| he does not come ||| 0-0 1-2 2-3 3-2",
+    "il ne voit pas la maison ||| he does not see the house ||| 0-0 1-2 2-3 3-2 4-4 5-5",
+    "la maison ||| the house ||| 0-0 1-1",
+]
+"""A small parallel corpus; one pair comes twice."""
+
+QUICK = Settings(sweeps_per_level=2, levels=3, thinning=2, samples=3)
+"""Settings with a short schedule."""
+
+
+class Ran(NamedTuple):
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def hierogram(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Runs the command line within this process, in a folder of its own, without a store in the environment."""
+    monkeypatch.delenv("HIEROGRAM_STORE", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["hierogram", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        code = ended.value.code
+        return Ran(code if isinstance(code, int) else 0, said.out, said.err)
+
+    return run
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """The small corpus as a file."""
+    path = tmp_path / "corpus.bars"
+    path.write_text("".join(line + "\n" for line in LINES))
+    return path
+
+
+@pytest.fixture
+def learned_url(store_url: str, corpus: Path) -> str:
+    """URL of a store that has learned from the small corpus, once on each database."""
+    teach(store_url, corpus)
+    return store_url
+
+
+def teach(url: str, corpus: Path) -> None:
+    from hierogram.daemon.ingest import Input, ingest
+    from hierogram.daemon.learning import learn
+
+    with open_store(url, create=True, settings=QUICK) as store, Input([str(corpus)]) as source:
+        ingest(store, source)
+        learn(store, sweeps=4)
+
+
+@pytest.fixture
+def learned(learned_url: str) -> Iterator[Store]:
+    """A store that has learned from the small corpus, once on each database."""
+    with open_store(learned_url) as store:
+        yield store
