@@ -188,8 +188,22 @@ def _fetch_pair(forests, bitext, words, state, pair):
 
 
 @njit
+def _begin(table, work):
+    """Take the table's counts by length over and forget the last block."""
+    for k in range(work.registers[OVERLAID]):
+        for column in range(4):
+            work.overlay[work.overlay_list[k], column] = np.uint64(0)
+    work.registers[OVERLAID] = 0
+    for length in range(len(table.by_length)):
+        work.by_length[length]["tokens"] = table.by_length[length]["tokens"]
+        work.by_length[length]["tables"] = table.by_length[length]["tables"]
+    work.registers[TOTAL] = table.totals[TOKENS]
+    for k in range(STATISTICS, len(work.registers)):
+        work.registers[k] = 0
+
+
+@njit
 def _sweep_pairs(
-    method,
     direct,
     seed,
     forests,
@@ -207,17 +221,8 @@ def _sweep_pairs(
     model,
     work,
 ):
-    """Visit pairs first..last; `direct`: counts go to the table after each pair, else stay in the overlay."""
-    for k in range(work.registers[OVERLAID]):
-        for column in range(4):
-            work.overlay[work.overlay_list[k], column] = np.uint64(0)
-    work.registers[OVERLAID] = 0
-    for length in range(len(table.by_length)):
-        work.by_length[length]["tokens"] = table.by_length[length]["tokens"]
-        work.by_length[length]["tables"] = table.by_length[length]["tables"]
-    work.registers[TOTAL] = table.totals[TOKENS]
-    for k in range(STATISTICS, len(work.registers)):
-        work.registers[k] = 0
+    """Sweep over pairs first..last; `direct`: counts go to the table after each pair, else stay in the overlay."""
+    _begin(table, work)
     sound = True
     for p in range(first, last):
         if stages[p] <= 0:
@@ -228,12 +233,41 @@ def _sweep_pairs(
             fetch_rows(ahead, forests.node_offset[p + 2] - ahead, rows_read, table)
         view = view_pair(forests, bitext, words, state, p)
         key = stream(seed, pairs[p], sweeps[p])
-        if method == GIBBS:
-            sweep_pair(view, key, stages[p], places[p], table, model, work, words.key_mask)
-        else:
-            propose_pair(view, key, places[p], table, model, work, words.key_mask)
+        sweep_pair(view, key, stages[p], places[p], table, model, work, words.key_mask)
         here = forests.node_offset[p]
         remember_rows(here, forests.node_offset[p + 1] - here, rows_read, work)
+        sound &= close_visit(direct, table, model, work)
+    return sound
+
+
+@njit
+def _propose_pairs(
+    direct,
+    seed,
+    forests,
+    bitext,
+    words,
+    state,
+    pairs,
+    sweeps,
+    stages,
+    places,
+    rows_read,
+    first,
+    last,
+    table,
+    model,
+    work,
+):
+    """As `_sweep_pairs`, one Metropolis-Hastings step a pair."""
+    _begin(table, work)
+    sound = True
+    for p in range(first, last):
+        if stages[p] <= 0:
+            continue
+        view = view_pair(forests, bitext, words, state, p)
+        key = stream(seed, pairs[p], sweeps[p])
+        propose_pair(view, key, places[p], table, model, work, words.key_mask)
         sound &= close_visit(direct, table, model, work)
     return sound
 
@@ -338,6 +372,7 @@ def step(
         batch.forests, batch.bitext, batch.words, state, batch.pairs,
         sweeps, stages, batch.places, spaces.rows_read,
     )  # fmt: skip
+    visit = _sweep_pairs if method == GIBBS else _propose_pairs
     totals = np.zeros(16, np.int64)
     sound = True
     for work in spaces.workers:
@@ -347,7 +382,7 @@ def step(
         for first in range(0, batch.size, _PAIRS_A_CALL):
             last = min(first + _PAIRS_A_CALL, batch.size)
             table = with_room(table, int(batch.derivation_rules[last] - batch.derivation_rules[first]))
-            sound &= _sweep_pairs(method, True, seed, *arguments, first, last, table, model, work)
+            sound &= visit(True, seed, *arguments, first, last, table, model, work)
             totals += work.registers
             if report:
                 report(last)
@@ -362,7 +397,7 @@ def step(
             def block(b: int, start: int = start, end: int = end, table: RuleTable = table) -> bool:
                 first = start + b * blocks.pairs_a_block
                 last = min(first + blocks.pairs_a_block, end)
-                return bool(_sweep_pairs(method, False, seed, *arguments, first, last, table, model, workers[b]))
+                return bool(visit(False, seed, *arguments, first, last, table, model, workers[b]))
 
             sound &= all(list(run(block, range(count))))
             for b in range(count):
