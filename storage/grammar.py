@@ -19,7 +19,13 @@ from hierogram.storage.loading import (
 from hierogram.storage.records import PairUpdate, RuleDelta, SweepRecord
 from hierogram.storage.schema import rule_words, rules, sentence_pairs, sweeps
 from hierogram.storage.transactions import SOURCE, TARGET, Writing, now
-from hierogram.storage.words import terminals, word_ids
+from hierogram.storage.words import terminal_of, word_ids
+
+_ROWS_PER_FETCH = 10_000
+
+# A word's and a rule's id in one integer, which sorts faster than a pair of them.
+_RULE_ID_BITS = 44
+_RULE_ID_MASK = (1 << _RULE_ID_BITS) - 1
 
 _RULE_COLUMNS = (
     "id",
@@ -150,7 +156,7 @@ def _stored_counts(writing: Writing, deltas: Sequence[RuleDelta]) -> Iterable[tu
     """For each delta its number; of the stored rule with its key: id, counts, and whether it is the same."""
     writing.loader.stage(staged_rules, ((n, d.key_high, d.key_low, d.source, d.target) for n, d in enumerate(deltas)))
     same = (rules.c.source == staged_rules.c.source) & (rules.c.target == staged_rules.c.target)
-    return writing.connection.execute(
+    result = writing.connection.execute(
         select(
             staged_rules.c.n,
             rules.c.id,
@@ -165,6 +171,7 @@ def _stored_counts(writing: Writing, deltas: Sequence[RuleDelta]) -> Iterable[tu
         )
         .order_by(staged_rules.c.n)
     )
+    return chain.from_iterable(result.partitions(_ROWS_PER_FETCH))
 
 
 def _set_counts(
@@ -234,15 +241,16 @@ def _words_of(writing: Writing, numbered: Sequence[tuple[int, RuleDelta]]) -> It
         (TARGET, [delta.target for _, delta in numbered]),
     ):
         distinct = dict.fromkeys(texts)
-        ids = word_ids(writing, side, chain.from_iterable(map(terminals, distinct)))
-        words = {text: tuple([ids[token] << _RULE_ID_BITS for token in terminals(text)]) for text in distinct}
-        packed += [word | rule_id for (rule_id, _), text in zip(numbered, texts, strict=True) for word in words[text]]
+        symbols = dict.fromkeys(chain.from_iterable(text.split(" ") for text in distinct))
+        tokens = {symbol: token for symbol in symbols if (token := terminal_of(symbol)) is not None}
+        ids = word_ids(writing, side, tokens.values())
+        shifted = {symbol: ids[token] << _RULE_ID_BITS for symbol, token in tokens.items()}
+        words = {text: tuple({shifted.get(symbol, 0) for symbol in text.split(" ")}) for text in distinct}
+        packed += [
+            word | rule_id for (rule_id, _), text in zip(numbered, texts, strict=True) for word in words[text] if word
+        ]
     packed.sort()
     return ((word >> _RULE_ID_BITS, word & _RULE_ID_MASK) for word in packed)
-
-
-_RULE_ID_BITS = 44
-_RULE_ID_MASK = (1 << _RULE_ID_BITS) - 1
 
 
 def _shown(delta: RuleDelta) -> str:

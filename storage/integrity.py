@@ -11,7 +11,7 @@ from hierogram.storage.configuration import read_settings
 from hierogram.storage.connection import SQLITE
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.transactions import SOURCE, TARGET, read_state
-from hierogram.storage.words import terminals
+from hierogram.storage.words import terminal_of
 
 _SHOWN = 5
 """How many offenders a line names."""
@@ -163,8 +163,12 @@ def _wrong_rule_words(connection: Connection) -> Iterator[str]:
         while next_noted is not None and next_noted[0] < rule_id:
             orphans.add(next_noted[0])
             next_noted = next(noted, None)
-        expected = {ids[SOURCE].get(token) for token in terminals(source)}
-        expected |= {ids[TARGET].get(token) for token in terminals(target)}
+        expected = {
+            ids[side].get(token)
+            for side, text_of_side in ((SOURCE, source), (TARGET, target))
+            for symbol in text_of_side.split(" ")
+            if (token := terminal_of(symbol)) is not None
+        }
         found: set[int | None] = set()
         if next_noted is not None and next_noted[0] == rule_id:
             found.update(map(int, next_noted[1].split(",")))

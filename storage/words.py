@@ -13,16 +13,11 @@ from hierogram.storage.transactions import SOURCE, TARGET, Writing
 _NONTERMINAL = re.compile(r"\[X,[1-9][0-9]*\]\Z")
 
 
-def terminals(side: str) -> list[str]:
-    """The distinct terminals of a rule's side in their order, without the notation's escapes."""
-    symbols = side.split(" ") if side else []
-    if "[X," in side or "\\" in side:
-        symbols = [
-            symbol[1:] if symbol[0] == "\\" else symbol
-            for symbol in symbols
-            if not (symbol.startswith("[X,") and _NONTERMINAL.match(symbol))
-        ]
-    return list(dict.fromkeys(symbols))
+def terminal_of(symbol: str) -> str | None:
+    """The token that a symbol of a rule's side stands for, without the notation's escape; None for a nonterminal."""
+    if symbol.startswith("\\"):
+        return symbol[1:]
+    return None if not symbol or _NONTERMINAL.match(symbol) else symbol
 
 
 def count_words(writing: Writing, sources: Sequence[str], targets: Sequence[str]) -> None:
