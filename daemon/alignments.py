@@ -12,6 +12,7 @@ from hierogram.daemon.faults import LINK_OUT_OF_RANGE, MALFORMED_LINK, FaultErro
 
 _DASH, _SPACE, _LINE_FEED = b"- \n"
 _MOST_DIGITS = 9
+_ROOM = b"\n\n\n"
 
 
 def canonical_alignment(line: bytes, source_length: int, target_length: int) -> str:
@@ -50,32 +51,31 @@ def are_canonical(
     A line with a number of more than three digits is left to it, too.
     """
     canonical = np.ones(len(lines), np.bool_)
-    text = np.frombuffer(b"\n".join(lines) + b"\n", np.uint8)
+    # Room for three digits before the first number.
+    text = np.frombuffer(_ROOM + b"\n".join(lines) + b"\n", np.uint8)
     digits = text - np.uint8(ord("0"))
-    ends = np.flatnonzero(digits > 9)
-    kinds = text[ends]
-    dashes = kinds == _DASH
-    line_feeds = kinds == _LINE_FEED
-    line_of = np.cumsum(line_feeds) - line_feeds
-    widths = np.diff(ends, prepend=-1) - 1
-    after_dash = np.concatenate(([False], dashes[:-1]))
-    after_line_feed = np.concatenate(([True], line_feeds[:-1]))
+    ends = np.flatnonzero(digits > 9)[len(_ROOM) - 1 :].astype(np.int32)
+    widths = np.diff(ends) - 1
+    before, ends = ends[:-1], ends[1:]
+    starts_line, after_dash = text[before] == _LINE_FEED, text[before] == _DASH
+    line_feeds, dashes = text[ends] == _LINE_FEED, text[ends] == _DASH
+    line_of = np.cumsum(starts_line, dtype=np.int32) - 1
 
-    numbers = digits[np.maximum(ends - 1, 0)].astype(np.int32)
-    numbers += np.where(widths > 1, digits[np.maximum(ends - 2, 0)] * np.int32(10), 0)
-    numbers += np.where(widths > 2, digits[np.maximum(ends - 3, 0)] * np.int32(100), 0)
-    smallest = np.array([0, 0, 10, 100])[np.minimum(widths, 3)]
-    links_end = ((kinds == _SPACE) | line_feeds) & after_dash
-    numbered = (widths > 0) & (widths < 4) & (numbers >= smallest)
-    no_links = line_feeds & after_line_feed & (widths == 0)
-    sound = ((dashes & ~after_dash | links_end) & numbered) | no_links
+    ones, tens, hundreds = (digits[ends - k].astype(np.int16) for k in (1, 2, 3))
+    tens *= widths > 1
+    hundreds *= widths > 2
+    numbers = ones + 10 * tens + 100 * hundreds
+    numbered = (widths == 1) | (widths == 2) & (tens > 0) | (widths == 3) & (hundreds > 0)
+    link_ends = after_dash & (line_feeds | (text[ends] == _SPACE))
+    no_links = starts_line & line_feeds & (widths == 0)
+    sound = numbered & (dashes & ~after_dash | link_ends) | no_links
     canonical[line_of[~sound]] = False
 
     # Every dash is followed by another end, the last line feed if no other.
     first = np.flatnonzero(dashes)
     line, source, target = line_of[first], numbers[first], numbers[first + 1]
     fits = (source < np.asarray(source_lengths)[line]) & (target < np.asarray(target_lengths)[line])
-    order = (line * 1024 + source) * 1024 + target
-    fits[1:] &= np.diff(order) > 0
+    link = source.astype(np.int32) * 1024 + target
+    fits[1:] &= (link[1:] > link[:-1]) | (line[1:] > line[:-1])
     canonical[line[~fits]] = False
     return canonical

@@ -64,10 +64,9 @@ class VersePair:
 
 
 def cache_folder() -> Path:
-    """Where fetched data are kept: `hierogram` in the user's cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG rules ignore a relative path.
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "hierogram"
+    """Where fetched data are kept: `hierogram` in the user's cache folder, which HIEROGRAM_CACHE moves."""
+    base = os.environ.get("HIEROGRAM_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "hierogram"
 
 
 def fetch() -> Path:
@@ -85,7 +84,7 @@ def fetch() -> Path:
     except OSError as error:
         raise DataUnavailableError(
             f"{kept.parent}: the demo's data cannot be kept there: {error.strerror or error}: "
-            "set XDG_CACHE_HOME to a folder that you can write to"
+            "set HIEROGRAM_CACHE to a folder that you can write to"
         ) from error
     return kept
 

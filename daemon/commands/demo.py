@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hierogram.daemon.commands.common import chosen_store, interruptible, note, open_or_make, plural, say, was_given
-from hierogram.daemon.commands.grammar import say_learned, telling
+from hierogram.daemon.commands.grammar import announce_compilation, say_learned, telling
 from hierogram.daemon.progress import progress
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def _store_verses(store: "Store", verses: "Sequence[VersePair]", origin: str) ->
 def _learn(store: "Store", sweeps: int) -> None:
     from hierogram.daemon.learning import learn
 
+    announce_compilation()
     with progress("learn", "pairs") as shown:
         say_learned(learn(store, sweeps=sweeps, report=telling(shown)))
 
@@ -127,12 +128,11 @@ def _rule(rule: "RuleRow") -> str:
 def _say_how_to_go_on(url: str) -> None:
     say()
     say("Which English renderings has λόγος, and how often? Ask the store:")
+    file = url.removeprefix("sqlite:///")
+    sure = "round(p_target_given_source, 2)" if file != url else "round(p_target_given_source::numeric, 2)"
     query = (
-        "SELECT source, target, count, round(p_target_given_source, 2) AS p FROM word_rules "
+        f"SELECT source, target, count, {sure} AS p FROM word_rules "
         "WHERE token = 'λόγος' ORDER BY count DESC, source, target LIMIT 10"
     )
-    if url.startswith("sqlite:///"):
-        say(f'  sqlite3 -box {url.removeprefix("sqlite:///")} "{query}"')
-    else:
-        say(f'  psql {url} -c "{query}"')
+    say(f'  sqlite3 -box {file} "{query}"' if file != url else f'  psql "{url}" -c "{query}"')
     say(f"  hierogram rules --store {url} --containing λόγος")

@@ -23,7 +23,8 @@ from hierogram.daemon.progress import Progress, progress
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hierogram.daemon.learning import LearnProgress, LearnReport
+    from hierogram.daemon.learner import LearnProgress
+    from hierogram.daemon.learning import LearnReport
 
 
 def learn(
@@ -43,6 +44,7 @@ def learn(
     from hierogram.daemon.learning import learn as sample
     from hierogram.storage.store import open_store
 
+    announce_compilation()
     with (
         interruptible("what was committed stays; run `hierogram learn` again to go on"),
         open_store(store_url(context, store)) as opened,
@@ -53,6 +55,14 @@ def learn(
         say_json(asdict(done))
     else:
         say_learned(done)
+
+
+def announce_compilation() -> None:
+    """Says why nothing moves at first, where the samplers have not run on this machine before."""
+    from hierogram.samplers.accelerate import cache_folder
+
+    if not cache_folder().exists():
+        note("compiling the samplers for this machine, which takes about half a minute, once …")
 
 
 def telling(shown: Progress) -> "Callable[[LearnProgress], None]":

@@ -114,20 +114,20 @@ def test_a_package_of_another_form_is_told(wheel: Path) -> None:
 def test_without_a_network_the_demo_says_what_to_do(
     hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HIEROGRAM_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     said = hierogram("demo")
     assert said.code == 3
-    assert "the demo's data could not be fetched (ERROR: No matching distribution found" in said.err
+    assert "the demo's data could not be fetched (" in said.err
     assert "--data" in said.err
     assert list((tmp_path / "cache" / "hierogram").iterdir()) == []
 
 
 def test_what_was_fetched_is_kept_and_checked(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HIEROGRAM_CACHE", str(tmp_path / "cache"))
     fetches = []
 
     def download(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
