@@ -56,6 +56,10 @@ class PairMissingError(StoreError):
     """A pair was named that the store does not hold."""
 
 
+class PairMovedError(StoreError):
+    """A pair has been sampled by someone else since it was read."""
+
+
 class RekeyError(StoreError):
     """The new keys do not cover the stored rules one to one."""
 

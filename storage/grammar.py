@@ -1,5 +1,6 @@
 """The grammar in the store: rule counts, and the commit of sweeps that changes them."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -7,7 +8,7 @@ from operator import attrgetter
 
 from sqlalchemy import case, func, insert, literal_column, select, text, update
 
-from hierogram.storage.exceptions import CountError, KeyCollisionError, PairMissingError, RekeyError
+from hierogram.storage.exceptions import CountError, KeyCollisionError, PairMissingError, PairMovedError, RekeyError
 from hierogram.storage.loading import (
     staged_counts,
     staged_ids,
@@ -45,7 +46,7 @@ _RULE_COLUMNS = (
 
 
 def save_pairs(writing: Writing, updates: Sequence[PairUpdate]) -> None:
-    """Writes the pairs' derivations and progress; raises `PairMissingError`."""
+    """Writes the pairs' derivations and progress; raises `PairMissingError` and `PairMovedError`."""
     if not updates:
         return
     connection, totals = writing.connection, writing.state
@@ -58,10 +59,21 @@ def save_pairs(writing: Writing, updates: Sequence[PairUpdate]) -> None:
     named = {pair.id for pair in updates}
     if len(named) != len(updates) or sum(number for _, number in before) != len(updates):
         raise PairMissingError(_unfit_pair(writing, updates))
+    moved = connection.execute(
+        select(staged_progress.c.pair_id, staged_progress.c.since, sentence_pairs.c.sweep)
+        .join(sentence_pairs, sentence_pairs.c.id == staged_progress.c.pair_id)
+        .where(staged_progress.c.since != sentence_pairs.c.sweep)
+        .limit(1)
+    ).one_or_none()
+    if moved is not None:
+        raise PairMovedError(
+            f"pair {moved.pair_id} was read at sweep {moved.since} and is at sweep {moved.sweep} by now: another "
+            "process is learning on this store: end one of them, and let the other start anew"
+        )
     for state, number in before:
-        setattr(totals, state, getattr(totals, state) - number)
-    for pair in updates:
-        setattr(totals, pair.state, getattr(totals, pair.state) + 1)
+        totals.count_pairs(state, -number)
+    for state, number in Counter(pair.state for pair in updates).items():
+        totals.count_pairs(state, number)
     connection.execute(
         update(sentence_pairs)
         .values(state=staged_progress.c.state, stage=staged_progress.c.stage, sweep=staged_progress.c.sweep)

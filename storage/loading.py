@@ -41,6 +41,7 @@ staged_progress = _staged(
     Column("state", TEXT),
     Column("stage", Integer),
     Column("sweep", SERIAL),
+    Column("since", SERIAL),
 )
 staged_rules = _staged(
     "staged_rules",
@@ -109,6 +110,7 @@ class PostgresLoader:
         assert isinstance(driver, psycopg.Connection)
         self._connection = connection
         self._driver = driver
+        self._staged: set[str] = set()
 
     def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
         """See `Loader.insert`."""
@@ -122,7 +124,9 @@ class PostgresLoader:
     def stage(self, table: Table, rows: Iterable[Row]) -> None:
         """See `Loader.stage`."""
         self._connection.execute(CreateTable(table, if_not_exists=True))
-        self._connection.exec_driver_sql(f"TRUNCATE {table.name}")
+        if table.name in self._staged:
+            self._connection.exec_driver_sql(f"TRUNCATE {table.name}")
+        self._staged.add(table.name)
         self.insert(table, table.columns.keys(), rows)
         # The planner would otherwise guess, and a wrong guess turns a few lookups into a scan of the store.
         self._connection.exec_driver_sql(f"ANALYZE {table.name}")

@@ -8,8 +8,6 @@ from hierogram.storage.exceptions import IngestError
 from hierogram.storage.identity import pair_identities, rejection_digest
 from hierogram.storage.loading import insert_or_ignore, staged_identities
 from hierogram.storage.records import (
-    SAMPLING,
-    SETTLED,
     WAITING,
     AddedPairs,
     IngestTotals,
@@ -126,7 +124,7 @@ def add_pairs(
     _keep_rejected(writing, batch_id, corpus, origin, turned_down)
     totals = IngestTotals(len(fresh), duplicates, len(turned_down))
     state.last_pair_id += len(fresh)
-    state.waiting += len(fresh)
+    state.count_pairs(WAITING, len(fresh))
     writing.connection.execute(
         update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs + len(fresh))
     )
@@ -278,8 +276,7 @@ def stalest_pairs(connection: Connection, limit: int) -> list[PairRow]:
 
 def count_pairs(connection: Connection, states: Sequence[str] | None) -> int:
     """How many pairs there are, in any of the states if some are given."""
-    totals = read_state(connection)
-    by_state = {WAITING: totals.waiting, SAMPLING: totals.sampling, SETTLED: totals.settled}
+    by_state = read_state(connection).pairs()
     return sum(by_state[state] for state in (by_state if states is None else set(states)))
 
 

@@ -5,9 +5,6 @@ from collections.abc import Sequence
 from sqlalchemy import ColumnElement, Connection, Double, Select, cast, func, select
 
 from hierogram.storage.records import (
-    SAMPLING,
-    SETTLED,
-    WAITING,
     RuleRow,
     StoreStatus,
 )
@@ -110,7 +107,7 @@ def status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
         url=url,
         schema=schema,
         position=state.position,
-        pairs={WAITING: state.waiting, SAMPLING: state.sampling, SETTLED: state.settled},
+        pairs=state.pairs(),
         rules=state.rules,
         rule_tokens=state.rule_tokens,
         sampled_tokens=state.sampled_tokens,

@@ -130,7 +130,11 @@ class PairRow(NamedTuple):
 
 
 class PairUpdate(NamedTuple):
-    """The new derivation of a pair and how far it has come."""
+    """The new derivation of a pair and how far it has come.
+
+    `since` is the sweep that the pair had when its derivation was read. Where it is given, the store checks that
+    no one else has sampled the pair meanwhile: count changes are from that derivation to the new one.
+    """
 
     id: int
     current: bytes
@@ -138,6 +142,7 @@ class PairUpdate(NamedTuple):
     state: str
     stage: int
     sweep: int
+    since: int | None = None
 
 
 @dataclass(slots=True)

@@ -196,6 +196,7 @@ vocabulary = Table(
     Column("count", BigInteger, nullable=False),
     CheckConstraint("side IN ('source', 'target')", name="vocabulary_side"),
     Index("vocabulary_by_token", "token", "side", unique=True),
+    postgresql_with={"fillfactor": 70},
 )
 
 # No foreign keys: they would cost more than the rest of a commit. A rule's own sides tell its rows here.

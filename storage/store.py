@@ -190,8 +190,8 @@ class Store:
     ) -> None:
         """Writes new derivations, the count changes that they cause, and the sweeps that led there.
 
-        All or nothing. Raises `PairMissingError`, `CountError` where a count would become negative, and
-        `KeyCollisionError` where a key is stored with another rule.
+        All or nothing. Raises `PairMissingError`, `PairMovedError`, `CountError` where a count would become
+        negative, and `KeyCollisionError` where a key is stored with another rule.
         """
         with writing(self._engine, self._memory) as transaction:
             grammar.save_pairs(transaction, updates)

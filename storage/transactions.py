@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, Engine, insert, select, update
 
 from hierogram.storage.connection import writing_connection
+from hierogram.storage.exceptions import StoreError
 from hierogram.storage.loading import Loader, loader_of
+from hierogram.storage.records import SAMPLING, SETTLED, WAITING
 from hierogram.storage.schema import store_state
 
 SOURCE, TARGET = "source", "target"
@@ -33,6 +35,21 @@ class StoreState:
     sampled_tokens: int = 0
     rejected: int = 0
     sweeps: int = 0
+
+    def count_pairs(self, state: str, number: int) -> None:
+        """Adds to the number of pairs in the state; raises `StoreError` where there is no such state."""
+        if state == WAITING:
+            self.waiting += number
+        elif state == SAMPLING:
+            self.sampling += number
+        elif state == SETTLED:
+            self.settled += number
+        else:
+            raise StoreError(f"{state!r} is no state of a pair: say {WAITING}, {SAMPLING} or {SETTLED}")
+
+    def pairs(self) -> dict[str, int]:
+        """Numbers of pairs by state."""
+        return {WAITING: self.waiting, SAMPLING: self.sampling, SETTLED: self.settled}
 
 
 _COLUMNS = [column for column in store_state.columns if column.name != "id"]

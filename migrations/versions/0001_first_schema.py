@@ -154,6 +154,7 @@ def upgrade() -> None:
         sa.Column("token", TEXT, nullable=False),
         sa.Column("count", sa.BigInteger, nullable=False),
         sa.CheckConstraint("side IN ('source', 'target')", name="vocabulary_side"),
+        postgresql_with={"fillfactor": 70},
     )
     op.create_table(
         "rule_words",

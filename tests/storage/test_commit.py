@@ -6,7 +6,14 @@ from random import Random
 import pytest
 from tests.storage.building import counts_of, delta, ingest, key_of, pair, query, update
 
-from hierogram.storage.exceptions import CountError, KeyCollisionError, PairMissingError, RekeyError, StoreError
+from hierogram.storage.exceptions import (
+    CountError,
+    KeyCollisionError,
+    PairMissingError,
+    PairMovedError,
+    RekeyError,
+    StoreError,
+)
 from hierogram.storage.records import SweepRecord
 from hierogram.storage.store import Store
 
@@ -147,6 +154,17 @@ def test_a_derivation_replaces_the_one_before(store: Store) -> None:
     assert (second.current, second.state) == (None, "waiting")
     assert third.current == b"third"
     assert store.status().pairs == {"waiting": 1, "sampling": 1, "settled": 1}
+
+
+def test_two_who_sample_one_pair_cannot_both_commit(store: Store) -> None:
+    ingest(store, PAIRS)
+    store.commit([update(1, b"mine")._replace(since=0)], [delta("a", "x", 1)])
+    with pytest.raises(PairMovedError, match="pair 1 was read at sweep 0 and is at sweep 1 by now"):
+        store.commit([update(1, b"yours")._replace(since=0), update(2)._replace(since=0)], [delta("b", "y", 1)])
+    assert counts_of(store) == {("a", "x"): (1, 0)}
+    assert [row.current for row in store.pairs()] == [b"mine", None, None]
+    store.commit([update(1, b"mine again", sweep=2)._replace(since=1)], [])
+    assert store.pairs()[0].current == b"mine again"
 
 
 def test_rule_counts_hold_every_rule_in_use(store: Store) -> None:
