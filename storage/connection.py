@@ -22,12 +22,16 @@ SQLITE = "sqlite"
 POSTGRES = "postgresql"
 
 _WRITES = "hierogram_writes"
-_BUSY_SECONDS = 60
+_BUSY_SECONDS = 300
+"""How long a writer waits for the ones before it; a commit of millions of rules takes minutes."""
+
+_OLDEST_SQLITE = (3, 33)
+"""The first with UPDATE … FROM."""
+
 _SQLITE_PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=FULL",
     "foreign_keys=ON",
-    f"busy_timeout={_BUSY_SECONDS * 1000}",
     "cache_size=-131072",
     "mmap_size=1073741824",
     "wal_autocheckpoint=16384",
@@ -71,6 +75,10 @@ def sqlite_file(url: URL) -> Path | None:
 def make_engine(url: URL) -> Engine:
     """An engine whose transactions are the ones of this module; nothing is opened yet."""
     if url.get_backend_name() == SQLITE:
+        if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+            raise StoreUnavailableError(
+                f"{shown_url(url)}: this Python has SQLite {sqlite3.sqlite_version}, a store needs 3.33 or later"
+            )
         engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
@@ -80,7 +88,7 @@ def make_engine(url: URL) -> Engine:
         connect_args={
             "application_name": "hierogram",
             "client_encoding": "utf8",
-            "options": "-c timezone=UTC -c jit=off",
+            "options": f"-c timezone=UTC -c jit=off -c lock_timeout={_BUSY_SECONDS}s",
         },
     )
 
@@ -115,7 +123,7 @@ def failures_named(url: URL) -> Iterator[None]:
 
 def _explain(url: URL, error: BaseException) -> str:
     text = " ".join(str(error).split())
-    if "database is locked" in text:
+    if "database is locked" in text or "lock timeout" in text:
         return (
             f"{shown_url(url)}: another process has been writing for over {_BUSY_SECONDS} s: try again when it is done"
         )
@@ -128,31 +136,24 @@ def _explain(url: URL, error: BaseException) -> str:
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """A connection in a read transaction."""
-    with failures_named(engine.url), engine.connect() as connection, _only_reading(connection):
-        yield connection
+    """A connection all of whose reads see one state of the store, that of the first."""
+    with failures_named(engine.url), engine.connect() as connection:
+        if engine.dialect.name == POSTGRES:
+            connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        # Rolled back in the end, because a damaged file can be read in part, but not committed to.
+        transaction = connection.begin()
+        try:
+            yield connection
+        finally:
+            transaction.rollback()
 
 
 @contextmanager
 def reading_snapshot(engine: Engine) -> Iterator[Connection]:
-    """A connection all of whose reads see one state of the store, however long it stays open."""
-    with failures_named(engine.url), engine.connect() as connection:
-        if engine.dialect.name == POSTGRES:
-            connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        with _only_reading(connection):
-            # Both databases fix the snapshot at the first read, not at BEGIN.
-            connection.exec_driver_sql("SELECT count(*) FROM store_state").close()
-            yield connection
-
-
-@contextmanager
-def _only_reading(connection: Connection) -> Iterator[None]:
-    # Rolled back, because a damaged file can be read in part, but not committed to.
-    transaction = connection.begin()
-    try:
-        yield
-    finally:
-        transaction.rollback()
+    """As `reading`, but the state is the present one, also if the first read comes much later."""
+    with reading(engine) as connection:
+        connection.exec_driver_sql("SELECT count(*) FROM store_state").close()
+        yield connection
 
 
 @contextmanager

@@ -29,7 +29,7 @@ _IDS_PER_QUERY = 4_000_000
 
 
 def rule_counts(connection: Connection) -> RuleCounts:
-    """Every rule with a positive count, in no particular order; needs a snapshot on Postgres."""
+    """Every rule with a positive count, in no particular order."""
     columns = _from_postgres(connection) if connection.dialect.name == POSTGRES else _from_sqlite(connection)
     key_high, key_low, counts, lengths, source_terminals, target_terminals = columns
     return RuleCounts(

@@ -6,17 +6,15 @@ from hierogram.storage.exceptions import ExportUnknownError
 from hierogram.storage.pairs import DONE, FAILED, RUNNING
 from hierogram.storage.records import ExportRow
 from hierogram.storage.schema import exports
-from hierogram.storage.transactions import Writing, now
+from hierogram.storage.transactions import Writing, new_id, now
 
 
 def record_export(writing: Writing, name: str, path: str, format: str) -> int:
     """Records that an export has begun; returns its id."""
     added = writing.connection.execute(
-        insert(exports)
-        .values(name=name, path=path, format=format, started_at=now(), state=RUNNING)
-        .returning(exports.c.id)
+        insert(exports).values(name=name, path=path, format=format, started_at=now(), state=RUNNING)
     )
-    return int(added.scalar_one())
+    return new_id(added)
 
 
 def finish_export(

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, LargeBinary, MetaData, Table, Text
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateTable
 
 from hierogram.storage.connection import POSTGRES
@@ -26,6 +25,7 @@ def _staged(name: str, *columns: Column[object]) -> Table:
 
 
 staged_identities = _staged("staged_identities", Column("identity", LargeBinary))
+staged_digests = _staged("staged_digests", Column("digest", LargeBinary))
 staged_words = _staged(
     "staged_words",
     Column("n", Integer),
@@ -157,10 +157,3 @@ def _postgres_type(column: Column[object]) -> str:
 def loader_of(connection: Connection) -> Loader:
     """The loader for the connection's database."""
     return PostgresLoader(connection) if connection.dialect.name == POSTGRES else SQLiteLoader(connection)
-
-
-def insert_or_ignore(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """An INSERT that leaves out rows which a unique index already holds."""
-    if connection.dialect.name == POSTGRES:
-        return postgresql.insert(table).on_conflict_do_nothing()
-    return sqlite.insert(table).on_conflict_do_nothing()

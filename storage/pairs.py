@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection, Row, Select, insert, select, update
 
-from hierogram.storage.exceptions import IngestError
+from hierogram.storage.exceptions import IngestError, StoreError
 from hierogram.storage.identity import pair_identities, rejection_digest
-from hierogram.storage.loading import insert_or_ignore, staged_identities
+from hierogram.storage.loading import staged_digests, staged_identities
 from hierogram.storage.records import (
     WAITING,
     AddedPairs,
@@ -16,7 +16,7 @@ from hierogram.storage.records import (
     RejectedLine,
 )
 from hierogram.storage.schema import corpora, derivations, ingest_batches, rejected_lines, sentence_pairs
-from hierogram.storage.transactions import Writing, now, read_state
+from hierogram.storage.transactions import Writing, new_id, now, read_state
 from hierogram.storage.words import count_words
 
 RUNNING, DONE, FAILED = "running", "done", "failed"
@@ -62,13 +62,10 @@ def begin_ingest(writing: Writing, corpus: str, origin: str, format: str) -> int
     connection = writing.connection
     corpus_id = connection.scalar(select(corpora.c.id).where(corpora.c.name == corpus))
     if corpus_id is None:
-        added = connection.execute(
-            insert(corpora).values(name=corpus, pairs=0, created_at=now()).returning(corpora.c.id)
-        )
-        corpus_id = added.scalar_one()
+        added = connection.execute(insert(corpora).values(name=corpus, pairs=0, created_at=now()))
+        corpus_id = new_id(added)
     batch = connection.execute(
-        insert(ingest_batches)
-        .values(
+        insert(ingest_batches).values(
             corpus_id=corpus_id,
             origin=origin,
             format=format,
@@ -78,9 +75,8 @@ def begin_ingest(writing: Writing, corpus: str, origin: str, format: str) -> int
             duplicates=0,
             rejected=0,
         )
-        .returning(ingest_batches.c.id)
     )
-    return int(batch.scalar_one())
+    return new_id(batch)
 
 
 def add_pairs(
@@ -225,7 +221,17 @@ def _conflict(pair: NewPair) -> RejectedLine:
 
 
 def _keep_rejected(writing: Writing, batch_id: int, corpus: str, origin: str, lines: Iterable[RejectedLine]) -> None:
-    values = [
+    kept: dict[bytes, RejectedLine] = {}
+    for line in lines:
+        kept.setdefault(rejection_digest(corpus, origin, line.line, line.content), line)
+    if not kept:
+        return
+    writing.loader.stage(staged_digests, ((digest,) for digest in kept))
+    rows = writing.connection.execute(
+        select(rejected_lines.c.digest).join(staged_digests, rejected_lines.c.digest == staged_digests.c.digest)
+    )
+    known = {digest for (digest,) in rows}
+    new = [
         {
             "batch_id": batch_id,
             "origin": origin,
@@ -233,15 +239,14 @@ def _keep_rejected(writing: Writing, batch_id: int, corpus: str, origin: str, li
             "reason": line.reason,
             "message": line.message,
             "content": line.content,
-            "digest": rejection_digest(corpus, origin, line.line, line.content),
+            "digest": digest,
         }
-        for line in lines
+        for digest, line in kept.items()
+        if digest not in known
     ]
-    if not values:
-        return
-    new_row = insert_or_ignore(writing.connection, rejected_lines)
-    kept = writing.connection.execute(new_row.returning(rejected_lines.c.id), values)
-    writing.state.rejected += len(kept.all())
+    if new:
+        writing.connection.execute(insert(rejected_lines), new)
+    writing.state.rejected += len(new)
 
 
 def pairs_after(
@@ -277,6 +282,8 @@ def stalest_pairs(connection: Connection, limit: int) -> list[PairRow]:
 def count_pairs(connection: Connection, states: Sequence[str] | None) -> int:
     """How many pairs there are, in any of the states if some are given."""
     by_state = read_state(connection).pairs()
+    if states is not None and not by_state.keys() >= set(states):
+        raise StoreError(f"no state of a pair: {', '.join(set(states) - by_state.keys())}")
     return sum(by_state[state] for state in (by_state if states is None else set(states)))
 
 

@@ -179,7 +179,7 @@ class Store:
         """Every rule with a positive count, as arrays."""
         from hierogram.storage.counts import rule_counts
 
-        with reading_snapshot(self._engine) as connection:
+        with reading(self._engine) as connection:
             return rule_counts(connection)
 
     def commit(

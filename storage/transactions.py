@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, Engine, insert, select, update
+from sqlalchemy import Connection, CursorResult, Engine, insert, select, update
 
 from hierogram.storage.connection import writing_connection
 from hierogram.storage.exceptions import StoreError
@@ -120,3 +120,10 @@ def writing(engine: Engine, memory: WordMemory) -> Iterator[Writing]:
 def now() -> datetime:
     """The time in UTC, in whole seconds."""
     return datetime.now(UTC).replace(microsecond=0)
+
+
+def new_id(result: CursorResult[tuple[object, ...]]) -> int:
+    """The id that the database gave the row just inserted."""
+    key = result.inserted_primary_key
+    assert key is not None
+    return int(key[0])
