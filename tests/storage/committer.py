@@ -1,12 +1,12 @@
-"""A process that commits for ever, to be killed at any instant: `committer.py URL`.
+"""A process to be killed at any instant: `committer.py URL commit` or `committer.py URL ingest`.
 
-Each commit gives all pairs the derivation «i», takes what «i - 1» counted away and adds what «i» counts, so that
-at any time the counts can be told from the derivations.
+It commits for ever. Each commit gives all pairs the derivation «i», takes what «i - 1» counted away and adds what «i» counts, so that
+at any time the counts can be told from the derivations. Or it ingests the same lines from the first on, in chunks.
 """
 
 import sys
 
-from tests.storage.building import delta, update
+from tests.storage.building import delta, pair, update
 
 from hierogram.storage.records import RuleDelta
 from hierogram.storage.store import open_store
@@ -21,7 +21,22 @@ def counted(derivation: int, sign: int) -> list[RuleDelta]:
     return [delta("shared", "rule", sign * (derivation + 1)), *own]
 
 
-def main(url: str) -> None:
+LINES = [pair(f"s{n} s{n % 10}", f"t{n % 100}", occurrence=0, line=n) for n in range(30_000)]
+CHUNK = 150
+
+
+def ingest(url: str) -> None:
+    """Offers all lines, and says after each chunk how many of them are stored."""
+    with open_store(url) as store:
+        batch = store.begin_ingest("corpus", "lines", "bars")
+        for start in range(0, len(LINES), CHUNK):
+            store.add_pairs(batch, LINES[start : start + CHUNK])
+            print(start + CHUNK, flush=True)
+        store.finish_ingest(batch)
+
+
+def commit(url: str) -> None:
+    """Commits for ever, and says after each commit which it was."""
     with open_store(url) as store:
         current = store.pairs(limit=1)[0].current
         last = -1 if current is None else int(current)
@@ -35,4 +50,4 @@ def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    {"commit": commit, "ingest": ingest}[sys.argv[2]](sys.argv[1])

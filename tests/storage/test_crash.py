@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 from tests.storage.building import counts_of, ingest, pair
-from tests.storage.committer import PAIRS, counted
+from tests.storage.committer import CHUNK, LINES, PAIRS, counted
 
 from hierogram.storage.store import Store
 
@@ -16,10 +16,10 @@ ROOT = Path(__file__).parents[2]
 KILLS = 5
 
 
-def run_and_kill(url: str, seconds: float) -> int:
-    """Lets a committer run for so long after its first commit, kills it, and returns the last one that it reported."""
+def run_and_kill(url: str, work: str, seconds: float) -> int:
+    """Lets a process work for so long after its first report, kills it, and returns its last report."""
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.storage.committer", url], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tests.storage.committer", url, work], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         reported = int(process.stdout.readline())
@@ -32,11 +32,17 @@ def run_and_kill(url: str, seconds: float) -> int:
     return reported
 
 
-def test_killed_at_any_instant(store: Store, store_url: str) -> None:
+def settle(store: Store) -> None:
+    """Waits for the store's lock, so that a commit which a server was still at when its client died is over."""
+    store.commit([], [])
+
+
+def test_killed_while_it_commits(store: Store, store_url: str) -> None:
     random = Random(2014)
     ingest(store, [pair(f"s{n}", f"t{n}") for n in range(PAIRS)])
     for _ in range(KILLS):
-        reported = run_and_kill(store_url, random.uniform(0.0, 0.12))
+        reported = run_and_kill(store_url, "commit", random.uniform(0.0, 0.12))
+        settle(store)
         (derivation,) = {int(row.current or b"-1") for row in store.pairs()}
         # A commit may be done and not yet reported.
         assert derivation in (reported, reported + 1)
@@ -44,3 +50,19 @@ def test_killed_at_any_instant(store: Store, store_url: str) -> None:
         assert counts_of(store) == expected
         assert {row.sweep for row in store.pairs()} == {derivation}
         assert store.integrity() == []
+
+
+def test_killed_while_it_ingests(store: Store, store_url: str) -> None:
+    random = Random(10)
+    last = 0
+    for _ in range(KILLS):
+        reported = run_and_kill(store_url, "ingest", random.uniform(0.0, 0.15))
+        settle(store)
+        stored = store.count_pairs()
+        assert stored in (max(last, reported), max(last, reported + CHUNK))
+        assert [row.source for row in store.pairs()] == [line.source for line in LINES[:stored]]
+        assert store.integrity() == []
+        last = stored
+    rest = store.begin_ingest("corpus", "lines", "bars")
+    totals = store.add_pairs(rest, LINES[: last + 100]).totals
+    assert (totals.duplicates, totals.accepted) == (last, 100)
