@@ -1,7 +1,8 @@
 """A process to be killed at any instant: `committer.py URL commit` or `committer.py URL ingest`.
 
-It commits for ever. Each commit gives all pairs the derivation «i», takes what «i - 1» counted away and adds what «i» counts, so that
-at any time the counts can be told from the derivations. Or it ingests the same lines from the first on, in chunks.
+It commits for ever. Each commit gives all pairs the derivation «i», takes what «i - 1» counted away and adds
+what «i» counts, so that at any time the counts can be told from the derivations. Or it ingests the same lines from
+the first on, in chunks.
 """
 
 import sys
