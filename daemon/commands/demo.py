@@ -89,9 +89,9 @@ def _store_verses(store: "Store", verses: "Sequence[VersePair]", origin: str) ->
 
 
 def _learn(store: "Store", sweeps: int) -> None:
+    announce_compilation()
     from hierogram.daemon.learning import learn
 
-    announce_compilation()
     with progress("learn", "pairs") as shown:
         say_learned(learn(store, sweeps=sweeps, report=telling(shown)))
 

@@ -41,10 +41,11 @@ def learn(
     store: StoreUrl = None,
 ) -> None:
     """Learn the grammar: new pairs through the stratified schedule, then more sweeps over all pairs."""
-    from hierogram.daemon.learning import learn as sample
     from hierogram.storage.store import open_store
 
     announce_compilation()
+    from hierogram.daemon.learning import learn as sample
+
     with (
         interruptible("what was committed stays; run `hierogram learn` again to go on"),
         open_store(store_url(context, store)) as opened,
@@ -58,7 +59,10 @@ def learn(
 
 
 def announce_compilation() -> None:
-    """Says why nothing moves at first, where the samplers have not run on this machine before."""
+    """Says why nothing moves at first, where the samplers have not run on this machine before.
+
+    To be called before anything imports them: the folder of compiled code is there as soon as they are imported.
+    """
     from hierogram.samplers.accelerate import cache_folder
 
     if not cache_folder().exists():

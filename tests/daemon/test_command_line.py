@@ -2,7 +2,9 @@
 
 import io
 import json
+import os
 import sqlite3
+import subprocess
 import sys
 from pathlib import Path
 
@@ -140,6 +142,17 @@ def test_the_store_may_stand_in_the_environment(
     assert json.loads(hierogram("status", "--json").out)["url"] == f"sqlite:///{tmp_path}/here.db"
     assert hierogram("status", "--store", "elsewhere.db").code == 3
     assert hierogram("--store", "elsewhere.db", "status").code == 3
+
+
+def test_the_first_learning_on_a_machine_says_that_it_compiles(hierogram: Run, tmp_path: Path) -> None:
+    hierogram("init")
+    # An empty store needs few of the kernels, so that this is soon done.
+    learn = [sys.executable, "-c", "from hierogram.daemon.main import main; main()", "learn", "--json"]
+    environment = {**os.environ, "HIEROGRAM_CACHE": str(tmp_path / "cache")}
+    ran = subprocess.run(learn, env=environment, capture_output=True, text=True, check=True)
+    assert ran.stderr.startswith("compiling the samplers for this machine")
+    assert json.loads(ran.stdout)["pairs"] == 0
+    assert "compiling" not in hierogram("learn", "--help").err
 
 
 def test_the_same_commands_work_on_postgres(hierogram: Run, learned_url: str) -> None:
