@@ -19,3 +19,7 @@ class DerivationError(SamplerError, ValueError):
 
 class KeyCollisionError(SamplerError):
     """Two different rules have the same key under the present salt; sampling must go on under another."""
+
+
+class AlignmentInputError(SamplerError, ValueError):
+    """Sentences that cannot be aligned: sides of different length, a sentence beyond all bounds, an unknown model."""
