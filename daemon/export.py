@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -25,7 +26,8 @@ MANIFEST_SUFFIX = ".json"
 
 _LEVEL = 9
 _LINES_A_WRITE = 4_096
-_BAR = "|||"
+# Words in brackets are nonterminals to cdec, whatever the word; ours are written [X,1], [X,2], ...
+_MISTAKABLE = re.compile(r"\|\|\|\Z|\[(?!X,[1-9][0-9]*\]\Z).*\]\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +67,26 @@ class Manifest:
 
 
 def rule_line(rule: RuleRow, count: float) -> str:
-    """`[X] ||| source ||| target ||| features`; a terminal `|||` is written with a backslash before it."""
+    """`[X] ||| source ||| target ||| p(e|f)=… p(f|e)=… count=…`, for decoders that read cdec's grammars.
+
+    A terminal that such a decoder would take for a nonterminal or a bar has a backslash before it.
+    """
     return (
-        f"[X] ||| {_side(rule.source)} ||| {_side(rule.target)} ||| "
-        f"p_target_given_source={rule.p_target_given_source:.6g} "
-        f"p_source_given_target={rule.p_source_given_target:.6g} count={count:.6g}\n"
+        f"[X] ||| {_side(rule.source)} ||| {_side(rule.target)} ||| p(e|f)={_number(rule.p_target_given_source)} "
+        f"p(f|e)={_number(rule.p_source_given_target)} count={_number(count)}\n"
     )
 
 
 def _side(text: str) -> str:
-    if _BAR not in text:
+    if "|||" not in text and "]" not in text:
         return text
-    return " ".join("\\" + symbol if symbol == _BAR else symbol for symbol in text.split(" "))
+    return " ".join("\\" + symbol if _MISTAKABLE.match(symbol) else symbol for symbol in text.split(" "))
+
+
+def _number(value: float) -> str:
+    """Whole numbers exactly, others to six digits; an exponent comes after a decimal point, as cdec wants it."""
+    text = str(value) if isinstance(value, int) else f"{value:.6g}"
+    return f"{value:.5e}" if "e" in text else text
 
 
 class _Compressed:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import zstandard
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.export import Filters, Manifest, appearing, export, manifest_path, rule_line
 from hierogram.daemon.learning import learn
-from hierogram.samplers.rules import Rule
+from hierogram.samplers.rules import Rule, parse_side
 from hierogram.storage.records import RuleRow
 from hierogram.storage.store import Store
 
@@ -37,8 +38,8 @@ def test_an_export_holds_the_rules_of_the_store(learned: Store, tmp_path: Path) 
         assert line[0] == "[X]"
         assert features(line) == pytest.approx(
             {
-                "p_target_given_source": rule.p_target_given_source,
-                "p_source_given_target": rule.p_source_given_target,
+                "p(e|f)": rule.p_target_given_source,
+                "p(f|e)": rule.p_source_given_target,
                 "count": rule.count,
             },
             rel=1e-5,
@@ -156,9 +157,28 @@ def interrupt(path: Path) -> None:
         raise KeyboardInterrupt
 
 
-def test_bars_in_a_rule_do_not_end_its_field() -> None:
-    rule = RuleRow(1, "a ||| [X,1]", "||| [X,1] ||||", 3, 1, 1, True, 2, 0, 1 / 3, 1.0)
-    assert rule_line(rule, 2) == (
-        "[X] ||| a \\||| [X,1] ||| \\||| [X,1] |||| ||| "
-        "p_target_given_source=0.333333 p_source_given_target=1 count=2\n"
-    )
+@pytest.mark.parametrize(
+    ("side", "written"),
+    [
+        ("a [X,1] b", "a [X,1] b"),
+        ("||| [X,1] |||| a|||", "\\||| [X,1] |||| a|||"),
+        ("[X,1] \\[X,2] \\\\", "[X,1] \\[X,2] \\\\"),
+        ("[laughs] [1] [X] [X,0] [X,1]x ] [ x]", "\\[laughs] \\[1] \\[X] \\[X,0] [X,1]x ] [ x]"),
+    ],
+)
+def test_words_that_decoders_would_mistake_are_escaped(side: str, written: str) -> None:
+    rule = RuleRow(1, side, side, 3, 1, 1, True, 2, 0, 1 / 3, 1.0)
+    assert rule_line(rule, 2).split(" ||| ")[1:3] == [written, written]
+    # Dropping the backslash gives the same rule: the notation stays what it was.
+    assert parse_side(written) == parse_side(side)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [(1 / 3, "0.333333"), (1.0, "1"), (2.5e-7, "2.50000e-07"), (1e-5, "1.00000e-05"), (1234567, "1234567")],
+)
+def test_numbers_are_those_that_cdec_reads(value: float, written: str) -> None:
+    # What cdec's lexer of grammars takes for a number.
+    assert re.fullmatch(r"[-+]?[0-9]+(\.[0-9]*([eE][-+]*[0-9]+)?)?", written)
+    rule = RuleRow(1, "a", "b", 2, 0, 0, True, 2, 0, 0.5, value)
+    assert rule_line(rule, value) == f"[X] ||| a ||| b ||| p(e|f)=0.5 p(f|e)={written} count={written}\n"
