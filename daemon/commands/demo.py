@@ -47,7 +47,7 @@ def demo(
     ] = DEMO_EXPORT,
     store: Annotated[str, typer.Option("--store", metavar="URL", help="Store to make, or to go on with.")] = DEMO_STORE,
 ) -> None:
-    """Learn the grammar of the Greek New Testament and its English translation, in about a minute.
+    """Learn the grammar of the Greek New Testament and its English translation, in a minute or two.
 
     Fetches the texts and their hand-made word alignments from the Python package index (8.8 MB, kept in the user's
     cache folder), stores 7,936 pairs of verses, learns, exports, and shows what was learned.
