@@ -32,8 +32,7 @@ _SQLITE_PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=FULL",
     "foreign_keys=ON",
-    "cache_size=-131072",
-    "mmap_size=1073741824",
+    "cache_size=-65536",
     "wal_autocheckpoint=16384",
     "journal_size_limit=268435456",
 )
@@ -85,6 +84,7 @@ def make_engine(url: URL) -> Engine:
         return engine
     return create_engine(
         url,
+        pool_pre_ping=True,
         connect_args={
             "application_name": "hierogram",
             "client_encoding": "utf8",
