@@ -65,7 +65,7 @@ def njit_allocating(function: Function) -> Function:
     return cast("Function", compiled)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     """Ask for the cache line in which row `index` of an array begins, without waiting for it."""
 

@@ -20,6 +20,8 @@ NO_TAIL = 0xFFFF
 """Padding in `Forests.tails` where an edge has fewer tails than its node's widest edge."""
 MAX_NODES = 0xFFFF
 """Nodes that one pair may have."""
+MAX_LABEL = 0x3FFF
+"""The largest label; beyond it the symbols of fragments would run into each other."""
 
 
 class Bitext(NamedTuple):
@@ -294,8 +296,12 @@ class Node(NamedTuple):
 def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
     """Forests from nodes written down one by one, tails before heads and the root last: trees, parse forests.
 
-    Nodes wider than `span_limit` words on either side (0: no limit) are always cut, and so are roots.
+    Nodes wider than `span_limit` words on either side (0: no limit) are always cut, and so are roots. Raises
+    `ValueError` where a label is not in 0..MAX_LABEL.
     """
+    for label in (node.label for pair in pairs for node in pair):
+        if not 0 <= label <= MAX_LABEL:
+            raise ValueError(f"label {label} of a node is not in 0..{MAX_LABEL}")
     rows = []
     tails: list[int] = []
     pair_tail_offset = [0]

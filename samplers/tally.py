@@ -126,33 +126,40 @@ def _source_symbols(v, view, words, symbols, position, numbers, stack, stack_tai
 
 
 @njit
-def _target_symbols(v, view, words, symbols, position, numbers, stack, stack_position):
-    """Write the target side of the rule at v, whose nonterminals have been numbered."""
-    if view.node[v]["target_start"] == view.node[v]["target_end"]:
-        return position
+def _target_symbols(v, view, words, symbols, position, numbers, stack, stack_position, stack_last):
+    """Write the target side of the rule at v, whose nonterminals have been numbered.
+
+    Tails come by where they begin on the target side and, where that is the same, in source order; a node without
+    target words has no target side.
+    """
     depth = 1
     stack[0] = v
     stack_position[0] = view.node[v]["target_start"]
+    stack_last[0] = -1
     while depth > 0:
         x = stack[depth - 1]
-        at = stack_position[depth - 1]
+        end = np.int64(view.node[x]["target_end"])
         arity = np.int64(view.node[x]["arity"])
         first = np.int64(view.node[x]["tail_offset"]) + np.int64(view.edge[x]) * arity
         nearest = -1
-        until = np.int64(view.node[x]["target_end"])
-        for i in range(arity):
-            t = view.tails[first + i]
-            if t == NO_TAIL:
-                break
-            if view.node[t]["target_start"] >= at and view.node[t]["target_start"] < until:
-                until = np.int64(view.node[t]["target_start"])
-                nearest = np.int64(t)
-        for w in range(at, until):
+        nearest_place = np.int64(1) << 40
+        if view.node[x]["target_start"] < end:
+            for i in range(arity):
+                t = view.tails[first + i]
+                if t == NO_TAIL:
+                    break
+                place = np.int64(view.node[t]["target_start"]) * (NO_TAIL + 1) + i
+                if stack_last[depth - 1] < place < nearest_place:
+                    nearest = np.int64(t)
+                    nearest_place = place
+        until = end if nearest < 0 else np.int64(view.node[nearest]["target_start"])
+        for w in range(stack_position[depth - 1], until):
             symbols[position] = words[w]
             position += 1
         if nearest < 0:
             depth -= 1
             continue
+        stack_last[depth - 1] = nearest_place
         stack_position[depth - 1] = view.node[nearest]["target_end"]
         if view.cut[nearest]:
             symbols[position] = -(numbers[nearest] + LABEL_STEP * np.int64(view.node[nearest]["label"]))
@@ -160,6 +167,7 @@ def _target_symbols(v, view, words, symbols, position, numbers, stack, stack_pos
         else:
             stack[depth] = nearest
             stack_position[depth] = view.node[nearest]["target_start"]
+            stack_last[depth] = -1
             depth += 1
     return position
 
@@ -201,7 +209,7 @@ def _tally(ledger, forests, bitext, words, state, first, last, chosen, count, sa
             middle, nonterminals = _source_symbols(
                 v, view, source, ledger.symbols, start, numbers, stacks[0], stacks[1], stacks[2]
             )
-            end = _target_symbols(v, view, target, ledger.symbols, middle, numbers, stacks[0], stacks[1])
+            end = _target_symbols(v, view, target, ledger.symbols, middle, numbers, stacks[0], stacks[1], stacks[2])
             row = find(ledger.rows, high, low)
             if ledger.rows[row, KEY_LOW] == np.uint64(0) and ledger.rows[row, KEY_HIGH] == np.uint64(0):
                 entry = ledger.sizes[0]
