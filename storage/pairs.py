@@ -1,6 +1,7 @@
 """Ingest's writes and the reads of sentence pairs."""
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from sqlalchemy import Connection, Row, Select, insert, select, update
 
@@ -253,10 +254,17 @@ def pairs_after(
     connection: Connection, after_id: int, limit: int | None, states: Sequence[str] | None
 ) -> list[PairRow]:
     """Pairs with a larger id, in id order."""
-    statement = pair_rows().where(sentence_pairs.c.id > after_id).order_by(sentence_pairs.c.id).limit(limit)
-    if states is not None:
-        statement = statement.where(sentence_pairs.c.state.in_(states))
-    return _as_rows(connection.execute(statement))
+    ordered = pair_rows().where(sentence_pairs.c.id > after_id).order_by(sentence_pairs.c.id).limit(limit)
+    if states is None:
+        return _as_rows(connection.execute(ordered))
+    # State by state, since an index has the pairs of one state in the order of their ids, but not of several.
+    rows = [
+        row
+        for state in dict.fromkeys(states)
+        for row in _as_rows(connection.execute(ordered.where(sentence_pairs.c.state == state)))
+    ]
+    rows.sort(key=attrgetter("id"))
+    return rows[:limit]
 
 
 def pairs_by_id(connection: Connection, ids: Sequence[int]) -> list[PairRow]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -80,7 +81,8 @@ def _create(engine: Engine, settings: Settings | None) -> None:
 
 def _check_settings(store: Store, given: Settings) -> None:
     stored = store.settings()
-    if stored != given:
+    # The salt is the store's own affair: it changes when two rules are found to have one key.
+    if replace(given, key_salt=stored.key_salt) != stored:
         raise SettingsFixedError(
             f"the store at {store.url} was made with {stored}, not with {given}: "
             "settings are fixed for its life, make another store for other settings"

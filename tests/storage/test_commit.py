@@ -14,8 +14,8 @@ from hierogram.storage.exceptions import (
     RekeyError,
     StoreError,
 )
-from hierogram.storage.records import SweepRecord
-from hierogram.storage.store import Store
+from hierogram.storage.records import Settings, SweepRecord
+from hierogram.storage.store import Store, open_store
 
 SWEEP = SweepRecord(
     stage=1,
@@ -194,7 +194,7 @@ def test_rule_counts_hold_every_rule_in_use(store: Store) -> None:
     }
 
 
-def test_rekeying_moves_every_rule_at_once(store: Store) -> None:
+def test_rekeying_moves_every_rule_at_once(store: Store, store_url: str) -> None:
     store.commit([], [delta("a", "x", 1), delta("b", "y", 2)])
     with store.snapshot() as snapshot:
         rows = list(snapshot.iterate_all_rule_rows())
@@ -204,6 +204,7 @@ def test_rekeying_moves_every_rule_at_once(store: Store) -> None:
     ]
     store.rekey(17, swapped)
     assert store.settings().key_salt == 17
+    open_store(store_url, settings=Settings()).close()
     store.commit([], [delta("a", "x", 1, key=key_of("b", "y"))])
     assert counts_of(store) == {("a", "x"): (2, 0), ("b", "y"): (2, 0)}
     with pytest.raises(KeyCollisionError):

@@ -29,6 +29,7 @@ def test_pairs_by_state(store: Store) -> None:
     fill(store)
     assert [row.id for row in store.pairs(states=["waiting"])] == [1, 4]
     assert [row.id for row in store.pairs(after_id=2, states=["sampling", "settled"])] == [3, 5, 6]
+    assert [row.id for row in store.pairs(limit=3, states=["settled", "waiting", "settled"])] == [1, 3, 4]
     assert store.pairs(states=[]) == []
     assert store.count_pairs() == 6
     assert store.count_pairs(["settled"]) == 2
