@@ -45,15 +45,17 @@ class LearnReport:
 
 
 def _rekey(store: Store, key_mask: np.uint64) -> None:
-    """Give every rule a new key under the next salt."""
-    salt = store.settings().key_salt + 1
-    keys = []
+    """Give every rule a new key under the next salt that keeps the stored rules apart."""
     with store.snapshot() as snapshot:
-        for row in snapshot.iterate_all_rule_rows():
-            rule = Rule(parse_side(row.source), parse_side(row.target))
-            high, low = rule_key(rule, salt, int(key_mask))
-            keys.append((row.id, _signed(high), _signed(low)))
-    store.rekey(salt, keys)
+        rules = [
+            (row.id, Rule(parse_side(row.source), parse_side(row.target))) for row in snapshot.iterate_all_rule_rows()
+        ]
+    salt = store.settings().key_salt
+    keys: dict[tuple[int, int], int] = {}
+    while len(keys) < len(rules) or salt == store.settings().key_salt:
+        salt += 1
+        keys = {rule_key(rule, salt, int(key_mask)): number for number, rule in rules}
+    store.rekey(salt, ((number, _signed(high), _signed(low)) for (high, low), number in keys.items()))
 
 
 def _signed(word: int) -> int:
