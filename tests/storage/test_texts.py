@@ -12,7 +12,7 @@ tokens = st.text(
     st.characters(exclude_characters="\0 \t\n\r", exclude_categories=["Cs"]), min_size=1, max_size=6
 ) | st.sampled_from(["a", "A", "á", "a\u0301", "\u2028", "\u00a0", "\ufeff", "\U0010ffff", "'", '"', "\\", "\\n", "%s"])
 sides = st.lists(tokens, min_size=1, max_size=5).map(" ".join)
-same_store = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+same_store = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @same_store
