@@ -1,0 +1,74 @@
+"""The tools run on a small bitext and say what they measured."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SECTIONS = ("forests", "sweeps", "long", "ingest", "learning")
+
+
+@pytest.fixture(scope="module")
+def bitext(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("bitext")
+    lines = {
+        "f": [f"le chat {k % 7} dort ici" for k in range(40)],
+        "e": [f"the cat {k % 7} sleeps here" for k in range(40)],
+        "a": ["0-0 1-1 2-2 3-3 4-4" for _ in range(40)],
+    }
+    for name, content in lines.items():
+        (folder / name).write_text("\n".join(content) + "\n")
+    return [str(folder / name) for name in lines]
+
+
+def run(*arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-m", *arguments], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def test_the_benchmark_reports_every_section_as_json(bitext: list[str]) -> None:
+    chosen = [word for name in SECTIONS for word in ("--only", name)]
+    report = json.loads(run("hierogram.daemon.main", "bench", *bitext, "--json", *chosen))
+    sections = report["sections"]
+    assert set(sections) == set(SECTIONS)
+    assert report["machine"]["cores"] >= 1
+    # Monotone five-word pairs: 15 phrases each, and one edge for each split of each phrase, or one where there is none.
+    assert sections["forests"]["nodes"] == 40 * 15
+    assert sections["forests"]["edges"] == 40 * (5 + 4 * 1 + 3 * 2 + 2 * 3 + 1 * 4)
+    assert sections["sweeps"]["log_likelihood_after"] > sections["sweeps"]["log_likelihood_before"]
+    assert sections["sweeps"]["full_sweep_over_floor"] > 0
+    assert sections["long"]["monotone_200"]["nodes"] == 200 * 201 // 2
+    assert sections["ingest"]["sqlite"]["pairs"] == 40
+    assert sections["learning"]["export_rules"] == sections["learning"]["rules_in_store"]
+    assert all(figures["peak_memory_mb"] > 0 for figures in sections.values())
+
+
+def test_absorbing_is_measured_on_a_small_and_a_large_store(bitext: list[str]) -> None:
+    sizes = ["--small", "20", "--large", "60"]
+    report = json.loads(run("hierogram.daemon.main", "bench", *bitext, "--json", "--only", "absorbing", *sizes))
+    figures = report["sections"]["absorbing"]
+    assert figures["sizes"] == {"small": 20, "large": 60}
+    assert len(figures["seconds"]["small"]) == len(figures["seconds"]["large"]) > 1
+    assert figures["ratio"] > 0
+
+
+def test_an_unknown_section_is_refused(bitext: list[str]) -> None:
+    arguments = [sys.executable, "-m", "hierogram.daemon.main", "bench", *bitext, "--only", "nothing"]
+    done = subprocess.run(arguments, check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "no section" in done.stderr
+
+
+def test_the_convergence_figure_shows_top_down_ahead(bitext: list[str], tmp_path: Path) -> None:
+    figure, table = tmp_path / "figure.png", tmp_path / "figure.csv"
+    run("hierogram.tools.convergence", *bitext, "--figure", str(figure), "--csv", str(table))
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    rows = list(csv.DictReader(table.open()))
+    assert len(rows) == 2 * 101
+    last = {row["method"]: float(row["log_likelihood"]) for row in rows if row["sweep"] == "100"}
+    start = {row["method"]: float(row["log_likelihood"]) for row in rows if row["sweep"] == "0"}
+    assert start["top-down"] == start["metropolis-hastings"]
+    assert last["top-down"] > start["top-down"]
