@@ -62,12 +62,14 @@ class Chain(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Scratch of one worker: `option`, `weight` by option; `fertility` by given position; `after` by generated."""
+    """Scratch of one worker: `option`, `weight` by option; `fertility`, `factor` by given position;
+    `after` by generated position."""
 
     option: NDArray[np.int16]
     weight: NDArray[np.float64]
     fertility: NDArray[np.int32]
     after: NDArray[np.int16]
+    factor: NDArray[np.float64]
 
 
 class Marginals(NamedTuple):
@@ -89,6 +91,7 @@ def make_scratch(longest_generated: int, longest_given: int) -> Scratch:
         np.zeros(longest_given + 1, np.float64),
         np.zeros(longest_given + 1, np.int32),
         np.zeros(longest_generated + 1, np.int16),
+        np.zeros(longest_given + 1, np.float64),
     )
 
 

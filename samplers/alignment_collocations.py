@@ -13,7 +13,14 @@ from hierogram.samplers.alignment_chain import (
     jump_event,
     pick,
 )
-from hierogram.samplers.alignment_counts import has_room, lexical, link_pair, pair_key, tidy, unlink_pair
+from hierogram.samplers.alignment_counts import (
+    has_room,
+    lexical,
+    link_pair,
+    pair_key,
+    tidy,
+    unlink_pair,
+)
 from hierogram.samplers.streams import advance, stream, uniform
 
 _NONE = -2

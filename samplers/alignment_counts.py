@@ -42,10 +42,16 @@ def pair_key(given, generated):
 
 
 @njit_inline
+def _home(key, shift):
+    """The first row that a key may have."""
+    return (key * GOLDEN) >> np.uint64(shift)
+
+
+@njit_inline
 def find_pair(rows, shift, key):
     """Row of the key, or the free row where it would go."""
     mask = np.uint64(len(rows) - 1)
-    row = (key * GOLDEN) >> np.uint64(shift)
+    row = _home(key, shift)
     while True:
         found = rows[row]["key"]
         if found in (key, _FREE):
@@ -76,7 +82,7 @@ def free_row(pairs, row):
         key = rows[at]["key"]
         if key == _FREE:
             break
-        home = (key * GOLDEN) >> shift
+        home = _home(key, shift)
         if ((at - home) & mask) >= ((at - hole) & mask):
             rows[hole]["key"] = key
             rows[hole]["count"] = rows[at]["count"]
@@ -118,13 +124,36 @@ def tidy(pairs, row):
 
 
 @njit_inline
+def given_mass(given, given_word):
+    """The denominator of `lexical`: a given word's links and prior."""
+    return given[given_word]["links"] + given[given_word]["prior"]
+
+
+@njit
+def _weight_further_on(rows, shift, key):
+    row = find_pair(rows, shift, key)
+    return (rows[row]["count"] + np.float64(rows[row]["prior"])) * np.float64(rows[row]["key"] == key)
+
+
+@njit_inline
+def pair_weight(pairs, key):
+    """Links of the word pair and what the prior adds to them; 0 for a pair without a row.
+
+    Whether a pair has a row cannot be foretold, so there is a branch only where another pair has its first row.
+    """
+    rows = pairs.rows
+    row = _home(key, pairs.registers[SHIFT])
+    found = rows[row]["key"]
+    weight = np.float64(found == key) * (rows[row]["count"] + np.float64(rows[row]["prior"]))
+    if (found != key) & (found != _FREE):
+        weight = _weight_further_on(rows, pairs.registers[SHIFT], key)
+    return weight
+
+
+@njit_inline
 def lexical(pairs, given, given_word, key, symmetric):
     """P(generated word | given word, links), the predictive Dirichlet probability [SA16 eqs. 2, 3, 5]; linear."""
-    row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
-    weight = symmetric
-    if pairs.rows[row]["key"] == key:
-        weight += pairs.rows[row]["count"] + pairs.rows[row]["prior"]
-    return weight / (given[given_word]["links"] + given[given_word]["prior"])
+    return (pair_weight(pairs, key) + symmetric) / given_mass(given, given_word)
 
 
 @njit

@@ -19,7 +19,15 @@ from hierogram.samplers.alignment_chain import (
     jump_event,
     pick,
 )
-from hierogram.samplers.alignment_counts import has_room, lexical, link_pair, pair_key, tidy, unlink_pair
+from hierogram.samplers.alignment_counts import (
+    given_mass,
+    has_room,
+    link_pair,
+    pair_key,
+    pair_weight,
+    tidy,
+    unlink_pair,
+)
 from hierogram.samplers.streams import advance, stream
 
 WORDS, JUMPS, FERTILITIES = 1, 2, 3
@@ -56,9 +64,9 @@ def _stop_at(before, i, after, change, jumps):
 
 
 @njit_inline
-def _weigh_unlinked(before, after, no_word, key, stage, chain, settings):
-    """Weight of no link (linear)."""
-    weight = settings["unlinked"] * lexical(chain.pairs, chain.given, no_word, key, settings["lexical"])
+def _weigh_unlinked(before, after, stage, chain, settings):
+    """Weight of no link by its jump (linear)."""
+    weight = settings["unlinked"]
     if stage >= JUMPS:
         jumps = chain.jumps
         kinds = len(jumps) - 3
@@ -69,18 +77,33 @@ def _weigh_unlinked(before, after, no_word, key, stage, chain, settings):
 
 
 @njit_inline
-def _weigh_link(i, before, after, word, key, stage, chain, settings, scratch):
-    """Weight of link i (linear)."""
-    weight = (1.0 - settings["unlinked"]) * lexical(chain.pairs, chain.given, word, key, settings["lexical"])
+def _weigh_link(i, before, after, stage, chain, settings):
+    """Weight of link i by its jumps (linear)."""
+    weight = 1.0 - settings["unlinked"]
     if stage >= JUMPS:
         jumps = chain.jumps
         inward = jump_event(jumps, before, i)
         outward = jump_event(jumps, i, after)
         weight *= jumps[inward] + settings["jump"]
         weight *= jumps[outward] + settings["jump"] + (1.0 if inward == outward else 0.0)
-    if stage >= FERTILITIES:
-        weight *= _fertility_ratio(word, scratch.fertility[i], chain, settings["fertility"])
     return weight
+
+
+@njit_inline
+def _given_factor(word, i, stage, chain, settings, scratch):
+    """What a link weighs by its given word alone: fertility, and denominator of the lexical probability (linear)."""
+    factor = 1.0 / given_mass(chain.given, word)
+    if stage >= FERTILITIES:
+        factor *= _fertility_ratio(word, scratch.fertility[i], chain, settings["fertility"])
+    return factor
+
+
+@njit_inline
+def _refresh_factors(word, sides, e_start, length, stage, chain, settings, scratch):
+    """Make the factors anew at all positions of a given word whose counts changed."""
+    for i in range(length):
+        if sides.given[e_start + i] == word:
+            scratch.factor[i] = _given_factor(word, i, stage, chain, settings, scratch)
 
 
 @njit_inline
@@ -110,6 +133,12 @@ def sweep_fertility(first, sides, chain, seed, sweep, scratch, marginals, accumu
             return pair
         state = stream(seed, pair, sweep)
         _look_around(start, stop, length, links, scratch)
+        # With all positions to weigh, factors are kept; with few, it costs less to make them as they are needed.
+        exact = settings["candidates"] == 0 or settings["candidates"] > length
+        if exact:
+            for i in range(length):
+                word = np.int64(sides.given[e_start + i])
+                scratch.factor[i] = _given_factor(word, i, stage, chain, settings, scratch)
         before = np.int64(-1)
         for g in range(start, stop):
             f = sides.generated[g]
@@ -124,15 +153,24 @@ def sweep_fertility(first, sides, chain, seed, sweep, scratch, marginals, accumu
                 _move_fertility(old_word, old, -1, chain, scratch)
             row = unlink_pair(chain.pairs, chain.given, old_word, pair_key(old_word, f))
 
+            if exact and old != UNLINKED:
+                _refresh_factors(old_word, sides, e_start, length, stage, chain, settings, scratch)
+
             number, state = choose_options(UNLINKED, old, length, settings["candidates"], state, scratch)
             total = 0.0
             for k in range(number):
                 i = np.int64(scratch.option[k])
+                word = no_word
                 if i == UNLINKED:
-                    total += _weigh_unlinked(before, after, no_word, pair_key(no_word, f), stage, chain, settings)
+                    weight = _weigh_unlinked(before, after, stage, chain, settings) / given_mass(chain.given, no_word)
                 else:
                     word = np.int64(sides.given[e_start + i])
-                    total += _weigh_link(i, before, after, word, pair_key(word, f), stage, chain, settings, scratch)
+                    weight = _weigh_link(i, before, after, stage, chain, settings)
+                    if exact:
+                        weight *= scratch.factor[i]
+                    else:
+                        weight *= _given_factor(word, i, stage, chain, settings, scratch)
+                total += weight * (pair_weight(chain.pairs, pair_key(word, f)) + settings["lexical"])
                 scratch.weight[k] = total
             state = advance(state)
             new = np.int64(scratch.option[pick(scratch, number, state)])
@@ -151,10 +189,12 @@ def sweep_fertility(first, sides, chain, seed, sweep, scratch, marginals, accumu
             else:
                 tidy(chain.pairs, row)
                 link_pair(chain.pairs, chain.given, new_word, pair_key(new_word, f))
+            if exact and new != UNLINKED:
+                _refresh_factors(new_word, sides, e_start, length, stage, chain, settings, scratch)
             links[g] = new
             if accumulate:
                 cell = sides.cell_offset[pair] + (g - start) * length
-                if number == length + 1:
+                if exact:
                     add_conditional(marginals, cell, g, scratch, number)
                 else:
                     add_sample(marginals, cell, g, new)

@@ -17,7 +17,14 @@ from hierogram.samplers.alignment_chain import (
     pick,
     to_no_word,
 )
-from hierogram.samplers.alignment_counts import has_room, lexical, link_pair, pair_key, tidy, unlink_pair
+from hierogram.samplers.alignment_counts import (
+    has_room,
+    lexical,
+    link_pair,
+    pair_key,
+    tidy,
+    unlink_pair,
+)
 from hierogram.samplers.streams import advance, stream
 
 _START = -2
@@ -45,15 +52,14 @@ def _neighbours(links, first, stop, g):
 
 
 @njit_inline
-def _weigh(i, before, after, key_word, word, chain, settings):
-    """Weight of link i (linear): jump in, jump out, word [SA16 eq. 5]."""
-    jumps = chain.jumps
+def _weigh_jumps(i, before, after, jumps, symmetric):
+    """Weight of link i (linear): jump in and jump out [SA16 eq. 5]."""
     inward = _event(jumps, before, i)
-    weight = jumps[inward] + settings["jump"]
+    weight = jumps[inward] + symmetric
     if after != _START:
         outward = _event(jumps, i, after)
-        weight *= jumps[outward] + settings["jump"] + (1.0 if outward == inward else 0.0)
-    return weight * lexical(chain.pairs, chain.given, word, key_word, settings["lexical"])
+        weight *= jumps[outward] + symmetric + (1.0 if outward == inward else 0.0)
+    return weight
 
 
 @njit
@@ -61,7 +67,6 @@ def sweep_hmm(first, sides, chain, seed, sweep, scratch, marginals, accumulate):
     """Draw each link of the pairs from `first` on, given all others; the pair at which counts lack room, or the end."""
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
-    no_word = len(chain.given) - 1
     for pair in range(first, len(sides.generated_offset) - 1):
         start, stop = sides.generated_offset[pair], sides.generated_offset[pair + 1]
         e_start = sides.given_offset[pair]
@@ -83,8 +88,9 @@ def sweep_hmm(first, sides, chain, seed, sweep, scratch, marginals, accumulate):
             total = 0.0
             for k in range(number):
                 i = scratch.option[k]
-                word = no_word if i == UNLINKED else sides.given[e_start + i]
-                total += _weigh(i, before, after, pair_key(word, f), word, chain, settings)
+                word = _given_word(sides, e_start, i, chain.given)
+                weight = _weigh_jumps(i, before, after, jumps, settings["jump"])
+                total += weight * lexical(chain.pairs, chain.given, word, pair_key(word, f), settings["lexical"])
                 scratch.weight[k] = total
             state = advance(state)
             new = scratch.option[pick(scratch, number, state)]
