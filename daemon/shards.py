@@ -38,6 +38,7 @@ class Shard:
     committed_state: State | None
     committed: NDArray[np.bool_]
     committed_rings: list[list[bytes]]
+    committed_sweeps: list[int]
     settings: Settings
 
     @classmethod
@@ -60,6 +61,7 @@ class Shard:
             State(state.edge.copy(), state.cut.copy()) if stored.any() else None,
             stored,
             [list(ring) for ring in rings],
+            [row.sweep for row in rows],
             settings,
         )
 
@@ -104,15 +106,17 @@ class Shard:
                 SETTLED if sweep >= schedule.settling else SAMPLING,
                 min(stage, schedule.levels + 1),
                 sweep,
+                since,
             )
-            for row, current, ring, stage, sweep in zip(
-                self.rows, currents, self.rings, stages, self.sweeps.tolist(), strict=True
+            for row, current, ring, stage, sweep, since in zip(
+                self.rows, currents, self.rings, stages, self.sweeps.tolist(), self.committed_sweeps, strict=True
             )
         ]
         store.commit(updates, rule_deltas(ledger, self.loaded), records)
         self.committed_state = State(self.state.edge.copy(), self.state.cut.copy())
         self.committed = np.ones(len(self.rows), np.bool_)
         self.committed_rings = [list(ring) for ring in self.rings]
+        self.committed_sweeps = self.sweeps.tolist()
 
 
 def _shared(old: list[bytes], new: list[bytes]) -> int:
