@@ -1,0 +1,114 @@
+"""Commands that need no store: align, evaluate-alignment."""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hierogram.daemon.commands.common import AsJson, interruptible, note, plural, say, say_json
+from hierogram.daemon.commands.grammar import announce_compilation
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.progress import progress
+
+STANDARD_OUTPUT = Path("-")
+
+
+def align(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one a line; may be .gz or .zst.")],
+    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, line for line.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Alignments to write; .gz or .zst compresses.")
+    ] = STANDARD_OUTPUT,
+    model: Annotated[
+        str, typer.Option(help="bhmm-f (HMM with fertilities), bhmm or bhmm-z (with collocations).")
+    ] = "bhmm-f",
+    direction: Annotated[
+        str, typer.Option(help="both, forward (a source word for each target word) or backward.")
+    ] = "both",
+    symmetrize: Annotated[
+        str,
+        typer.Option(help="How both directions become one: intersect, union, gd, gdf or gdfa (grow-diag-final-and)."),
+    ] = "gdfa",
+    sweeps: Annotated[
+        int | None, typer.Option(min=1, help="Sweeps of each chain.", show_default="by model and corpus")
+    ] = None,
+    chains: Annotated[
+        int | None, typer.Option(min=1, help="Chains to average over.", show_default="4; 1 for bhmm, bhmm-z")
+    ] = None,
+    candidates: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Positions that a link is drawn from: 2 or more for constant time, 0 for all.",
+            show_default="0; 2 for bhmm, bhmm-z",
+        ),
+    ] = None,
+    likeness: Annotated[
+        float | None,
+        typer.Option(min=0, help="Prior for words spelled alike; 0: none.", show_default="1; 0 for bhmm, bhmm-z"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random streams.")] = 1,
+    threads: Annotated[
+        int | None,
+        typer.Option(min=1, help="Threads; the result does not depend on them.", show_default="one a core"),
+    ] = None,
+    keep_case: Annotated[
+        bool, typer.Option("--keep-case", help="Words that differ in case alone are different words.")
+    ] = False,
+    score: Annotated[
+        bool, typer.Option("--score", help="Write ` ||| ` and each link's posterior probability after the links.")
+    ] = False,
+) -> None:
+    """Align the words of sentence pairs by sampling; Pharaoh lines `0-0 1-2`, line for line.
+
+    Tokens are separated by spaces. A pair with an empty side gets an empty line.
+    """
+    announce_compilation()
+    from hierogram.daemon.aligning import Request
+    from hierogram.daemon.aligning import align as sample
+    from hierogram.daemon.alignment_files import read_sentences, write_lines
+
+    request = Request(model, direction, symmetrize, sweeps, chains, candidates, likeness, seed, threads, keep_case)
+    with interruptible("no file was written"):
+        sources, targets = read_sentences(source), read_sentences(target)
+        if len(sources) != len(targets):
+            raise InputError(
+                f"{source} has {plural(len(sources), 'line')}, {target} {plural(len(targets), 'line')}: "
+                "a sentence and its translation must stand on the same line"
+            )
+        with progress("align", "sweeps") as shown:
+            aligned = sample(sources, targets, request, lambda done, total: shown.update(done, total, done))
+        if output == STANDARD_OUTPUT:
+            for line in aligned.lines(score):
+                sys.stdout.write(line + "\n")
+            return
+        write_lines(output, aligned.lines(score))
+    note(f"{output}: {plural(aligned.pairs, 'pair')}, {plural(len(aligned.links.source), 'link')}")
+
+
+def evaluate_alignment(
+    gold: Annotated[str, typer.Argument(metavar="GOLD", help="Manual links: `i-j` sure, `ipj` possible.")],
+    hypothesis: Annotated[str, typer.Argument(metavar="HYP", help="Links to evaluate, Pharaoh lines.")],
+    as_json: AsJson = False,
+) -> None:
+    """Compare links with manual ones: alignment error rate, precision, recall.
+
+    Where HYP has more lines than GOLD, its first ones are compared.
+    """
+    from hierogram.daemon.alignment_evaluation import evaluate, read_gold, read_links
+
+    right, found = read_gold(gold), read_links(hypothesis)
+    if len(found) < len(right):
+        raise InputError(
+            f"{hypothesis} has {plural(len(found), 'line')}, {gold} {plural(len(right), 'line')}: "
+            "every pair with manual links must be aligned"
+        )
+    result = evaluate(right, found[: len(right)])
+    if as_json:
+        say_json(asdict(result))
+        return
+    say(f"AER {result.aer:.4f}  precision {result.precision:.4f}  recall {result.recall:.4f}")
+    manual = f"{result.sure:,} sure, {result.possible:,} possible"
+    say(f"{plural(result.pairs, 'pair')}, {plural(result.links, 'link')}; manual: {manual}")
