@@ -1,0 +1,382 @@
+"""The Bayesian HMM aligners in plain Python: joint probabilities in closed form, one link's conditional, sweeps.
+
+A state holds, for each pair and generated position, the link (None: no word) and whether the word is a collocation.
+Counts are made anew from the state for each draw, so that nothing can go stale.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations, product
+from math import exp, lgamma, log
+from typing import NamedTuple
+
+from tests.reference.streams import Stream
+
+BHMM, BHMM_Z, BHMM_F = "bhmm", "bhmm-z", "bhmm-f"
+NO_OUTGOING = "no_outgoing"
+"""The factor of the jump to the next link is left out."""
+OWN_LINK_COUNTED = "own_link_counted"
+"""The link that is being drawn stays in the lexical counts."""
+STALE_JUMPS = "stale_jumps"
+"""A pair's jumps do not see each other."""
+
+TO_NO_WORD, FROM_NO_WORD = "to no word", "from no word"
+MOST_FERTILITY = 7
+FERTILITY_PRIOR = (0.3, 0.5, 0.12, 0.04, 0.015, 0.012, 0.008, 0.005)
+
+
+class Pair(NamedTuple):
+    """A sentence pair: the words that are generated, and those that are given."""
+
+    generated: tuple[str, ...]
+    given: tuple[str, ...]
+
+
+class Word(NamedTuple):
+    """The variables of a generated word: its link, and its Z."""
+
+    link: int | None
+    collocated: bool = False
+
+
+State = tuple[tuple[Word, ...], ...]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Hyperparameters, named as the kernels' options."""
+
+    model: str
+    lexical: float = 0.3
+    jump: float = 0.7
+    collocation: float = 0.4
+    s: float = 1.3
+    r: float = 0.6
+    unlinked: float = 0.3
+    fertility: float = 1.5
+    candidates: int = 0
+    mutant: str = ""
+
+
+class Corpus:
+    """Sentence pairs, their vocabularies, and what the prior adds to a word pair."""
+
+    def __init__(self, pairs: Sequence[Pair], favoured: Mapping[tuple[str, str], float] | None = None) -> None:
+        self.pairs = list(pairs)
+        self.generated_words = {word for pair in pairs for word in pair.generated}
+        self.widest = max(1, *(len(pair.given) for pair in pairs))
+        self.favoured = dict(favoured or {})
+
+    def prior_mass(self, given: str | None, settings: Settings) -> float:
+        """The sum of the lexical prior over all generated words."""
+        favoured = sum(weight for (e, _), weight in self.favoured.items() if e == given)
+        return settings.lexical * len(self.generated_words) + favoured
+
+
+@dataclass
+class Counts:
+    """All counts of a state."""
+
+    lexical: Counter[tuple[str | None, str]]
+    given: Counter[str | None]
+    jumps: Counter[Hashable]
+    fertility: Counter[tuple[str, int]]
+    tokens: Counter[str]
+    bigrams: Counter[tuple[str | None, str]]
+    plain: Counter[str | None]
+    collocated: Counter[str | None]
+    unlinked: int
+    linked: int
+
+
+def jumps_of(words: Sequence[Word], length: int, model: str, widest: int) -> list[Hashable]:
+    """The jumps of one pair, in order; a width beyond the widest counts as the widest."""
+
+    def width(start: int, stop: int) -> int:
+        return max(-widest, min(widest, stop - start))
+
+    jumps: list[Hashable] = []
+    before: int | None = -1
+    for word in words:
+        if model == BHMM_F:
+            if word.link is not None and before is not None:
+                jumps.append(width(before, word.link))
+                before = word.link
+            continue
+        if word.link is None:
+            jumps.append(TO_NO_WORD)
+        elif before is None:
+            jumps.append(FROM_NO_WORD)
+        else:
+            jumps.append(width(before, word.link))
+        before = word.link
+    if model == BHMM_F and words and before is not None:
+        jumps.append(width(before, length))
+    return jumps
+
+
+def count(corpus: Corpus, state: State, settings: Settings) -> Counts:
+    """The counts of a state."""
+    counts = Counts(Counter(), Counter(), Counter(), Counter(), Counter(), Counter(), Counter(), Counter(), 0, 0)
+    for pair, words in zip(corpus.pairs, state, strict=True):
+        counts.jumps.update(jumps_of(words, len(pair.given), settings.model, corpus.widest))
+        previous: str | None = None
+        links: Counter[int] = Counter()
+        for f, word in zip(pair.generated, words, strict=True):
+            if word.collocated:
+                counts.bigrams[previous, f] += 1
+                counts.collocated[previous] += 1
+            else:
+                e = None if word.link is None else pair.given[word.link]
+                counts.lexical[e, f] += 1
+                counts.given[e] += 1
+                counts.plain[previous] += 1
+            if word.link is None:
+                counts.unlinked += 1
+            else:
+                counts.linked += 1
+                links[word.link] += 1
+            previous = f
+        for i, e in enumerate(pair.given):
+            counts.fertility[e, min(links[i], MOST_FERTILITY)] += 1
+            counts.tokens[e] += 1
+    return counts
+
+
+def _rising(start: float, steps: int) -> float:
+    """log of start · (start + 1) · … of `steps` factors."""
+    return lgamma(start + steps) - lgamma(start)
+
+
+def log_joint(corpus: Corpus, state: State, settings: Settings) -> float:
+    """log of the joint probability of all variables and words, up to a constant of the corpus."""
+    counts = count(corpus, state, settings)
+    total = 0.0
+    for (e, f), n in counts.lexical.items():
+        total += _rising(settings.lexical + corpus.favoured.get((e or "", f), 0.0), n)
+    for e, n in counts.given.items():
+        total -= _rising(corpus.prior_mass(e, settings), n)
+    for n in counts.jumps.values():
+        total += _rising(settings.jump, n)
+    if settings.model == BHMM_Z:
+        words = len(corpus.generated_words)
+        for n in counts.bigrams.values():
+            total += _rising(settings.collocation, n)
+        for previous in counts.plain | counts.collocated:
+            one, other = counts.collocated[previous], counts.plain[previous]
+            total += (
+                _rising(settings.s, one) + _rising(settings.r, other) - _rising(settings.s + settings.r, one + other)
+            )
+            total -= _rising(settings.collocation * words, one)
+    if settings.model == BHMM_F:
+        total += counts.unlinked * log(settings.unlinked) + counts.linked * log(1 - settings.unlinked)
+        total -= _rising(settings.jump * (2 * corpus.widest + 1), counts.jumps.total())
+        for (_, k), n in counts.fertility.items():
+            total += _rising(settings.fertility * FERTILITY_PRIOR[k], n)
+        for n in counts.tokens.values():
+            total -= _rising(settings.fertility * sum(FERTILITY_PRIOR), n)
+    return total
+
+
+def all_states(corpus: Corpus, settings: Settings) -> Iterator[State]:
+    """Every state."""
+    per_pair = []
+    for pair in corpus.pairs:
+        options: list[Word]
+        if settings.model == BHMM_Z:
+            options = [Word(i, z) for i in range(len(pair.given)) for z in (False, True)]
+        else:
+            options = [Word(None), *(Word(i) for i in range(len(pair.given)))]
+        per_pair.append(list(product(options, repeat=len(pair.generated))))
+    yield from product(*per_pair)
+
+
+def posterior(corpus: Corpus, settings: Settings) -> dict[State, float]:
+    """The exact posterior, from the closed form."""
+    logs = {state: log_joint(corpus, state, settings) for state in all_states(corpus, settings)}
+    most = max(logs.values())
+    total = sum(exp(value - most) for value in logs.values())
+    return {state: exp(value - most) / total for state, value in logs.items()}
+
+
+def with_word(state: State, p: int, g: int, word: Word) -> State:
+    """The state with one word's variables changed."""
+    words = (*state[p][:g], word, *state[p][g + 1 :])
+    return (*state[:p], words, *state[p + 1 :])
+
+
+def positions(corpus: Corpus, p: int, settings: Settings) -> list[int | None]:
+    """What a word of the pair may be linked to, in order."""
+    given: list[int | None] = list(range(len(corpus.pairs[p].given)))
+    return given if settings.model == BHMM_Z else [None, *given]
+
+
+def link_weight(corpus: Corpus, state: State, p: int, g: int, link: int | None, settings: Settings) -> float:
+    """Weight of a link given all else [SA16 eqs. 5, 6]: the pair's jumps one after the other, fertility, the word."""
+    word = state[p][g]
+    length = len(corpus.pairs[p].given)
+    seen = count(corpus, state, settings).jumps
+    seen.subtract(jumps_of(state[p], length, settings.model, corpus.widest))
+    others, arriving, leaving = _jumps_around(with_word(state, p, g, Word(link))[p], g, length, settings, corpus.widest)
+    kinds = 2 * corpus.widest + 1
+    weight = 1.0
+    for number, jump in enumerate([*others, *arriving, *leaving]):
+        outgoing = number == len(others) + len(arriving)
+        weight *= 1.0 if outgoing and settings.mutant == NO_OUTGOING else seen[jump] + settings.jump
+        if settings.model == BHMM_F:
+            weight /= seen.total() + settings.jump * kinds
+        seen[jump] += settings.mutant != STALE_JUMPS
+    if settings.model == BHMM_F:
+        weight *= settings.unlinked if link is None else 1 - settings.unlinked
+        weight *= _fertility_factor(corpus, state, p, g, link, settings)
+    if not word.collocated:
+        weight *= lexical_probability(corpus, state, p, g, link, settings)
+    return weight
+
+
+def _jumps_around(
+    words: Sequence[Word], g: int, length: int, settings: Settings, widest: int
+) -> tuple[list[Hashable], list[Hashable], list[Hashable]]:
+    """A pair's jumps: those that have nothing to do with a word, the one that leads to its link, the one from there."""
+    jumps = jumps_of(words, length, settings.model, widest)
+    here = g
+    if settings.model == BHMM_F:
+        if words[g].link is None:
+            return jumps, [], []
+        here = sum(word.link is not None for word in words[:g])
+    return jumps[:here] + jumps[here + 2 :], jumps[here : here + 1], jumps[here + 1 : here + 2]
+
+
+def _fertility_factor(corpus: Corpus, state: State, p: int, g: int, link: int | None, settings: Settings) -> float:
+    """By how much a link changes the probability of all fertilities, by definition."""
+
+    def log_fertilities(now: State) -> float:
+        counts = count(corpus, now, settings)
+        return sum(_rising(settings.fertility * FERTILITY_PRIOR[k], n) for (_, k), n in counts.fertility.items())
+
+    without, with_link = with_word(state, p, g, Word(None)), with_word(state, p, g, Word(link))
+    return exp(log_fertilities(with_link) - log_fertilities(without))
+
+
+def lexical_probability(corpus: Corpus, state: State, p: int, g: int, link: int | None, settings: Settings) -> float:
+    """P(word | given word, all other links) [SA16 eq. 3]."""
+    pair, word = corpus.pairs[p], state[p][g]
+    f = pair.generated[g]
+    e = None if link is None else pair.given[link]
+    counts = count(corpus, state, settings)
+    if not word.collocated and settings.mutant != OWN_LINK_COUNTED:
+        old = None if word.link is None else pair.given[word.link]
+        counts.lexical[old, f] -= 1
+        counts.given[old] -= 1
+    weight = counts.lexical[e, f] + settings.lexical + corpus.favoured.get((e or "", f), 0.0)
+    return weight / (counts.given[e] + corpus.prior_mass(e, settings))
+
+
+def collocation_share(corpus: Corpus, state: State, p: int, g: int, settings: Settings) -> float:
+    """P(Z = 1 | all else) [SA16 eqs. 3, 4]."""
+    pair, word = corpus.pairs[p], state[p][g]
+    f, previous = pair.generated[g], pair.generated[g - 1] if g else None
+    counts = count(corpus, state, settings)
+    if word.collocated:
+        counts.bigrams[previous, f] -= 1
+        counts.collocated[previous] -= 1
+    else:
+        counts.plain[previous] -= 1
+    plain = (counts.plain[previous] + settings.r) * lexical_probability(corpus, state, p, g, word.link, settings)
+    one = (counts.collocated[previous] + settings.s) * (counts.bigrams[previous, f] + settings.collocation)
+    one /= counts.collocated[previous] + settings.collocation * len(corpus.generated_words)
+    return one / (one + plain)
+
+
+class Draw(NamedTuple):
+    """One way that a step may go: the state that results, and its probability."""
+
+    state: State
+    probability: float
+
+
+def link_draws(corpus: Corpus, state: State, p: int, g: int, settings: Settings) -> Iterator[Draw]:
+    """Every outcome of drawing one link, over every selection of candidates [SA16 §4.3]."""
+    options = positions(corpus, p, settings)
+    for selection in _selections(options, state[p][g].link, settings.candidates):
+        weights = [link_weight(corpus, state, p, g, link, settings) for link in selection[0]]
+        for link, weight in zip(selection[0], weights, strict=True):
+            result = with_word(state, p, g, Word(link, state[p][g].collocated))
+            yield Draw(result, selection[1] * weight / sum(weights))
+
+
+def _selections(
+    options: list[int | None], present: int | None, candidates: int
+) -> Iterable[tuple[list[int | None], float]]:
+    if candidates == 0 or candidates >= len(options):
+        return [(options, 1.0)]
+    others = [option for option in options if option != present]
+    chosen = list(combinations(others, candidates - 1))
+    return [([present, *some], 1 / len(chosen)) for some in chosen]
+
+
+def collocation_draws(corpus: Corpus, state: State, p: int, g: int, settings: Settings) -> Iterator[Draw]:
+    """Every outcome of drawing one Z."""
+    share = collocation_share(corpus, state, p, g, settings)
+    link = state[p][g].link
+    yield Draw(with_word(state, p, g, Word(link, True)), share)
+    yield Draw(with_word(state, p, g, Word(link, False)), 1 - share)
+
+
+def push(corpus: Corpus, before: Mapping[State, float], settings: Settings) -> dict[State, float]:
+    """The exact distribution after a sweep over all pairs."""
+    now = dict(before)
+    for p, pair in enumerate(corpus.pairs):
+        for g in range(len(pair.generated)):
+            now = _push_one(now, partial(link_draws, corpus, p=p, g=g, settings=settings))
+            if settings.model == BHMM_Z:
+                now = _push_one(now, partial(collocation_draws, corpus, p=p, g=g, settings=settings))
+    return now
+
+
+def _push_one(before: Mapping[State, float], draws: Callable[[State], Iterator[Draw]]) -> dict[State, float]:
+    after: dict[State, float] = defaultdict(float)
+    for state, probability in before.items():
+        for draw in draws(state):
+            after[draw.state] += probability * draw.probability
+    return dict(after)
+
+
+def sweep(corpus: Corpus, state: State, seed: int, number: int, settings: Settings) -> State:
+    """One sweep, drawn from the keyed streams as the kernels draw."""
+    for p, pair in enumerate(corpus.pairs):
+        stream = Stream(seed, p, number)
+        for g in range(len(pair.generated)):
+            options = positions(corpus, p, settings)
+            if 0 < settings.candidates < len(options):
+                options = _drawn_candidates(options, state[p][g].link, settings.candidates, stream)
+            weights = [link_weight(corpus, state, p, g, link, settings) for link in options]
+            link = options[_pick(weights, stream.uniform())]
+            state = with_word(state, p, g, Word(link, state[p][g].collocated))
+            if settings.model == BHMM_Z:
+                share = collocation_share(corpus, state, p, g, settings)
+                state = with_word(state, p, g, Word(link, stream.uniform() < share))
+    return state
+
+
+def _drawn_candidates(
+    options: list[int | None], present: int | None, candidates: int, stream: Stream
+) -> list[int | None]:
+    chosen = [present]
+    while len(chosen) < candidates:
+        option = options[int(stream.uniform() * len(options))]
+        if option not in chosen:
+            chosen.append(option)
+    return chosen
+
+
+def _pick(weights: Sequence[float], u: float) -> int:
+    threshold = u * sum(weights)
+    reached = 0.0
+    for k, weight in enumerate(weights[:-1]):
+        reached += weight
+        if reached > threshold:
+            return k
+    return len(weights) - 1

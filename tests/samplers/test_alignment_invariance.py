@@ -1,0 +1,85 @@
+"""Deterministic proof: a sweep of either link sampler leaves the exact posterior as it is; a mutant's does not.
+
+The exact distribution after a sweep is computed over every state by the twin; elsewhere the kernels are held to the
+twin's trajectories, draw for draw.
+"""
+
+from dataclasses import replace
+from math import exp
+
+import pytest
+from tests.reference.alignment import (
+    BHMM,
+    BHMM_F,
+    BHMM_Z,
+    NO_OUTGOING,
+    OWN_LINK_COUNTED,
+    STALE_JUMPS,
+    Corpus,
+    Pair,
+    Settings,
+    State,
+    all_states,
+    link_draws,
+    log_joint,
+    posterior,
+    push,
+    with_word,
+)
+
+EXACT = 1e-10
+CLEAR = 0.002
+"""Total variation that a mutant's single sweep must exceed."""
+
+SHARED = Corpus([Pair(("a", "b"), ("x", "y")), Pair(("a", "a"), ("x", "x"))])
+LONG = Corpus([Pair(("a", "b", "a"), ("x", "y", "z"))], {("x", "b"): 0.8, ("z", "a"): 0.3})
+ONE_WORD = Corpus([Pair(("a",), ("x", "y", "x")), Pair(("b",), ("x",))])
+CORPORA = {"pairs that share words": SHARED, "a longer pair, some words favoured": LONG, "one word": ONE_WORD}
+MODELS = (BHMM, BHMM_Z, BHMM_F)
+
+
+def distance(one: dict[State, float], other: dict[State, float]) -> float:
+    return sum(abs(one.get(state, 0.0) - other.get(state, 0.0)) for state in one.keys() | other.keys()) / 2
+
+
+def moved(corpus: Corpus, settings: Settings) -> float:
+    """By how much (total variation) a sweep moves the exact posterior."""
+    before = posterior(corpus, replace(settings, mutant=""))
+    return distance(before, push(corpus, before, settings))
+
+
+@pytest.mark.parametrize("candidates", [0, 2, 3])
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", CORPORA)
+def test_a_sweep_keeps_the_posterior(name: str, model: str, candidates: int) -> None:
+    assert moved(CORPORA[name], Settings(model, candidates=candidates)) < EXACT
+
+
+@pytest.mark.parametrize("candidates", [0, 2])
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("mutant", [NO_OUTGOING, OWN_LINK_COUNTED, STALE_JUMPS])
+def test_mutants_move_it(mutant: str, model: str, candidates: int) -> None:
+    assert moved(SHARED, Settings(model, jump=0.2, candidates=candidates, mutant=mutant)) > CLEAR
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_two_candidates_reach_every_state(model: str) -> None:
+    settings = Settings(model, candidates=2)
+    start = next(all_states(ONE_WORD, settings))
+    reached = {start: 1.0}
+    for _ in range(2):
+        reached = push(ONE_WORD, reached, settings)
+    assert all(reached.get(state, 0.0) > 0 for state in all_states(ONE_WORD, settings))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_conditional_is_the_ratio_of_joints(model: str) -> None:
+    settings = Settings(model)
+    states = list(all_states(LONG, settings))
+    for state in states[:: len(states) // 10]:
+        for g in range(3):
+            draws = list(link_draws(LONG, state, 0, g, settings))
+            for draw in draws:
+                here = with_word(state, 0, g, draw.state[0][g])
+                ratio = log_joint(LONG, here, settings) - log_joint(LONG, draws[0].state, settings)
+                assert draw.probability / draws[0].probability == pytest.approx(exp(ratio), rel=1e-9)
