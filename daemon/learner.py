@@ -88,7 +88,8 @@ class Learner:
         self.likelihood_every = likelihood_every
         self.key_mask = key_mask
         self.method = method
-        self.executor = ThreadPoolExecutor(threads or os.cpu_count() or 1)
+        self.threads = threads or os.cpu_count() or 1
+        self.executor = ThreadPoolExecutor(self.threads)
         self.curve: list[tuple[int, float]] = []
         self.likelihood: float | None = None
         self.rules = 0
@@ -138,7 +139,7 @@ class Learner:
         """Sweep over the shard until each pair has had so many sweeps; commit now and then, and at the end."""
         batch = shard.loaded.batch
         blocks = Blocks.suited_to(batch.size)
-        spaces = workspaces(batch, blocks)
+        spaces = workspaces(batch, blocks, self.threads)
         records: list[SweepRecord] = []
         last_commit = time.monotonic()
         wait = _SECONDS_A_COMMIT

@@ -81,21 +81,21 @@ def sample_edge(v, u, view, places_mask, table, model, work, key_mask):
     present = view.edge[v]
     degree = np.int64(view.node[v]["degree"])
     head = _head_of(v, view, work)
-    current_rule = rule_at(head, view, places_mask, table, work, key_mask)
+    current_rule = rule_at(head, view, places_mask, table, model, work, key_mask)
     work.current[0] = current_rule
-    current_size, factor, log_factor = gather_below(v, work.current, 1, view, places_mask, table, work, key_mask)
+    current_size, log_factor = gather_below(v, work.current, 1, view, places_mask, table, model, work, key_mask)
     for k in range(current_size):
         unseat(work.current[k], model, work)
     for j in range(degree):
         if j == present:
-            work.weight[j] = log_score(work.current, current_size, factor, log_factor, model, work)
+            work.weight[j] = log_score(work.current, current_size, log_factor, model, work)
             continue
         view.edge[v] = j
         make_tails(v, view, work)
         _compose_up_to(v, head, view, work)
-        work.used[0] = number_of(head, places_mask, table, work, key_mask)
-        size, f, log_f = gather_below(v, work.used, 1, view, places_mask, table, work, key_mask)
-        work.weight[j] = log_score(work.used, size, f, log_f, model, work)
+        work.used[0] = number_of(head, places_mask, table, model, work, key_mask)
+        size, log_f = gather_below(v, work.used, 1, view, places_mask, table, model, work, key_mask)
+        work.weight[j] = log_score(work.used, size, log_f, model, work)
     choice = draw(work.weight, degree, u)
     view.edge[v] = choice
     make_tails(v, view, work)
@@ -107,10 +107,10 @@ def sample_edge(v, u, view, places_mask, table, model, work, key_mask):
     else:
         work.registers[EDGES_CHANGED] += 1
         _compose_up_to(v, head, view, work)
-        chosen = number_of(head, places_mask, table, work, key_mask)
+        chosen = number_of(head, places_mask, table, model, work, key_mask)
         work.summary[head]["rule"] = chosen
         work.used[0] = chosen
-        size, f, log_f = gather_below(v, work.used, 1, view, places_mask, table, work, key_mask)
+        size, log_f = gather_below(v, work.used, 1, view, places_mask, table, model, work, key_mask)
         for k in range(size):
             seat(work.used[k], model, work)
 
@@ -120,13 +120,13 @@ def sample_cut(v, u, view, places_mask, table, model, work, key_mask):
     """Draw whether v is a boundary between two rules, by the probability of one joined rule against two."""
     present = view.cut[v]
     head = _head_of(work.summary[v]["parent"], view, work)
-    now = rule_at(head, view, places_mask, table, work, key_mask)
+    now = rule_at(head, view, places_mask, table, model, work, key_mask)
     make_tails(v, view, work)
     compose(v, view, work.summary, work.powers, work.scratch)
-    lower = number_of(v, places_mask, table, work, key_mask)
+    lower = number_of(v, places_mask, table, model, work, key_mask)
     view.cut[v] = 1 - present
     _compose_up_to(work.summary[v]["parent"], head, view, work)
-    other = number_of(head, places_mask, table, work, key_mask)
+    other = number_of(head, places_mask, table, model, work, key_mask)
     if present:
         upper = now
         joined = other
@@ -137,10 +137,10 @@ def sample_cut(v, u, view, places_mask, table, model, work, key_mask):
         joined = now
         unseat(joined, model, work)
     work.used[0] = joined
-    work.weight[0] = log_score(work.used, 1, 1.0, 0.0, model, work)
+    work.weight[0] = log_score(work.used, 1, 0.0, model, work)
     work.used[0] = upper
     work.used[1] = lower
-    work.weight[1] = log_score(work.used, 2, 1.0, 0.0, model, work)
+    work.weight[1] = log_score(work.used, 2, 0.0, model, work)
     choice = draw(work.weight, 2, u)
     view.cut[v] = choice
     work.registers[CUTS_SAMPLED] += 1

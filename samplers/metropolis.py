@@ -9,10 +9,10 @@ from hierogram.samplers.forest import NO_TAIL
 from hierogram.samplers.streams import advance, uniform
 from hierogram.samplers.visit import (
     ACCEPTED,
-    EPOCH,
     PROPOSED,
     gather_below,
     log_score,
+    open_epoch,
     open_visit,
     rule_at,
     seat,
@@ -55,21 +55,21 @@ def propose_pair(view, state, places_mask, table, model, work, key_mask):
     open_visit(work)
     nodes = len(view.node)
     root = nodes - 1
-    work.current[0] = rule_at(root, view, places_mask, table, work, key_mask)
-    current_size, factor, log_factor = gather_below(root, work.current, 1, view, places_mask, table, work, key_mask)
+    work.current[0] = rule_at(root, view, places_mask, table, model, work, key_mask)
+    current_size, log_factor = gather_below(root, work.current, 1, view, places_mask, table, model, work, key_mask)
     for k in range(current_size):
         unseat(work.current[k], model, work)
-    root_options = np.float64(view.node[root]["degree"])
-    current_score = log_score(work.current, current_size, factor * root_options, log_factor, model, work)
+    log_root = work.logarithm[np.int64(view.node[root]["degree"])]
+    current_score = log_score(work.current, current_size, log_factor + log_root, model, work)
 
     for v in range(nodes):
         work.saved_edge[v] = view.edge[v]
         work.saved_cut[v] = view.cut[v]
     state = _propose(state, view, work)
-    work.registers[EPOCH] += 1
-    work.used[0] = rule_at(root, view, places_mask, table, work, key_mask)
-    size, factor, log_factor = gather_below(root, work.used, 1, view, places_mask, table, work, key_mask)
-    score = log_score(work.used, size, factor * root_options, log_factor, model, work)
+    open_epoch(work)
+    work.used[0] = rule_at(root, view, places_mask, table, model, work, key_mask)
+    size, log_factor = gather_below(root, work.used, 1, view, places_mask, table, model, work, key_mask)
+    score = log_score(work.used, size, log_factor + log_root, model, work)
     state = advance(state)
     work.registers[PROPOSED] += 1
     if uniform(state) < math.exp(min(0.0, score - current_score)):

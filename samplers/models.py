@@ -124,7 +124,7 @@ def tables_of(model, count):
 
 @njit_inline
 def probability(model, count, length, source_terminals, target_terminals, tokens, tables, total):
-    """P(r | rest), linear, of a rule that is not long [model.md §3].
+    """P(r | rest), linear, of a rule that is not long [model.md §3], as numerator and denominator.
 
     `count` customers of r, `tokens` and `tables` of its length (tables in units of 2^-32), `total` customers of all.
     """
@@ -136,9 +136,9 @@ def probability(model, count, length, source_terminals, target_terminals, tokens
                 fresh += model.by_count[count]["seated"]
             else:
                 fresh += count - model.discount * np.float64(count) ** model.discount
-        return poisson * fresh / (tokens + model.strength)
+        return poisson * fresh, tokens + model.strength
     base = model.by_length[source_terminals]["power_source"] * model.by_length[target_terminals]["power_target"]
-    return (count + model.strength * base) / (total + model.strength)
+    return count + model.strength * base, total + model.strength
 
 
 @njit

@@ -14,14 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.accelerate import njit, njit_allocating, njit_inline, prefetch
+from hierogram.samplers.accelerate import njit, njit_allocating
 from hierogram.samplers.forest import Bitext, Forests
-from hierogram.samplers.fragments import Words, view_pair
-from hierogram.samplers.gibbs import sweep_pair
-from hierogram.samplers.metropolis import propose_pair
+from hierogram.samplers.fragments import Words
 from hierogram.samplers.models import Model
+from hierogram.samplers.passes import merge, propose_blocks, propose_pairs, sweep_blocks, sweep_pairs
 from hierogram.samplers.streams import advance, stream, uniform
-from hierogram.samplers.table import COUNT, KEY_HIGH, KEY_LOW, SHAPE, TOKENS, RuleTable, add, with_room
+from hierogram.samplers.table import RuleTable, with_room
 from hierogram.samplers.visit import (
     ACCEPTED,
     CUTS_CHANGED,
@@ -30,17 +29,12 @@ from hierogram.samplers.visit import (
     EDGES_SAMPLED,
     EPOCH,
     EVALUATIONS,
-    OVERLAID,
     PROPOSED,
     READS,
     STATISTICS,
-    TOTAL,
     VISIT,
     Workspace,
-    close_visit,
-    fetch_rows,
     make_workspace,
-    remember_rows,
     rules_bound,
 )
 
@@ -50,7 +44,6 @@ METROPOLIS = 1
 _STAMPS = 1 << 31
 _PAIRS_A_CALL = 1024
 _FEWEST_PAIRS = 1024
-_AHEAD = 8
 
 
 class State(NamedTuple):
@@ -91,6 +84,7 @@ class Batch:
     most_nodes: int
     most_rules: int
     most_options: int
+    most_listed: int
     longest_rule: int
 
     @property
@@ -103,15 +97,15 @@ class Batch:
 class Blocks:
     """The block scheme: `pairs_a_block` pairs a block, `blocks_a_round` blocks against one frozen table."""
 
-    pairs_a_block: int = 128
-    blocks_a_round: int = 16
+    pairs_a_block: int = 32
+    blocks_a_round: int = 64
 
     @classmethod
     def suited_to(cls, pairs: int) -> "Blocks | None":
         """Blocks whose rounds take in about a sixteenth of the pairs; None (sequential) for small batches."""
         if pairs < _FEWEST_PAIRS:
             return None
-        return cls(min(128, pairs // 256), 16)
+        return cls(min(32, pairs // 1024), 64)
 
 
 @njit_allocating
@@ -119,11 +113,16 @@ def _bounds(forests):
     pairs = len(forests.node_offset) - 1
     bounds = np.empty(pairs, np.int64)
     rules = np.zeros(pairs + 1, np.int64)
+    most_listed = 1
     for pair in range(pairs):
+        listed = 0
+        for node in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
+            listed += np.int64(forests.node[node]["level"])
+        most_listed = max(most_listed, listed)
         bounds[pair] = rules_bound(forests, pair)
         last = forests.node_offset[pair + 1]
         rules[pair + 1] = rules[pair] + np.int64(forests.node[last - 1]["level"])
-    return bounds, rules
+    return bounds, rules, most_listed
 
 
 def make_batch(
@@ -134,7 +133,7 @@ def make_batch(
     longest_rule: int,
 ) -> Batch:
     """A batch of pairs, `pairs` their lasting numbers, `longest_rule` a bound on the length of rules."""
-    bounds, rules = _bounds(forests)
+    bounds, rules, most_listed = _bounds(forests)
     most_rules = int(bounds.max(initial=16))
     places = np.array([1 << int(2 * b - 1).bit_length() for b in bounds], np.uint64) - np.uint64(1)
     return Batch(
@@ -147,6 +146,7 @@ def make_batch(
         int(np.diff(forests.node_offset).max(initial=1)),
         most_rules,
         int(forests.node["degree"].max(initial=2)),
+        most_listed,
         longest_rule,
     )
 
@@ -168,132 +168,6 @@ def init(seed: int, batch: Batch) -> State:
     return State(edge, np.ones(batch.forests.nodes, np.uint8))
 
 
-@njit_inline
-def _fetch_lines(array, start, end, items_a_line):
-    """Ask for the cache lines of `array[start:end]`."""
-    for k in range(start, end, items_a_line):
-        prefetch(array, k)
-
-
-@njit_inline
-def _fetch_pair(forests, bitext, words, state, pair):
-    """Ask for what a visit to the pair will read first, while the pair before it is being sampled."""
-    first, last = forests.node_offset[pair], forests.node_offset[pair + 1]
-    _fetch_lines(forests.node, first, last, 2)
-    _fetch_lines(forests.tails, forests.pair_tail_offset[pair], forests.pair_tail_offset[pair + 1], 32)
-    _fetch_lines(state.edge, first, last, 32)
-    _fetch_lines(state.cut, first, last, 64)
-    _fetch_lines(words.source, bitext.source_offset[pair], bitext.source_offset[pair + 1], 8)
-    _fetch_lines(words.target, bitext.target_offset[pair], bitext.target_offset[pair + 1], 8)
-
-
-@njit
-def _begin(table, work):
-    """Take the table's counts by length over and forget the last block."""
-    for k in range(work.registers[OVERLAID]):
-        for column in range(4):
-            work.overlay[work.overlay_list[k], column] = np.uint64(0)
-    work.registers[OVERLAID] = 0
-    for length in range(len(table.by_length)):
-        work.by_length[length]["tokens"] = table.by_length[length]["tokens"]
-        work.by_length[length]["tables"] = table.by_length[length]["tables"]
-    work.registers[TOTAL] = table.totals[TOKENS]
-    for k in range(STATISTICS, len(work.registers)):
-        work.registers[k] = 0
-
-
-@njit
-def _sweep_pairs(
-    direct,
-    seed,
-    forests,
-    bitext,
-    words,
-    state,
-    pairs,
-    sweeps,
-    stages,
-    places,
-    rows_read,
-    first,
-    last,
-    table,
-    model,
-    work,
-):
-    """Sweep over pairs first..last; `direct`: counts go to the table after each pair, else stay in the overlay."""
-    _begin(table, work)
-    sound = True
-    for p in range(first, last):
-        if stages[p] <= 0:
-            continue
-        if p + 1 < last:
-            _fetch_pair(forests, bitext, words, state, p + 1)
-            ahead = forests.node_offset[p + 1]
-            fetch_rows(ahead, forests.node_offset[p + 2] - ahead, rows_read, table)
-        view = view_pair(forests, bitext, words, state, p)
-        key = stream(seed, pairs[p], sweeps[p])
-        sweep_pair(view, key, stages[p], places[p], table, model, work, words.key_mask)
-        here = forests.node_offset[p]
-        remember_rows(here, forests.node_offset[p + 1] - here, rows_read, work)
-        sound &= close_visit(direct, table, model, work)
-    return sound
-
-
-@njit
-def _propose_pairs(
-    direct,
-    seed,
-    forests,
-    bitext,
-    words,
-    state,
-    pairs,
-    sweeps,
-    stages,
-    places,
-    rows_read,
-    first,
-    last,
-    table,
-    model,
-    work,
-):
-    """As `_sweep_pairs`, one Metropolis-Hastings step a pair."""
-    _begin(table, work)
-    sound = True
-    for p in range(first, last):
-        if stages[p] <= 0:
-            continue
-        view = view_pair(forests, bitext, words, state, p)
-        key = stream(seed, pairs[p], sweeps[p])
-        propose_pair(view, key, places[p], table, model, work, words.key_mask)
-        sound &= close_visit(direct, table, model, work)
-    return sound
-
-
-@njit
-def _merge(work, table, model):
-    """Add a block's overlay to the table."""
-    sound = True
-    for k in range(work.registers[OVERLAID]):
-        if k + _AHEAD < work.registers[OVERLAID]:
-            low = work.overlay[work.overlay_list[k + _AHEAD], KEY_LOW]
-            prefetch(table.rows, np.int64(low & np.uint64(table.rows.shape[0] - 1)))
-        row = work.overlay_list[k]
-        change = np.int64(work.overlay[row, COUNT])
-        if change != 0:
-            sound &= add(
-                table,
-                model,
-                work.overlay[row, KEY_HIGH],
-                work.overlay[row, KEY_LOW],
-                work.overlay[row, SHAPE],
-                change,
-            )
-    return sound
-
-
 class CountsError(RuntimeError):
     """A count fell below zero: state and table do not belong together."""
 
@@ -302,26 +176,39 @@ class CountsError(RuntimeError):
 class Spaces:
     """What `step` needs beside its arguments, made once for all sweeps over a batch; it changes how fast they are.
 
-    `workers`: one workspace for each block of a round. `rows_read` uint32[N]: which rows of the table each pair's last
-    visit read, as long as they fit in its nodes' places.
+    `workers`: a workspace for each worker among whom a round's blocks are dealt out. `rows_read` uint32[N]: which rows
+    of the table each pair's last visit read, as long as they fit in its nodes' places.
     """
 
     workers: list[Workspace]
     rows_read: NDArray[np.uint32]
 
 
-def workspaces(batch: Batch, blocks: Blocks | None) -> Spaces:
+def _most_changes(batch: Batch, pairs: int) -> int:
+    """At most so many counts change where so many consecutive pairs are visited: every rule leaves, another comes."""
+    starts = np.arange(0, batch.size, pairs)
+    ends = np.minimum(starts + pairs, batch.size)
+    return 2 * int((batch.derivation_rules[ends] - batch.derivation_rules[starts]).max(initial=1))
+
+
+def workspaces(batch: Batch, blocks: Blocks | None, workers: int = 1) -> Spaces:
     """The scratch memory that `step` needs for a batch, to be made once and used for every sweep."""
-    most, count = 1, 1
+    overlay = logged = 1
     if blocks is not None:
-        starts = np.arange(0, batch.size, blocks.pairs_a_block)
-        ends = np.minimum(starts + blocks.pairs_a_block, batch.size)
-        most = 2 * int((batch.derivation_rules[ends] - batch.derivation_rules[starts]).max(initial=1))
-        count = min(blocks.blocks_a_round, max(1, len(starts)))
+        overlay = _most_changes(batch, blocks.pairs_a_block)
+        logged = _most_changes(batch, blocks.pairs_a_block * blocks.blocks_a_round)
     return Spaces(
         [
-            make_workspace(batch.most_nodes, batch.most_rules, batch.most_options, batch.longest_rule, most)
-            for _ in range(count)
+            make_workspace(
+                batch.most_nodes,
+                batch.most_rules,
+                batch.most_options,
+                batch.most_listed,
+                batch.longest_rule,
+                overlay,
+                logged,
+            )
+            for _ in range(1 if blocks is None else workers)
         ],
         np.zeros(batch.forests.nodes, np.uint32),
     )
@@ -335,11 +222,12 @@ def _rest_stamps(work: Workspace) -> None:
         work.places[:] = 0
         work.summary["made"] = 0
         work.summary["rule_made"] = 0
+        work.summary["list_made"] = 0
 
 
 Task = Callable[[int], bool]
 Run = Callable[[Task, Iterable[int]], Iterable[bool]]
-"""Maps a task over the blocks of a round: `map`, or an executor's."""
+"""Maps a task over the workers of a round: `map`, or an executor's."""
 
 
 def _one_after_the_other(task: Task, items: Iterable[int]) -> Iterable[bool]:
@@ -365,46 +253,48 @@ def step(
 
     `sweeps` int64[P] numbers each pair's sweep from 1, `stages` int16[P] is the highest level that may change in it
     (0: the pair is left alone). Without `blocks` pairs are taken one after the other (exact); with them `run` maps a
-    function over the blocks of a round, in threads if it likes, and the result is the same. `report` hears how many
-    pairs are done. Raises `CountsError` where state and counts do not belong together.
+    function over the workers of `spaces`, in threads if it likes, and the result is the same for any number of them.
+    `report` hears how many pairs are done. Raises `CountsError` where state and counts do not belong together.
     """
     arguments = (
         batch.forests, batch.bitext, batch.words, state, batch.pairs,
         sweeps, stages, batch.places, spaces.rows_read,
     )  # fmt: skip
-    visit = _sweep_pairs if method == GIBBS else _propose_pairs
     totals = np.zeros(16, np.int64)
     sound = True
-    for work in spaces.workers:
+    workers = spaces.workers
+    for work in workers:
         _rest_stamps(work)
+        work.registers[STATISTICS:] = 0
     if blocks is None:
-        work = spaces.workers[0]
+        visit = sweep_pairs if method == GIBBS else propose_pairs
         for first in range(0, batch.size, _PAIRS_A_CALL):
             last = min(first + _PAIRS_A_CALL, batch.size)
             table = with_room(table, int(batch.derivation_rules[last] - batch.derivation_rules[first]))
-            sound &= visit(True, seed, *arguments, first, last, table, model, work)
-            totals += work.registers
+            sound &= visit(True, seed, *arguments, first, last, table, model, workers[0])
             if report:
                 report(last)
     else:
-        workers = spaces.workers
-        a_round = blocks.pairs_a_block * blocks.blocks_a_round
-        for start in range(0, batch.size, a_round):
-            end = min(start + a_round, batch.size)
+        visit_blocks = sweep_blocks if method == GIBBS else propose_blocks
+        size = blocks.pairs_a_block
+        for start in range(0, batch.size, size * blocks.blocks_a_round):
+            end = min(start + size * blocks.blocks_a_round, batch.size)
             table = with_room(table, int(batch.derivation_rules[end] - batch.derivation_rules[start]))
-            count = -(-(end - start) // blocks.pairs_a_block)
 
-            def block(b: int, start: int = start, end: int = end, table: RuleTable = table) -> bool:
-                first = start + b * blocks.pairs_a_block
-                last = min(first + blocks.pairs_a_block, end)
-                return bool(visit(False, seed, *arguments, first, last, table, model, workers[b]))
+            def work_off(worker: int, start: int = start, end: int = end, table: RuleTable = table) -> bool:
+                return bool(
+                    visit_blocks(
+                        worker, len(workers), size, seed, *arguments, start, end, table, model, workers[worker]
+                    )
+                )
 
-            sound &= all(list(run(block, range(count))))
-            for b in range(count):
-                sound &= _merge(workers[b], table, model)
-                totals += workers[b].registers
+            sound &= all(list(run(work_off, range(len(workers)))))
+            for work in workers:
+                sound &= merge(work, table, model)
             if report:
                 report(end)
+    for work in workers:
+        totals += work.registers
     if not sound:
         raise CountsError("a rule's count fell below zero: state and counts do not belong together")
     return (

@@ -291,7 +291,7 @@ def _with_room(ledger: Ledger, rules: int, symbols: int) -> Ledger:
 
 
 def _small_workspace(batch: Batch) -> Workspace:
-    return make_workspace(batch.most_nodes, 2, 2, batch.longest_rule, 1)
+    return make_workspace(batch.most_nodes, 2, 2, 1, batch.longest_rule, 1, 1)
 
 
 def tally(

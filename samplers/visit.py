@@ -28,8 +28,9 @@ from hierogram.samplers.table import (
     shape_target_terminals,
 )
 
-VISIT, EPOCH, NEXT_RULE, OVERLAID, TOTAL = 0, 1, 2, 3, 4
-"""Registers: the visit's number, that of its summaries, rules met in it, rows taken in the overlay, all customers."""
+VISIT, EPOCH, NEXT_RULE, OVERLAID, TOTAL, LOGGED, LISTED = 0, 1, 2, 3, 4, 5, 6
+"""Registers: the visit's number, that of its summaries, rules met in it, rows taken in the overlay, all customers,
+changes in the log, places taken by lists."""
 EVALUATIONS, READS, EDGES_SAMPLED, EDGES_CHANGED = 8, 9, 10, 11
 CUTS_SAMPLED, CUTS_CHANGED, PROPOSED, ACCEPTED = 12, 13, 14, 15
 """Registers that count: rules scored, rules read from the table, variables sampled and changed, MH steps."""
@@ -37,7 +38,7 @@ STATISTICS = 8
 """The first of the registers that count."""
 
 _TINY = 1e-100
-_HUGE = 1e200
+_HUGE = 1e100
 _32 = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 
@@ -50,19 +51,23 @@ RULE = np.dtype(
         ("count", np.int64),
         ("base", np.int64),
         ("row", np.int64),
+        ("length", np.int32),
+        ("long", np.int32),
     ]
 )
-"""A rule met in a visit: key, shape word, count now, count when it was first met, and row in the rule table."""
+"""A rule met in a visit: key, shape word, count now, count when it was first met, row in the rule
+table; its length, and 1 if it is to be scored by logarithms."""
 
 
 class Workspace(NamedTuple):
     """Scratch memory of one worker; nothing is allocated during a sweep.
 
-    `summary` SUMMARY[n] by node; `rule` RULE[r] by local rule; `places` uint64[m] the local hash map;
-    `by_length` LENGTH[L] the counts by length at hand; `used`, `current` int32[n] the rules of an option;
-    `stack`, `walk`, `pending` int32[n]; `scratch` int64[2, n]; `weight` float64; `powers` uint64 of the hash's base;
-    `overlay` uint64[o, 4] what a block of pairs has added to a frozen table, `overlay_list` its taken rows;
-    `saved_edge`, `saved_cut` a pair's variables; `registers` int64[16] (names at the top of this module).
+    `summary` SUMMARY[n] by node; `rule` RULE[r] by local rule; `places` uint64[m] the local hash map; `by_length`
+    LENGTH[L] the counts by length at hand; `used`, `current` int32[n] the rules of an option; `stack`, `walk`,
+    `pending` int32[n]; `lists` int32 the rules below each node; `logarithm` float64 ln of small numbers; `scratch`
+    int64[2, n]; `weight` float64; `powers` uint64 of the hash's base; `overlay` uint64[o, 4] what a block of pairs has
+    added to a frozen table, `overlay_list` its taken rows; `log` uint64[c, 4] the changes of all the worker's blocks of
+    a round (key, change, shape); `saved_edge`, `saved_cut` a pair's variables; `registers` int64[16], names above.
     """
 
     summary: NDArray[np.void]
@@ -74,11 +79,14 @@ class Workspace(NamedTuple):
     stack: NDArray[np.int32]
     walk: NDArray[np.int32]
     pending: NDArray[np.int32]
+    lists: NDArray[np.int32]
+    logarithm: NDArray[np.float64]
     scratch: NDArray[np.int64]
     weight: NDArray[np.float64]
     powers: NDArray[np.uint64]
     overlay: NDArray[np.uint64]
     overlay_list: NDArray[np.int64]
+    log: NDArray[np.uint64]
     saved_edge: NDArray[np.uint16]
     saved_cut: NDArray[np.uint8]
     registers: NDArray[np.int64]
@@ -90,9 +98,18 @@ def power_of_two(least: int) -> int:
 
 
 def make_workspace(
-    most_nodes: int, most_rules: int, most_options: int, longest_rule: int, overlay_rules: int
+    most_nodes: int,
+    most_rules: int,
+    most_options: int,
+    most_listed: int,
+    longest_rule: int,
+    overlay_rules: int,
+    logged_rules: int,
 ) -> Workspace:
-    """A workspace for pairs of at most so many nodes, local rules and options, and blocks of so many changed rules."""
+    """A workspace for pairs of at most so many nodes, local rules, options and listed rules, and so many changes.
+
+    `overlay_rules` bounds the changes of a block, `logged_rules` those of a round.
+    """
     overlay = power_of_two(2 * overlay_rules + 2)
     return Workspace(
         np.zeros(most_nodes, SUMMARY),
@@ -104,11 +121,14 @@ def make_workspace(
         np.zeros(most_nodes + 1, np.int32),
         np.zeros(most_nodes + 1, np.int32),
         np.zeros(most_nodes + 1, np.int32),
+        np.zeros(most_listed, np.int32),
+        np.log(np.maximum(1.0, np.arange(2 * most_options + 1))),
         np.zeros((2, most_nodes + 1), np.int64),
         np.zeros(max(2, most_options), np.float64),
         powers_of_base(longest_rule + 2),
         np.zeros((overlay, 4), np.uint64),
         np.zeros(overlay, np.int64),
+        np.zeros((logged_rules, 4), np.uint64),
         np.zeros(most_nodes, np.uint16),
         np.zeros(most_nodes, np.uint8),
         np.zeros(16, np.int64),
@@ -127,15 +147,22 @@ def rules_bound(forests, pair):
 
 
 @njit_inline
-def open_visit(work):
-    """Forget the last visit."""
-    work.registers[VISIT] += 1
+def open_epoch(work):
+    """Forget all summaries and lists, but not the rules that were met."""
     work.registers[EPOCH] += 1
-    work.registers[NEXT_RULE] = 0
+    work.registers[LISTED] = 0
 
 
 @njit_inline
-def number_of(row, places_mask, table, work, key_mask):
+def open_visit(work):
+    """Forget the last visit."""
+    work.registers[VISIT] += 1
+    work.registers[NEXT_RULE] = 0
+    open_epoch(work)
+
+
+@njit_inline
+def number_of(row, places_mask, table, model, work, key_mask):
     """The local number of the rule summed up in a row; its count is read when it is first met in a visit."""
     high, low = key_of(work.summary, row, key_mask)
     visit = np.uint64(work.registers[VISIT])
@@ -153,7 +180,11 @@ def number_of(row, places_mask, table, work, key_mask):
     work.places[place] = (visit << _32) | np.uint64(number)
     work.rule[number]["key_high"] = high
     work.rule[number]["key_low"] = low
-    work.rule[number]["shape"] = shape_of(work.summary, row)
+    shape = shape_of(work.summary, row)
+    length = shape_length(shape)
+    work.rule[number]["shape"] = shape
+    work.rule[number]["length"] = length
+    work.rule[number]["long"] = is_long(model, length, shape_source_terminals(shape), shape_target_terminals(shape))
     work.registers[READS] += 1
     row_in_table = find(table.rows, high, low)
     work.rule[number]["row"] = row_in_table
@@ -168,70 +199,75 @@ def number_of(row, places_mask, table, work, key_mask):
 @njit_inline
 def seat(number, model, work):
     """One more customer for a rule."""
-    count = work.rule[number]["count"]
-    length = shape_length(work.rule[number]["shape"])
-    work.rule[number]["count"] = count + 1
-    work.by_length[length]["tokens"] += 1
-    work.by_length[length]["tables"] += tables_of(model, count + 1) - tables_of(model, count)
+    rule = work.rule[number]
+    count = rule["count"]
+    rule["count"] = count + 1
+    kind = work.by_length[rule["length"]]
+    kind["tokens"] += 1
+    kind["tables"] += tables_of(model, count + 1) - tables_of(model, count)
     work.registers[TOTAL] += 1
 
 
 @njit_inline
 def unseat(number, model, work):
     """One customer less for a rule."""
-    count = work.rule[number]["count"]
-    length = shape_length(work.rule[number]["shape"])
-    work.rule[number]["count"] = count - 1
-    work.by_length[length]["tokens"] -= 1
-    work.by_length[length]["tables"] += tables_of(model, count - 1) - tables_of(model, count)
+    rule = work.rule[number]
+    count = rule["count"]
+    rule["count"] = count - 1
+    kind = work.by_length[rule["length"]]
+    kind["tokens"] -= 1
+    kind["tables"] += tables_of(model, count - 1) - tables_of(model, count)
     work.registers[TOTAL] -= 1
 
 
 @njit_inline
-def log_score(rules, size, factor, log_factor, model, work):
-    """ln of factor · ∏ P(rule | rest and the rules before it), the rules scored in order; counts are as before after.
+def log_score(rules, size, log_factor, model, work):
+    """log_factor + ln ∏ P(rule | rest and the rules before it), the rules scored in order; counts are as before after.
 
-    `rules` int32, its first `size` items are local numbers; the factor is factor · e^log_factor.
+    `rules` int32, its first `size` items are local numbers.
     """
-    product = factor
+    numerator = 1.0
+    denominator = 1.0
     logarithm = log_factor
     for k in range(size):
-        number = rules[k]
-        shape = work.rule[number]["shape"]
-        length = shape_length(shape)
-        source_terminals = shape_source_terminals(shape)
-        target_terminals = shape_target_terminals(shape)
-        if is_long(model, length, source_terminals, target_terminals):
+        rule = work.rule[rules[k]]
+        length = np.int64(rule["length"])
+        shape = rule["shape"]
+        kind = work.by_length[length]
+        if rule["long"]:
             logarithm += log_probability(
                 model,
-                work.rule[number]["count"],
+                rule["count"],
                 length,
-                source_terminals,
-                target_terminals,
-                work.by_length[length]["tokens"],
-                work.by_length[length]["tables"],
+                shape_source_terminals(shape),
+                shape_target_terminals(shape),
+                kind["tokens"],
+                kind["tables"],
                 work.registers[TOTAL],
             )
         else:
-            product *= probability(
+            above, below = probability(
                 model,
-                work.rule[number]["count"],
+                rule["count"],
                 length,
-                source_terminals,
-                target_terminals,
-                work.by_length[length]["tokens"],
-                work.by_length[length]["tables"],
+                shape_source_terminals(shape),
+                shape_target_terminals(shape),
+                kind["tokens"],
+                kind["tables"],
                 work.registers[TOTAL],
             )
-            if product < _TINY:
-                logarithm += math.log(product)
-                product = 1.0
+            numerator *= above
+            denominator *= below
+            if numerator < _TINY or denominator > _HUGE:
+                logarithm += math.log(numerator) - math.log(denominator)
+                numerator = 1.0
+                denominator = 1.0
         if k + 1 < size:
-            seat(number, model, work)
+            seat(rules[k], model, work)
     for k in range(size - 1):
         unseat(rules[k], model, work)
     work.registers[EVALUATIONS] += size
-    return logarithm + math.log(product)
+    return logarithm + math.log(numerator / denominator)
 
 
 @njit
@@ -274,49 +310,89 @@ def make_tails(v, view, work):
 
 
 @njit_inline
-def rule_at(v, view, places_mask, table, work, key_mask):
+def rule_at(v, view, places_mask, table, model, work, key_mask):
     """Local number of the rule whose left-hand side is v; made once a visit, kept up to date by whoever changes it."""
     visit = np.uint32(work.registers[EPOCH])
     if work.summary[v]["rule_made"] != visit:
         make_summary(v, view, work)
-        work.summary[v]["rule"] = number_of(v, places_mask, table, work, key_mask)
+        work.summary[v]["rule"] = number_of(v, places_mask, table, model, work, key_mask)
         work.summary[v]["rule_made"] = visit
     return np.int64(work.summary[v]["rule"])
 
 
 @njit
-def gather_below(v, rules, size, view, places_mask, table, work, key_mask):
-    """Append the rules of all cut nodes strictly below v, top-down in source order; also the density factor.
+def list_rules(v, view, places_mask, table, model, work, key_mask):
+    """See to it that the rules of v's derivation are listed, its own first if v is cut, and the variables counted.
 
-    Returns (size, factor, log_factor): the number of rules in `rules`, and the product over the nodes strictly below
-    v of the number of values of their variables [CFGŠ14 eq. 6] as factor · e^log_factor.
+    Below the node that is being sampled nothing has changed in a sweep, so each node is listed once, from its tails'
+    lists. Lists stand one after the other in `work.lists`.
     """
-    factor = 1.0
-    log_factor = 0.0
-    depth = 0
-    x = v
-    while True:
+    epoch = np.uint32(work.registers[EPOCH])
+    if work.summary[v]["list_made"] == epoch:
+        return
+    work.walk[0] = v
+    depth = 1
+    while depth > 0:
+        x = work.walk[depth - 1]
         arity = np.int64(view.node[x]["arity"])
         first = np.int64(view.node[x]["tail_offset"]) + np.int64(view.edge[x]) * arity
-        for i in range(arity - 1, -1, -1):
+        waiting = depth
+        for i in range(arity):
             t = view.tails[first + i]
-            if t != NO_TAIL:
+            if t == NO_TAIL:
+                break
+            if work.summary[t]["list_made"] != epoch:
                 work.walk[depth] = t
                 depth += 1
-        if depth == 0:
-            break
+        if depth > waiting:
+            continue
         depth -= 1
-        x = work.walk[depth]
+        start = work.registers[LISTED]
+        size = 0
         if view.cut[x]:
-            rules[size] = rule_at(x, view, places_mask, table, work, key_mask)
+            work.lists[start] = rule_at(x, view, places_mask, table, model, work, key_mask)
+            size = 1
+        log_options = work.logarithm[np.int64(view.node[x]["degree"]) << np.int64(view.node[x]["free"])]
+        for i in range(arity):
+            t = view.tails[first + i]
+            if t == NO_TAIL:
+                break
+            below = work.summary[t]
+            log_options += below["log_options"]
+            tail_start = np.int64(below["list_start"])
+            for k in range(np.int64(below["list_size"])):
+                work.lists[start + size] = work.lists[tail_start + k]
+                size += 1
+        own = work.summary[x]
+        own["list_made"] = epoch
+        own["list_start"] = start
+        own["list_size"] = size
+        own["log_options"] = log_options
+        work.registers[LISTED] = start + size
+
+
+@njit_inline
+def gather_below(v, rules, size, view, places_mask, table, model, work, key_mask):
+    """Append the rules of all cut nodes strictly below v, top-down in source order; also the density factor.
+
+    Returns (size, log_factor): the number of rules in `rules`, and the log of the product, over the nodes strictly
+    below v, of the number of values of their variables [CFGŠ14 eq. 6].
+    """
+    log_factor = 0.0
+    arity = np.int64(view.node[v]["arity"])
+    first = np.int64(view.node[v]["tail_offset"]) + np.int64(view.edge[v]) * arity
+    for i in range(arity):
+        t = view.tails[first + i]
+        if t == NO_TAIL:
+            break
+        list_rules(t, view, places_mask, table, model, work, key_mask)
+        below = work.summary[t]
+        log_factor += below["log_options"]
+        start = np.int64(below["list_start"])
+        for k in range(np.int64(below["list_size"])):
+            rules[size] = work.lists[start + k]
             size += 1
-        options = np.int64(view.node[x]["degree"]) << np.int64(view.node[x]["free"])
-        if options > 1:
-            factor *= options
-            if factor > _HUGE:
-                log_factor += math.log(factor)
-                factor = 1.0
-    return size, factor, log_factor
+    return size, log_factor
 
 
 @njit_inline

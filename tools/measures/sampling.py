@@ -108,7 +108,7 @@ class Chain:
         self.state: State = init(corpus.seed, batch)
         self.table: RuleTable = count_rules(batch, self.state, empty_table(batch.longest_rule), model)
         self.blocks = None if sequential else Blocks.suited_to(batch.size)
-        self.spaces = workspaces(batch, self.blocks)
+        self.spaces = workspaces(batch, self.blocks, corpus.threads)
 
     def sweep(self, number: int, stages: NDArray[np.int16], run: Run) -> tuple[float, int, int]:
         """One sweep: seconds, rules scored, rules read from the table."""
@@ -131,6 +131,8 @@ def measure_sweeps(corpus: Corpus) -> Figures:
     evaluations: dict[int, int] = {}
     total = 0.0
     warm = Chain(_first_pairs(corpus, 32), model, corpus)
+    warm.blocks = chain.blocks
+    warm.spaces = workspaces(warm.batch, warm.blocks, corpus.threads)
     with ThreadPoolExecutor(corpus.threads) as executor:
         warm.sweep(1, np.full(warm.batch.size, EVERY_LEVEL, np.int16), executor.map)
         for number in range(1, 101):
