@@ -1,0 +1,199 @@
+"""Our aligner beside eflomal (Östling & Tiedemann 2016) in one run: AER, time and peak memory on whole corpora.
+
+    python -m hierogram.tools.compare_aligners gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
+
+eflomal comes with the extra `compare`. Each aligner runs in a process of its own, one after the other, with the same
+sentences, and both are symmetrised by the same code, which eflomal's time does not include.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hierogram.daemon.alignment_evaluation import evaluate, read_gold, read_links
+from hierogram.daemon.alignment_files import read_sentences, write_lines
+from hierogram.daemon.exceptions import InputError
+
+OURS = ("bhmm-f", "bhmm", "bhmm-z")
+EFLOMAL = "eflomal"
+GOLD = "gold.talp"
+_MEBIBYTE = 1024.0
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusFiles:
+    """A corpus to compare on: source and target files, to be read one after the other, and manual links or none."""
+
+    name: str
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    gold: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One aligner on one corpus; error rates are None without manual links. Seconds and MiB of the whole process."""
+
+    corpus: str
+    pairs: int
+    aligner: str
+    aer: float | None
+    precision: float | None
+    recall: float | None
+    links: int
+    seconds: float
+    peak_mib: float
+
+
+def corpus_of(folders: Sequence[Path]) -> CorpusFiles:
+    """The corpus of one folder, or of several joined; manual links are those of the first.
+
+    A folder holds `corpus.XX` for two languages, in the order in which its name has them (else of the alphabet), and
+    `gold.talp` where there are manual links. Raises `InputError`.
+    """
+    first = folders[0]
+    languages = sorted(path.suffix[1:] for path in first.glob("corpus.*") if len(path.suffix) == 3)
+    if len(languages) != 2:
+        raise InputError(f"{first}: holds corpora in {len(languages)} languages ({', '.join(languages)}), not in 2")
+    parts = first.name.split("-")
+    if set(languages) <= set(parts):
+        languages.sort(key=parts.index)
+    files = [tuple(str(folder / f"corpus.{language}") for folder in folders) for language in languages]
+    gold = first / GOLD
+    name = "+".join(folder.name for folder in folders)
+    return CorpusFiles(name, files[0], files[1], str(gold) if gold.is_file() else None)
+
+
+def align_ours(source: Path, target: Path, output: Path, model: str, seed: int, threads: int) -> float:
+    """Align two files by this package, in this process; the seconds that it took."""
+    from hierogram.daemon.aligning import Request, align
+
+    started = time.perf_counter()
+    request = Request(model=model, seed=seed, threads=threads)
+    write_lines(output, align(read_sentences(str(source)), read_sentences(str(target)), request).lines())
+    return time.perf_counter() - started
+
+
+def align_eflomal(source: Path, target: Path, output: Path) -> float:
+    """Align two files by eflomal's model 3 with its default settings; the seconds until its links were written."""
+    import eflomal  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    import numpy as np
+
+    with tempfile.TemporaryDirectory() as folder:
+        forward, backward = Path(folder, "forward"), Path(folder, "backward")
+        started = time.perf_counter()
+        with source.open(encoding="utf-8") as s, target.open(encoding="utf-8") as t:
+            eflomal.Aligner(model=3).align(
+                s, t, links_filename_fwd=str(forward), links_filename_rev=str(backward), quiet=True
+            )
+        seconds = time.perf_counter() - started
+        from hierogram.daemon.aligning import Aligned
+        from hierogram.samplers.alignment_symmetry import symmetrize
+        from hierogram.samplers.alignment_texts import read_side
+
+        sides = [read_side(read_sentences(str(path))) for path in (source, target)]
+        links = [np.full(len(side.words), -1, np.int16) for side in sides]
+        for pair, (one, other) in enumerate(zip(read_links(str(forward)), read_links(str(backward)), strict=True)):
+            for i, j in one:
+                links[1][sides[1].offset[pair] + j] = i
+            for i, j in other:
+                links[0][sides[0].offset[pair] + i] = j
+    found = symmetrize("gdfa", links[1], links[0], sides[0].offset, sides[1].offset)
+    write_lines(output, Aligned(found, np.zeros(len(found.source), np.float32)).lines())
+    return seconds
+
+
+def measure(corpus: CorpusFiles, aligner: str, seed: int, threads: int, folder: Path) -> Row:
+    """Run one aligner on one corpus in a fresh process; raises `RuntimeError` where it fails."""
+    source, target, output = folder / "source", folder / "target", folder / "links"
+    for path, parts in ((source, corpus.source), (target, corpus.target)):
+        path.write_bytes(b"".join(Path(part).read_bytes() for part in parts))
+    arguments = [sys.executable, "-m", __spec__.name, "--one", aligner, str(source), str(target), str(output)]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    arguments += [str(seed), str(threads)]
+    ran = subprocess.run(arguments, capture_output=True, text=True, env=environment, check=False)
+    if ran.returncode:
+        raise RuntimeError(f"{aligner} failed on {corpus.name}: {ran.stderr.strip()[-500:]}")
+    figures = json.loads(ran.stdout.splitlines()[-1])
+    links = read_links(str(output))
+    aer = precision = recall = None
+    if corpus.gold is not None:
+        gold = read_gold(corpus.gold)
+        result = evaluate(gold, links[: len(gold)])
+        aer, precision, recall = result.aer, result.precision, result.recall
+    number = sum(map(len, links))
+    return Row(corpus.name, len(links), aligner, aer, precision, recall, number, figures["seconds"], figures["mib"])
+
+
+def run_one(aligner: str, source: str, target: str, output: str, seed: str, threads: str) -> None:
+    """One aligner in this process; what it cost is the last line of the output, as JSON."""
+    files = Path(source), Path(target), Path(output)
+    if aligner == EFLOMAL:
+        seconds = align_eflomal(*files)
+        # Its sampler is a process of its own.
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    else:
+        # Compiling is no part of aligning: a machine does it once.
+        with tempfile.TemporaryDirectory() as folder:
+            tiny = Path(folder, "tiny")
+            tiny.write_text("a b\na\n")
+            align_ours(tiny, tiny, Path(folder, "links"), aligner, 1, 1)
+        seconds = align_ours(*files, aligner, int(seed), int(threads))
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(json.dumps({"seconds": seconds, "mib": peak / _MEBIBYTE}))
+
+
+HEAD = ("corpus", "pairs", "aligner", "AER", "precision", "recall", "links", "seconds", "MiB")
+_LAYOUT = "{:<40.40} {:>7} {:<8} {:>7} {:>9} {:>7} {:>9} {:>8} {:>6}"
+
+
+def _cells(row: Row) -> list[str]:
+    rates = ["–" if rate is None else f"{rate:.4f}" for rate in (row.aer, row.precision, row.recall)]
+    costs = [f"{row.links:,}", f"{row.seconds:.1f}", f"{row.peak_mib:.0f}"]
+    return [row.corpus, f"{row.pairs:,}", row.aligner, *rates, *costs]
+
+
+def compare(
+    corpora: Annotated[
+        list[str], typer.Argument(metavar="FOLDER...", help="Folders with corpora; FOLDER+FOLDER joins two.")
+    ],
+    aligner: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"An aligner: {EFLOMAL}, {', '.join(OURS)}; may be repeated.", show_default="eflomal, bhmm-f"
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of our random streams; eflomal's cannot be set.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of either.")] = 2,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
+) -> None:
+    """Compare aligners on corpora: AER against manual links, time, peak memory."""
+    rows = []
+    if not as_json:
+        print(_LAYOUT.format(*HEAD))
+    for folders in corpora:
+        corpus = corpus_of([Path(folder) for folder in folders.split("+")])
+        for name in aligner or [EFLOMAL, OURS[0]]:
+            with tempfile.TemporaryDirectory() as folder:
+                rows.append(measure(corpus, name, seed, threads, Path(folder)))
+            if not as_json:
+                print(_LAYOUT.format(*_cells(rows[-1])), flush=True)
+    if as_json:
+        print(json.dumps([asdict(row) for row in rows], indent=2))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one"]:
+        run_one(*sys.argv[2:])
+    else:
+        typer.run(compare)
