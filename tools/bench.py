@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-SECTIONS = ("forests", "sweeps", "long", "curves", "ingest", "learning", "absorbing", "starting")
+SECTIONS = ("forests", "sweeps", "long", "curves", "schemes", "ingest", "learning", "absorbing", "starting")
 _DEFAULT_SECTIONS = ("forests", "sweeps", "long", "ingest", "learning", "starting")
 
 
@@ -20,6 +20,7 @@ def _measures() -> dict[str, Callable[..., dict[str, Any]]]:
         "sweeps": sampling.measure_sweeps,
         "long": sampling.measure_long_pairs,
         "curves": sampling.measure_curves,
+        "schemes": sampling.measure_schemes,
         "ingest": stores.measure_ingest,
         "learning": stores.measure_learning,
         "absorbing": stores.measure_absorbing,
@@ -66,6 +67,10 @@ def bench(
     """Measure forests, sweeps, ingest, learning, export and start-up on a bitext; each section in a fresh process.
 
     Figures are worth comparing within one run: the load of a shared machine moves all of them together.
+
+    \b
+    Example:
+      hierogram bench corpus.zh corpus.en align.gdfa --only sweeps --json
     """
     from hierogram.tools.measures.machine import describe_machine
     from hierogram.tools.measures.results import Corpus, measured

@@ -55,6 +55,14 @@ def test_absorbing_is_measured_on_a_small_and_a_large_store(bitext: list[str]) -
     assert figures["ratio"] > 0
 
 
+def test_schemes_are_compared_over_five_seeds(bitext: list[str]) -> None:
+    report = json.loads(run("hierogram.daemon.main", "bench", *bitext, "--json", "--only", "schemes"))
+    figures = report["sections"]["schemes"]
+    for scheme in ("sequential", "blocks"):
+        assert len(set(figures[scheme]["ends"])) > 1
+        assert figures[scheme]["deviation"] > 0
+
+
 def test_an_unknown_section_is_refused(bitext: list[str]) -> None:
     arguments = [sys.executable, "-m", "hierogram.daemon.main", "bench", *bitext, "--only", "nothing"]
     done = subprocess.run(arguments, check=False, capture_output=True, text=True)

@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from hierogram.tools.measures.results import Corpus, Figures
 SETTINGS = Settings()
 _FULL_SWEEPS = 3
 _REPEATS = 3
+_SEEDS = 5
 
 
 def read_rows(corpus: Corpus, settings: Settings = SETTINGS) -> list[PairRow]:
@@ -170,8 +172,26 @@ def measure_sweeps(corpus: Corpus) -> Figures:
 
 
 def _first_pairs(corpus: Corpus, pairs: int) -> Batch:
-    few = Corpus(corpus.source, corpus.target, corpus.alignment, pairs, corpus.seed, corpus.threads)
-    return load(few)[0]
+    return load(replace(corpus, pairs=pairs))[0]
+
+
+def measure_schemes(corpus: Corpus, sweeps: int = 100) -> Figures:
+    """Log-likelihood after the same sweeps of the schedule, sequentially and in blocks, for five seeds each."""
+    batch, model = load(corpus)
+    schedule = Schedule()
+    ends: dict[str, list[float]] = {"sequential": [], "blocks": []}
+    with ThreadPoolExecutor(corpus.threads) as executor:
+        for seed in range(corpus.seed, corpus.seed + _SEEDS):
+            seeded = replace(corpus, seed=seed)
+            for name, values in ends.items():
+                chain = Chain(batch, model, seeded, sequential=name == "sequential")
+                for number in range(1, sweeps + 1):
+                    chain.sweep(number, schedule.stages(np.full(batch.size, number, np.int64)), executor.map)
+                values.append(log_likelihood(chain.table, model))
+    figures: Figures = {"pairs": batch.size, "sweeps": sweeps}
+    for name, values in ends.items():
+        figures[name] = {"mean": float(np.mean(values)), "deviation": float(np.std(values, ddof=1)), "ends": values}
+    return figures
 
 
 def measure_curves(corpus: Corpus, sweeps: int = 100, every: int = 1) -> Figures:
