@@ -202,7 +202,7 @@ def compose(v, view, summary, powers, scratch):
             scratch[1, 0] = 1 if swapped else 0
             scratch[1, 1] = 0 if swapped else 1
         else:
-            order_by_target(node, tails, first, size, scratch[1])
+            order_by_target(node, tails, first, np.int64(size), scratch[1])
         for k in range(size):
             i = scratch[1, k]
             t = tails[first + i]

@@ -34,7 +34,7 @@ from hierogram.samplers.visit import (
 def _head_of(v, view, work):
     """The node whose rule v belongs to: v itself if it is cut, else the nearest cut node above."""
     while view.cut[v] == 0:
-        v = work.summary[v]["parent"]
+        v = np.int64(work.summary[v]["parent"])
     return v
 
 
@@ -46,7 +46,7 @@ def _compose_up_to(v, head, view, work):
         compose(x, view, work.summary, work.powers, work.scratch)
         if x == head:
             break
-        x = work.summary[x]["parent"]
+        x = np.int64(work.summary[x]["parent"])
 
 
 @njit_inline
@@ -55,7 +55,7 @@ def _compose_inside(v, head, view, work):
     x = v
     while x != head:
         compose(x, view, work.summary, work.powers, work.scratch)
-        x = work.summary[x]["parent"]
+        x = np.int64(work.summary[x]["parent"])
 
 
 @njit_inline
@@ -85,7 +85,7 @@ def sample_edge(v, u, view, places_mask, table, model, work, key_mask):
     work.current[0] = current_rule
     current_size, log_factor = gather_below(v, work.current, 1, view, places_mask, table, model, work, key_mask)
     for k in range(current_size):
-        unseat(work.current[k], model, work)
+        unseat(np.int64(work.current[k]), model, work)
     for j in range(degree):
         if j == present:
             work.weight[j] = log_score(work.current, current_size, log_factor, model, work)
@@ -102,7 +102,7 @@ def sample_edge(v, u, view, places_mask, table, model, work, key_mask):
     work.registers[EDGES_SAMPLED] += 1
     if choice == present:
         for k in range(current_size):
-            seat(work.current[k], model, work)
+            seat(np.int64(work.current[k]), model, work)
         _compose_inside(v, head, view, work)
     else:
         work.registers[EDGES_CHANGED] += 1
@@ -112,20 +112,20 @@ def sample_edge(v, u, view, places_mask, table, model, work, key_mask):
         work.used[0] = chosen
         size, log_f = gather_below(v, work.used, 1, view, places_mask, table, model, work, key_mask)
         for k in range(size):
-            seat(work.used[k], model, work)
+            seat(np.int64(work.used[k]), model, work)
 
 
 @njit_inline
 def sample_cut(v, u, view, places_mask, table, model, work, key_mask):
     """Draw whether v is a boundary between two rules, by the probability of one joined rule against two."""
     present = view.cut[v]
-    head = _head_of(work.summary[v]["parent"], view, work)
+    head = _head_of(np.int64(work.summary[v]["parent"]), view, work)
     now = rule_at(head, view, places_mask, table, model, work, key_mask)
     make_tails(v, view, work)
     compose(v, view, work.summary, work.powers, work.scratch)
     lower = number_of(v, places_mask, table, model, work, key_mask)
     view.cut[v] = 1 - present
-    _compose_up_to(work.summary[v]["parent"], head, view, work)
+    _compose_up_to(np.int64(work.summary[v]["parent"]), head, view, work)
     other = number_of(head, places_mask, table, model, work, key_mask)
     if present:
         upper = now
@@ -137,11 +137,11 @@ def sample_cut(v, u, view, places_mask, table, model, work, key_mask):
         joined = now
         unseat(joined, model, work)
     work.used[0] = joined
-    work.weight[0] = log_score(work.used, 1, 0.0, model, work)
+    work.weight[0] = log_score(work.used, np.int64(1), 0.0, model, work)
     work.used[0] = upper
     work.used[1] = lower
-    work.weight[1] = log_score(work.used, 2, 0.0, model, work)
-    choice = draw(work.weight, 2, u)
+    work.weight[1] = log_score(work.used, np.int64(2), 0.0, model, work)
+    choice = draw(work.weight, np.int64(2), u)
     view.cut[v] = choice
     work.registers[CUTS_SAMPLED] += 1
     if choice != present:
@@ -155,7 +155,7 @@ def sample_cut(v, u, view, places_mask, table, model, work, key_mask):
     else:
         seat(joined, model, work)
         work.summary[head]["rule"] = joined
-    _compose_inside(work.summary[v]["parent"], head, view, work)
+    _compose_inside(np.int64(work.summary[v]["parent"]), head, view, work)
 
 
 @njit_inline
@@ -171,7 +171,7 @@ def sweep_pair(view, state, stage, places_mask, table, model, work, key_mask):
     depth = 1
     while depth > 0:
         depth -= 1
-        v = work.stack[depth]
+        v = np.int64(work.stack[depth])
         if view.node[v]["level"] <= stage:
             if view.node[v]["degree"] > 1:
                 state = advance(state)

@@ -28,7 +28,7 @@ def _propose(state, view, work):
     depth = 1
     while depth > 0:
         depth -= 1
-        v = work.stack[depth]
+        v = np.int64(work.stack[depth])
         degree = np.int64(view.node[v]["degree"])
         if degree > 1:
             state = advance(state)
@@ -58,7 +58,7 @@ def propose_pair(view, state, places_mask, table, model, work, key_mask):
     work.current[0] = rule_at(root, view, places_mask, table, model, work, key_mask)
     current_size, log_factor = gather_below(root, work.current, 1, view, places_mask, table, model, work, key_mask)
     for k in range(current_size):
-        unseat(work.current[k], model, work)
+        unseat(np.int64(work.current[k]), model, work)
     log_root = work.logarithm[np.int64(view.node[root]["degree"])]
     current_score = log_score(work.current, current_size, log_factor + log_root, model, work)
 
@@ -75,10 +75,10 @@ def propose_pair(view, state, places_mask, table, model, work, key_mask):
     if uniform(state) < math.exp(min(0.0, score - current_score)):
         work.registers[ACCEPTED] += 1
         for k in range(size):
-            seat(work.used[k], model, work)
+            seat(np.int64(work.used[k]), model, work)
     else:
         for v in range(nodes):
             view.edge[v] = work.saved_edge[v]
             view.cut[v] = work.saved_cut[v]
         for k in range(current_size):
-            seat(work.current[k], model, work)
+            seat(np.int64(work.current[k]), model, work)

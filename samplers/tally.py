@@ -199,7 +199,7 @@ def _tally(ledger, forests, bitext, words, state, first, last, chosen, count, sa
         depth = 1
         while depth > 0:
             depth -= 1
-            v = work.stack[depth]
+            v = np.int64(work.stack[depth])
             depth = _push_tails(v, view, work.stack, depth)
             if v != root and view.cut[v] == 0:
                 continue
@@ -345,7 +345,7 @@ def _count(table, model, forests, bitext, words, state, first, last, skipped, ch
         depth = 1
         while depth > 0:
             depth -= 1
-            v = work.stack[depth]
+            v = np.int64(work.stack[depth])
             depth = _push_tails(v, view, work.stack, depth)
             if v == root or view.cut[v]:
                 make_summary(v, view, work)

@@ -263,9 +263,9 @@ def log_score(rules, size, log_factor, model, work):
                 numerator = 1.0
                 denominator = 1.0
         if k + 1 < size:
-            seat(rules[k], model, work)
+            seat(np.int64(rules[k]), model, work)
     for k in range(size - 1):
-        unseat(rules[k], model, work)
+        unseat(np.int64(rules[k]), model, work)
     work.registers[EVALUATIONS] += size
     return logarithm + math.log(numerator / denominator)
 
@@ -279,7 +279,7 @@ def make_summary(v, view, work):
     work.pending[0] = v
     depth = 1
     while depth > 0:
-        x = work.pending[depth - 1]
+        x = np.int64(work.pending[depth - 1])
         arity = np.int64(view.node[x]["arity"])
         first = np.int64(view.node[x]["tail_offset"]) + np.int64(view.edge[x]) * arity
         waiting = depth
@@ -306,7 +306,7 @@ def make_tails(v, view, work):
         if t == NO_TAIL:
             break
         if view.cut[t] == 0:
-            make_summary(t, view, work)
+            make_summary(np.int64(t), view, work)
 
 
 @njit_inline
@@ -333,7 +333,7 @@ def list_rules(v, view, places_mask, table, model, work, key_mask):
     work.walk[0] = v
     depth = 1
     while depth > 0:
-        x = work.walk[depth - 1]
+        x = np.int64(work.walk[depth - 1])
         arity = np.int64(view.node[x]["arity"])
         first = np.int64(view.node[x]["tail_offset"]) + np.int64(view.edge[x]) * arity
         waiting = depth
