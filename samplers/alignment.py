@@ -161,7 +161,7 @@ def chain_of(
         np.zeros(len(links), np.uint8) if collocated is None else collocated.copy(),
         pairs,
         given,
-        np.zeros(2 * widest + 4, np.int64),
+        np.zeros(2 * widest + 4),
         np.zeros((len(given_side.vocabulary), MOST_FERTILITY + 1), np.int32),
         bigram,
         np.zeros(bigrams, np.int32),

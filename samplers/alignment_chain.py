@@ -42,8 +42,8 @@ class Chain(NamedTuple):
     """State of one chain.
 
     `links` int16[N] (given position, or UNLINKED), `collocated` uint8[N] (Z of [SA16 §3]); `pairs` counts of linked
-    word pairs, `given` GIVEN[V + 1] (the last row: no word); `jumps` int64[2L + 4]: widths -L to L, to no word, from no
-    word, all; `fertility` int32[V, MOST_FERTILITY + 1] tokens of a given word by number of links;
+    word pairs, `given` GIVEN[V + 1] (the last row: no word); `jumps` float64[2L + 4], whole numbers: widths -L to L, to
+    no word, from no word, all; `fertility` int32[V, MOST_FERTILITY + 1] tokens of a given word by number of links;
     `bigram` int32[N], `bigram_count` int32[B] collocations by (word before, word); `before` BEFORE[W + 1];
     `settings` SETTINGS[1]; `fertility_prior` float64[MOST_FERTILITY + 1].
     """
@@ -52,7 +52,7 @@ class Chain(NamedTuple):
     collocated: NDArray[np.uint8]
     pairs: WordPairs
     given: NDArray[np.void]
-    jumps: NDArray[np.int64]
+    jumps: NDArray[np.float64]
     fertility: NDArray[np.int32]
     bigram: NDArray[np.int32]
     bigram_count: NDArray[np.int32]

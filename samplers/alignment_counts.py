@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.accelerate import njit, njit_inline
+from hierogram.samplers.accelerate import njit, njit_inline, prefetch
 from hierogram.samplers.streams import GOLDEN
 
 ROW = np.dtype([("key", np.uint64), ("count", np.int32), ("prior", np.float32)])
@@ -148,6 +148,12 @@ def pair_weight(pairs, key):
     if (found != key) & (found != _FREE):
         weight = _weight_further_on(rows, pairs.registers[SHIFT], key)
     return weight
+
+
+@njit_inline
+def expect_pair(pairs, key):
+    """Say that the pair's row will soon be read."""
+    prefetch(pairs.rows, np.int64(_home(key, pairs.registers[SHIFT])))
 
 
 @njit_inline

@@ -10,9 +10,9 @@ import numpy as np
 
 from hierogram.samplers.accelerate import njit, njit_inline
 from hierogram.samplers.alignment_chain import (
+    CELL,
     MOST_FERTILITY,
     UNLINKED,
-    add_conditional,
     add_sample,
     all_jumps,
     choose_options,
@@ -20,8 +20,10 @@ from hierogram.samplers.alignment_chain import (
     pick,
 )
 from hierogram.samplers.alignment_counts import (
+    expect_pair,
     given_mass,
     has_room,
+    lexical,
     link_pair,
     pair_key,
     pair_weight,
@@ -77,16 +79,11 @@ def _weigh_unlinked(before, after, stage, chain, settings):
 
 
 @njit_inline
-def _weigh_link(i, before, after, stage, chain, settings):
+def _weigh_jumps(i, before, after, jumps, symmetric):
     """Weight of link i by its jumps (linear)."""
-    weight = 1.0 - settings["unlinked"]
-    if stage >= JUMPS:
-        jumps = chain.jumps
-        inward = jump_event(jumps, before, i)
-        outward = jump_event(jumps, i, after)
-        weight *= jumps[inward] + settings["jump"]
-        weight *= jumps[outward] + settings["jump"] + (1.0 if inward == outward else 0.0)
-    return weight
+    inward = jump_event(jumps, before, i)
+    outward = jump_event(jumps, i, after)
+    return (jumps[inward] + symmetric) * (jumps[outward] + symmetric + (1.0 if inward == outward else 0.0))
 
 
 @njit_inline
@@ -104,6 +101,79 @@ def _refresh_factors(word, sides, e_start, length, stage, chain, settings, scrat
     for i in range(length):
         if sides.given[e_start + i] == word:
             scratch.factor[i] = _given_factor(word, i, stage, chain, settings, scratch)
+
+
+@njit_inline
+def _multiply_jumps(before, after, length, chain, settings, scratch):
+    """Multiply the weights of all links by those of their jumps."""
+    jumps = chain.jumps
+    symmetric = settings["jump"]
+    middle = (len(jumps) - 4) // 2
+    if length <= middle:
+        # No jump is clipped, and indices without sign need no look from the end: the loop runs on vectors.
+        inward, outward = middle - before, middle + after
+        for i in range(length):
+            same = 1.0 if i - before == after - i else 0.0
+            weight = jumps[np.uint64(outward - i)] + symmetric + same
+            scratch.weight[i + 1] *= (jumps[np.uint64(inward + i)] + symmetric) * weight
+    else:
+        for i in range(length):
+            scratch.weight[i + 1] *= _weigh_jumps(i, before, after, jumps, symmetric)
+
+
+@njit_inline
+def _weigh_all(f, e_start, before, after, length, stage, sides, chain, settings, scratch):
+    """Fill in the cumulated weights of no link and of all links (linear)."""
+    no_word = np.int64(len(chain.given) - 1)
+    symmetric = settings["lexical"]
+    weight = _weigh_unlinked(before, after, stage, chain, settings)
+    scratch.weight[0] = weight * lexical(chain.pairs, chain.given, no_word, pair_key(no_word, f), symmetric)
+    linked = 1.0 - settings["unlinked"]
+    for i in range(length):
+        word = np.int64(sides.given[e_start + i])
+        weight = pair_weight(chain.pairs, pair_key(word, f)) + symmetric
+        scratch.weight[i + 1] = linked * weight * scratch.factor[i]
+    if stage >= JUMPS:
+        _multiply_jumps(before, after, length, chain, settings, scratch)
+    total = scratch.weight[0]
+    for k in range(1, length + 1):
+        total += scratch.weight[k]
+        scratch.weight[k] = total
+
+
+@njit_inline
+def _weigh_some(f, e_start, before, after, number, stage, sides, chain, settings, scratch):
+    """Fill in the cumulated weights of the options (linear)."""
+    no_word = np.int64(len(chain.given) - 1)
+    total = 0.0
+    for k in range(number):
+        i = np.int64(scratch.option[k])
+        if i == UNLINKED:
+            word = no_word
+            weight = _weigh_unlinked(before, after, stage, chain, settings) / given_mass(chain.given, no_word)
+        else:
+            word = np.int64(sides.given[e_start + i])
+            weight = (1.0 - settings["unlinked"]) * _given_factor(word, i, stage, chain, settings, scratch)
+            if stage >= JUMPS:
+                weight *= _weigh_jumps(i, before, after, chain.jumps, settings["jump"])
+        total += weight * (pair_weight(chain.pairs, pair_key(word, f)) + settings["lexical"])
+        scratch.weight[k] = total
+
+
+@njit_inline
+def _expect_word(f, e_start, length, sides, pairs):
+    """Say that a generated word's pairs with all given words will soon be read."""
+    for i in range(length):
+        expect_pair(pairs, pair_key(np.int64(sides.given[e_start + i]), f))
+
+
+@njit_inline
+def _add_conditional(marginals, cell, g, length, scratch):
+    """Add the conditional distribution of a link, over no link and all positions, to the marginals."""
+    scale = 1.0 / scratch.weight[length]
+    marginals.unlinked[g] += CELL(scratch.weight[0] * scale)
+    for i in range(length):
+        marginals.cells[cell + i] += CELL((scratch.weight[i + 1] - scratch.weight[i]) * scale)
 
 
 @njit_inline
@@ -156,24 +226,17 @@ def sweep_fertility(first, sides, chain, seed, sweep, scratch, marginals, accumu
             if exact and old != UNLINKED:
                 _refresh_factors(old_word, sides, e_start, length, stage, chain, settings, scratch)
 
-            number, state = choose_options(UNLINKED, old, length, settings["candidates"], state, scratch)
-            total = 0.0
-            for k in range(number):
-                i = np.int64(scratch.option[k])
-                word = no_word
-                if i == UNLINKED:
-                    weight = _weigh_unlinked(before, after, stage, chain, settings) / given_mass(chain.given, no_word)
-                else:
-                    word = np.int64(sides.given[e_start + i])
-                    weight = _weigh_link(i, before, after, stage, chain, settings)
-                    if exact:
-                        weight *= scratch.factor[i]
-                    else:
-                        weight *= _given_factor(word, i, stage, chain, settings, scratch)
-                total += weight * (pair_weight(chain.pairs, pair_key(word, f)) + settings["lexical"])
-                scratch.weight[k] = total
-            state = advance(state)
-            new = np.int64(scratch.option[pick(scratch, number, state)])
+            if exact:
+                if g + 1 < stop:
+                    _expect_word(sides.generated[g + 1], e_start, length, sides, chain.pairs)
+                _weigh_all(f, e_start, before, after, length, stage, sides, chain, settings, scratch)
+                state = advance(state)
+                new = pick(scratch, length + 1, state) - 1
+            else:
+                number, state = choose_options(UNLINKED, old, length, settings["candidates"], state, scratch)
+                _weigh_some(f, e_start, before, after, number, stage, sides, chain, settings, scratch)
+                state = advance(state)
+                new = np.int64(scratch.option[pick(scratch, number, state)])
 
             new_word = no_word
             if new == UNLINKED:
@@ -195,7 +258,7 @@ def sweep_fertility(first, sides, chain, seed, sweep, scratch, marginals, accumu
             if accumulate:
                 cell = sides.cell_offset[pair] + (g - start) * length
                 if exact:
-                    add_conditional(marginals, cell, g, scratch, number)
+                    _add_conditional(marginals, cell, g, length, scratch)
                 else:
                     add_sample(marginals, cell, g, new)
     return len(sides.generated_offset) - 1
