@@ -14,11 +14,12 @@ from hierogram.samplers.schedule import Schedule
 from hierogram.samplers.sweeps import State, init
 from hierogram.samplers.table import RuleTable
 from hierogram.samplers.tally import count_rules, empty_ledger
-from hierogram.storage.records import SAMPLING, SETTLED, PairRow, PairUpdate, Settings, SweepRecord
+from hierogram.storage.records import SAMPLING, SETTLED, PairRow, PairUpdate, RuleDelta, Settings, SweepRecord
 from hierogram.storage.store import Store
 
 _WORDS_A_SHARD = 4_000_000
 _PAIRS_A_READ = 5_000
+_PAIRS_A_COMMIT = 8_192
 
 
 def schedule_of(settings: Settings) -> Schedule:
@@ -83,40 +84,53 @@ class Shard:
                 del ring[0]
 
     def commit(self, store: Store, records: list[SweepRecord]) -> None:
-        """Write derivations, samples and the changes of counts since the last commit, in one transaction."""
-        ledger = empty_ledger()
-        if self.committed_state is not None:
-            ledger = enter_state(ledger, self.loaded, self.committed_state, -1, self.committed)
-        ledger = enter_state(ledger, self.loaded, self.state, 1)
-        dropped, added = [], []
-        for old, new in zip(self.committed_rings, self.rings, strict=True):
-            shared = _shared(old, new)
-            dropped.append(old[: len(old) - shared])
-            added.append(new[shared:])
-        ledger = enter_samples(ledger, self.loaded, dropped, -1)
-        ledger = enter_samples(ledger, self.loaded, added, 1)
+        """Write derivations, samples and the changes of counts since the last commit.
+
+        Each transaction takes some thousand pairs together with the changes that they cause, so neither memory nor the
+        wait of other writers grows with the shard; the sweeps are recorded with the last one.
+        """
         schedule = schedule_of(self.settings)
-        stages = schedule.stages(np.maximum(self.sweeps, 1)).tolist()
+        stages = np.minimum(schedule.stages(np.maximum(self.sweeps, 1)), schedule.levels + 1).tolist()
+        sweeps = self.sweeps.tolist()
         currents = encode_states(self.loaded.batch.forests, self.state)
-        updates = [
-            PairUpdate(
-                row.id,
-                current,
-                pack_ring(ring),
-                SETTLED if sweep >= schedule.settling else SAMPLING,
-                min(stage, schedule.levels + 1),
-                sweep,
-                since,
-            )
-            for row, current, ring, stage, sweep, since in zip(
-                self.rows, currents, self.rings, stages, self.sweeps.tolist(), self.committed_sweeps, strict=True
-            )
-        ]
-        store.commit(updates, rule_deltas(ledger, self.loaded), records)
+        for first in range(0, len(self.rows), _PAIRS_A_COMMIT):
+            last = min(first + _PAIRS_A_COMMIT, len(self.rows))
+            updates = [
+                PairUpdate(
+                    self.rows[k].id,
+                    currents[k],
+                    pack_ring(self.rings[k]),
+                    SETTLED if sweeps[k] >= schedule.settling else SAMPLING,
+                    stages[k],
+                    sweeps[k],
+                    self.committed_sweeps[k],
+                )
+                for k in range(first, last)
+            ]
+            store.commit(updates, self._changes(first, last), records if last == len(self.rows) else [])
         self.committed_state = State(self.state.edge.copy(), self.state.cut.copy())
         self.committed = np.ones(len(self.rows), np.bool_)
         self.committed_rings = [list(ring) for ring in self.rings]
-        self.committed_sweeps = self.sweeps.tolist()
+        self.committed_sweeps = sweeps
+
+    def _changes(self, first: int, last: int) -> list[RuleDelta]:
+        """By how much pairs first..last change the counts of rules since the last commit."""
+        chosen = np.zeros(len(self.rows), np.bool_)
+        chosen[first:last] = True
+        ledger = empty_ledger()
+        if self.committed_state is not None:
+            ledger = enter_state(ledger, self.loaded, self.committed_state, -1, chosen & self.committed)
+        ledger = enter_state(ledger, self.loaded, self.state, 1, chosen)
+        dropped: list[list[bytes]] = [[] for _ in self.rows]
+        added: list[list[bytes]] = [[] for _ in self.rows]
+        for k in range(first, last):
+            old, new = self.committed_rings[k], self.rings[k]
+            shared = _shared(old, new)
+            dropped[k] = old[: len(old) - shared]
+            added[k] = new[shared:]
+        ledger = enter_samples(ledger, self.loaded, dropped, -1)
+        ledger = enter_samples(ledger, self.loaded, added, 1)
+        return rule_deltas(ledger, self.loaded)
 
 
 def _shared(old: list[bytes], new: list[bytes]) -> int:
