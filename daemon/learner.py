@@ -19,7 +19,7 @@ from hierogram.samplers.table import RuleTable, empty_table, fill_table, shapes_
 from hierogram.storage.records import PairRow, Settings, SweepRecord
 from hierogram.storage.store import Store
 
-_SECONDS_A_COMMIT = 60.0
+_SECONDS_A_COMMIT = 180.0
 _COMMIT_SHARE = 8
 LIKELIHOOD_EVERY = 10
 """Sweeps between two computations of the log-likelihood."""

@@ -74,7 +74,7 @@ def learn(
 ) -> LearnReport:
     """Take pairs that have not settled through the stratified schedule, then every pair through `sweeps` more.
 
-    Work is committed about every half minute and at the end of each part, so a run that is ended goes on where it was.
+    Work is committed every few minutes and at the end of each part, so a run that is ended goes on from there.
     The result depends on the store, its seed and the calls made, not on `threads`. Where two rules share a key, all
     keys are made anew under another salt and the run goes on from its last commit.
     """
