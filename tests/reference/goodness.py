@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import TypeVar
 
-from scipy.stats import chi2  # type: ignore[import-untyped]
+from scipy.stats import chi2
 
 Key = TypeVar("Key")
 LEAST_EXPECTED = 10.0
