@@ -34,7 +34,7 @@ DIRECTIONS = (BOTH, FORWARD, BACKWARD)
 """Forward: each target word gets at most one source word, as in P(target | source); backward: the other way about."""
 
 _PAPER_SWEEPS, _PAPER_THINNING, _PAPER_CANDIDATES, _PAPER_CHAINS = 1000, 25, 2, 1
-_MOST_SWEEPS, _FEWEST_SWEEPS, _SWEEPS_SCALE = 60, 24, 2000
+_MOST_SWEEPS, _FEWEST_SWEEPS, _SWEEPS_SCALE = 60, 16, 3000
 _CHAINS = 4
 
 
@@ -97,7 +97,7 @@ def options_for(request: Request, pairs: int) -> AlignerOptions:
             candidates=ALL_POSITIONS,
             lexical=0.001,
             likeness=1.0,
-            warming=sweeps // 6,
+            warming=sweeps // 4,
             jump=0.5,
         )
     else:

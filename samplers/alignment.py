@@ -64,7 +64,7 @@ class AlignerOptions:
     jump: float = 1.0
     collocation: float = 0.0001
     fertility: float = 1.0
-    unlinked: float = 0.3
+    unlinked: float = 0.17
     seed: int = 1
 
     def __post_init__(self) -> None:

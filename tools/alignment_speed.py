@@ -1,0 +1,86 @@
+"""Time per link of the aligners' two link samplers against sentence length.
+
+    python -m hierogram.tools.alignment_speed
+
+The draw from two candidates takes the same time at any length, the draw from all positions grows with it.
+"""
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import numpy as np
+import typer
+
+LENGTHS = (10, 20, 40, 80, 160)
+_WORDS = 20_000
+_SWEEPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTime:
+    """Nanoseconds a link, the least of several sweeps."""
+
+    model: str
+    candidates: int
+    length: int
+    nanoseconds: float
+
+
+def measure_links(model: str, candidates: int, length: int, links: int) -> LinkTime:
+    """Time sweeps over sentences of one length, made of words that are as unequally frequent as in a language."""
+    from hierogram.samplers.alignment import (
+        AlignerOptions,
+        chain_seed,
+        empty_marginals,
+        make_direction,
+        start_chain,
+        sweep_chain,
+    )
+    from hierogram.samplers.alignment_chain import make_scratch
+    from hierogram.samplers.alignment_texts import read_side
+
+    random = np.random.default_rng(length)
+    # Zipf's law by inversion: the k-th word is as frequent as 1/k.
+    drawn = np.exp(random.random((2, links // length, length)) * np.log(_WORDS)).astype(int)
+    sides = [read_side([" ".join(map(str, sentence)) for sentence in side]) for side in drawn]
+    direction = make_direction(*sides)
+    options = AlignerOptions(
+        model=model, sweeps=10**6, chains=1, burn_in=10**5, thinning=1, candidates=candidates, lexical=0.001, likeness=0
+    )
+    scratch, marginals = make_scratch(length, length), empty_marginals(direction.sides)
+    chain = start_chain(direction, options, chain_seed(1, 0, 0))
+    least = float("inf")
+    for sweep in range(1, _SWEEPS + 2):
+        started = time.perf_counter()
+        chain = sweep_chain(direction, chain, options, chain_seed(1, 0, 0), sweep, scratch, marginals)
+        # The first sweep compiles, and meets counts that are still far from any that later sweeps meet.
+        if sweep > 1:
+            least = min(least, time.perf_counter() - started)
+    return LinkTime(model, candidates, length, least / len(chain.links) * 1e9)
+
+
+def speed(
+    links: Annotated[int, typer.Option(min=1_000, help="Links at each length.")] = 100_000,
+    candidates: Annotated[int, typer.Option(min=2, help="Candidates of the constant-time draw.")] = 2,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
+) -> None:
+    """Measure nanoseconds a link at several sentence lengths, for each model and link sampler."""
+    from hierogram.samplers.alignment import ALL_POSITIONS, MODELS
+
+    results = []
+    if not as_json:
+        print(f"{'model':<8} {'drawn from':<12}" + "".join(f"{length:>8}" for length in LENGTHS))
+    for model in MODELS:
+        for number in (candidates, ALL_POSITIONS):
+            row = [measure_links(model, number, length, links) for length in LENGTHS]
+            results += row
+            if not as_json:
+                print(f"{model:<8} {number or 'all':<12}" + "".join(f"{r.nanoseconds:8.0f}" for r in row), flush=True)
+    if as_json:
+        print(json.dumps([asdict(result) for result in results], indent=2))
+
+
+if __name__ == "__main__":
+    typer.run(speed)
