@@ -81,7 +81,8 @@ def options_for(request: Request, pairs: int) -> AlignerOptions:
     """The sampler's options for a corpus of so many pairs.
 
     The paper's models have the paper's settings [SA16 §5]. bhmm-f runs several short chains: averaging over them
-    gains more than sweeping longer, and a larger corpus needs fewer sweeps (`python -m hierogram.tools.compare_aligners` measures it).
+    gains more than sweeping longer, and a larger corpus needs fewer sweeps
+    (`python -m hierogram.tools.compare_aligners` measures it).
     """
     if request.model not in MODELS:
         raise UsageError(f"no model is called {request.model!r}: there are {', '.join(MODELS)}")
