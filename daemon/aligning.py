@@ -195,8 +195,8 @@ def _sample(
             for k, chain in jobs:
                 seed = chain_seed(options.seed, numbers[k], chain)
                 waiting.append((k, pool.submit(run_chain, directions[k], options, seed, tally.sweep_done)))
-                # No more marginals than workers at once: they are the largest thing in memory.
-                if len(waiting) >= workers:
+                # Hardly more marginals than workers at once: they are the largest thing in memory.
+                if len(waiting) > workers:
                     _collect(waiting, totals)
             while waiting:
                 _collect(waiting, totals)

@@ -27,7 +27,7 @@ from hierogram.daemon.exceptions import InputError
 OURS = ("bhmm-f", "bhmm", "bhmm-z")
 EFLOMAL = "eflomal"
 GOLD = "gold.talp"
-_MEBIBYTE = 1024.0
+_KIBIBYTES_A_MEBIBYTE = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class CorpusFiles:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One aligner on one corpus; error rates are None without manual links. Seconds and MiB of the whole process."""
+    """One aligner on one corpus; error rates are None without manual links. Time on the clock and of all processors."""
 
     corpus: str
     pairs: int
@@ -52,6 +52,7 @@ class Row:
     recall: float | None
     links: int
     seconds: float
+    cpu_seconds: float
     peak_mib: float
 
 
@@ -124,7 +125,7 @@ def measure(corpus: CorpusFiles, aligner: str, seed: int, threads: int, folder: 
     ran = subprocess.run(arguments, capture_output=True, text=True, env=environment, check=False)
     if ran.returncode:
         raise RuntimeError(f"{aligner} failed on {corpus.name}: {ran.stderr.strip()[-500:]}")
-    figures = json.loads(ran.stdout.splitlines()[-1])
+    figures: list[float] = json.loads(ran.stdout.splitlines()[-1])
     links = read_links(str(output))
     aer = precision = recall = None
     if corpus.gold is not None:
@@ -132,34 +133,42 @@ def measure(corpus: CorpusFiles, aligner: str, seed: int, threads: int, folder: 
         result = evaluate(gold, links[: len(gold)])
         aer, precision, recall = result.aer, result.precision, result.recall
     number = sum(map(len, links))
-    return Row(corpus.name, len(links), aligner, aer, precision, recall, number, figures["seconds"], figures["mib"])
+    return Row(corpus.name, len(links), aligner, aer, precision, recall, number, *figures)
 
 
 def run_one(aligner: str, source: str, target: str, output: str, seed: str, threads: str) -> None:
     """One aligner in this process; what it cost is the last line of the output, as JSON."""
     files = Path(source), Path(target), Path(output)
     if aligner == EFLOMAL:
-        seconds = align_eflomal(*files)
         # Its sampler is a process of its own.
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        whose = resource.RUSAGE_CHILDREN
+        before = _processor_seconds(whose)
+        seconds = align_eflomal(*files)
     else:
         # Compiling is no part of aligning: a machine does it once.
         with tempfile.TemporaryDirectory() as folder:
             tiny = Path(folder, "tiny")
             tiny.write_text("a b\na\n")
             align_ours(tiny, tiny, Path(folder, "links"), aligner, 1, 1)
+        whose = resource.RUSAGE_SELF
+        before = _processor_seconds(whose)
         seconds = align_ours(*files, aligner, int(seed), int(threads))
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps({"seconds": seconds, "mib": peak / _MEBIBYTE}))
+    peak = resource.getrusage(whose).ru_maxrss / _KIBIBYTES_A_MEBIBYTE
+    print(json.dumps([seconds, _processor_seconds(whose) - before, peak]))
 
 
-HEAD = ("corpus", "pairs", "aligner", "AER", "precision", "recall", "links", "seconds", "MiB")
-_LAYOUT = "{:<40.40} {:>7} {:<8} {:>7} {:>9} {:>7} {:>9} {:>8} {:>6}"
+def _processor_seconds(whose: int) -> float:
+    usage = resource.getrusage(whose)
+    return usage.ru_utime + usage.ru_stime
+
+
+HEAD = ("corpus", "pairs", "aligner", "AER", "precision", "recall", "links", "seconds", "cpu", "MiB")
+_LAYOUT = "{:<40.40} {:>7} {:<8} {:>7} {:>9} {:>7} {:>9} {:>8} {:>7} {:>6}"
 
 
 def _cells(row: Row) -> list[str]:
     rates = ["–" if rate is None else f"{rate:.4f}" for rate in (row.aer, row.precision, row.recall)]
-    costs = [f"{row.links:,}", f"{row.seconds:.1f}", f"{row.peak_mib:.0f}"]
+    costs = [f"{row.links:,}", f"{row.seconds:.1f}", f"{row.cpu_seconds:.1f}", f"{row.peak_mib:.0f}"]
     return [row.corpus, f"{row.pairs:,}", row.aligner, *rates, *costs]
 
 
@@ -177,7 +186,7 @@ def compare(
     threads: Annotated[int, typer.Option(min=1, help="Threads of either.")] = 2,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
 ) -> None:
-    """Compare aligners on corpora: AER against manual links, time, peak memory."""
+    """Compare aligners on corpora: AER against manual links, time on the clock and of processors, memory."""
     rows = []
     if not as_json:
         print(_LAYOUT.format(*HEAD))
