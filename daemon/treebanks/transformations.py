@@ -1,0 +1,129 @@
+"""What is done to a treebank's trees before a grammar is learned from them, and how it is undone."""
+
+from dataclasses import dataclass
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.faults import EMPTY_SIDE, MALFORMED_TREE, FaultError
+from hierogram.daemon.treebanks.trees import Node, Tree, rewritten
+
+EMPTY_ELEMENT = "-NONE-"
+"""Label of traces and other empty elements."""
+INTERMEDIATE = "@"
+"""First letter of the labels that binarisation makes: `@NP` holds the rest of the children of an NP."""
+JOINT = "+"
+"""Stands between the labels of a collapsed unary chain."""
+
+KEEP, COLLAPSE = "keep", "collapse"
+RIGHT, NO_BINARISATION = "right", "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Transformations:
+    """How trees are transformed; the defaults are those of the parsing literature.
+
+    `functions`: functional tags and indices stay (`NP-SBJ-1`); `empty_elements`: traces stay; `unary`: `keep`, with X
+    over X alone made one X, or `collapse`, chains to joint labels (`S+VP`); `binarisation`: `right`, with marks `@NP`,
+    or `none`; `root`: label over every tree; `rare`: words seen that often or less become classes of unknown words.
+    Raises `UsageError`.
+    """
+
+    functions: bool = False
+    empty_elements: bool = False
+    unary: str = KEEP
+    binarisation: str = RIGHT
+    root: str = "TOP"
+    rare: int = 1
+
+    def __post_init__(self) -> None:
+        if self.unary not in (KEEP, COLLAPSE):
+            raise UsageError(f"unary chains {self.unary!r}: there are {KEEP} and {COLLAPSE}")
+        if self.binarisation not in (RIGHT, NO_BINARISATION):
+            raise UsageError(f"binarisation {self.binarisation!r}: there are {RIGHT} and {NO_BINARISATION}")
+        if not self.root or set(self.root) & set("() \t\r\n") or self.root.startswith(INTERMEDIATE):
+            raise UsageError(f"root label {self.root!r}: name one without brackets, spaces and a leading @")
+        if self.rare < 0:
+            raise UsageError(f"rare words {self.rare}: name a count, 0 for none")
+
+
+def cleaned(tree: Tree, how: Transformations) -> Tree:
+    """The tree as it is scored: without what the transformations take away, under the root label.
+
+    Raises `FaultError` where no word is left, or a label holds a mark of the transformations.
+    """
+
+    def clean(label: str, children: list[Node]) -> list[Node]:
+        if label == EMPTY_ELEMENT and not how.empty_elements:
+            return []
+        if not children:
+            return []
+        if not how.functions:
+            label = plain_label(label)
+        _refuse_marks(label, how)
+        if len(children) == 1 and isinstance(children[0], Tree) and children[0].label == label:
+            return children
+        return [Tree(label, tuple(children))]
+
+    # A missing outermost label, `( (S …))`, is the place of the root's.
+    inner = tree.children if tree.label in ("", how.root) else (tree,)
+    found = rewritten(Tree("", inner), lambda label, children: clean(label, children) if label else children)
+    if not found:
+        raise FaultError(EMPTY_SIDE, "the tree has no words")
+    if any(isinstance(node, str) for node in found):
+        raise FaultError(MALFORMED_TREE, "a word stands outside every label")
+    return Tree(how.root, tuple(found))
+
+
+def transformed(tree: Tree, how: Transformations) -> Tree:
+    """A cleaned tree as grammars are learned from it: unary chains and binarisation; words stay."""
+
+    def change(label: str, children: list[Node]) -> list[Node]:
+        if how.unary == COLLAPSE and len(children) == 1 and label != how.root:
+            [child] = children
+            if isinstance(child, Tree) and not child.is_preterminal:
+                return [Tree(f"{label}{JOINT}{child.label}", child.children)]
+        if how.binarisation == RIGHT:
+            while len(children) > 2:
+                children[-2:] = [Tree(_intermediate(label), tuple(children[-2:]))]
+        return [Tree(label, tuple(children))]
+
+    [found] = rewritten(tree, change)
+    assert isinstance(found, Tree)
+    return found
+
+
+def restored(tree: Tree, how: Transformations) -> Tree:
+    """The cleaned tree that `transformed` was given."""
+
+    def restore(label: str, children: list[Node]) -> list[Node]:
+        if label.startswith(INTERMEDIATE) and how.binarisation == RIGHT:
+            return children
+        labels = label.split(JOINT) if how.unary == COLLAPSE and label.strip(JOINT) else [label]
+        for name in reversed(labels):
+            children = [Tree(name, tuple(children))]
+        return children
+
+    [found] = rewritten(tree, restore)
+    assert isinstance(found, Tree)
+    return found
+
+
+def plain_label(label: str) -> str:
+    """The label without functional tags and indices: `NP-SBJ-1`, `NP=2` and `NP|ADVP` give NP; `-LRB-` stays."""
+    if label.startswith("-"):
+        return label
+    for mark in "-=|":
+        label = label.partition(mark)[0] or label
+    return label
+
+
+def _intermediate(label: str) -> str:
+    return f"{INTERMEDIATE}{label.rpartition(JOINT)[2] or label}"
+
+
+def _refuse_marks(label: str, how: Transformations) -> None:
+    if not label:
+        raise FaultError(MALFORMED_TREE, "a node inside the tree has no label")
+    if how.binarisation == RIGHT and label.startswith(INTERMEDIATE):
+        raise FaultError(MALFORMED_TREE, f"label {label!r}: labels that begin with {INTERMEDIATE} are binarisation's")
+    if how.unary == COLLAPSE and JOINT in label and label.strip(JOINT):
+        raise FaultError(MALFORMED_TREE, f"label {label!r}: {JOINT} joins the labels of collapsed chains")

@@ -1,0 +1,128 @@
+"""Trees and fragments of trees in brackets: `(S (NP (PRP it)) (VP (VBZ works)))`.
+
+A fragment may also have frontier nonterminals, labels without anything below them: `(NP (DT the) (NN))`. Everything
+here goes without recursion, so that no depth of brackets can end a process.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Union
+
+from hierogram.daemon.faults import MALFORMED_TREE, FaultError
+
+_PIECES = re.compile(r"[()]|[^() \t\r\n]+")
+
+ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+"""How treebanks write tokens that are brackets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A label over children, trees and words; without children it is a frontier nonterminal of a fragment."""
+
+    label: str
+    children: tuple["Node", ...] = ()
+
+    @property
+    def is_preterminal(self) -> bool:
+        """Whether its only child is a word."""
+        return len(self.children) == 1 and isinstance(self.children[0], str)
+
+    def __str__(self) -> str:
+        pieces: list[str] = []
+        stack: list[Node | None] = [self]
+        while stack:
+            node = stack.pop()
+            if node is None:
+                pieces.append(")")
+            elif isinstance(node, str):
+                pieces += (" ", node)
+            else:
+                pieces += (" (" if pieces else "(", node.label)
+                stack.append(None)
+                stack.extend(reversed(node.children))
+        return "".join(pieces)
+
+
+Node = Union[Tree, str]  # noqa: UP007 (evaluated while Tree is being defined)
+
+
+def words_of(tree: Tree) -> list[str]:
+    """The words of the tree, from left to right."""
+    return [node for node in preorder(tree) if isinstance(node, str)]
+
+
+def preorder(tree: Tree) -> Iterator[Node]:
+    """The nodes and words of the tree, parents first, from left to right."""
+    stack: list[Node] = [tree]
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, Tree):
+            stack.extend(reversed(node.children))
+
+
+def rewritten(tree: Tree, rewrite: Callable[[str, list[Node]], list[Node]]) -> list[Node]:
+    """What stands in the tree's place when every node, children first, has become what `rewrite` says.
+
+    `rewrite` gets a label and the nodes that stand for its children.
+    """
+    done: list[list[Node]] = [[]]
+    stack: list[tuple[Node, bool]] = [(tree, False)]
+    while stack:
+        node, closing = stack.pop()
+        if isinstance(node, str):
+            done[-1].append(node)
+        elif closing:
+            children = done.pop()
+            done[-1] += rewrite(node.label, children)
+        else:
+            done.append([])
+            stack.append((node, True))
+            stack.extend((child, False) for child in reversed(node.children))
+    return done[0]
+
+
+def read_tree(text: str, frontiers: bool = False) -> Tree:
+    """The tree that the text holds; a label may be missing (`( (S …))`, as the Penn Treebank has it).
+
+    Raises `FaultError` (malformed-tree) where brackets do not match, something stands outside them, or a node has
+    nothing below it (with `frontiers`: no label).
+    """
+    open_labels: list[str] = []
+    open_children: list[list[Node]] = []
+    whole: Tree | None = None
+    label_follows = False
+    for match in _PIECES.finditer(text):
+        piece = match.group()
+        if whole is not None:
+            raise FaultError(MALFORMED_TREE, f"{piece!r} at offset {match.start()} stands after the end of the tree")
+        if piece == "(":
+            open_labels.append("")
+            open_children.append([])
+            label_follows = True
+            continue
+        if not open_labels:
+            raise FaultError(MALFORMED_TREE, f"{piece!r} at offset {match.start()} stands before the first bracket")
+        if piece == ")":
+            children = open_children.pop()
+            label = open_labels.pop()
+            if not children and not (frontiers and label):
+                raise FaultError(MALFORMED_TREE, f"({label}) at offset {match.start()} has nothing below it")
+            node = Tree(label, tuple(children))
+            if open_children:
+                open_children[-1].append(node)
+            else:
+                whole = node
+        elif label_follows:
+            open_labels[-1] = piece
+        else:
+            open_children[-1].append(piece)
+        label_follows = False
+    if open_labels:
+        opened = next((label for label in reversed(open_labels) if label), "")
+        raise FaultError(MALFORMED_TREE, f"{len(open_labels)} brackets are not closed, the last of them ({opened}")
+    if whole is None:
+        raise FaultError(MALFORMED_TREE, "there are no brackets")
+    return whole
