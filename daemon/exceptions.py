@@ -9,6 +9,18 @@ class UsageError(DaemonError):
     """A command was given options that do not go together; the command line ends with exit code 2."""
 
 
+class ConfigurationError(UsageError):
+    """The daemon's configuration has an unknown key, or a value that does not fit."""
+
+
+class LoopFailedError(DaemonError):
+    """A loop of the daemon ended, failed too often, or stands still."""
+
+
+class SpoolError(DaemonError):
+    """The spool's folder cannot be read, or a file in it cannot be moved."""
+
+
 class InputError(DaemonError):
     """An input cannot be opened, ends in the middle, or its format cannot be told."""
 

@@ -68,6 +68,8 @@ class Learner:
     """Holds a store's rule counts in memory and keeps them and the store in step.
 
     Only one learner may write to a store at a time. `report` hears of progress; `threads` changes speed, never results.
+    The log-likelihood, which takes time in proportion to the store, is computed every `likelihood_every` sweeps and at
+    the end of each `sweep`, but not before `likelihood_seconds` have passed since the last time.
     """
 
     def __init__(
@@ -78,14 +80,18 @@ class Learner:
         likelihood_every: int = LIKELIHOOD_EVERY,
         key_mask: np.uint64 = ALL_BITS,
         method: int = GIBBS,
+        likelihood_seconds: float = 0.0,
     ) -> None:
         self.store = store
         self.settings = store.settings()
-        self.model = model_of(self.settings, store.vocabulary_sizes())
+        self._vocabulary = store.vocabulary_sizes()
+        self.model = model_of(self.settings, self._vocabulary)
         self.table = load_table(store, self.model, self.settings)
         self.schedule = schedule_of(self.settings)
         self.report = report
         self.likelihood_every = likelihood_every
+        self.likelihood_seconds = likelihood_seconds
+        self._measured_at = float("-inf")
         self.key_mask = key_mask
         self.method = method
         self.threads = threads or os.cpu_count() or 1
@@ -97,7 +103,6 @@ class Learner:
         self.sweeps = 0
         self.pair_sweeps = 0
         self.total = 0
-        self.before: tuple[int, int, float] | None = None
 
     def close(self) -> None:
         """End the learner's threads."""
@@ -125,18 +130,30 @@ class Learner:
         self.likelihood = log_likelihood(self.table, self.model)
         self.rules = self.table.rule_types
         self.curve.append((self.sweeps, self.likelihood))
+        self._measured_at = time.monotonic()
         return self.likelihood
+
+    def _may_measure(self) -> bool:
+        return time.monotonic() - self._measured_at >= self.likelihood_seconds
+
+    def follow_vocabulary(self) -> None:
+        """Take the store's present vocabulary into the model, whose base distribution spreads over it."""
+        sizes = self.store.vocabulary_sizes()
+        if sizes != self._vocabulary:
+            self._vocabulary = sizes
+            self.model = model_of(self.settings, sizes)
 
     def open(self, rows: list[PairRow]) -> Shard:
         """The rows as a shard whose derivations are all in the table."""
         shard = Shard.of(rows, self.settings, self.key_mask)
         self.table = shard.count_new(self.table, self.model)
-        if self.before is None:
-            self.before = (self.table.rule_types, self.table.rule_tokens, self.measure())
         return shard
 
-    def sweep(self, shard: Shard, until: NDArray[np.int64]) -> None:
-        """Sweep over the shard until each pair has had so many sweeps; commit now and then, and at the end."""
+    def sweep(self, shard: Shard, until: NDArray[np.int64], enough: Callable[[], bool] | None = None) -> None:
+        """Sweep over the shard until each pair has had so many sweeps; commit now and then, and at the end.
+
+        `enough` is asked after each sweep; where it says so, what is done so far is committed and left at that.
+        """
         batch = shard.loaded.batch
         blocks = Blocks.suited_to(batch.size)
         spaces = workspaces(batch, blocks, self.threads)
@@ -164,7 +181,7 @@ class Learner:
             self.sweeps += 1
             self.pair_sweeps += at_work
             shard.keep_samples(active & (shard.sweeps % self.schedule.thinning == 0))
-            due = self.sweeps % self.likelihood_every == 0
+            due = self.sweeps % self.likelihood_every == 0 and self._may_measure()
             records.append(
                 SweepRecord(
                     min(stage, self.schedule.levels + 1), at_work, self.measure() if due else None,
@@ -172,6 +189,8 @@ class Learner:
                 )
             )  # fmt: skip
             self._tell("sweep", stage, at_work, self.pair_sweeps)
+            if enough is not None and enough():
+                break
             if time.monotonic() - last_commit > wait and (shard.sweeps < until).any():
                 started = time.monotonic()
                 shard.commit(self.store, records)
@@ -180,7 +199,7 @@ class Learner:
                 # Committing a large shard takes a while; do not let it take more than its share.
                 wait = max(wait, _COMMIT_SHARE * (last_commit - started))
         if records:
-            if records[-1].log_likelihood is None:
+            if records[-1].log_likelihood is None and self._may_measure():
                 records[-1] = records[-1]._replace(log_likelihood=self.measure())
             self._tell("commit", 0, batch.size, self.pair_sweeps)
             shard.commit(self.store, records)

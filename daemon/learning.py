@@ -44,7 +44,7 @@ class LearnReport:
     curve: list[tuple[int, float]] = field(default_factory=list)
 
 
-def _rekey(store: Store, key_mask: np.uint64) -> None:
+def rekey(store: Store, key_mask: np.uint64 = ALL_BITS) -> None:
     """Give every rule a new key under the next salt that keeps the stored rules apart."""
     with store.snapshot() as snapshot:
         rules = [
@@ -83,7 +83,7 @@ def learn(
         try:
             return _learn(store, sweeps, threads, report, likelihood_every, method, key_mask, started)
         except (StoredKeyCollisionError, KeyCollisionError):
-            _rekey(store, key_mask)
+            rekey(store, key_mask)
     return _learn(store, sweeps, threads, report, likelihood_every, method, key_mask, started)
 
 
@@ -102,11 +102,13 @@ def _learn(
     pairs = store.count_pairs(None)
     unsettled = store.count_pairs(["waiting", "sampling"])
     run.total = unsettled * run.schedule.settling + pairs * more
+    before: tuple[int, int, float] | None = None
     shards = 0
     shard: Shard | None = None
     with run:
         for rows in read_shards(store, ["waiting", "sampling"]):
             shard = run.open(rows)
+            before = before or _figures(run)
             run.total -= int(np.minimum(shard.sweeps, run.schedule.settling).sum())
             run.sweep(shard, np.full(len(rows), run.schedule.settling))
             shards += 1
@@ -117,9 +119,10 @@ def _learn(
             for first in range(0, more, run.schedule.thinning):
                 for rows in read_shards(store):
                     shard = run.open(rows)
+                    before = before or _figures(run)
                     run.sweep(shard, shard.sweeps + min(run.schedule.thinning, more - first))
     after = run.likelihood if run.likelihood is not None else run.measure()
-    before = run.before or (run.table.rule_types, run.table.rule_tokens, after)
+    before = before or (run.table.rule_types, run.table.rule_tokens, after)
     return LearnReport(
         pairs,
         run.sweeps,
@@ -134,4 +137,8 @@ def _learn(
     )
 
 
-__all__ = ["DEFAULT_SWEEPS", "LearnProgress", "LearnReport", "learn"]
+def _figures(run: Learner) -> tuple[int, int, float]:
+    return run.table.rule_types, run.table.rule_tokens, run.measure()
+
+
+__all__ = ["DEFAULT_SWEEPS", "LearnProgress", "LearnReport", "learn", "rekey"]

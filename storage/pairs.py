@@ -9,9 +9,11 @@ from hierogram.storage.exceptions import IngestError, StoreError
 from hierogram.storage.identity import pair_identities, rejection_digest
 from hierogram.storage.loading import staged_digests, staged_identities
 from hierogram.storage.records import (
+    SAMPLING,
     WAITING,
     AddedPairs,
     IngestTotals,
+    LagRow,
     NewPair,
     PairRow,
     RejectedLine,
@@ -293,6 +295,23 @@ def count_pairs(connection: Connection, states: Sequence[str] | None) -> int:
     if states is not None and not by_state.keys() >= set(states):
         raise StoreError(f"no state of a pair: {', '.join(set(states) - by_state.keys())}")
     return sum(by_state[state] for state in (by_state if states is None else set(states)))
+
+
+def lag(connection: Connection) -> LagRow:
+    """How far sampling is behind; takes the same time whatever the store's size."""
+    totals = read_state(connection)
+    oldest = [
+        added_at
+        for state in (WAITING, SAMPLING)
+        for added_at in connection.scalars(
+            select(sentence_pairs.c.added_at)
+            .where(sentence_pairs.c.state == state)
+            .order_by(sentence_pairs.c.id)
+            .limit(1)
+        )
+    ]
+    age = max((now() - min(oldest)).total_seconds(), 0.0) if oldest else None
+    return LagRow(totals.waiting + totals.sampling, age)
 
 
 def _as_rows(rows: Iterable[Row[tuple[object, ...]]]) -> list[PairRow]:

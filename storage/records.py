@@ -231,6 +231,14 @@ class StoreStatus:
     corpora: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class LagRow:
+    """How many pairs are not settled yet, and for how many seconds the oldest of them has been stored (None: none)."""
+
+    pairs: int
+    oldest: float | None
+
+
 class ExportRow(NamedTuple):
     """A recorded export: what was written where, and the store position that it shows.
 

@@ -24,6 +24,7 @@ from hierogram.storage.exceptions import SettingsFixedError, StoreUrlError
 from hierogram.storage.records import (
     AddedPairs,
     ExportRow,
+    LagRow,
     NewPair,
     PairRow,
     PairUpdate,
@@ -176,6 +177,11 @@ class Store:
         """How many pairs there are, in any of `states` if given."""
         with reading(self._engine) as connection:
             return pairs.count_pairs(connection, states)
+
+    def lag(self) -> LagRow:
+        """How far sampling is behind; takes the same time whatever the store's size."""
+        with reading(self._engine) as connection:
+            return pairs.lag(connection)
 
     def rule_counts(self) -> RuleCounts:
         """Every rule with a positive count, as arrays."""

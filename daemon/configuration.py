@@ -1,0 +1,190 @@
+"""The daemon's configuration: one TOML file, every key of which the environment can override.
+
+The key `poll_seconds` of the section `[spool]` is `HIEROGRAM_SPOOL__POLL_SECONDS` in the environment. What is unknown
+or of the wrong type is an error that says where it stands; nothing is ignored.
+"""
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from hierogram.daemon.exceptions import ConfigurationError
+
+ENVIRONMENT_PREFIX = "HIEROGRAM_"
+DEFAULT_STORE = "sqlite:///hierogram.db"
+
+Seconds = Annotated[float, Field(gt=0, le=1e6)]
+
+
+class Section(BaseModel):
+    """A section of the file: what it does not know is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DaemonSection(Section):
+    """How the loops are looked after, and how the daemon ends."""
+
+    grace_seconds: Seconds = Field(
+        default=30.0,
+        description="How long the loops may take to finish what they are at after SIGTERM; then the daemon ends.",
+    )
+    stall_seconds: Seconds = Field(
+        default=900.0, description="A loop that gives no sign of life for so long ends the daemon with an error."
+    )
+    pause_seconds: Seconds = Field(
+        default=1.0, description="Pause before a failed loop is started again; it doubles with every failure in a row."
+    )
+    longest_pause_seconds: Seconds = Field(default=30.0, description="The longest such pause.")
+    give_up_after: int = Field(
+        default=8,
+        ge=1,
+        description="Failures in a row after which a loop ends the daemon with an error. Failures of the database do "
+        "not count: the loops wait until it is back.",
+    )
+    lease_seconds: Seconds = Field(
+        default=60.0, description="After so long without a sign of life, another process may take over the store."
+    )
+
+
+class LogSection(Section):
+    """What the daemon says on standard error."""
+
+    format: str = Field(
+        default="auto", pattern="^(auto|json|human)$", description="json, human, or auto: human on a terminal."
+    )
+    level: str = Field(
+        default="info", pattern="^(debug|info|warning|error)$", description="debug, info, warning or error."
+    )
+
+
+class SpoolSection(Section):
+    """The folder in which files are dropped."""
+
+    folder: Path | None = Field(
+        default=None, description="The folder; made if it does not exist. Without one, none is watched."
+    )
+    corpus: str = Field(
+        default="default", min_length=1, description="Corpus of the files that lie in the folder itself."
+    )
+    poll_seconds: Seconds = Field(default=1.0, description="How often the folder is looked at.")
+
+
+class SamplingSection(Section):
+    """How new pairs are sampled, and old ones rejuvenated."""
+
+    threads: int = Field(default=0, ge=0, description="Threads; 0: one a core. The result does not depend on them.")
+    pairs_at_once: int = Field(
+        default=10_000,
+        ge=1,
+        description="Pairs that are in memory and sampled together; the others wait for their turn.",
+    )
+    commit_seconds: Seconds = Field(
+        default=5.0, description="Work is committed at least so often (a sweep is never cut short)."
+    )
+    new_share: float = Field(
+        default=0.9,
+        gt=0,
+        le=1,
+        description="The share of the time that new pairs have while there are any; the rest rejuvenates settled ones.",
+    )
+    idle_share: float = Field(
+        default=0.5, ge=0, le=1, description="The share of the time that rejuvenation has while no pair is new."
+    )
+    likelihood_seconds: Seconds = Field(
+        default=60.0,
+        description="How often the log-likelihood is computed, which takes time in proportion to the rules.",
+    )
+
+
+class Configuration(Section):
+    """All that can be configured; what a store was made with (`hierogram init`) is not part of it."""
+
+    store: str = Field(default=DEFAULT_STORE, description="The store, as `--store` takes it.")
+    daemon: DaemonSection = Field(default_factory=DaemonSection)
+    log: LogSection = Field(default_factory=LogSection)
+    spool: SpoolSection = Field(default_factory=SpoolSection)
+    sampling: SamplingSection = Field(default_factory=SamplingSection)
+
+
+class _WithEnvironment(BaseSettings, Configuration):
+    model_config = SettingsConfigDict(
+        env_prefix=ENVIRONMENT_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment before what is handed over, which is the file's content."""
+        return env_settings, init_settings
+
+
+def load_configuration(file: Path | None = None, **given: object) -> Configuration:
+    """The configuration of the file (if any), overridden by the environment, overridden by what is `given`.
+
+    `given` names keys as in `store=…` and `spool_folder=…`; None stands for nothing given. Raises `ConfigurationError`
+    with file, key and reason.
+    """
+    content = _read(file) if file else {}
+    _refuse_unknown_variables(os.environ)
+    try:
+        merged = _WithEnvironment(**content)
+    except ValidationError as error:
+        raise ConfigurationError(_explain(error, content, file)) from error
+    sections = {name: getattr(merged, name) for name in Configuration.model_fields}
+    for name, value in given.items():
+        section, _, key = name.partition("_")
+        if value is None:
+            continue
+        sections[section] = sections[section].model_copy(update={key: value}) if key else value
+    return Configuration.model_validate(sections)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"{file}: cannot be read: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file}: is not TOML: {error}") from error
+    try:
+        # As JSON, since there a text is no number, as is right for a file, but a path may be written as a text.
+        Configuration.model_validate_json(json.dumps(content, default=str), strict=True)
+    except ValidationError as error:
+        raise ConfigurationError(_explain(error, content, file)) from error
+    return content
+
+
+def _refuse_unknown_variables(environment: Mapping[str, str]) -> None:
+    """Pydantic looks up the variables that it knows, and would not see one whose section is misspelled."""
+    for name in environment:
+        section, nested, _ = name.removeprefix(ENVIRONMENT_PREFIX).partition("__")
+        if name.startswith(ENVIRONMENT_PREFIX) and nested and section.lower() not in Configuration.model_fields:
+            raise ConfigurationError(f"environment: {name}: there is no section [{section.lower()}]")
+
+
+def _explain(error: ValidationError, content: Mapping[str, Any], file: Path | None) -> str:
+    """One line for each thing that is wrong: where it stands, its key, the reason."""
+    lines = []
+    for problem in error.errors():
+        keys = [str(key) for key in problem["loc"]]
+        known = problem["type"] != "extra_forbidden"
+        reason = f"{problem['msg']}, not {problem['input']!r}" if known else "there is no such key"
+        key = ".".join(keys) or "(file)"
+        variable = ENVIRONMENT_PREFIX + "__".join(keys[:2]).upper()
+        in_environment = variable in os.environ or ENVIRONMENT_PREFIX + "".join(keys[:1]).upper() in os.environ
+        place = f"environment: {variable}" if in_environment else f"{file}: {key}"
+        lines.append(f"{place}: {reason}")
+    return "; ".join(lines)

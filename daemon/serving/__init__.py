@@ -1,0 +1,1 @@
+"""The daemon `hierogram serve`: supervised loops around a store that keeps learning."""

@@ -1,0 +1,162 @@
+"""The loop that samples: new pairs through the schedule first, then settled ones again, the stalest first.
+
+New pairs are taken in as shards, a shard for what is new at a time, and the shards are worked on in turn, a few seconds
+each, so that a pair that comes late does not wait for all that came before it. Whatever a turn has done is committed at
+its end: between two turns the store and the memory say the same.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+from hierogram.daemon.configuration import Configuration, SamplingSection
+from hierogram.daemon.learner import Learner, LearnProgress
+from hierogram.daemon.learning import rekey
+from hierogram.daemon.serving.condition import Board
+from hierogram.daemon.serving.logs import Log
+from hierogram.daemon.serving.supervision import Heart, StopFlag
+from hierogram.daemon.shards import Shard
+from hierogram.samplers.exceptions import KeyCollisionError
+from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
+from hierogram.storage.records import SAMPLING, WAITING
+from hierogram.storage.store import Store
+
+_UNSETTLED = (WAITING, SAMPLING)
+_LOOK_SECONDS = 0.5
+_FEWEST_REJUVENATED = 64
+_FIRST_RATE = 1_000.0
+"""Pairs a second that sampling is supposed to do before it has been measured."""
+
+
+class Resampling:
+    """Keeps the grammar current."""
+
+    name = "resample"
+    sections = frozenset({"sampling"})
+
+    def __init__(self, store: Store, configuration: Callable[[], Configuration], board: Board, log: Log) -> None:
+        self._store = store
+        self._configuration = configuration
+        self._board = board
+        self._log = log.bind(loop=self.name)
+
+    def run(self, stop: StopFlag, beat: Heart) -> None:
+        """Samples until told to end, from what the store says; see `Loop.run`."""
+        section = self._configuration().sampling
+        while not stop.is_set():
+            try:
+                self._sample(section, stop, beat)
+            except (StoredKeyCollisionError, KeyCollisionError) as error:
+                self._log.warning("two rules have one key: all rules get new ones", reason=str(error))
+                rekey(self._store)
+
+    def _sample(self, section: SamplingSection, stop: StopFlag, beat: Heart) -> None:
+        def report(_now: LearnProgress) -> None:
+            beat()
+
+        with Learner(
+            self._store, section.threads or None, report, likelihood_seconds=section.likelihood_seconds
+        ) as learner:
+            self._log.info("rules loaded", rules=learner.table.rule_types, uses=learner.table.rule_tokens)
+            turns = _Turns(learner, section, stop, self._board)
+            while not stop.is_set():
+                worked = turns.take()
+                beat.well()
+                if not worked:
+                    stop.wait(_LOOK_SECONDS)
+
+
+class _Turns:
+    """Whose turn it is: shards of new pairs one after the other, or settled pairs again."""
+
+    def __init__(self, learner: Learner, section: SamplingSection, stop: StopFlag, board: Board) -> None:
+        self._learner = learner
+        self._section = section
+        self._stop = stop
+        self._board = board
+        self._shards: deque[Shard] = deque()
+        self._last_taken = 0
+        self._rate = _FIRST_RATE
+        # Seconds that were spent on new pairs beyond those that settled ones have had in turn.
+        self._owed = 0.0
+        self._rest_until = 0.0
+
+    def take(self) -> bool:
+        """One turn of a few seconds, committed at its end; False where there was nothing to do."""
+        self._learner.follow_vocabulary()
+        self._take_new()
+        worked = self._work()
+        self._note_lag()
+        return worked
+
+    def _work(self) -> bool:
+        share = self._section.new_share
+        if self._shards:
+            seconds = self._settle()
+            self._owed += seconds * (1 - share) / share
+            if self._owed >= self._section.commit_seconds and not self._stop.is_set():
+                self._owed -= self._rejuvenate()
+            return True
+        self._owed = 0.0
+        idle = self._section.idle_share
+        if not idle or time.monotonic() < self._rest_until:
+            return False
+        seconds = self._rejuvenate()
+        self._rest_until = time.monotonic() + seconds * (1 - idle) / idle
+        return seconds > 0
+
+    def _take_new(self) -> None:
+        """Makes a shard of the pairs that are new, as far as there is room."""
+        room = self._section.pairs_at_once - sum(len(shard.rows) for shard in self._shards)
+        if room <= 0:
+            return
+        rows = self._learner.store.pairs(after_id=self._last_taken, limit=room, states=_UNSETTLED)
+        if rows:
+            self._last_taken = rows[-1].id
+            self._shards.append(self._learner.open(rows))
+
+    def _settle(self) -> float:
+        """A turn for the shard at the head of the queue; returns the seconds that it took."""
+        shard = self._shards.popleft()
+        settling = self._learner.schedule.settling
+        seconds = self._sweep(shard, np.full(len(shard.rows), settling, np.int64))
+        if (shard.sweeps < settling).any():
+            self._shards.append(shard)
+        return seconds
+
+    def _rejuvenate(self) -> float:
+        """A turn for the settled pairs that were sampled longest ago; returns the seconds that it took."""
+        thinning = self._learner.schedule.thinning
+        pairs = int(self._rate * self._section.commit_seconds / thinning)
+        pairs = min(max(pairs, _FEWEST_REJUVENATED), self._section.pairs_at_once)
+        rows = self._learner.store.stalest_pairs(pairs)
+        if not rows:
+            return 0.0
+        started = time.monotonic()
+        shard = self._learner.open(rows)
+        # Up to the next sweep that gives a sample.
+        self._sweep(shard, (shard.sweeps // thinning + 1) * thinning)
+        self._board.rejuvenated += len(rows)
+        return time.monotonic() - started
+
+    def _sweep(self, shard: Shard, until: "np.typing.NDArray[np.int64]") -> float:
+        learner = self._learner
+        started = time.monotonic()
+        before, sampling = learner.pair_sweeps, learner.sampling_seconds
+
+        def enough() -> bool:
+            return self._stop.is_set() or time.monotonic() - started > self._section.commit_seconds
+
+        learner.sweep(shard, until, enough)
+        done = learner.pair_sweeps - before
+        self._board.note_sweeps(done)
+        self._board.log_likelihood = learner.likelihood
+        if learner.sampling_seconds > sampling:
+            self._rate = done / (learner.sampling_seconds - sampling)
+        return time.monotonic() - started
+
+    def _note_lag(self) -> None:
+        lag = self._learner.store.lag()
+        self._board.note_lag(lag.pairs, lag.oldest)

@@ -1,0 +1,143 @@
+"""The daemon put together: its store, its loops, and what others may ask of it."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from hierogram.daemon.configuration import Configuration, load_configuration
+from hierogram.daemon.exceptions import ConfigurationError, LoopFailedError
+from hierogram.daemon.serving.condition import Board, Condition
+from hierogram.daemon.serving.intake import Intake
+from hierogram.daemon.serving.logs import Log, open_log
+from hierogram.daemon.serving.notify import READY, STOPPING, WATCHDOG, notify, reloading, watchdog_seconds
+from hierogram.daemon.serving.resampling import Resampling
+from hierogram.daemon.serving.scheduling import Scheduling
+from hierogram.daemon.serving.signals import Signals, Sleeper, heeding_signals
+from hierogram.daemon.serving.supervision import Loop, Patience, Supervisor
+from hierogram.storage.store import Store
+
+_LOOK_SECONDS = 1.0
+_FIXED = ("store", "daemon")
+"""What a running daemon cannot change."""
+
+
+class Service:
+    """A running daemon; every method may be called from any thread."""
+
+    def __init__(self, store: Store, configuration: Configuration, log: Log) -> None:
+        self.store = store
+        self.configuration = configuration
+        self.board = Board()
+        self.log = log
+        self._started = time.monotonic()
+        self._stopping = False
+        section = configuration.daemon
+        patience = Patience(
+            section.pause_seconds, section.longest_pause_seconds, section.give_up_after, section.stall_seconds
+        )
+        self.supervisor = Supervisor(self._loops(), patience, self)
+
+    def _loops(self) -> list[Loop]:
+        def present() -> Configuration:
+            return self.configuration
+
+        return [
+            Intake(self.store, present, self.board, self.log),
+            Resampling(self.store, present, self.board, self.log),
+            Scheduling(),
+        ]
+
+    def loop_failed(self, name: str, error: BaseException, pause: float | None) -> None:
+        """See `Listener.loop_failed`."""
+        log = self.log.bind(loop=name)
+        if pause is None:
+            log.error("loop ended", error=str(error), exc_info=error)
+        else:
+            log.warning("loop failed, starts again", error=str(error), pause=pause, exc_info=error)
+
+    def condition(self) -> Condition:
+        """How the daemon is; quick, and asks no database."""
+        return Condition(
+            self.supervisor.health(),
+            self.board.lag(),
+            self.supervisor.trouble(),
+            self.board.log_likelihood,
+            time.monotonic() - self._started,
+            self.board.rejuvenated,
+            self.board.spool,
+        )
+
+    def stopping(self) -> bool:
+        """Whether the daemon is on its way out, so that long requests should end."""
+        return self._stopping
+
+    def reconfigure(self, configuration: Configuration) -> list[str]:
+        """Takes another configuration and has the loops that it concerns start again; returns their names."""
+        before = self.configuration
+        changed = {name for name in Configuration.model_fields if getattr(before, name) != getattr(configuration, name)}
+        for name in changed.intersection(_FIXED):
+            self.log.warning("a change of this takes effect when the daemon is started again", key=name)
+        kept = {name: getattr(before, name) for name in _FIXED}
+        self.configuration = configuration.model_copy(update=kept)
+        if "log" in changed:
+            self.log = open_log(configuration.log)
+        return self.supervisor.restart(frozenset(changed))
+
+    def start(self) -> None:
+        """Starts the loops."""
+        self.supervisor.start()
+
+    def stop(self) -> None:
+        """Has the loops finish; raises `LoopFailedError` where one does not within the grace period."""
+        self._stopping = True
+        late = self.supervisor.stop(self.configuration.daemon.grace_seconds)
+        if late:
+            raise LoopFailedError(
+                f"not done within {self.configuration.daemon.grace_seconds:g} s: {', '.join(late)}; "
+                "what was not committed is rolled back, and done again after the next start"
+            )
+
+
+def serve(store: Store, configuration: Configuration, file: Path | None, given: dict[str, object]) -> None:
+    """Runs the daemon until a signal ends it; `file` and `given` are what SIGHUP reads again.
+
+    Raises `LoopFailedError` where a loop had to be given up, or did not end in time.
+    """
+    log = open_log(configuration.log)
+    service = Service(store, configuration, log)
+    with heeding_signals() as (signals, sleeper):
+        service.start()
+        notify(READY)
+        log.info("daemon started", store=store.url, spool=str(configuration.spool.folder))
+        try:
+            _watch(service, signals, sleeper, file, given)
+        finally:
+            notify(STOPPING)
+            service.log.info("daemon ends")
+            service.stop()
+    service.log.info("daemon ended")
+
+
+def _watch(service: Service, signals: Signals, sleeper: Sleeper, file: Path | None, given: dict[str, object]) -> None:
+    """Looks after the loops until a signal asks for the end."""
+    watchdog = watchdog_seconds()
+    pause = min(_LOOK_SECONDS, watchdog or _LOOK_SECONDS)
+    while not signals.end:
+        service.supervisor.check()
+        if watchdog:
+            notify(WATCHDOG)
+        if signals.reload:
+            signals.reload = False
+            _reload(service, file, given)
+        sleeper.sleep(pause)
+
+
+def _reload(service: Service, file: Path | None, given: dict[str, object]) -> None:
+    reloading()
+    try:
+        names: Sequence[str] = service.reconfigure(load_configuration(file, **given))
+    except ConfigurationError as error:
+        service.log.error("configuration not changed", error=str(error))
+    else:
+        service.log.info("configuration read again", restarted=names)
+    notify(READY)

@@ -1,0 +1,168 @@
+"""The spool: a watched folder whose files become stored pairs.
+
+Files appear by being renamed into the folder (or a subfolder, which names the corpus). Names that begin with a dot or
+end in `.part` are still being written. What is taken in moves to `done/`, what cannot be read to `failed/` with a
+`.reason` beside it. A file that was being read when the daemon ended is read again: known pairs are not stored twice.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from hierogram.daemon.exceptions import DaemonError, InputError, SpoolError
+from hierogram.daemon.ingest import IngestProgress, IngestReport, Input, ingest
+from hierogram.storage.store import Store
+
+DONE, FAILED = "done", "failed"
+PART, REASON = ".part", ".reason"
+PARALLEL_ENDINGS = (".source", ".target", ".alignment")
+"""Endings of three files that belong together, in the order in which ingest takes them."""
+
+_COMPRESSED = (".gz", ".zst")
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Files that make up one input, and its corpus: the name of a subfolder, None for the folder itself."""
+
+    paths: tuple[Path, ...]
+    corpus: str | None
+
+    @property
+    def name(self) -> str:
+        """The files' names, as a log has them."""
+        return " + ".join(path.name for path in self.paths)
+
+
+class StoppedError(DaemonError):
+    """The daemon was asked to end while it read a file."""
+
+
+def prepare(folder: Path) -> None:
+    """Makes the folder and those where files go; raises `SpoolError` where that cannot be."""
+    for path in (folder, folder / DONE, folder / FAILED):
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SpoolError(f"spool: {path} cannot be made: {error.strerror or error}") from error
+
+
+def offers(folder: Path) -> tuple[list[Offer], int]:
+    """What can be taken in now, oldest first, and how many files wait for the others of their three.
+
+    Raises `SpoolError` where the folder cannot be read.
+    """
+    found: list[tuple[int, Offer]] = []
+    incomplete = 0
+    for place, corpus in _places(folder):
+        files = _files(place)
+        three: dict[str, dict[str, Path]] = {}
+        for path, changed in files.items():
+            stem, ending = _ending(path.name)
+            if ending in PARALLEL_ENDINGS:
+                three.setdefault(stem, {})[ending] = path
+            else:
+                found.append((changed, Offer((path,), corpus)))
+        for parts in three.values():
+            if len(parts) == len(PARALLEL_ENDINGS):
+                paths = tuple(parts[ending] for ending in PARALLEL_ENDINGS)
+                found.append((max(files[path] for path in paths), Offer(paths, corpus)))
+            else:
+                incomplete += len(parts)
+    found.sort(key=lambda item: (item[0], item[1].name))
+    return [offer for _, offer in found], incomplete
+
+
+def _places(folder: Path) -> Iterator[tuple[Path, str | None]]:
+    """The folder itself and those within it that name corpora."""
+    yield folder, None
+    try:
+        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
+    except OSError as error:
+        raise SpoolError(f"spool: {folder} cannot be read: {error.strerror or error}") from error
+    for name in names:
+        if name not in (DONE, FAILED) and not name.startswith("."):
+            yield folder / name, name
+
+
+def _files(place: Path) -> dict[Path, int]:
+    """What lies in a folder and is no longer being written, with the times of the last change, in nanoseconds."""
+    files = {}
+    try:
+        for entry in os.scandir(place):
+            if entry.name.startswith(".") or entry.name.endswith(PART) or entry.is_dir(follow_symlinks=False):
+                continue
+            # A file that is gone by now is someone else's affair.
+            with suppress(FileNotFoundError):
+                files[Path(entry.path)] = entry.stat(follow_symlinks=False).st_mtime_ns
+    except OSError as error:
+        raise SpoolError(f"spool: {place} cannot be read: {error.strerror or error}") from error
+    return files
+
+
+def _ending(name: str) -> tuple[str, str]:
+    """The name without the ending that tells its part, and that ending; compression is looked through."""
+    plain = name
+    for ending in _COMPRESSED:
+        plain = plain.removesuffix(ending)
+    stem, dot, last = plain.rpartition(".")
+    return stem, dot + last
+
+
+def take_in(
+    store: Store, offer: Offer, corpus: str, stopped: Callable[[], bool], beat: Callable[[], None]
+) -> IngestReport:
+    """Stores the pairs of the offered files.
+
+    Raises `InputError` where they are no input (set them apart), `StoppedError` in the middle of a file when `stopped`
+    says so, and `StoreUnavailableError` (try again later).
+    """
+    for path in offer.paths:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise InputError(f"{path}: is no regular file")
+
+    def tell(_now: IngestProgress) -> None:
+        beat()
+        if stopped():
+            raise StoppedError("the daemon was asked to end; the file is read again when it is back")
+
+    with Input([str(path) for path in offer.paths]) as source:
+        return ingest(store, source, offer.corpus or corpus, tell)
+
+
+def set_apart(folder: Path, offer: Offer, reason: str) -> None:
+    """Moves files that cannot be taken in to `failed/`, each with the reason beside it."""
+    target = folder / FAILED / (offer.corpus or "")
+    try:
+        target.mkdir(exist_ok=True)
+        for path in offer.paths:
+            free = _free(target, path.name)
+            # The reason first: who sees the file shall find out why.
+            free.with_name(free.name + REASON).write_text(reason + "\n", encoding="utf-8")
+            path.rename(free)
+    except OSError as error:
+        raise SpoolError(f"spool: {offer.name} cannot be moved to {target}: {error.strerror or error}") from error
+
+
+def move_done(folder: Path, offer: Offer) -> None:
+    """Moves files that were taken in to `done/`, those of a corpus to a folder of its name there."""
+    target = folder / DONE / (offer.corpus or "")
+    try:
+        target.mkdir(exist_ok=True)
+        for path in offer.paths:
+            path.rename(_free(target, path.name))
+    except OSError as error:
+        raise SpoolError(f"spool: {offer.name} cannot be moved to {target}: {error.strerror or error}") from error
+
+
+def _free(folder: Path, name: str) -> Path:
+    """A path in the folder that no file has: the name, or the name with a number."""
+    path = folder / name
+    number = 1
+    while os.path.lexists(path) or os.path.lexists(path.with_name(path.name + REASON)):
+        path = folder / f"{name}.{number}"
+        number += 1
+    return path

@@ -1,0 +1,229 @@
+"""Supervision: named loops in threads of their own, none of which can die or stand still in silence.
+
+A loop that ends with an error is started again after a pause that doubles from failure to failure. Failures of the
+store or the spool (gone, disk full) are waited out for as long as they take; others end the daemon when there are too
+many in a row.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from hierogram.daemon.exceptions import LoopFailedError, SpoolError
+from hierogram.storage.exceptions import StoreUnavailableError
+
+_LOOK_SECONDS = 0.05
+_WAITED_OUT = (StoreUnavailableError, SpoolError)
+
+
+class StopFlag(Protocol):
+    """Tells a loop that it shall end; a `threading.Event` is one."""
+
+    def is_set(self) -> bool:
+        """Whether the loop shall end."""
+
+    def wait(self, timeout: float | None = None, /) -> bool:
+        """Sleeps until the loop shall end or the seconds are over; returns `is_set()`."""
+
+
+class Heart:
+    """A loop's signs of life: call it often, and `well` whenever a round is complete."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.last = clock()
+        self.failures = 0
+        self.restarts = 0
+        self.error: str | None = None
+        self.waits = False
+
+    def __call__(self) -> None:
+        """The loop is alive."""
+        self.last = self._clock()
+
+    def well(self) -> None:
+        """The loop has done what it is there for: failures of before are over."""
+        self()
+        self.failures = 0
+        self.waits = False
+
+    @property
+    def age(self) -> float:
+        """Seconds since the last sign of life."""
+        return self._clock() - self.last
+
+
+class Loop(Protocol):
+    """Something that the daemon does all the time."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    @property
+    def sections(self) -> frozenset[str]:
+        """Sections of the configuration upon whose change it has to be started again."""
+
+    def run(self, stop: StopFlag, beat: Heart) -> None:
+        """Runs until `stop` is set, beating; each run begins anew from what is stored. Raises what goes wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long is waited for loops: seconds, and failures in a row."""
+
+    pause: float = 1.0
+    longest_pause: float = 30.0
+    give_up_after: int = 8
+    stall: float = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class LoopHealth:
+    """A loop as others see it: seconds since its last beat and how many it may take, restarts, what ended it last."""
+
+    name: str
+    age: float
+    patience: float
+    restarts: int = 0
+    error: str | None = None
+    failing: bool = False
+
+    @property
+    def turns(self) -> bool:
+        """Whether its last beat is recent enough."""
+        return self.age <= self.patience
+
+
+class _Kept:
+    """A loop with its thread, its stop flag and its heart."""
+
+    def __init__(self, loop: Loop, patience: Patience, told: "Listener", clock: Callable[[], float]) -> None:
+        self.loop = loop
+        self.patience = patience
+        self.told = told
+        self.stop = threading.Event()
+        self.again = threading.Event()
+        self.ending = threading.Event()
+        self.heart = Heart(clock)
+        self.given_up: BaseException | None = None
+        self.thread = threading.Thread(target=self._keep, name=loop.name, daemon=True)
+
+    def _keep(self) -> None:
+        while not self.ending.is_set():
+            try:
+                self.loop.run(self.stop, self.heart)
+                if not self.stop.is_set():
+                    raise LoopFailedError(f"the loop {self.loop.name} ended by itself")
+            except BaseException as error:
+                if not self._endure(error):
+                    return
+            if not self.ending.is_set():
+                self.heart.restarts += 1
+            if self.again.is_set() and not self.ending.is_set():
+                self.again.clear()
+                self.stop.clear()
+                # The end may have come between the two lines before.
+                if self.ending.is_set():
+                    self.stop.set()
+
+    def _endure(self, error: BaseException) -> bool:
+        """Waits before the next attempt; False where there shall be none."""
+        heart = self.heart
+        heart.error = str(error) or type(error).__name__
+        heart.waits = isinstance(error, _WAITED_OUT)
+        heart.failures += 1
+        if self.ending.is_set():
+            self.told.loop_failed(self.loop.name, error, None)
+            return False
+        if not heart.waits and heart.failures >= self.patience.give_up_after:
+            self.given_up = error
+            self.told.loop_failed(self.loop.name, error, None)
+            return False
+        pause = min(self.patience.pause * 2 ** min(heart.failures - 1, 16), self.patience.longest_pause)
+        self.told.loop_failed(self.loop.name, error, pause)
+        self.heart()
+        self.stop.wait(pause)
+        self.heart()
+        return True
+
+
+class Listener(Protocol):
+    """Hears what becomes of loops."""
+
+    def loop_failed(self, name: str, error: BaseException, pause: float | None) -> None:
+        """A loop has failed and is started again after `pause` seconds; None: it is not."""
+
+
+class Supervisor:
+    """Runs loops in threads and looks after them; `check` has to be called now and then."""
+
+    def __init__(
+        self,
+        loops: Sequence[Loop],
+        patience: Patience,
+        listener: Listener,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._patience = patience
+        self._kept = {loop.name: _Kept(loop, patience, listener, clock) for loop in loops}
+
+    def start(self) -> None:
+        """Starts all loops."""
+        for kept in self._kept.values():
+            kept.heart()
+            kept.thread.start()
+
+    def check(self) -> None:
+        """Raises `LoopFailedError` where a loop has been given up, or has given no sign of life for too long."""
+        for name, kept in self._kept.items():
+            if kept.given_up is not None:
+                raise LoopFailedError(
+                    f"the loop {name} failed {kept.heart.failures} times in a row: {kept.heart.error}"
+                ) from kept.given_up
+            if not kept.thread.is_alive():
+                raise LoopFailedError(f"the loop {name} is dead: {kept.heart.error}")
+            if kept.heart.age > self._patience.stall:
+                raise LoopFailedError(f"the loop {name} has given no sign of life for {kept.heart.age:.0f} s")
+
+    def restart(self, sections: frozenset[str]) -> list[str]:
+        """Has every loop that reads one of the sections end and start again; returns their names."""
+        chosen = [kept for kept in self._kept.values() if kept.loop.sections & sections]
+        for kept in chosen:
+            kept.again.set()
+            kept.stop.set()
+        return [kept.loop.name for kept in chosen]
+
+    def stop(self, grace: float) -> list[str]:
+        """Has all loops end; returns the names of those that have not after `grace` seconds."""
+        until = time.monotonic() + grace
+        for kept in self._kept.values():
+            kept.ending.set()
+            kept.stop.set()
+        for kept in self._kept.values():
+            if kept.thread.is_alive():
+                kept.thread.join(max(until - time.monotonic(), _LOOK_SECONDS))
+        return [name for name, kept in self._kept.items() if kept.thread.is_alive()]
+
+    def health(self) -> tuple[LoopHealth, ...]:
+        """How the loops are."""
+        return tuple(
+            LoopHealth(
+                name,
+                kept.heart.age,
+                self._patience.stall,
+                kept.heart.restarts,
+                kept.heart.error,
+                kept.heart.failures > 0,
+            )
+            for name, kept in self._kept.items()
+        )
+
+    def trouble(self) -> str | None:
+        """What keeps a loop from its work; None where all loops do well."""
+        for name, kept in self._kept.items():
+            if kept.heart.failures:
+                return f"{name}: {kept.heart.error}"
+        return None

@@ -1,0 +1,29 @@
+"""Compiling, or loading from the cache, all kernels that sampling needs, before anybody waits for them."""
+
+from hierogram.daemon.changes import rule_deltas
+from hierogram.daemon.learner import model_of
+from hierogram.daemon.shards import Shard
+from hierogram.samplers.likelihood import log_likelihood
+from hierogram.samplers.sweeps import Blocks, step, workspaces
+from hierogram.samplers.table import empty_table
+from hierogram.samplers.tally import empty_ledger, tally
+from hierogram.storage.records import WAITING, PairRow, Settings
+
+
+def warm_up(settings: Settings) -> None:
+    """Takes one small pair through everything that is done to pairs, in memory alone."""
+    rows = [PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)]
+    model = model_of(settings, (2, 2))
+    shard = Shard.of(rows, settings)
+    batch = shard.loaded.batch
+    table = shard.count_new(empty_table(batch.longest_rule), model)
+    for blocks in (None, Blocks(1, 1)):
+        shard.sweeps += 1
+        stages = shard.sweeps.astype("int16")
+        shard.state, table, _ = step(
+            settings.seed, batch, shard.state, table, model, shard.sweeps, stages, workspaces(batch, blocks),
+            blocks=blocks,
+        )  # fmt: skip
+    shard.keep_samples(shard.sweeps > 0)
+    log_likelihood(table, model)
+    rule_deltas(tally(empty_ledger(), batch, shard.state, 1, 0), shard.loaded)

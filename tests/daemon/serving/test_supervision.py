@@ -1,0 +1,162 @@
+"""No loop dies or stands still in silence."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from hierogram.daemon.exceptions import LoopFailedError
+from hierogram.daemon.serving.supervision import Heart, Patience, StopFlag, Supervisor
+from hierogram.storage.exceptions import StoreUnavailableError
+
+SOON = Patience(pause=0.001, longest_pause=0.004, give_up_after=3, stall=60.0)
+LONG = 30.0
+"""Seconds that a test waits before it fails; never reached otherwise."""
+
+
+class Played:
+    """A loop that does what each of its runs is told, and then waits for its end."""
+
+    def __init__(self, name: str, *runs: Callable[[StopFlag, Heart], None], sections: frozenset[str] = frozenset()):
+        self.name = name
+        self.sections = sections
+        self.runs = list(runs)
+        self.started = 0
+        self.settled = threading.Event()
+
+    def run(self, stop: StopFlag, beat: Heart) -> None:
+        self.started += 1
+        if self.runs:
+            self.runs.pop(0)(stop, beat)
+            return
+        beat.well()
+        self.settled.set()
+        stop.wait()
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str, bool]] = []
+
+    def loop_failed(self, name: str, error: BaseException, pause: float | None) -> None:
+        self.said.append((name, str(error), pause is None))
+
+
+def fail(error: Exception) -> Callable[[StopFlag, Heart], None]:
+    def run(_stop: StopFlag, _beat: Heart) -> None:
+        raise error
+
+    return run
+
+
+def until_given_up(supervisor: Supervisor) -> LoopFailedError:
+    for _ in range(int(LONG / 0.005)):
+        try:
+            supervisor.check()
+        except LoopFailedError as error:
+            return error
+        threading.Event().wait(0.005)
+    raise AssertionError("never given up")
+
+
+def test_a_loop_that_fails_is_started_again_and_its_error_remembered() -> None:
+    loop, heard = Played("ingest", fail(ValueError("one")), fail(ValueError("two"))), Heard()
+    supervisor = Supervisor([loop], SOON, heard)
+    supervisor.start()
+    assert loop.settled.wait(LONG)
+    supervisor.check()
+    [health] = supervisor.health()
+    assert (health.name, health.restarts, health.error, health.failing) == ("ingest", 2, "two", False)
+    assert health.turns
+    assert supervisor.trouble() is None
+    assert supervisor.stop(LONG) == []
+    assert heard.said == [("ingest", "one", False), ("ingest", "two", False)]
+
+
+def test_a_loop_that_fails_too_often_in_a_row_is_given_up() -> None:
+    loop, heard = Played("resample", *[fail(ValueError("always"))] * 3), Heard()
+    supervisor = Supervisor([loop], SOON, heard)
+    supervisor.start()
+    error = until_given_up(supervisor)
+    assert "the loop resample failed 3 times in a row: always" in str(error)
+    assert heard.said[-1] == ("resample", "always", True)
+    assert supervisor.stop(LONG) == []
+
+
+def test_failures_count_only_in_a_row() -> None:
+    def well_then_fail(_stop: StopFlag, beat: Heart) -> None:
+        beat.well()
+        raise ValueError("now and then")
+
+    loop = Played("resample", *[well_then_fail] * 6)
+    supervisor = Supervisor([loop], SOON, Heard())
+    supervisor.start()
+    assert loop.settled.wait(LONG)
+    supervisor.check()
+    supervisor.stop(LONG)
+
+
+def test_a_store_that_is_gone_is_waited_for_however_long_it_takes() -> None:
+    loop = Played("ingest", *[fail(StoreUnavailableError("disk full"))] * 7)
+    gone = threading.Event()
+
+    def run_without_success(stop: StopFlag, _beat: Heart) -> None:
+        gone.set()
+        stop.wait()
+
+    loop.runs.append(run_without_success)
+    supervisor = Supervisor([loop], SOON, Heard())
+    supervisor.start()
+    assert gone.wait(LONG)
+    supervisor.check()
+    assert supervisor.trouble() == "ingest: disk full"
+    supervisor.restart(frozenset())
+    supervisor.stop(LONG)
+
+
+def test_a_loop_that_ends_by_itself_has_failed() -> None:
+    loop, heard = Played("schedule", lambda _stop, _beat: None), Heard()
+    supervisor = Supervisor([loop], SOON, heard)
+    supervisor.start()
+    assert loop.settled.wait(LONG)
+    supervisor.stop(LONG)
+    assert heard.said == [("schedule", "the loop schedule ended by itself", False)]
+
+
+def test_a_loop_that_stands_still_is_found_out() -> None:
+    now = [0.0]
+    loop = Played("resample")
+    supervisor = Supervisor([loop], SOON, Heard(), clock=lambda: now[0])
+    supervisor.start()
+    assert loop.settled.wait(LONG)
+    now[0] = 59.0
+    supervisor.check()
+    now[0] = 61.0
+    with pytest.raises(LoopFailedError, match="the loop resample has given no sign of life for 61 s"):
+        supervisor.check()
+    assert not supervisor.health()[0].turns
+    supervisor.stop(LONG)
+
+
+def test_loops_that_a_change_concerns_start_again_and_no_others() -> None:
+    spool = Played("ingest", sections=frozenset({"spool"}))
+    other = Played("resample", sections=frozenset({"sampling"}))
+    supervisor = Supervisor([spool, other], SOON, Heard())
+    supervisor.start()
+    assert spool.settled.wait(LONG)
+    assert other.settled.wait(LONG)
+    spool.settled.clear()
+    assert supervisor.restart(frozenset({"spool", "log"})) == ["ingest"]
+    assert spool.settled.wait(LONG)
+    assert supervisor.stop(LONG) == []
+    assert (spool.started, other.started) == (2, 1)
+
+
+def test_a_loop_that_does_not_end_in_time_is_named() -> None:
+    held = threading.Event()
+    loop = Played("resample", lambda _stop, _beat: held.wait() and None)
+    supervisor = Supervisor([loop], SOON, Heard())
+    supervisor.start()
+    assert supervisor.stop(0.01) == ["resample"]
+    held.set()
+    assert supervisor.stop(LONG) == []

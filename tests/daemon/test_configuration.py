@@ -1,0 +1,67 @@
+"""The daemon's configuration: where a value comes from, and what stops the start."""
+
+from pathlib import Path
+
+import pytest
+
+from hierogram.daemon.configuration import load_configuration
+from hierogram.daemon.exceptions import ConfigurationError
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("HIEROGRAM_STORE", raising=False)
+    return tmp_path / "hierogram.toml"
+
+
+def test_the_command_line_goes_before_the_environment_and_that_before_the_file(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.write_text('store = "file.db"\n[spool]\nfolder = "in"\ncorpus = "news"\npoll_seconds = 3\n')
+    assert load_configuration(file).store == "file.db"
+    monkeypatch.setenv("HIEROGRAM_STORE", "environment.db")
+    monkeypatch.setenv("HIEROGRAM_SPOOL__POLL_SECONDS", "0.5")
+    found = load_configuration(file, store=None, spool_folder=Path("elsewhere"))
+    assert found.store == "environment.db"
+    assert (found.spool.folder, found.spool.corpus, found.spool.poll_seconds) == (Path("elsewhere"), "news", 0.5)
+    assert load_configuration(file, store="given.db").store == "given.db"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[spool]\nfodler = 'in'\n", r"hierogram.toml: spool.fodler: there is no such key"),
+        ("stoer = 'x.db'\n", r"hierogram.toml: stoer: there is no such key"),
+        ("[sampling]\nthreads = '4'\n", r"hierogram.toml: sampling.threads: Input should be a valid integer, not '4'"),
+        ("[sampling]\nidle_share = 2\n", r"sampling.idle_share: Input should be less than or equal to 1, not 2"),
+        ("sampling = 5\n", r"hierogram.toml: sampling: Input should be an object, not 5"),
+        ("[log]\nformat = 'xml'\n", r"log.format: String should match"),
+        ("[spool\n", r"hierogram.toml: is not TOML: .*line 1"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_told_with_file_key_and_reason(file: Path, text: str, complaint: str) -> None:
+    file.write_text(text)
+    with pytest.raises(ConfigurationError, match=complaint):
+        load_configuration(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("HIEROGRAM_SAMPLING__THREADS", "four", "environment: HIEROGRAM_SAMPLING__THREADS: Input should be a valid"),
+        ("HIEROGRAM_SAMPLING__THREDS", "4", "environment: HIEROGRAM_SAMPLING__THREDS: there is no such key"),
+        ("HIEROGRAM_SAMPLNIG__THREADS", "4", r"HIEROGRAM_SAMPLNIG__THREADS: there is no section \[samplnig\]"),
+    ],
+)
+def test_what_is_wrong_in_the_environment_is_told_too(
+    file: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, complaint: str
+) -> None:
+    file.write_text("[sampling]\nthreads = 2\n")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError, match=complaint):
+        load_configuration(file)
+
+
+def test_a_file_that_is_missing_is_told(file: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"hierogram\.toml: cannot be read: No such file"):
+        load_configuration(file)
