@@ -31,3 +31,7 @@ class ExportError(DaemonError):
 
 class DataUnavailableError(DaemonError):
     """The demo's data cannot be fetched, or are not the data that the demo knows."""
+
+
+class DrawingError(DaemonError):
+    """A derivation cannot be drawn."""

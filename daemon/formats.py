@@ -7,7 +7,7 @@
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from hierogram.daemon.exceptions import InputError
@@ -59,9 +59,8 @@ def _left_alone(number: int, lines: Sequence[bytes | None]) -> RejectedLine:
     return reject(number, fault, b" ||| ".join(line or b"" for line in lines))
 
 
-def fields_of_lines(chunks: Iterator[list[bytes]], take_apart: "TakeApart") -> Iterator[Fields]:
-    """The lines of one file, each taken apart by `bars` or `json_object`."""
-    first = 1
+def fields_of_lines(chunks: Iterable[list[bytes]], take_apart: "TakeApart", first: int = 1) -> Iterator[Fields]:
+    """The lines of one file from number `first` on, each taken apart by `bars` or `json_object`."""
     for chunk in chunks:
         numbers: list[int] = []
         ids: list[str | None] = []

@@ -21,10 +21,11 @@ from hierogram.daemon.formats import (
     recognise,
 )
 from hierogram.daemon.lines import STANDARD_INPUT, LineFile, open_lines
-from hierogram.daemon.validation import Fields, Repeats, validate
+from hierogram.daemon.repeats import Repeats
+from hierogram.daemon.validation import Fields, validate
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.records import IngestTotals, RejectedLine
-from hierogram.storage.store import Store
+from hierogram.storage.records import AddedPairs, IngestTotals, RejectedLine
+from hierogram.storage.store import Receipt, Store
 
 AUTO = "auto"
 DEFAULT_CORPUS = "default"
@@ -153,6 +154,48 @@ def _check_paths(paths: Sequence[str], format: str) -> None:
         raise UsageError("standard input (-) can be given once only")
 
 
+class Intake:
+    """An input on its way into the store, a chunk and a transaction at a time.
+
+    What was stored before is left alone, what is wrong is kept apart. `report` counts what has been stored so far.
+    """
+
+    def __init__(self, store: Store, corpus: str, origin: str, format: str) -> None:
+        self._store = store
+        self._max_tokens = store.settings().max_tokens
+        self._repeats = Repeats()
+        self._started = time.perf_counter()
+        self.report = IngestReport(store.begin_ingest(corpus, origin, format), corpus, origin, format)
+
+    def add(self, fields: Fields, receipt: Callable[[AddedPairs, list[RejectedLine]], Receipt] | None = None) -> None:
+        """Store a chunk; `receipt` tells from what was added and rejected what to record of a request with it."""
+        pairs, rejected = validate(fields, self._max_tokens, self._repeats)
+
+        def write(added: AddedPairs) -> Receipt:
+            assert receipt is not None
+            return receipt(added, [*rejected, *added.rejected])
+
+        added = self._store.add_pairs(self.report.batch, pairs, rejected, write if receipt else None)
+        self.report.add(added.totals, [*rejected, *added.rejected])
+
+    def skip(self, fields: Fields) -> None:
+        """Pass over a chunk that is stored already, so that later repeats of its lines are numbered as they should."""
+        validate(fields, self._max_tokens, self._repeats)
+
+    def finish(self, receipt: Receipt | None = None) -> IngestReport:
+        """Close the batch as done."""
+        self._repeats.close()
+        self._store.finish_ingest(self.report.batch, receipt=receipt)
+        self.report.seconds = time.perf_counter() - self._started
+        return self.report
+
+    def fail(self, reason: str) -> None:
+        """Close the batch as failed, if the store still answers."""
+        self._repeats.close()
+        with suppress(StoreError):
+            self._store.finish_ingest(self.report.batch, reason)
+
+
 def ingest(
     store: Store,
     source: Source,
@@ -164,22 +207,14 @@ def ingest(
     Every chunk is one transaction. Raises `InputError` where an input is damaged: the chunks before are stored, the
     batch is marked as failed, and the same input offered again, once whole, adds only what is missing.
     """
-    started = time.perf_counter()
-    max_tokens = store.settings().max_tokens
-    repeats = Repeats()
-    batch = store.begin_ingest(corpus, source.origin, source.format)
-    result = IngestReport(batch, corpus, source.origin, source.format)
+    intake = Intake(store, corpus, source.origin, source.format)
     try:
         for fields in source.fields:
-            pairs, rejected = validate(fields, max_tokens, repeats)
-            added = store.add_pairs(batch, pairs, rejected)
-            result.add(added.totals, [*rejected, *added.rejected])
+            intake.add(fields)
             if report:
-                report(IngestProgress(result.lines, result.totals, source.bytes_read, source.bytes_total))
+                done = intake.report
+                report(IngestProgress(done.lines, done.totals, source.bytes_read, source.bytes_total))
     except BaseException as error:
-        with suppress(StoreError):
-            store.finish_ingest(batch, str(error) or type(error).__name__)
+        intake.fail(str(error) or type(error).__name__)
         raise
-    store.finish_ingest(batch)
-    result.seconds = time.perf_counter() - started
-    return result
+    return intake.finish()

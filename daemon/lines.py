@@ -113,30 +113,43 @@ def _decompressed(blocks: Iterable[bytes], name: str, kind: str) -> Iterator[byt
         raise InputError(f"{name}: the {kind} data end too early: the file is incomplete")
 
 
-def split_lines(blocks: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """The lines of the blocks together, in lists as the blocks bring them; line ends and a BOM are taken off.
+class LineSplitter:
+    """Puts blocks together and takes them apart into lines, without line ends and BOM.
 
     Of a line of more than `MAX_LINE_BYTES` bytes only the first `MAX_LINE_BYTES` + 1 are kept.
     """
-    begun = b""
-    first = True
-    for block in blocks:
-        text = begun + block
+
+    def __init__(self) -> None:
+        self._begun = b""
+        self._first = True
+
+    def feed(self, block: bytes) -> list[bytes]:
+        """The lines that end in this block."""
+        text = self._begun + block
         lines = text.split(b"\n")
         # Two bytes over the bound: a carriage return that belongs to the end may still be taken off.
-        begun = lines.pop()[: MAX_LINE_BYTES + 2]
-        if not lines:
-            continue
-        if first:
+        self._begun = lines.pop()[: MAX_LINE_BYTES + 2]
+        if lines and self._first:
             lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
-            first = False
+            self._first = False
         if b"\r" in text or len(text) > MAX_LINE_BYTES:
             lines = [_without_end(line) for line in lines]
+        return lines
+
+    def end(self) -> list[bytes]:
+        """The last line, where no line feed ended it."""
+        begun = self._begun.removeprefix(_BYTE_ORDER_MARK) if self._first else self._begun
+        return [_without_end(begun)] if begun else []
+
+
+def split_lines(blocks: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """The lines of the blocks together, in lists as the blocks bring them; see `LineSplitter`."""
+    splitter = LineSplitter()
+    for block in blocks:
+        if lines := splitter.feed(block):
+            yield lines
+    if lines := splitter.end():
         yield lines
-    if first:
-        begun = begun.removeprefix(_BYTE_ORDER_MARK)
-    if begun:
-        yield [_without_end(begun)]
 
 
 def _without_end(line: bytes) -> bytes:

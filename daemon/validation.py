@@ -18,6 +18,7 @@ from hierogram.daemon.faults import (
     FaultError,
 )
 from hierogram.daemon.lines import MAX_LINE_BYTES
+from hierogram.daemon.repeats import Repeats
 from hierogram.storage.records import NewPair, RejectedLine
 
 KEPT_BYTES = 4096
@@ -142,28 +143,6 @@ def read_alignments(
                 faults[k] = fault
         texts.append(text)
     return texts
-
-
-class Repeats:
-    """Numbers the repeats of the same content within one input.
-
-    Keeps a fingerprint of 128 bits of every pair, about 100 bytes of memory each; the fingerprints are those of this
-    process and are compared with nothing else.
-    """
-
-    def __init__(self) -> None:
-        self._seen: set[int] = set()
-        self._repeats: dict[int, int] = {}
-
-    def occurrence(self, source: str, target: str, alignment: str) -> int:
-        """How many times this content has come before."""
-        fingerprint = hash((source, target, alignment)) << 64 ^ hash((alignment, target, source))
-        if fingerprint not in self._seen:
-            self._seen.add(fingerprint)
-            return 0
-        number = self._repeats.get(fingerprint, 0) + 1
-        self._repeats[fingerprint] = number
-        return number
 
 
 def validate(fields: Fields, max_tokens: int, repeats: Repeats) -> tuple[list[NewPair], list[RejectedLine]]:

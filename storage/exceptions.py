@@ -66,3 +66,7 @@ class RekeyError(StoreError):
 
 class ExportUnknownError(StoreError):
     """An export was named that is not recorded."""
+
+
+class RequestMovedError(StoreError):
+    """Someone else is taking in the same request."""

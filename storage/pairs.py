@@ -15,6 +15,7 @@ from hierogram.storage.records import (
     IngestTotals,
     LagRow,
     NewPair,
+    PairRecord,
     PairRow,
     RejectedLine,
 )
@@ -281,6 +282,27 @@ def pairs_by_id(connection: Connection, ids: Sequence[int]) -> list[PairRow]:
 
 
 _IDS_PER_QUERY = 10_000
+
+
+def find_pair(connection: Connection, pair_id: int) -> PairRecord | None:
+    """The pair with its corpus' name, None if there is none."""
+    row = connection.execute(
+        select(
+            sentence_pairs.c.id,
+            corpora.c.name,
+            sentence_pairs.c.external_id,
+            sentence_pairs.c.source,
+            sentence_pairs.c.target,
+            sentence_pairs.c.alignment,
+            sentence_pairs.c.state,
+            sentence_pairs.c.stage,
+            sentence_pairs.c.sweep,
+            sentence_pairs.c.added_at,
+        )
+        .join(corpora, corpora.c.id == sentence_pairs.c.corpus_id)
+        .where(sentence_pairs.c.id == pair_id)
+    ).one_or_none()
+    return None if row is None else PairRecord._make(row)
 
 
 def stalest_pairs(connection: Connection, limit: int) -> list[PairRow]:

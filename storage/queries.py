@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Connection, Double, Select, cast, func, select
+from sqlalchemy import ColumnElement, Connection, Double, Select, cast, func, select, tuple_
 
 from hierogram.storage.records import (
     RuleRow,
@@ -22,9 +22,16 @@ def find_rules(
     target_words: Sequence[str],
     limit: int,
     offset: int,
+    after: tuple[int, str, str] | None = None,
 ) -> list[RuleRow]:
-    """Rules with a count, best (most often used) first, that meet every condition given."""
+    """Rules with a count, best (most often used) first, that meet every condition given, `after` one of them."""
     found = select(rules).where(rules.c.count > 0)
+    if after is not None:
+        count, *sides = after
+        found = found.where(
+            (rules.c.count < count)
+            | ((rules.c.count == count) & (tuple_(rules.c.source, rules.c.target) > tuple_(*sides)))
+        )
     if source is not None:
         found = found.where(rules.c.source == source)
     if target is not None:
@@ -45,7 +52,7 @@ def find_rules(
     of_target = rules.alias("of_target")
     source_total = select(func.sum(of_source.c.count)).where(of_source.c.source == best.c.source).scalar_subquery()
     target_total = select(func.sum(of_target.c.count)).where(of_target.c.target == best.c.target).scalar_subquery()
-    count = cast(best.c.count, Double)
+    uses = cast(best.c.count, Double)
     statement = select(
         best.c.id,
         best.c.source,
@@ -56,8 +63,8 @@ def find_rules(
         best.c.hiero,
         best.c.count,
         best.c.sampled_count,
-        count / cast(source_total, Double),
-        count / cast(target_total, Double),
+        uses / cast(source_total, Double),
+        uses / cast(target_total, Double),
     ).order_by(best.c.count.desc(), best.c.source, best.c.target)
     return [RuleRow(*row) for row in connection.execute(statement)]
 

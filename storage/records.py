@@ -239,6 +239,35 @@ class LagRow:
     oldest: float | None
 
 
+class RequestRow(NamedTuple):
+    """A request that its client may repeat under the same key: how far it was taken in, and the answer.
+
+    `digest` is that of its first `lines` lines; `answer` JSON, final where the request is `done`.
+    """
+
+    key: str
+    corpus: str
+    lines: int
+    digest: bytes
+    done: bool
+    answer: str
+
+
+class PairRecord(NamedTuple):
+    """A stored pair as people ask for it."""
+
+    id: int
+    corpus: str
+    external_id: str | None
+    source: str
+    target: str
+    alignment: str
+    state: str
+    stage: int
+    sweep: int
+    added_at: datetime
+
+
 class ExportRow(NamedTuple):
     """A recorded export: what was written where, and the store position that it shows.
 

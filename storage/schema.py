@@ -26,7 +26,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
 TEXT = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
@@ -254,6 +254,21 @@ exports = Table(
     Column("error", TEXT),
     Column("manifest", TEXT),
     CheckConstraint("state IN ('running', 'done', 'failed')", name="exports_state"),
+)
+
+# What clients may repeat: `digest` is that of the first `lines` lines, `answer` what was, or is to be, said (JSON).
+requests = Table(
+    "requests",
+    metadata,
+    Column("key", TEXT, primary_key=True),
+    Column("corpus", TEXT, nullable=False),
+    Column("lines", BigInteger, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("done", Boolean, nullable=False),
+    Column("answer", TEXT, nullable=False),
+    Column("started_at", MOMENT, nullable=False),
+    Column("touched_at", MOMENT, nullable=False),
+    Index("requests_by_touch", "touched_at"),
 )
 
 VIEWS = {

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from types import TracebackType
 from typing import Self
 
 from sqlalchemy import Engine
 
-from hierogram.storage import exports, grammar, migration, pairs, queries
+from hierogram.storage import exports, grammar, migration, pairs, queries, requests
 from hierogram.storage.configuration import read_settings, set_key_salt, write_settings
 from hierogram.storage.connection import (
     make_engine,
@@ -26,9 +27,11 @@ from hierogram.storage.records import (
     ExportRow,
     LagRow,
     NewPair,
+    PairRecord,
     PairRow,
     PairUpdate,
     RejectedLine,
+    RequestRow,
     RuleCounts,
     RuleDelta,
     RuleRow,
@@ -38,6 +41,9 @@ from hierogram.storage.records import (
 )
 from hierogram.storage.snapshot import Snapshot
 from hierogram.storage.transactions import WordMemory, create_state, read_state, writing
+
+Receipt = tuple[RequestRow, int | None]
+"""What to record of a request, and how many of its lines were recorded before (None: it is new)."""
 
 
 def open_store(url: str, *, create: bool = False, settings: Settings | None = None) -> Store:
@@ -125,6 +131,10 @@ class Store:
         with reading(self._engine) as connection:
             return read_state(connection).position
 
+    def check(self) -> None:
+        """Asks the database; raises as `open_store` does where it does not answer or has another schema by now."""
+        migration.check_schema(self._engine)
+
     def status(self) -> StoreStatus:
         """How much the store holds; takes the same time whatever its size."""
         with reading(self._engine) as connection:
@@ -142,21 +152,44 @@ class Store:
             return pairs.begin_ingest(transaction, corpus, origin, format)
 
     def add_pairs(
-        self, batch_id: int, new_pairs: Sequence[NewPair], rejected: Sequence[RejectedLine] = ()
+        self,
+        batch_id: int,
+        new_pairs: Sequence[NewPair],
+        rejected: Sequence[RejectedLine] = (),
+        receipt: Callable[[AddedPairs], Receipt] | None = None,
     ) -> AddedPairs:
         """Stores the pairs that are not stored yet, and keeps the rejected lines; all or nothing.
 
         A pair is turned down (and returned, as a rejected line) where its external id is stored with other
-        content (`external-id-conflict`) or a token exceeds `pairs.MAX_TOKEN_BYTES` (`token-too-long`). Raises
-        `IngestError` where the batch is not open.
+        content (`external-id-conflict`) or a token exceeds `pairs.MAX_TOKEN_BYTES` (`token-too-long`). `receipt`
+        tells what to record of the request that brought them, in the same transaction. Raises `IngestError` where
+        the batch is not open, and `RequestMovedError`.
         """
         with writing(self._engine, self._memory) as transaction:
-            return pairs.add_pairs(transaction, batch_id, new_pairs, rejected)
+            added = pairs.add_pairs(transaction, batch_id, new_pairs, rejected)
+            if receipt:
+                requests.save_request(transaction, *receipt(added))
+            return added
 
-    def finish_ingest(self, batch_id: int, error: str | None = None) -> None:
-        """Closes a batch: as done, or as failed with what went wrong. Raises `IngestError`."""
+    def finish_ingest(self, batch_id: int, error: str | None = None, receipt: Receipt | None = None) -> None:
+        """Closes a batch: as done, or as failed with what went wrong; `receipt` as in `add_pairs`.
+
+        Raises `IngestError` and `RequestMovedError`.
+        """
         with writing(self._engine, self._memory) as transaction:
             pairs.finish_ingest(transaction, batch_id, error)
+            if receipt:
+                requests.save_request(transaction, *receipt)
+
+    def find_request(self, key: str) -> RequestRow | None:
+        """The request that was made under the key, None if there is none."""
+        with reading(self._engine) as connection:
+            return requests.find_request(connection, key)
+
+    def forget_requests(self, before: datetime) -> int:
+        """Forgets the requests that nobody has touched since `before`; returns how many they were."""
+        with writing(self._engine, self._memory) as transaction:
+            return requests.forget_requests(transaction, before)
 
     def pairs(self, after_id: int = 0, limit: int | None = None, states: Sequence[str] | None = None) -> list[PairRow]:
         """Pairs with an id above `after_id`, in id order, in any of `states` if given."""
@@ -167,6 +200,11 @@ class Store:
         """The pairs with these ids, in id order; ids without a pair are left out."""
         with reading(self._engine) as connection:
             return pairs.pairs_by_id(connection, ids)
+
+    def find_pair(self, pair_id: int) -> PairRecord | None:
+        """The pair as people ask for it, None if the store does not hold it."""
+        with reading(self._engine) as connection:
+            return pairs.find_pair(connection, pair_id)
 
     def stalest_pairs(self, limit: int) -> list[PairRow]:
         """The pairs whose last sweep is longest ago, least first."""
@@ -225,11 +263,13 @@ class Store:
         target_words: Sequence[str] = (),
         limit: int = 20,
         offset: int = 0,
+        after: tuple[int, str, str] | None = None,
     ) -> list[RuleRow]:
         """Rules in current use that meet all conditions, most often used first.
 
         `source` and `target` are whole sides in the notation of rules; `words` have to occur on either side,
-        `source_words` and `target_words` on theirs.
+        `source_words` and `target_words` on theirs. `after` is count, source and target of the rule after which to go
+        on, the last of an earlier answer.
         """
         with reading(self._engine) as connection:
             return queries.find_rules(
@@ -241,6 +281,7 @@ class Store:
                 target_words=target_words,
                 limit=limit,
                 offset=offset,
+                after=after,
             )
 
     @contextmanager

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.faults import FaultError
 from hierogram.daemon.formats import bars, fields_of_lines, json_object, parallel_fields, recognise
-from hierogram.daemon.validation import Fields, Repeats, read_side, read_sides, validate
+from hierogram.daemon.repeats import Repeats
+from hierogram.daemon.validation import Fields, read_side, read_sides, validate
 from hierogram.storage.records import NewPair, RejectedLine
 
 MAX_TOKENS = 8

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.batches import load_batch, longest_rule
 from hierogram.daemon.ingest import Input
-from hierogram.daemon.validation import Repeats, validate
+from hierogram.daemon.repeats import Repeats
+from hierogram.daemon.validation import validate
 from hierogram.samplers.accelerate import njit
 from hierogram.samplers.forest import Bitext, build_forests
 from hierogram.samplers.likelihood import log_likelihood

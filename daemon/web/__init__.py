@@ -1,0 +1,1 @@
+"""Looking in from outside: what the daemon answers over HTTP."""

@@ -1,0 +1,44 @@
+"""The HTTP application: every route, behind the guard."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from anyio import to_thread
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from hierogram.daemon.web.configuration import HttpConfiguration
+from hierogram.daemon.web.grammar import grammar_routes
+from hierogram.daemon.web.guard import Guard
+from hierogram.daemon.web.health import health_routes
+from hierogram.daemon.web.metrics import RequestMetrics
+from hierogram.daemon.web.problems import answer_problems
+from hierogram.daemon.web.service import Service
+
+_READERS = 6
+"""Threads that read the store; with the intakes and the loops, they stay within its pool of connections."""
+
+
+@asynccontextmanager
+async def _few_threads(_app: FastAPI) -> AsyncIterator[None]:
+    to_thread.current_default_thread_limiter().total_tokens = _READERS
+    yield
+
+
+def build_app(service: Service, configuration: HttpConfiguration) -> ASGIApp:
+    """The application that answers for the service."""
+    metrics = RequestMetrics()
+    app = FastAPI(
+        title="Hierogram",
+        summary="A grammar store that keeps learning.",
+        version=version("hierogram"),
+        openapi_url="/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_few_threads,
+    )
+    answer_problems(app)
+    app.include_router(health_routes(service, configuration, metrics))
+    app.include_router(grammar_routes(service))
+    return Guard(app, configuration, metrics)

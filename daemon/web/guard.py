@@ -1,0 +1,130 @@
+"""Who may ask, and how often: the door that every request goes through."""
+
+import hmac
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from http import HTTPStatus
+from math import ceil
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hierogram.daemon.web.configuration import HttpConfiguration, is_loopback
+from hierogram.daemon.web.metrics import RequestMetrics
+from hierogram.daemon.web.problems import ProblemError, answer
+
+_MOST_CLIENTS = 10_000
+_OPEN = ("/healthz", "/readyz")
+"""What needs no token, so that whoever starts and watches the daemon need not have it."""
+
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+}
+
+
+class Rates:
+    """A bucket of permissions for each client address: full at first, filled again at a rate, one taken a request.
+
+    The addresses that asked longest ago are forgotten where there are too many.
+    """
+
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = float(burst)
+        self._clock = clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait(self, client: str) -> float:
+        """Takes a permission: 0.0 if there was one, else the seconds until there is one."""
+        now = self._clock()
+        level, since = self._buckets.pop(client, (self._burst, now))
+        level = min(self._burst, level + (now - since) * self._rate)
+        allowed = level >= 1.0
+        self._buckets[client] = (level - allowed, now)
+        if len(self._buckets) > _MOST_CLIENTS:
+            self._buckets.popitem(last=False)
+        return 0.0 if allowed else (1.0 - level) / self._rate
+
+
+class Guard:
+    """The app behind it answers only those who may ask; all answers are counted and get the same headers."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        configuration: HttpConfiguration,
+        metrics: RequestMetrics,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._app = app
+        self._token = configuration.token.get_secret_value().encode() if configuration.token else None
+        self._rates = Rates(configuration.max_rate, configuration.max_burst, clock)
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status = HTTPStatus.INTERNAL_SERVER_ERROR.value
+
+        async def send_on(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            refusal = self._refusal(scope)
+            if refusal is None:
+                await self._app(scope, receive, send_on)
+            else:
+                await answer(refusal)(scope, receive, send_on)
+        finally:
+            route = getattr(scope.get("route"), "path", "none")
+            self._metrics.count(scope["method"], route, status, time.perf_counter() - started)
+
+    def _refusal(self, scope: Scope) -> ProblemError | None:
+        client = scope["client"][0] if scope.get("client") else "unknown"
+        wait = self._rates.wait(client)
+        if wait:
+            return ProblemError(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                "too many requests from this address: ask less often",
+                {"Retry-After": str(ceil(wait))},
+            )
+        headers = Headers(scope=scope)
+        if self._token is None:
+            # A web page whose name was made to point to this machine must not read the store through a browser.
+            host = headers.get("host", "").rsplit(":", 1)[0] if not _bare_address(headers) else headers.get("host", "")
+            if not is_loopback(host):
+                return ProblemError(
+                    HTTPStatus.MISDIRECTED_REQUEST,
+                    f"this daemon answers for this machine only (localhost, 127.0.0.1), not for {host!r}",
+                )
+        elif scope["path"] not in _OPEN and not self._shows_token(headers):
+            return ProblemError(
+                HTTPStatus.UNAUTHORIZED,
+                "a token is needed: send the header `Authorization: Bearer TOKEN`",
+                {"WWW-Authenticate": 'Bearer realm="hierogram"'},
+            )
+        return None
+
+    def _shows_token(self, headers: Headers) -> bool:
+        scheme, _, shown = headers.get("authorization", "").partition(" ")
+        assert self._token is not None
+        same = hmac.compare_digest(shown.strip().encode("utf-8", "surrogateescape"), self._token)
+        return same and scheme.lower() == "bearer"
+
+
+def _bare_address(headers: Headers) -> bool:
+    """Whether the host header has no port."""
+    host = headers.get("host", "")
+    return ":" not in host or host.endswith("]")

@@ -1,0 +1,138 @@
+"""What the answers hold, for the OpenAPI document and for the checks of types."""
+
+from datetime import datetime
+
+from pydantic import BaseModel, Field
+
+
+class RuleAnswer(BaseModel):
+    """A rule in present use."""
+
+    source: str
+    target: str
+    count: int = Field(description="Uses in the present derivations.")
+    sampled_count: int = Field(description="Uses in all kept samples.")
+    p_target_given_source: float
+    p_source_given_target: float
+    length: int
+    scope: int
+    nonterminals: int
+    hiero: bool
+
+
+class RulesAnswer(BaseModel):
+    """A page of rules, most often used first."""
+
+    rules: list[RuleAnswer]
+    next: str | None = Field(description="Cursor of the next page; null at the end.")
+
+
+class PairAnswer(BaseModel):
+    """A stored pair."""
+
+    id: int
+    corpus: str
+    external_id: str | None
+    source: str
+    target: str
+    alignment: str
+    state: str = Field(description="waiting, sampling or settled.")
+    stage: int
+    sweep: int
+    added_at: datetime
+
+
+class RuleUseAnswer(BaseModel):
+    """A rule where a derivation uses it."""
+
+    source: str
+    target: str
+    source_span: tuple[int, int] = Field(description="Words from the first to before the second.")
+    target_span: tuple[int, int]
+    children: list[int] = Field(description="Places, in the list of rules, of what fills [X,1], [X,2], …")
+
+
+class DerivationAnswer(BaseModel):
+    """A pair's present derivation, top-down in source order; the first rule is the root's."""
+
+    pair: int
+    state: str
+    sweep: int
+    rules: list[RuleUseAnswer]
+
+
+class RejectedAnswer(BaseModel):
+    """A line that was not stored, and why."""
+
+    line: int
+    reason: str
+    message: str
+
+
+class IntakeAnswer(BaseModel):
+    """What became of a body of pairs."""
+
+    batch: int
+    corpus: str
+    lines: int
+    accepted: int
+    duplicates: int
+    rejected: int
+    reasons: dict[str, int]
+    rejected_lines: list[RejectedAnswer] = Field(description="The first of them; all are in the table rejected_lines.")
+    more_rejected: int
+
+
+class LoopAnswer(BaseModel):
+    """A loop of the daemon."""
+
+    name: str
+    age: float = Field(description="Seconds since its last beat.")
+    patience: float
+    turns: bool
+    restarts: int
+    error: str | None
+
+
+class LagAnswer(BaseModel):
+    """How far sampling is behind."""
+
+    pairs: int
+    oldest: float | None = Field(description="Seconds that the oldest pair has waited.")
+    sweeps_per_second: float
+
+
+class StoreAnswer(BaseModel):
+    """How much the store holds."""
+
+    url: str
+    schema_: str = Field(alias="schema")
+    position: int
+    pairs: dict[str, int]
+    rules: int
+    rule_tokens: int
+    sampled_tokens: int
+    rejected: int
+    sweeps: int
+    last_log_likelihood: float | None
+    corpora: dict[str, int]
+
+
+class StatusAnswer(BaseModel):
+    """How the daemon and its store are."""
+
+    version: str
+    uptime: float
+    degraded: str | None
+    log_likelihood: float | None
+    loops: list[LoopAnswer]
+    lag: LagAnswer
+    store: StoreAnswer | None = Field(description="Null where the store does not answer.")
+    store_error: str | None
+
+
+class HealthAnswer(BaseModel):
+    """Whether the daemon is alive, or ready, and if not, why."""
+
+    ok: bool
+    reasons: list[str]

@@ -1,0 +1,70 @@
+"""A service without loops, and clients that ask it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pytest
+from starlette.testclient import TestClient
+
+from hierogram.daemon.web.app import build_app
+from hierogram.daemon.web.configuration import HttpConfiguration
+from hierogram.daemon.web.service import Condition, Lag, LoopHealth
+from hierogram.storage.store import Store
+
+
+class FakeService:
+    """Answers as a daemon would, with a condition that tests set."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.told = Condition((LoopHealth("ingest", 0.5, 60.0), LoopHealth("resample", 1.0, 60.0)), Lag(0, None, 0.0))
+        self.ends = False
+        self.withdrawn: list[int] = []
+
+    def condition(self) -> Condition:
+        return self.told
+
+    def change(self, **values: object) -> None:
+        self.told = replace(self.told, **values)
+
+    def stopping(self) -> bool:
+        return self.ends
+
+    def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
+        there = [row.id for row in self.store.pairs_by_id(pair_ids)]
+        self.withdrawn += there
+        return there
+
+
+Connect = Callable[..., TestClient]
+
+
+@pytest.fixture
+def service(store: Store) -> FakeService:
+    return FakeService(store)
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Makes a client of a service, with configuration of its choice."""
+    with ExitStack() as stack:
+
+        def make(service: FakeService, host: str = "127.0.0.1", **values: object) -> TestClient:
+            app = build_app(service, HttpConfiguration(**values))
+            client = TestClient(app, f"http://{host}", raise_server_exceptions=False)
+            return stack.enter_context(client)
+
+        yield make
+
+
+@pytest.fixture
+def client(service: FakeService, connect: Connect) -> TestClient:
+    """A client of a service on an empty store, once on each database."""
+    return connect(service)
+
+
+@pytest.fixture
+def learned_client(learned: Store, connect: Connect) -> TestClient:
+    """A client of a service on a store that has learned, once on each database."""
+    return connect(FakeService(learned))

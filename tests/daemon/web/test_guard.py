@@ -1,0 +1,121 @@
+"""Who may ask, and how often."""
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from starlette.testclient import TestClient
+from tests.daemon.web.conftest import Connect, FakeService
+
+from hierogram.daemon.web import guard
+from hierogram.daemon.web.configuration import HttpConfiguration, is_loopback
+from hierogram.daemon.web.guard import Rates
+
+TOKEN = "a token of some length"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "[::1]", "localhost"])
+def test_loopback(host: str) -> None:
+    assert is_loopback(host)
+    assert HttpConfiguration(host=host).token is None
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", "", "localhost.example.org"])
+def test_any_other_address_needs_a_token(host: str) -> None:
+    assert not is_loopback(host)
+    with pytest.raises(ValidationError, match="a token is needed"):
+        HttpConfiguration(host=host)
+    assert HttpConfiguration(host=host, token=TOKEN).host == host
+    assert HttpConfiguration(host=host, enabled=False).host == host
+
+
+def test_a_short_token_is_none() -> None:
+    with pytest.raises(ValidationError, match="at least 16"):
+        HttpConfiguration(token="secret")
+
+
+def test_the_token_is_asked_for(service: FakeService, connect: Connect) -> None:
+    client = connect(service, host="grammar.example.org", token=TOKEN)
+    for path in ("/v1/status", "/metrics", "/openapi.json", "/nowhere"):
+        refused = client.get(path)
+        assert refused.status_code == 401
+        assert refused.headers["www-authenticate"].startswith("Bearer")
+        for wrong in (f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, "Bearer", "Bearer tök"):
+            assert client.get(path, headers={"Authorization": wrong.encode()}).status_code == 401
+    assert client.get("/v1/status", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    assert client.get("/healthz").status_code == 200
+    assert client.get("/readyz").status_code == 200
+
+
+def test_the_token_is_compared_in_constant_time(
+    service: FakeService, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = []
+
+    def compare(shown: bytes, token: bytes) -> bool:
+        compared.append((shown, token))
+        return False
+
+    monkeypatch.setattr(guard.hmac, "compare_digest", compare)
+    assert connect(service, token=TOKEN).get("/metrics", headers={"Authorization": "Bearer x"}).status_code == 401
+    assert compared == [(b"x", TOKEN.encode())]
+    assert not re.search(r"_token\s*[!=]=|[!=]=\s*self\._token", Path(guard.__file__).read_text())
+
+
+@pytest.mark.parametrize("host", ["evil.example.org", "evil.example.org:8470", "localhost.evil.org", "10.1.1.1", ""])
+def test_a_page_that_claims_this_machines_address_is_refused(client: TestClient, host: str) -> None:
+    answer = client.get("/v1/status", headers={"Host": host})
+    assert answer.status_code == 421
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:8470", "127.0.0.1:1", "[::1]", "[::1]:8470"])
+def test_this_machine_is_answered(client: TestClient, host: str) -> None:
+    assert client.get("/v1/status", headers={"Host": host}).status_code == 200
+
+
+def test_rates() -> None:
+    now = 0.0
+    rates = Rates(2.0, 3, lambda: now)
+    assert [rates.wait("a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
+    assert rates.wait("b") == 0.0
+    now = 0.25
+    assert rates.wait("a") == pytest.approx(0.25)
+    now = 0.5
+    assert rates.wait("a") == 0.0
+    assert rates.wait("a") > 0.0
+    now = 100.0
+    assert [rates.wait("a") for _ in range(4)][:3] == [0.0, 0.0, 0.0]
+
+
+def test_rates_forget_who_asked_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "_MOST_CLIENTS", 3)
+    rates = Rates(1.0, 1, lambda: 0.0)
+    for client in "abcd":
+        assert rates.wait(client) == 0.0
+    assert rates.wait("d") > 0.0
+    assert rates.wait("a") == 0.0
+
+
+def test_too_many_requests(service: FakeService, connect: Connect) -> None:
+    client = connect(service, max_rate=0.001, max_burst=2)
+    assert [client.get("/healthz").status_code for _ in range(3)] == [200, 200, 429]
+    assert int(client.get("/healthz").headers["retry-after"]) > 100
+
+
+def test_answers_carry_careful_headers(client: TestClient) -> None:
+    for path in ("/healthz", "/nowhere", "/openapi.json"):
+        headers = client.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "default-src 'none'" in headers["content-security-policy"]
+
+
+def test_what_is_not_foreseen_is_answered_too(client: TestClient, service: FakeService) -> None:
+    def fail() -> None:
+        raise ArithmeticError("inner matters")
+
+    service.condition = fail  # type: ignore[method-assign, assignment]
+    answer = client.get("/healthz")
+    assert answer.status_code == 500
+    assert "ArithmeticError" in answer.json()["detail"]
+    assert "inner matters" not in answer.text

@@ -1,0 +1,238 @@
+"""What GET and DELETE answer, on both databases."""
+
+from collections import Counter
+
+import pytest
+from defusedxml import ElementTree
+from starlette.testclient import TestClient
+from tests.daemon.conftest import LINES
+from tests.daemon.web.conftest import Connect, FakeService
+
+from hierogram.daemon.derivation_trees import derivation_of
+from hierogram.daemon.web.service import Lag, LoopHealth
+from hierogram.samplers.rules import render_side
+from hierogram.storage.schema import REVISIONS
+from hierogram.storage.store import Store
+
+
+def test_derivations_use_the_rules_that_the_store_counts(learned: Store) -> None:
+    used: Counter[tuple[str, str]] = Counter()
+    for row in learned.pairs():
+        uses = derivation_of(row, learned.settings())
+        assert [use.source[0] for use in uses] == sorted(use.source[0] for use in uses)
+        assert uses[0].source == (0, len(row.source.split(" ")))
+        assert sorted(child for use in uses for child in use.children) == list(range(1, len(uses)))
+        used.update((render_side(use.rule.source), render_side(use.rule.target)) for use in uses)
+    with learned.snapshot() as snapshot:
+        stored = {(rule.source, rule.target): rule.count for rule in snapshot.iterate_all_rule_rows() if rule.count}
+    assert used == stored
+
+
+def test_rules_come_in_pages_most_used_first(learned_client: TestClient, learned: Store) -> None:
+    expected = [(rule.source, rule.target, rule.count) for rule in learned.find_rules(words=["maison"], limit=1000)]
+    assert len(expected) > 4
+    found = []
+    cursor = None
+    while True:
+        parameters = {"containing": "maison", "limit": 2} | ({"cursor": cursor} if cursor else {})
+        page = learned_client.get("/v1/rules", params=parameters).json()
+        assert 0 < len(page["rules"]) <= 2
+        found += [(rule["source"], rule["target"], rule["count"]) for rule in page["rules"]]
+        cursor = page["next"]
+        if cursor is None:
+            break
+    assert found == expected
+
+
+def test_rules_are_found_by_their_sides(learned_client: TestClient, learned: Store) -> None:
+    best = learned.find_rules(words=["maison"], limit=1)[0]
+    sides = {"source": best.source, "target": best.target}
+    [rule] = learned_client.get("/v1/rules", params=sides).json()["rules"]
+    assert rule == {
+        **sides,
+        "count": best.count,
+        "sampled_count": best.sampled_count,
+        "p_target_given_source": pytest.approx(best.p_target_given_source),
+        "p_source_given_target": pytest.approx(best.p_source_given_target),
+        "length": best.length,
+        "scope": best.scope,
+        "nonterminals": best.nonterminals,
+        "hiero": best.hiero,
+    }
+    assert learned_client.get("/v1/rules?source=nowhere").json() == {"rules": [], "next": None}
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("", "say which rules"),
+        ("?source=a&limit=0", "query.limit"),
+        ("?source=a&limit=1001", "query.limit"),
+        ("?source=a%00b", "query.source"),
+        ("?source=a&cursor=abc", "cursor"),
+        ("?source=a&cursor=WyJhIl0=", "cursor"),
+    ],
+)
+def test_what_cannot_be_asked_is_told(client: TestClient, query: str, said: str) -> None:
+    answer = client.get(f"/v1/rules{query}")
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert said in answer.json()["detail"]
+
+
+def test_a_pair(learned_client: TestClient) -> None:
+    source, target, alignment = LINES[0].split(" ||| ")
+    pair = learned_client.get("/v1/pairs/1").json()
+    assert pair.pop("added_at").endswith("Z")
+    sweep = pair.pop("sweep")
+    assert sweep > 4
+    assert pair == {
+        "id": 1,
+        "corpus": "default",
+        "external_id": None,
+        "source": source,
+        "target": target,
+        "alignment": alignment,
+        "state": "settled",
+        "stage": 4,
+    }
+    derivation = learned_client.get("/v1/pairs/1/derivation").json()
+    assert (derivation["pair"], derivation["sweep"]) == (1, sweep)
+    assert derivation["rules"][0]["source_span"] == [0, 3]
+
+
+@pytest.mark.parametrize("path", ["/v1/pairs/77", "/v1/pairs/77/derivation", "/v1/pairs/77/derivation.svg"])
+def test_a_pair_that_is_not_there(client: TestClient, path: str) -> None:
+    answer = client.get(path)
+    assert (answer.status_code, answer.json()["detail"]) == (404, "there is no pair 77")
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "x", str(1 << 63)])
+def test_what_is_no_number_of_a_pair(client: TestClient, number: str) -> None:
+    assert client.get(f"/v1/pairs/{number}").status_code == 422
+
+
+def test_a_picture_shows_every_word_on_both_sides(learned_client: TestClient) -> None:
+    asked = learned_client.get("/v1/pairs/4/derivation", headers={"Accept": "image/svg+xml"})
+    named = learned_client.get("/v1/pairs/4/derivation.svg")
+    assert asked.text == named.text
+    assert asked.headers["content-type"] == named.headers["content-type"] == "image/svg+xml"
+    tree = ElementTree.fromstring(asked.text)
+    texts = [element.text or "" for element in tree.iter("{http://www.w3.org/2000/svg}text")]
+    source, target, _ = LINES[3].split(" ||| ")
+    drawn = Counter(word for text in texts for word in text.split())
+    assert not Counter((source + " " + target).split()) - drawn
+    rules = learned_client.get("/v1/pairs/4/derivation").json()["rules"]
+    assert all(drawn[f"X{number}"] == 2 for number in range(1, len(rules) + 1))
+
+
+def test_a_picture_of_words_that_xml_cannot_hold(client: TestClient, service: FakeService) -> None:
+    from tests.storage.building import ingest, pair
+
+    from hierogram.daemon.learning import learn
+
+    ingest(service.store, [pair("<b>&amp;\x01 世界", "\uffff ]]>", "0-1 1-0")])
+    assert client.get("/v1/pairs/1/derivation").status_code == 409
+    assert client.get("/v1/pairs/1/derivation.svg").status_code == 409
+    learn(service.store, sweeps=0)
+    drawn = client.get("/v1/pairs/1/derivation.svg")
+    assert drawn.status_code == 200
+    texts = "".join(ElementTree.fromstring(drawn.text).itertext())
+    assert all(word in texts for word in ("<b>&amp;\ufffd", "世界", "]]>"))
+
+
+def test_withdrawing_a_pair(learned: Store, connect: Connect) -> None:
+    service = FakeService(learned)
+    client = connect(service)
+    answer = client.delete("/v1/pairs/2")
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert service.withdrawn == [2]
+    assert client.delete("/v1/pairs/99").status_code == 404
+
+
+def test_healthy(client: TestClient) -> None:
+    for path in ("/healthz", "/readyz"):
+        answer = client.get(path)
+        assert (answer.status_code, answer.json()) == (200, {"ok": True, "reasons": []})
+
+
+def test_a_loop_that_stands_still_is_told(client: TestClient, service: FakeService) -> None:
+    service.change(loops=(LoopHealth("resample", 61.0, 60.0, 1, "boom"),))
+    for path in ("/healthz", "/readyz"):
+        answer = client.get(path)
+        assert answer.status_code == 503
+        assert answer.json()["reasons"] == ["the loop resample has not moved for 61 s (boom)"]
+
+
+def test_not_ready(service: FakeService, connect: Connect) -> None:
+    client = connect(service, max_lag=10)
+    service.change(degraded="ingest: no space left", lag=Lag(11, 5.0, 0.0))
+    service.ends = True
+    assert client.get("/healthz").status_code == 200
+    answer = client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["reasons"] == [
+        "ingest: no space left",
+        "11 pairs wait for sampling, over 10",
+        "the daemon is stopping",
+    ]
+
+
+def test_not_ready_with_another_schema(client: TestClient, store_url: str) -> None:
+    from tests.storage.building import query
+
+    query(store_url, "UPDATE alembic_version SET version_num = '9999'")
+    answer = client.get("/readyz")
+    assert answer.status_code == 503
+    assert "9999" in answer.json()["reasons"][0]
+    assert client.get("/healthz").status_code == 200
+    status = client.get("/v1/status")
+    assert (status.status_code, status.json()["store"]) == (200, None)
+    assert "hierogram_store_up 0.0" in client.get("/metrics").text
+
+
+def test_status(learned: Store, connect: Connect) -> None:
+    service = FakeService(learned)
+    service.change(lag=Lag(3, 1.5, 100.0), uptime=7.0)
+    status = connect(service).get("/v1/status").json()
+    assert status["uptime"] == 7.0
+    assert [loop["name"] for loop in status["loops"]] == ["ingest", "resample"]
+    assert status["lag"] == {"pairs": 3, "oldest": 1.5, "sweeps_per_second": 100.0}
+    assert status["store"]["pairs"]["settled"] == len(LINES)
+    assert status["store"]["schema"] == REVISIONS[-1]
+
+
+def test_metrics(learned: Store, connect: Connect) -> None:
+    service = FakeService(learned)
+    service.change(lag=Lag(3, 1.5, 100.0))
+    client = connect(service)
+    client.get("/v1/pairs/1")
+    client.get("/v1/pairs/2")
+    client.get("/nowhere")
+    metrics = client.get("/metrics")
+    assert metrics.headers["content-type"].startswith("text/plain")
+    lines = set(metrics.text.splitlines())
+    assert lines >= {
+        "hierogram_lag_pairs 3.0",
+        "hierogram_store_up 1.0",
+        f'hierogram_pairs{{state="settled"}} {len(LINES)}.0',
+        f"hierogram_rules {learned.status().rules}.0",
+        'hierogram_loop_restarts_total{loop="ingest"} 0.0',
+        'hierogram_http_requests_total{method="GET",route="/v1/pairs/{pair_id}",status="200"} 2.0',
+        'hierogram_http_requests_total{method="GET",route="none",status="404"} 1.0',
+    }
+
+
+def test_the_openapi_document_names_every_route(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    assert {(path, method) for path, methods in document["paths"].items() for method in methods} >= {
+        ("/healthz", "get"),
+        ("/readyz", "get"),
+        ("/metrics", "get"),
+        ("/v1/status", "get"),
+        ("/v1/rules", "get"),
+        ("/v1/pairs/{pair_id}", "get"),
+        ("/v1/pairs/{pair_id}", "delete"),
+        ("/v1/pairs/{pair_id}/derivation", "get"),
+        ("/v1/pairs/{pair_id}/derivation.svg", "get"),
+    }
