@@ -1,9 +1,11 @@
-"""The three formats of a parallel corpus, taken apart line by line.
+"""The formats of a parallel corpus, taken apart line by line.
 
-- parallel: three files, source, target and alignment, line by line;
-- bars: one file of `source ||| target ||| alignment` lines;
+- parallel: three files, source, target and alignment, line by line, or two, without the alignment;
+- bars: one file of `source ||| target ||| alignment` or `source ||| target` lines;
 - jsonl: one file of JSON objects `{"source": …, "target": …, "alignment": …, "id": …}`, the alignment a Pharaoh line or
-  a list of pairs, the id a text or a whole number, or left out.
+  a list of pairs, or left out, the id a text or a whole number, or left out.
+
+Pairs without an alignment are for the aligner.
 """
 
 import json
@@ -34,25 +36,24 @@ PARALLEL, BARS, JSONL = "parallel", "bars", "jsonl"
 _BAR = b"|||"
 
 
-def parallel_fields(
-    sources: Iterator[list[bytes]], targets: Iterator[list[bytes]], alignments: Iterator[list[bytes]]
-) -> Iterator[Fields]:
-    """The lines of three files side by side; where one file ends early, the others' lines are rejected."""
+def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[Fields]:
+    """The lines of source, target and, if given, alignment file; where one ends early, the others' are rejected."""
     number = 1
-    for chunk in zip_longest(sources, targets, alignments, fillvalue=()):
+    for chunk in zip_longest(*files, fillvalue=()):
         whole, most = min(map(len, chunk)), max(map(len, chunk))
         rejected = [
             _left_alone(number + k, [lines[k] if k < len(lines) else None for lines in chunk])
             for k in range(whole, most)
         ]
-        source, target, alignment = (list(lines[:whole]) for lines in chunk)
+        source, target, *alignment = (list(lines[:whole]) for lines in chunk)
         numbers = range(number, number + whole)
-        yield Fields(numbers, source, target, alignment, [None] * whole, rejected=rejected)
+        alignments: Sequence[bytes | None] = alignment[0] if alignment else [None] * whole
+        yield Fields(numbers, source, target, alignments, [None] * whole, rejected=rejected)
         number += most
 
 
 def _left_alone(number: int, lines: Sequence[bytes | None]) -> RejectedLine:
-    ended = [name for name, line in zip(("source", "target", "alignment"), lines, strict=True) if line is None]
+    ended = [name for name, line in zip(("source", "target", "alignment"), lines, strict=False) if line is None]
     fault = FaultError(
         LENGTH_MISMATCH, f"the {' and '.join(ended)} file ended before this line: the files do not belong together"
     )
@@ -65,7 +66,8 @@ def fields_of_lines(chunks: Iterable[list[bytes]], take_apart: "TakeApart", firs
         numbers: list[int] = []
         ids: list[str | None] = []
         lines: list[bytes] = []
-        fields = Fields(numbers, [], [], [], ids, lines)
+        alignments: list[bytes | None] = []
+        fields = Fields(numbers, [], [], alignments, ids, lines)
         for number, line in enumerate(chunk, first):
             try:
                 source, target, alignment, external_id = take_apart(line)
@@ -75,15 +77,15 @@ def fields_of_lines(chunks: Iterable[list[bytes]], take_apart: "TakeApart", firs
             numbers.append(number)
             fields.sources.append(source)
             fields.targets.append(target)
-            fields.alignments.append(alignment)
+            alignments.append(alignment)
             ids.append(external_id)
             lines.append(line)
         yield fields
         first += len(chunk)
 
 
-TakeApart = Callable[[bytes], tuple[bytes, bytes, bytes, str | None]]
-"""Source, target, alignment and external id of a line; raises `FaultError`."""
+TakeApart = Callable[[bytes], tuple[bytes, bytes, bytes | None, str | None]]
+"""Source, target, alignment and external id of a line, None where it has none; raises `FaultError`."""
 
 
 def _refuse_long_or_empty(line: bytes) -> None:
@@ -93,15 +95,19 @@ def _refuse_long_or_empty(line: bytes) -> None:
         raise FaultError(EMPTY_LINE, "the line is empty")
 
 
-def bars(line: bytes) -> tuple[bytes, bytes, bytes, None]:
-    """The fields of `source ||| target ||| alignment`; a bar is a token of its own. Raises `FaultError`."""
+def bars(line: bytes) -> tuple[bytes, bytes, bytes | None, None]:
+    """The fields of `source ||| target ||| alignment` or `source ||| target`; a bar is a token of its own.
+
+    Raises `FaultError`.
+    """
     parts = line.split(b" ||| ")
     if len(parts) != 3 or line.count(_BAR) != 2 or len(line) > MAX_LINE_BYTES:
         _refuse_long_or_empty(line)
         parts = _split_at_bars(line)
-        if len(parts) != 3:
-            raise FaultError(FIELD_COUNT, f"the line has {len(parts)} fields, not 3: source ||| target ||| alignment")
-    return parts[0], parts[1], parts[2], None
+        if len(parts) not in (2, 3):
+            fields = f"{len(parts)} field{'s' * (len(parts) > 1)}"
+            raise FaultError(FIELD_COUNT, f"the line has {fields}, not 2 or 3: source ||| target [||| alignment]")
+    return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None
 
 
 def _split_at_bars(line: bytes) -> list[bytes]:
@@ -114,7 +120,7 @@ def _split_at_bars(line: bytes) -> list[bytes]:
     return [b" ".join(field) for field in fields]
 
 
-def json_object(line: bytes) -> tuple[bytes, bytes, bytes, str | None]:
+def json_object(line: bytes) -> tuple[bytes, bytes, bytes | None, str | None]:
     """The fields of a JSON object; members that the format does not know are left alone. Raises `FaultError`."""
     _refuse_long_or_empty(line)
     try:
@@ -125,16 +131,16 @@ def json_object(line: bytes) -> tuple[bytes, bytes, bytes, str | None]:
         raise FaultError(MALFORMED_JSON, f"the line is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise FaultError(MALFORMED_JSON, 'the line is not a JSON object: write {"source": …, "target": …, …}')
-    for name in ("source", "target", "alignment"):
+    for name in ("source", "target"):
         if name not in value:
             raise FaultError(MISSING_FIELD, f"the object has no {name!r}")
-    links = value["alignment"]
+    links = value.get("alignment")
     if isinstance(links, list):
         links = " ".join([_link(k, link) for k, link in enumerate(links)])
     return (
         _encoded(value["source"], "source"),
         _encoded(value["target"], "target"),
-        _encoded(links, "alignment"),
+        None if links is None else _encoded(links, "alignment"),
         _external_id(value.get("id")),
     )
 
@@ -182,5 +188,5 @@ def recognise(lines: Sequence[bytes], name: str) -> str:
         break
     raise InputError(
         f"{name}: line 1 is neither JSON nor `source ||| target ||| alignment`: "
-        "name the format with --format, or give three files SOURCE TARGET ALIGNMENT"
+        "name the format with --format, or give two or three files SOURCE TARGET [ALIGNMENT]"
     )

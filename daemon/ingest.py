@@ -90,7 +90,7 @@ class Source(Protocol):
 
 
 class Input:
-    """One or three open files in a known format; a context manager that closes them.
+    """One to three open files in a known format; a context manager that closes them.
 
     Raises `InputError` where a file cannot be opened or its format cannot be told, `UsageError` where the number of
     files does not go with the format.
@@ -131,7 +131,7 @@ class Input:
 def _take_apart(files: Sequence[LineFile], format: str) -> tuple[str, Iterator[Fields]]:
     """The format of the files, found out where it is not given, and their lines in it."""
     chunks = [file.chunks() for file in files]
-    if len(chunks) == 3:
+    if len(chunks) > 1:
         return PARALLEL, parallel_fields(*chunks)
     beginning = list(islice(chunks[0], 1))
     if format == AUTO:
@@ -141,14 +141,16 @@ def _take_apart(files: Sequence[LineFile], format: str) -> tuple[str, Iterator[F
 
 
 def _check_paths(paths: Sequence[str], format: str) -> None:
-    wanted = {AUTO: (1, 3), PARALLEL: (3,), BARS: (1,), JSONL: (1,)}.get(format)
+    wanted = {AUTO: (1, 2, 3), PARALLEL: (2, 3), BARS: (1,), JSONL: (1,)}.get(format)
     if wanted is None:
         raise UsageError(f"--format {format}: there are {AUTO}, {PARALLEL}, {BARS} and {JSONL}")
     if len(paths) not in wanted:
         raise UsageError(
-            f"{len(paths)} files given: ingest takes three, SOURCE TARGET ALIGNMENT, or one in the format bars or jsonl"
+            f"{len(paths)} files given: ingest takes two or three, SOURCE TARGET [ALIGNMENT], or one in the format "
+            "bars or jsonl"
             if format == AUTO
-            else f"--format {format} takes {wanted[0]} file{'s' * (wanted[0] > 1)}, not {len(paths)}"
+            else f"--format {format} takes {' or '.join(map(str, wanted))} file{'s' * (wanted[-1] > 1)}, "
+            f"not {len(paths)}"
         )
     if list(paths).count(STANDARD_INPUT) > 1:
         raise UsageError("standard input (-) can be given once only")

@@ -19,6 +19,9 @@ from hierogram.storage.store import Store
 DEFAULT_SWEEPS = 30
 """Sweeps over everything that follow the stratified ones, which makes 100 in all [CFGŠ14 §5.4.2]."""
 
+ALIGNED = ["waiting", "sampling", "settled"]
+"""States of the pairs that have an alignment."""
+
 _MOST_SALTS = 8
 
 
@@ -99,7 +102,7 @@ def _learn(
 ) -> LearnReport:
     more = DEFAULT_SWEEPS if sweeps is None else sweeps
     run = Learner(store, threads, report, likelihood_every, key_mask, method)
-    pairs = store.count_pairs(None)
+    pairs = store.count_pairs(ALIGNED)
     unsettled = store.count_pairs(["waiting", "sampling"])
     run.total = unsettled * run.schedule.settling + pairs * more
     before: tuple[int, int, float] | None = None
@@ -117,7 +120,7 @@ def _learn(
         elif more:
             # Many shards: a few sweeps over each in turn, so that no part of the store falls far behind.
             for first in range(0, more, run.schedule.thinning):
-                for rows in read_shards(store):
+                for rows in read_shards(store, ALIGNED):
                     shard = run.open(rows)
                     before = before or _figures(run)
                     run.sweep(shard, shard.sweeps + min(run.schedule.thinning, more - first))

@@ -32,24 +32,25 @@ _UNTIDY = (b"\t", b"\r", b"\0", b"  ", b" \n", b"\n ", b"\n\n")
 class Fields:
     """The lines of a chunk taken apart: entry k of every column is the same line.
 
-    `numbers` line numbers from 1; `sources`, `targets`, `alignments` the fields, without line feeds; `ids` external
-    ids or None; `lines` the whole lines, or None where the three fields are all there is. `rejected`: lines that
-    could not be taken apart.
+    `numbers` line numbers from 1; `sources`, `targets`, `alignments` the fields, without line feeds, the alignment
+    None where the line has none; `ids` external ids or None; `lines` the whole lines, or None where the fields are all
+    there is. `rejected`: lines that could not be taken apart.
     """
 
     numbers: Sequence[int]
     sources: list[bytes]
     targets: list[bytes]
-    alignments: list[bytes]
+    alignments: Sequence[bytes | None]
     ids: Sequence[str | None]
     lines: Sequence[bytes] | None = None
     rejected: list[RejectedLine] = field(default_factory=list)
 
     def content(self, k: int) -> bytes:
-        """Line k as it came; the lines of three files with bars between them."""
+        """Line k as it came; the lines of several files with bars between them."""
         if self.lines is not None:
             return self.lines[k]
-        return b" ||| ".join((self.sources[k], self.targets[k], self.alignments[k]))
+        fields = (self.sources[k], self.targets[k], self.alignments[k])
+        return b" ||| ".join(field for field in fields if field is not None)
 
 
 def reject(number: int, fault: FaultError, content: bytes) -> RejectedLine:
@@ -122,12 +123,33 @@ def read_sides(
 
 
 def read_alignments(
+    lines: Sequence[bytes | None],
+    source_lengths: Sequence[int],
+    target_lengths: Sequence[int],
+    faults: dict[int, FaultError],
+) -> Sequence[str | None]:
+    """The canonical lines, None where there is none; the faults are added to `faults` by the line's place."""
+    given = [(k, line) for k, line in enumerate(lines) if line is not None]
+    if len(given) == len(lines):
+        return _read_given([line for _, line in given], source_lengths, target_lengths, faults)
+    places = [k for k, _ in given]
+    own_faults: dict[int, FaultError] = {n: faults[k] for n, k in enumerate(places) if k in faults}
+    lengths = [source_lengths[k] for k in places], [target_lengths[k] for k in places]
+    read = _read_given([line for _, line in given], *lengths, own_faults)
+    for n, fault in own_faults.items():
+        faults.setdefault(places[n], fault)
+    texts: list[str | None] = [None] * len(lines)
+    for k, text in zip(places, read, strict=True):
+        texts[k] = text
+    return texts
+
+
+def _read_given(
     lines: Sequence[bytes],
     source_lengths: Sequence[int],
     target_lengths: Sequence[int],
     faults: dict[int, FaultError],
 ) -> list[str]:
-    """The canonical lines; the faults are added to `faults` by the line's place in the column."""
     if not lines:
         return []
     canonical = are_canonical(lines, source_lengths, target_lengths).tolist()

@@ -11,15 +11,19 @@ IDENTITY_BYTES = 16
 def pair_identities(corpus: str, pairs: Iterable[NewPair]) -> list[bytes]:
     """BLAKE2b-128 of each pair: of corpus and external id if any, else of corpus, content and occurrence.
 
+    With and without an alignment are two contents.
+
     Every text is preceded by its length, so that no two different lists of texts have one encoding.
     """
     base = blake2b(f"{len(corpus)}:{corpus}".encode(), digest_size=IDENTITY_BYTES)
     identities = []
     for source, target, alignment, _, _, _, external_id, occurrence in pairs:
-        if external_id is None:
+        if external_id is not None:
+            text = f"x{len(external_id)}:{external_id}"
+        elif alignment is not None:
             text = f"c{len(source)}:{source}{len(target)}:{target}{len(alignment)}:{alignment}{occurrence}"
         else:
-            text = f"x{len(external_id)}:{external_id}"
+            text = f"r{len(source)}:{source}{len(target)}:{target}{occurrence}"
         digest = base.copy()
         digest.update(text.encode())
         identities.append(digest.digest())

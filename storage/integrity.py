@@ -30,9 +30,13 @@ _OFFENDERS = {
     "derivations without their pair": """
         SELECT d.pair_id FROM derivations AS d
          WHERE NOT EXISTS (SELECT 1 FROM sentence_pairs AS p WHERE p.id = d.pair_id)""",
-    "pairs whose state and derivation disagree (a pair has one unless it is waiting)": """
+    "pairs whose state and derivation disagree (a pair has one unless it is waiting or unaligned)": """
         SELECT p.id FROM sentence_pairs AS p LEFT JOIN derivations AS d ON d.pair_id = p.id
-         WHERE (p.state = 'waiting') <> (d.pair_id IS NULL)""",
+         WHERE (p.state IN ('waiting', 'unaligned')) <> (d.pair_id IS NULL)""",
+    "pairs whose state and alignment disagree (a pair has one unless it is unaligned)": """
+        SELECT p.id FROM sentence_pairs AS p
+         WHERE (p.state = 'unaligned') <> (p.aligned_by = 'nobody')
+            OR (p.aligned_by = 'nobody' AND p.alignment <> '')""",
     "rules without any count, or with a negative one": """
         SELECT id FROM rules WHERE count < 0 OR sampled_count < 0 OR count + sampled_count = 0""",
     "ingest batches without their corpus": """
@@ -56,6 +60,7 @@ _OFFENDERS = {
 }
 
 _TOTALS = {
+    "unaligned": "SELECT count(*) FROM sentence_pairs WHERE state = 'unaligned'",
     "waiting": "SELECT count(*) FROM sentence_pairs WHERE state = 'waiting'",
     "sampling": "SELECT count(*) FROM sentence_pairs WHERE state = 'sampling'",
     "settled": "SELECT count(*) FROM sentence_pairs WHERE state = 'settled'",

@@ -9,7 +9,10 @@ from hierogram.storage.exceptions import IngestError, StoreError
 from hierogram.storage.identity import pair_identities, rejection_digest
 from hierogram.storage.loading import staged_digests, staged_identities
 from hierogram.storage.records import (
+    GIVEN,
+    NOBODY,
     SAMPLING,
+    UNALIGNED,
     WAITING,
     AddedPairs,
     IngestTotals,
@@ -37,6 +40,7 @@ _PAIR_COLUMNS = (
     "source",
     "target",
     "alignment",
+    "aligned_by",
     "source_length",
     "target_length",
     "state",
@@ -58,6 +62,7 @@ def pair_rows() -> Select[tuple[object, ...]]:
         sentence_pairs.c.sweep,
         derivations.c.current,
         derivations.c.ring,
+        sentence_pairs.c.aligned_by,
     ).select_from(sentence_pairs.outerjoin(derivations, derivations.c.pair_id == sentence_pairs.c.id))
 
 
@@ -108,10 +113,11 @@ def add_pairs(
                 identity,
                 pair[0],
                 pair[1],
-                pair[2],
+                pair[2] or "",
+                NOBODY if pair[2] is None else GIVEN,
                 pair[3],
                 pair[4],
-                WAITING,
+                UNALIGNED if pair[2] is None else WAITING,
                 0,
                 0,
                 added_at,
@@ -124,7 +130,9 @@ def add_pairs(
     _keep_rejected(writing, batch_id, corpus, origin, turned_down)
     totals = IngestTotals(len(fresh), duplicates, len(turned_down))
     state.last_pair_id += len(fresh)
-    state.count_pairs(WAITING, len(fresh))
+    raw = sum(pair[2] is None for pair in fresh.values())
+    state.count_pairs(UNALIGNED, raw)
+    state.count_pairs(WAITING, len(fresh) - raw)
     writing.connection.execute(
         update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs + len(fresh))
     )
@@ -183,14 +191,16 @@ def _sort_out(
                     fresh[identity] = pair
                 continue
             known = earlier[:3]
-        if known == pair[:3]:
+        # A pair that is offered without an alignment asks nothing of the stored one's.
+        if known[:2] == pair[:2] and (pair[2] is None or known[2] == pair[2]):
             duplicates += 1
         else:
             refused.append(_conflict(pair))
     return fresh, duplicates, refused
 
 
-def _stored_contents(writing: Writing, identities: list[bytes]) -> dict[bytes, tuple[str, str, str]]:
+def _stored_contents(writing: Writing, identities: list[bytes]) -> dict[bytes, tuple[str, str, str | None]]:
+    """Source, target and given alignment (None: there is none) of the pairs that are stored, by identity."""
     writing.loader.stage(staged_identities, ((identity,) for identity in identities))
     rows = writing.connection.execute(
         select(
@@ -198,9 +208,13 @@ def _stored_contents(writing: Writing, identities: list[bytes]) -> dict[bytes, t
             sentence_pairs.c.source,
             sentence_pairs.c.target,
             sentence_pairs.c.alignment,
+            sentence_pairs.c.aligned_by,
         ).select_from(staged_identities.join(sentence_pairs, sentence_pairs.c.identity == staged_identities.c.identity))
     )
-    return {identity: (source, target, alignment) for identity, source, target, alignment in rows}
+    return {
+        identity: (source, target, alignment if aligned_by == GIVEN else None)
+        for identity, source, target, alignment, aligned_by in rows
+    }
 
 
 def _has_long_token(pair: NewPair) -> bool:
@@ -211,7 +225,8 @@ def _has_long_token(pair: NewPair) -> bool:
 
 
 def _content(pair: NewPair) -> bytes:
-    return f"{pair.source} ||| {pair.target} ||| {pair.alignment}".encode()
+    fields = pair[:2] if pair.alignment is None else pair[:3]
+    return " ||| ".join(map(str, fields)).encode()
 
 
 def _too_long(pair: NewPair) -> RejectedLine:

@@ -20,12 +20,17 @@ if TYPE_CHECKING:
 PITMAN_YOR = "pitman-yor"
 DIRICHLET = "dirichlet"
 
+UNALIGNED = "unaligned"
+"""State of a pair that came without an alignment and has not got one yet."""
 WAITING = "waiting"
-"""State of a pair that is stored but has no derivation yet."""
+"""State of a pair that is stored and aligned but has no derivation yet."""
 SAMPLING = "sampling"
 """State of a pair on its way through the stratified schedule."""
 SETTLED = "settled"
 """State of a pair that has been through every stage."""
+
+NOBODY, GIVEN, ALIGNER = "nobody", "given", "aligner"
+"""Who aligned a pair: no one yet, whoever made the input, or our aligner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +63,12 @@ class NewPair(NamedTuple):
 
     `occurrence` numbers repeats of the same content within one input from 0, so that a corpus keeps its
     true repeats and yet the same input offered twice is stored once. A pair with an `external_id` is
-    identified by that id within its corpus instead.
+    identified by that id within its corpus instead. Without an `alignment` (None) it is for the aligner.
     """
 
     source: str
     target: str
-    alignment: str
+    alignment: str | None
     source_length: int
     target_length: int
     line: int
@@ -116,6 +121,7 @@ class PairRow(NamedTuple):
 
     `current` encodes every variable of the pair's forest, `ring` the last thinned samples, oldest first
     (both by `hierogram.samplers.derivations`); both are None until the pair has been initialised.
+    `alignment` is empty while `aligned_by` is `NOBODY`.
     """
 
     id: int
@@ -127,6 +133,7 @@ class PairRow(NamedTuple):
     sweep: int
     current: bytes | None
     ring: bytes | None
+    aligned_by: str = GIVEN
 
 
 class PairUpdate(NamedTuple):

@@ -29,6 +29,9 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 REVISIONS = ("0001", "0002")
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
+FERTILITIES = 8
+"""Numbers of links of a word that the aligner tells apart, from 0; the last one stands for more, too."""
+
 TEXT = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 SERIAL = BigInteger().with_variant(Integer(), "sqlite")
 MOMENT_FORMAT = "%Y-%m-%d %H:%M:%S"
@@ -80,6 +83,7 @@ store_state = Table(
     Column("last_pair_id", BigInteger, nullable=False),
     Column("last_rule_id", BigInteger, nullable=False),
     Column("last_word_id", BigInteger, nullable=False),
+    Column("unaligned", BigInteger, nullable=False),
     Column("waiting", BigInteger, nullable=False),
     Column("sampling", BigInteger, nullable=False),
     Column("settled", BigInteger, nullable=False),
@@ -131,13 +135,15 @@ sentence_pairs = Table(
     Column("source", TEXT, nullable=False),
     Column("target", TEXT, nullable=False),
     Column("alignment", TEXT, nullable=False),
+    Column("aligned_by", TEXT, nullable=False),
     Column("source_length", Integer, nullable=False),
     Column("target_length", Integer, nullable=False),
     Column("state", TEXT, nullable=False),
     Column("stage", Integer, nullable=False),
     Column("sweep", BigInteger, nullable=False),
     Column("added_at", MOMENT, nullable=False),
-    CheckConstraint("state IN ('waiting', 'sampling', 'settled')", name="sentence_pairs_state"),
+    CheckConstraint("state IN ('unaligned', 'waiting', 'sampling', 'settled')", name="sentence_pairs_state"),
+    CheckConstraint("aligned_by IN ('nobody', 'given', 'aligner')", name="sentence_pairs_aligned_by"),
 )
 Index("sentence_pairs_by_identity", sentence_pairs.c.identity, unique=True)
 Index("sentence_pairs_by_state", sentence_pairs.c.state, sentence_pairs.c.id)
@@ -156,6 +162,51 @@ derivations = Table(
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
     Column("current", LargeBinary, nullable=False),
     Column("ring", LargeBinary, nullable=False),
+)
+
+# What the aligner thinks: of each target word the source position that it is linked to (forward), and the other way
+# about (backward), int16 each, -1 for none. The counts of the aligner's three tables are those of these links.
+pair_links = Table(
+    "pair_links",
+    metadata,
+    Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
+    Column("forward", LargeBinary, nullable=False),
+    Column("backward", LargeBinary, nullable=False),
+    Column("sweep", BigInteger, nullable=False),
+)
+Index("pair_links_by_sweep", pair_links.c.sweep, pair_links.c.pair_id)
+
+# How often a word pair is linked in each direction; the empty word stands for none.
+aligner_lexicon = Table(
+    "aligner_lexicon",
+    metadata,
+    Column("source", TEXT, primary_key=True),
+    Column("target", TEXT, primary_key=True),
+    Column("forward", BigInteger, nullable=False),
+    Column("backward", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+    postgresql_with={"fillfactor": 80},
+)
+
+# Of a word that generates others: its links in all, and its tokens by number of links.
+aligner_words = Table(
+    "aligner_words",
+    metadata,
+    Column("side", TEXT, primary_key=True),
+    Column("word", TEXT, primary_key=True),
+    Column("links", BigInteger, nullable=False),
+    *(Column(f"with_{number}", BigInteger, nullable=False) for number in range(FERTILITIES)),
+    sqlite_with_rowid=False,
+    postgresql_with={"fillfactor": 80},
+)
+
+aligner_jumps = Table(
+    "aligner_jumps",
+    metadata,
+    Column("direction", TEXT, primary_key=True),
+    Column("width", Integer, primary_key=True, autoincrement=False),
+    Column("count", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 rules = Table(

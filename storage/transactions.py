@@ -10,7 +10,7 @@ from sqlalchemy import Connection, CursorResult, Engine, insert, select, update
 from hierogram.storage.connection import writing_connection
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.loading import Loader, loader_of
-from hierogram.storage.records import SAMPLING, SETTLED, WAITING
+from hierogram.storage.records import SAMPLING, SETTLED, UNALIGNED, WAITING
 from hierogram.storage.schema import store_state
 
 SOURCE, TARGET = "source", "target"
@@ -25,6 +25,7 @@ class StoreState:
     last_pair_id: int = 0
     last_rule_id: int = 0
     last_word_id: int = 0
+    unaligned: int = 0
     waiting: int = 0
     sampling: int = 0
     settled: int = 0
@@ -38,18 +39,20 @@ class StoreState:
 
     def count_pairs(self, state: str, number: int) -> None:
         """Adds to the number of pairs in the state; raises `StoreError` where there is no such state."""
-        if state == WAITING:
+        if state == UNALIGNED:
+            self.unaligned += number
+        elif state == WAITING:
             self.waiting += number
         elif state == SAMPLING:
             self.sampling += number
         elif state == SETTLED:
             self.settled += number
         else:
-            raise StoreError(f"{state!r} is no state of a pair: say {WAITING}, {SAMPLING} or {SETTLED}")
+            raise StoreError(f"{state!r} is no state of a pair: say {UNALIGNED}, {WAITING}, {SAMPLING} or {SETTLED}")
 
     def pairs(self) -> dict[str, int]:
         """Numbers of pairs by state."""
-        return {WAITING: self.waiting, SAMPLING: self.sampling, SETTLED: self.settled}
+        return {UNALIGNED: self.unaligned, WAITING: self.waiting, SAMPLING: self.sampling, SETTLED: self.settled}
 
 
 _COLUMNS = [column for column in store_state.columns if column.name != "id"]

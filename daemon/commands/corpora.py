@@ -29,7 +29,7 @@ def ingest(
         list[str],
         typer.Argument(
             metavar="FILES...",
-            help="SOURCE TARGET ALIGNMENT line by line, or one file of `source ||| target ||| 0-0 1-2` lines or "
+            help="SOURCE TARGET [ALIGNMENT] line by line, or one file of `source ||| target [||| 0-0 1-2]` lines or "
             'JSON lines {"source", "target", "alignment", "id"}; gzip and zstd are undone; - is standard input.',
         ),
     ],
@@ -39,8 +39,9 @@ def ingest(
     as_json: AsJson = False,
     store: StoreUrl = None,
 ) -> None:
-    """Store the sentence pairs of word-aligned files; the store is made if there is none.
+    """Store sentence pairs, word-aligned or not; the store is made if there is none.
 
+    Pairs without an alignment are aligned when the store learns, together with what is there.
     Tokens are separated by spaces or tabs. Lines that cannot be stored are kept in the table rejected_lines with the
     reason, and the others go in. The same input offered again is stored once.
     """

@@ -28,7 +28,7 @@ def commands(document: str) -> list[list[str]]:
 
 
 def test_every_query_of_the_document_finds_something(learned_url: str, hierogram: Run, tmp_path: Path) -> None:
-    (tmp_path / "bad").write_text("a ||| b\n")
+    (tmp_path / "bad").write_text("a b\n")
     assert hierogram("--store", learned_url, "ingest", "bad", "--format", "bars").code == 0
     assert hierogram("--store", learned_url, "export").code == 0
     assert len(QUERIES) > 10

@@ -54,7 +54,7 @@ def test_a_corpus_may_come_in_any_format(store: Store, tmp_path: Path) -> None:
 
 
 def test_rejected_lines_are_kept_with_place_and_reason(store: Store, store_url: str, tmp_path: Path) -> None:
-    path = write(tmp_path / "bars", "a ||| b ||| 0-0\na ||| b\n\na ||| b ||| 0-1\n")
+    path = write(tmp_path / "bars", "a ||| b ||| 0-0\na b\n\na ||| b ||| 0-1\n")
     with Input([path]) as source:
         report = ingest(store, source)
     assert report.totals == IngestTotals(accepted=1, rejected=3)
@@ -138,8 +138,8 @@ def test_an_empty_file_is_an_empty_corpus(store: Store, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("paths", "format", "said"),
     [
-        (["a", "b"], "auto", "2 files given"),
-        (["a"], "parallel", "--format parallel takes 3 files, not 1"),
+        (["a", "b", "c", "d"], "auto", "4 files given"),
+        (["a"], "parallel", "--format parallel takes 2 or 3 files, not 1"),
         (["a", "b", "c"], "bars", "--format bars takes 1 file, not 3"),
         (["a"], "xml", "--format xml: there are auto, parallel, bars and jsonl"),
         (["-", "-", "a"], "parallel", r"standard input \(-\) can be given once only"),
@@ -148,3 +148,49 @@ def test_an_empty_file_is_an_empty_corpus(store: Store, tmp_path: Path) -> None:
 def test_wrong_numbers_of_files_are_told(paths: list[str], format: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         Input(paths, format)
+
+
+def aligned_by(url: str) -> list[tuple[object, ...]]:
+    return rows(url, "SELECT source, alignment, aligned_by, state FROM sentence_pairs ORDER BY id")
+
+
+def test_pairs_may_come_without_an_alignment(store: Store, store_url: str, tmp_path: Path) -> None:
+    files = [write(tmp_path / "src", "a b\n\nc\n"), write(tmp_path / "tgt", "x\ny\nz\n")]
+    assert take_in(store, *files) == IngestTotals(accepted=2, rejected=1)
+    lines = ["d ||| w", "a b ||| x", "e ||| v ||| 0-0", "f ||| v ||| "]
+    assert take_in(store, write(tmp_path / "bars", "\n".join(lines) + "\n")) == IngestTotals(accepted=3, duplicates=1)
+    objects = ['{"source": "g", "target": "u"}', '{"source": "h", "target": "u", "alignment": null}']
+    objects += ['{"source": "i", "target": "u", "alignment": [[0, 0]]}', '{"source": "a b", "target": "x"}']
+    again = take_in(store, write(tmp_path / "jsonl", "\n".join(objects) + "\n"))
+    assert again == IngestTotals(accepted=3, duplicates=1)
+    assert aligned_by(store_url) == [
+        ("a b", "", "nobody", "unaligned"),
+        ("c", "", "nobody", "unaligned"),
+        ("d", "", "nobody", "unaligned"),
+        ("e", "0-0", "given", "waiting"),
+        ("f", "", "given", "waiting"),
+        ("g", "", "nobody", "unaligned"),
+        ("h", "", "nobody", "unaligned"),
+        ("i", "0-0", "given", "waiting"),
+    ]
+    assert store.status().pairs == {"unaligned": 5, "waiting": 3, "sampling": 0, "settled": 0}
+    assert store.integrity() == []
+
+
+def test_a_named_pair_offered_without_an_alignment_is_the_one_that_has_one(
+    store: Store, store_url: str, tmp_path: Path
+) -> None:
+    aligned = '{"id": "p", "source": "a", "target": "x", "alignment": "0-0"}'
+    raw = '{"id": "p", "source": "a", "target": "x"}'
+    assert take_in(store, write(tmp_path / "one", f"{aligned}\n{raw}\n")) == IngestTotals(accepted=1, duplicates=1)
+    other = [f.replace('"p"', '"q"') for f in (raw, raw, aligned)]
+    assert take_in(store, write(tmp_path / "two", "\n".join(other))) == IngestTotals(1, 1, 1)
+    assert aligned_by(store_url) == [("a", "0-0", "given", "waiting"), ("a", "", "nobody", "unaligned")]
+
+
+def test_wrong_links_among_pairs_without_any_are_told(store: Store, tmp_path: Path) -> None:
+    path = write(tmp_path / "bars", "a ||| x\na ||| x ||| 0-1\nb ||| y ||| 0-0\nc |||  ||| 0-0\n")
+    with Input([path]) as source:
+        report = ingest(store, source)
+    assert report.totals == IngestTotals(accepted=2, rejected=2)
+    assert [(line.line, line.reason) for line in report.first_rejected] == [(2, "link-out-of-range"), (4, "empty-side")]

@@ -65,7 +65,7 @@ def test_new_rules_come_with_all_they_have(store: Store, store_url: str) -> None
     status = store.status()
     assert (status.rules, status.rule_tokens, status.sampled_tokens, status.sweeps) == (1, 2, 5, 1)
     assert status.last_log_likelihood == -12.5
-    assert status.pairs == {"waiting": 2, "sampling": 1, "settled": 0}
+    assert status.pairs == {"unaligned": 0, "waiting": 2, "sampling": 1, "settled": 0}
     assert store.integrity() == []
 
 
@@ -153,7 +153,7 @@ def test_a_derivation_replaces_the_one_before(store: Store) -> None:
     assert (first.current, first.ring, first.state, first.sweep) == (b"second", b"ring of second", "settled", 4)
     assert (second.current, second.state) == (None, "waiting")
     assert third.current == b"third"
-    assert store.status().pairs == {"waiting": 1, "sampling": 1, "settled": 1}
+    assert store.status().pairs == {"unaligned": 0, "waiting": 1, "sampling": 1, "settled": 1}
 
 
 def test_two_who_sample_one_pair_cannot_both_commit(store: Store) -> None:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from sqlalchemy import inspect
-from tests.storage.building import delta, query
+from tests.storage.building import delta, ingest, pair, query, update
 
 from hierogram.storage import migration
 from hierogram.storage.connection import make_engine, parse_url, writing_connection
@@ -116,3 +116,20 @@ def test_a_store_that_is_made_in_vain_leaves_nothing(store_url: str, monkeypatch
         open_store(store_url)
     with open_store(store_url, create=True) as store:
         assert store.position() == 0
+
+
+def test_an_old_store_keeps_what_it_holds(store: Store, store_url: str) -> None:
+    ingest(store, [pair("a b", "x", "0-0"), pair("c", "y", ""), pair("d", "z")])
+    store.commit([update(1, b"one", state="settled", sweep=70), update(2, b"two")], [delta("a b", "x", 1)])
+    before = store.pairs()
+    engine = make_engine(parse_url(store_url))
+    with writing_connection(engine) as connection:
+        migration.migrate_down(connection, "0001")
+    engine.dispose()
+    with pytest.raises(SchemaOutdatedError, match="hierogram init --upgrade"):
+        open_store(store_url)
+    assert upgrade(store_url) == ("0001", REVISIONS[-1])
+    with open_store(store_url) as upgraded:
+        assert upgraded.pairs() == before
+        assert [row.aligned_by for row in before] == ["given"] * 3
+        assert upgraded.integrity() == []

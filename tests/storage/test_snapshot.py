@@ -36,7 +36,7 @@ def test_an_open_snapshot_does_not_see_later_commits(store: Store, store_url: st
         pairs = [row for rows in snapshot.iterate_derivations(batch=7) for row in rows]
         assert {row.current for row in pairs} == {b"d"}
         assert len(list(snapshot.iterate_all_rule_rows())) == 12_000
-        assert snapshot.status().pairs == {"waiting": 0, "sampling": 50, "settled": 0}
+        assert snapshot.status().pairs == {"unaligned": 0, "waiting": 0, "sampling": 50, "settled": 0}
         assert snapshot.integrity() == []
         assert snapshot.position() == before
         assert other.position() > before

@@ -35,7 +35,8 @@ def read_rows(corpus: Corpus, settings: Settings = SETTINGS) -> list[PairRow]:
     with Input(corpus.paths) as opened:
         for fields in opened.fields:
             for pair in validate(fields, settings.max_tokens, repeats)[0]:
-                rows.append(PairRow(len(rows) + 1, *pair[:3], WAITING, 0, 0, None, None))
+                source, target, links = pair[0], pair[1], pair[2] or ""
+                rows.append(PairRow(len(rows) + 1, source, target, links, WAITING, 0, 0, None, None))
             if corpus.pairs is not None and len(rows) >= corpus.pairs:
                 break
     return rows[: corpus.pairs]
