@@ -321,8 +321,13 @@ def find_pair(connection: Connection, pair_id: int) -> PairRecord | None:
 
 
 def stalest_pairs(connection: Connection, limit: int) -> list[PairRow]:
-    """The pairs whose last sweep is longest ago."""
-    statement = pair_rows().order_by(sentence_pairs.c.sweep, sentence_pairs.c.id).limit(limit)
+    """The pairs with an alignment whose last sweep is longest ago."""
+    statement = (
+        pair_rows()
+        .where(sentence_pairs.c.state != UNALIGNED)
+        .order_by(sentence_pairs.c.sweep, sentence_pairs.c.id)
+        .limit(limit)
+    )
     return _as_rows(connection.execute(statement))
 
 
@@ -339,7 +344,7 @@ def lag(connection: Connection) -> LagRow:
     totals = read_state(connection)
     oldest = [
         added_at
-        for state in (WAITING, SAMPLING)
+        for state in (UNALIGNED, WAITING, SAMPLING)
         for added_at in connection.scalars(
             select(sentence_pairs.c.added_at)
             .where(sentence_pairs.c.state == state)
@@ -348,7 +353,7 @@ def lag(connection: Connection) -> LagRow:
         )
     ]
     age = max((now() - min(oldest)).total_seconds(), 0.0) if oldest else None
-    return LagRow(totals.waiting + totals.sampling, age)
+    return LagRow(totals.unaligned + totals.waiting + totals.sampling, age)
 
 
 def _as_rows(rows: Iterable[Row[tuple[object, ...]]]) -> list[PairRow]:

@@ -207,7 +207,7 @@ class Store:
             return pairs.find_pair(connection, pair_id)
 
     def stalest_pairs(self, limit: int) -> list[PairRow]:
-        """The pairs whose last sweep is longest ago, least first."""
+        """The pairs with an alignment whose last sweep is longest ago, least first."""
         with reading(self._engine) as connection:
             return pairs.stalest_pairs(connection, limit)
 

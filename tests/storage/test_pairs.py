@@ -2,6 +2,7 @@
 
 from tests.storage.building import ingest, pair, update
 
+from hierogram.storage.records import NewPair
 from hierogram.storage.store import Store
 
 
@@ -62,3 +63,13 @@ def test_derivations_are_iterated_in_batches(store: Store) -> None:
     with store.snapshot() as snapshot:
         batches = [[row.id for row in rows] for rows in snapshot.iterate_derivations(batch=3)]
     assert batches == [[2, 3, 5], [6]]
+
+
+def test_pairs_without_an_alignment_are_not_for_sampling_and_yet_behind(store: Store) -> None:
+    ingest(store, [pair("a", "b"), NewPair("c", "d", None, 1, 1, 2)])
+    assert [row.id for row in store.stalest_pairs(5)] == [1]
+    assert store.lag().pairs == 2
+    store.commit([update(1, state="settled")], [])
+    lag = store.lag()
+    assert lag.pairs == 1
+    assert lag.oldest is not None
