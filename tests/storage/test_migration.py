@@ -124,11 +124,11 @@ def test_an_old_store_keeps_what_it_holds(store: Store, store_url: str) -> None:
     before = store.pairs()
     engine = make_engine(parse_url(store_url))
     with writing_connection(engine) as connection:
-        migration.migrate_down(connection, "0001")
+        migration.migrate_down(connection, "0002")
     engine.dispose()
     with pytest.raises(SchemaOutdatedError, match="hierogram init --upgrade"):
         open_store(store_url)
-    assert upgrade(store_url) == ("0001", REVISIONS[-1])
+    assert upgrade(store_url) == ("0002", REVISIONS[-1])
     with open_store(store_url) as upgraded:
         assert upgraded.pairs() == before
         assert [row.aligned_by for row in before] == ["given"] * 3
