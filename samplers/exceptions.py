@@ -23,3 +23,7 @@ class KeyCollisionError(SamplerError):
 
 class AlignmentInputError(SamplerError, ValueError):
     """Sentences that cannot be aligned: sides of different length, a sentence beyond all bounds, an unknown model."""
+
+
+class ExtractionError(SamplerError, ValueError):
+    """Rules that heuristic extraction has no room for."""

@@ -1,0 +1,86 @@
+"""Hiero's heuristic extraction from its definition [Chiang 2007 §3.2, §3.3], without regard to time."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import combinations, pairwise, product
+
+from tests.reference.examples import RandomPair
+from tests.reference.forest import Phrase, Span, disjoint, inside
+from tests.reference.rules import Rule, Side
+
+
+def spans(length: int, longest: int) -> Iterator[Span]:
+    """All spans of at most so many words."""
+    return ((i, j) for i in range(length) for j in range(i + 1, min(i + longest, length) + 1))
+
+
+def within(position: int, span: Span) -> bool:
+    """Whether a word stands in a span."""
+    return span[0] <= position < span[1]
+
+
+def initial_phrases(pair: RandomPair, longest: int, loose: bool) -> list[Phrase]:
+    """Phrases of at most so many words a side; unless loose, of those with the same links only the smallest."""
+    source, target, links = pair
+    smallest: dict[frozenset[tuple[int, int]], Phrase] = {}
+    every = []
+    for phrase in product(spans(len(source), longest), spans(len(target), longest)):
+        held = frozenset(link for link in links if within(link[0], phrase[0]) and within(link[1], phrase[1]))
+        if not held or any(within(s, phrase[0]) != within(t, phrase[1]) for s, t in links):
+            continue
+        every.append(phrase)
+        best = smallest.setdefault(held, phrase)
+        if inside(phrase[0], best[0]) and inside(phrase[1], best[1]):
+            smallest[held] = phrase
+    return every if loose else list(smallest.values())
+
+
+def side(words: tuple[str, ...], whole: Span, gaps: list[Span]) -> Side:
+    """The words of a span, numbers in the place of the gaps."""
+    symbols: list[str | int] = []
+    for position in range(*whole):
+        for number, gap in enumerate(gaps, start=1):
+            if position == gap[0]:
+                symbols.append(number)
+        if not any(within(position, gap) for gap in gaps):
+            symbols.append(words[position])
+    return tuple(symbols)
+
+
+def rules_of_phrase(pair: RandomPair, phrase: Phrase, phrases: list[Phrase], most_symbols: int) -> list[Rule]:
+    """The rules of one initial phrase: at most two others subtracted, under Hiero's constraints."""
+    source, target, links = pair
+    smaller = [p for p in phrases if p != phrase and inside(p[0], phrase[0]) and inside(p[1], phrase[1])]
+    found = []
+    for number in range(3):
+        for gaps in combinations(sorted(smaller), number):
+            if any(not disjoint(a[k], b[k]) for a, b in combinations(gaps, 2) for k in (0, 1)):
+                continue
+            rule = Rule(
+                side(source, phrase[0], [gap[0] for gap in gaps]), side(target, phrase[1], [gap[1] for gap in gaps])
+            )
+            neighbours = any(isinstance(a, int) and isinstance(b, int) for a, b in pairwise(rule.source))
+            aligned = any(
+                within(s, phrase[0]) and not any(within(s, gap[0]) or within(t, gap[1]) for gap in gaps)
+                for s, t in links
+            )
+            if aligned and not neighbours and len(rule.source) <= most_symbols:
+                found.append(rule)
+    return found
+
+
+def extract(
+    pairs: list[RandomPair], longest: int, most_symbols: int, loose: bool
+) -> tuple[Counter[Rule], dict[Rule, Fraction]]:
+    """How often each rule is extracted from the pairs, and with how much mass; each initial phrase has a mass of 1."""
+    occurrences: Counter[Rule] = Counter()
+    masses: dict[Rule, Fraction] = defaultdict(Fraction)
+    for pair in pairs:
+        phrases = initial_phrases(pair, longest, loose)
+        for phrase in phrases:
+            rules = rules_of_phrase(pair, phrase, phrases, most_symbols)
+            for rule in rules:
+                occurrences[rule] += 1
+                masses[rule] += Fraction(1, len(rules))
+    return occurrences, masses
