@@ -11,7 +11,7 @@ from hierogram.storage.integrity import find_problems
 from hierogram.storage.pairs import pair_rows
 from hierogram.storage.queries import status
 from hierogram.storage.records import PairRow, RuleRow, Settings, StoredRule, StoreStatus
-from hierogram.storage.schema import derivations, rules, sentence_pairs
+from hierogram.storage.schema import derivations, rules, sentence_pairs, vocabulary
 from hierogram.storage.transactions import read_state
 
 T = TypeVar("T")
@@ -38,6 +38,11 @@ class Snapshot:
     def status(self) -> StoreStatus:
         """How much the store holds."""
         return status(self._connection, url=self._url, schema=self._schema)
+
+    def words(self, side: str) -> list[str]:
+        """The different words of `source` or `target` sides of all pairs, in the order of their bytes."""
+        statement = select(vocabulary.c.token).where(vocabulary.c.side == side).order_by(vocabulary.c.token)
+        return list(self._connection.scalars(statement))
 
     def iterate_rules(
         self,

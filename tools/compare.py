@@ -1,0 +1,192 @@
+"""`hierogram compare`: sampled grammars beside the heuristic ones, as in Table 2 of [CFGŠ14] without BLEU."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hierogram.daemon.commands.common import AsJson, StoreUrl, interruptible, note, plural, say, say_json, store_url
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.progress import Progress, progress
+
+if TYPE_CHECKING:
+    from hierogram.storage.store import Store
+    from hierogram.tools.comparison.comparing import Comparison
+
+_HELD_OUT = 1_000
+
+
+def compare(
+    context: typer.Context,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILES]...",
+            help="A bitext as `ingest` takes it, to learn from first. [default: the store, as it is]",
+            show_default=False,
+        ),
+    ] = None,
+    held_out: Annotated[
+        str | None, typer.Option("--held-out", metavar="FILE", help="Source text whose n-grams should be covered.")
+    ] = None,
+    hold_out: Annotated[
+        int | None,
+        typer.Option(
+            "--hold-out", min=0, help="Pairs of FILES to hold out instead, evenly spaced.", show_default=f"{_HELD_OUT}"
+        ),
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="FILE.db", help="Keep the store that is made from FILES, under this name.")
+    ] = None,
+    max_scope: Annotated[int, typer.Option(min=0, metavar="K", help="Leave out rules of a larger scope.")] = 2,
+    loose: Annotated[
+        bool, typer.Option("--loose", help="Heuristic phrases may begin and end with unaligned words.")
+    ] = False,
+    sweeps: Annotated[
+        int | None, typer.Option(min=0, help="Sweeps after the stratified schedule.", show_default="30")
+    ] = None,
+    threads: Annotated[int, typer.Option(min=1, help="Threads; the result does not depend on them.")] = 2,
+    as_json: AsJson = False,
+    store: StoreUrl = None,
+) -> None:
+    """Compare sampled grammars with Hiero's heuristic one: rules by scope, ratio, coverage, compressed size.
+
+    \b
+    Example:
+      hierogram compare news.fr news.en news.align --keep news.db
+      hierogram compare --store news.db --held-out test.fr
+    """
+    if held_out is not None and hold_out:
+        raise UsageError("give --held-out or --hold-out, not both")
+    if keep is not None and keep.exists():
+        raise UsageError(f"{keep} is there already: name another file, or compare it with --store {keep}")
+    if not files and (hold_out or keep or sweeps is not None):
+        raise UsageError("--hold-out, --keep and --sweeps go with FILES to learn from")
+    from hierogram.daemon.commands.grammar import announce_compilation
+
+    announce_compilation()
+    from hierogram.samplers.heuristic_extraction import Limits
+    from hierogram.storage.store import open_store
+    from hierogram.tools.comparison.comparing import compare as measure
+    from hierogram.tools.comparison.held_out import read_sentences
+
+    with interruptible("nothing was compared"), ExitStack() as stack:
+        sentences = read_sentences(held_out) if held_out is not None else []
+        if files:
+            wanted = _HELD_OUT if hold_out is None else hold_out
+            opened, kept = stack.enter_context(_learned(files, keep, 0 if sentences else wanted, sweeps, threads))
+            sentences = sentences or kept
+        else:
+            opened = stack.enter_context(open_store(store_url(context, store)))
+        shown = stack.enter_context(_Works())
+        done = measure(
+            opened,
+            sentences,
+            max_scope=max_scope,
+            limits=Limits(loose=loose),
+            threads=threads,
+            report=shown.tell,
+        )
+    if as_json:
+        say_json(asdict(done))
+    else:
+        _say(done)
+
+
+class _Works:
+    """A bar for one piece of work after the other."""
+
+    def __init__(self) -> None:
+        self._work = ""
+        self._shown: Progress | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> "_Works":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def tell(self, work: str, done: int, total: int | None) -> None:
+        """So much of a piece of work is done."""
+        if self._shown is None or work != self._work:
+            self._stack.close()
+            self._work = work
+            self._shown = self._stack.enter_context(progress(work, "pairs" if total else "rules"))
+        self._shown.update(done, total, done)
+
+
+@contextmanager
+def _learned(
+    files: list[str], keep: Path | None, held_out: int, sweeps: int | None, threads: int
+) -> Iterator["tuple[Store, list[str]]"]:
+    """A store that has learned from the files but for some pairs, and the source sides of those."""
+    from hierogram.daemon.commands.grammar import telling
+    from hierogram.daemon.ingest import Input, ingest
+    from hierogram.daemon.learning import learn
+    from hierogram.storage.store import open_store
+    from hierogram.tools.comparison.held_out import HoldingOut
+
+    folder: AbstractContextManager[str] = tempfile.TemporaryDirectory(prefix="hierogram-compare-")
+    with folder as place:
+        path = keep or Path(place) / "compare.db"
+        every = _spacing(files, held_out) if held_out else 0
+        with open_store(f"sqlite:///{path.absolute()}", create=True) as store:
+            with Input(files) as whole, progress("ingest", "lines") as shown:
+                source = HoldingOut(whole, every)
+                done = ingest(
+                    store,
+                    source,
+                    report=lambda now: shown.update(now.bytes_read, now.bytes_total, now.lines),
+                )
+            if done.totals.rejected:
+                note(f"{plural(done.totals.rejected, 'line')} of the bitext rejected: see the table rejected_lines")
+            with progress("learn", "pairs") as shown:
+                learn(store, sweeps=sweeps, threads=threads, report=telling(shown))
+            yield store, source.held_out
+
+
+def _spacing(files: list[str], held_out: int) -> int:
+    """Every how many-th line to hold out, so that it is about `held_out` lines and at most a tenth of them."""
+    from hierogram.daemon.ingest import Input
+
+    with Input(files) as source:
+        lines = sum(len(fields.numbers) for fields in source.fields)
+    return max(lines // held_out, 10)
+
+
+def _say(done: "Comparison") -> None:
+    from hierogram.daemon.commands.common import say_table
+
+    grams = len(done.grammars[0].covered)
+    columns = [
+        "grammar",
+        *(f"scope {k}" for k in range(done.max_scope + 1)),
+        "rules",
+        "ratio",
+        *(f"{n}-grams" for n in range(1, grams + 1)),
+        "bytes",
+    ]
+    rows = [
+        [
+            row.name,
+            *(f"{number:,}" for number in row.rules_by_scope),
+            f"{row.rules:,}",
+            f"{100 * row.ratio:.1f} %",
+            *(f"{100 * share:.1f} %" for share in row.covered),
+            f"{row.bytes:,}",
+        ]
+        for row in done.grammars
+    ]
+    say_table(columns, rows, numeric=range(1, len(columns)))
+    say()
+    say(
+        f"{plural(done.pairs, 'pair')}, {done.source_words:,} source and {done.target_words:,} target words; rules of "
+        f"scope {done.max_scope} or less"
+    )
+    if grams:
+        say(f"n-grams: those of {plural(done.held_out, 'held-out sentence')} that some source side holds")

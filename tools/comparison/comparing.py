@@ -1,0 +1,157 @@
+"""The comparison: heuristic and sampled grammars of one snapshot of a store, measured alike."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.samplers.coverage import NGrams, count_ngrams
+from hierogram.samplers.forest import Bitext
+from hierogram.samplers.heuristic_extraction import Limits
+from hierogram.samplers.rule_runs import read_sources, rule_lines
+from hierogram.storage.records import RuleRow
+from hierogram.storage.snapshot import Snapshot
+from hierogram.storage.store import Store
+from hierogram.tools.comparison.heuristic_grammar import HeuristicGrammar
+from hierogram.tools.comparison.measuring import GrammarFigures, Measure
+from hierogram.tools.comparison.numbering import Numbering, RuleSides, to_bitext
+
+LONGEST_NGRAM = 4
+_PAIRS_A_BITEXT = 1_000
+_RULES_A_BLOCK = 20_000
+
+Report = Callable[[str, int, int | None], None]
+"""Hears what is being done, how many pairs or rules are done, and of how many (None: unknown)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The table: pairs, words, the bound on scope, sentences held out, and a row for each grammar, Hiero's first."""
+
+    pairs: int
+    source_words: int
+    target_words: int
+    max_scope: int
+    samples: int
+    held_out: int
+    loose: bool
+    grammars: list[GrammarFigures]
+
+
+def compare(
+    store: Store,
+    held_out: Sequence[str] = (),
+    *,
+    max_scope: int = 2,
+    limits: Limits | None = None,
+    threads: int = 2,
+    report: Report | None = None,
+) -> Comparison:
+    """Compare the grammars that a store has sampled with the heuristic ones of the same pairs.
+
+    `held_out` are source sentences, tokens separated by one space. Raises `UsageError` where the store has learned
+    nothing.
+    """
+    limits = limits or Limits()
+    report = report or (lambda _work, _done, _total: None)
+    with store.snapshot() as snapshot:
+        learned = snapshot.status().pairs
+        total = sum(learned.values()) - learned.get("waiting", 0)
+        if not total:
+            raise UsageError(f"{store.url}: no pair has a derivation yet: run `hierogram learn` first")
+        source, target = (Numbering(snapshot.words(side)) for side in ("source", "target"))
+        sides = RuleSides(source)
+        ngrams = count_ngrams(*source.flat(held_out), LONGEST_NGRAM) if held_out else None
+        samples = snapshot.settings().samples
+        bitexts = _Bitexts(snapshot, source, target)
+        with HeuristicGrammar(limits, threads) as grammar:
+            grammar.add(bitexts, lambda done: report("extract", done, total))
+            heuristic = _heuristic(grammar, source, target, max_scope, ngrams, report)
+        hiero = heuristic[0].figures()
+        rows = [hiero, *(measure.figures(hiero.rules) for measure in heuristic[1:])]
+        for name, averaged in (("single sample", False), (f"{samples} samples averaged", True)):
+            measures = _sampled(snapshot, sides, name, samples if averaged else 0, max_scope, ngrams, report)
+            rows += [measure.figures(hiero.rules) for measure in measures]
+    return Comparison(
+        total, bitexts.source_words, bitexts.target_words, max_scope, samples, len(held_out), limits.loose, rows
+    )
+
+
+class _Bitexts:
+    """The snapshot's pairs with derivations as bitexts; counts their words as they pass."""
+
+    def __init__(self, snapshot: Snapshot, source: Numbering, target: Numbering) -> None:
+        self._snapshot = snapshot
+        self._source = source
+        self._target = target
+        self.source_words = self.target_words = 0
+
+    def __iter__(self) -> Iterator[Bitext]:
+        for rows in self._snapshot.iterate_derivations(_PAIRS_A_BITEXT):
+            bitext = to_bitext(rows, self._source, self._target)
+            self.source_words += len(bitext.source)
+            self.target_words += len(bitext.target)
+            yield bitext
+
+
+def _heuristic(
+    grammar: HeuristicGrammar,
+    source: Numbering,
+    target: Numbering,
+    max_scope: int,
+    ngrams: NGrams | None,
+    report: Report,
+) -> list[Measure]:
+    """Hiero's grammar, and the same without singletons whose source side has more than one word [CFGŠ14 §5.4.1]."""
+    shape = grammar.shape
+    measures = [Measure(name, max_scope, ngrams) for name in ("Hiero", "no singletons")]
+    done = 0
+    for block in grammar.blocks():
+        _, _, words = read_sources(block, shape)
+        for measure, rows in zip(
+            measures, (block, block[(block[:, shape.occurrences] > 1) | (words <= 1)]), strict=True
+        ):
+            _, scopes, _ = read_sources(rows, shape)
+            rows = rows[measure.count(scopes)]
+            # Rules of one source side stand together; its n-grams need to be seen once.
+            fresh = np.ones(len(rows), np.bool_)
+            fresh[1:] = (rows[1:, : shape.source_words] != rows[:-1, : shape.source_words]).any(axis=1)
+            (symbols, starts), _, _ = read_sources(rows[fresh], shape)
+            measure.cover(symbols, starts)
+            measure.write(rule_lines(rows, shape, source.spellings, target.spellings))
+        done += len(block)
+        report("heuristic rules", done, None)
+    return measures
+
+
+def _sampled(
+    snapshot: Snapshot,
+    sides: RuleSides,
+    name: str,
+    samples: int,
+    max_scope: int,
+    ngrams: NGrams | None,
+    report: Report,
+) -> list[Measure]:
+    """A sampled grammar (averaged over `samples`, of the present sample where that is 0), whole and as Hiero admits."""
+    measures = [Measure(name, max_scope, ngrams), Measure(f"{name}, Hiero's constraints", max_scope, ngrams)]
+    rules = snapshot.iterate_rules(sampled=bool(samples))
+    done = 0
+    while block := list(islice(rules, _RULES_A_BLOCK)):
+        for measure, chosen in zip(measures, (block, [rule for rule in block if rule.hiero]), strict=True):
+            scopes: NDArray[np.int32] = np.array([rule.scope for rule in chosen], np.int32)
+            kept = [chosen[k] for k in np.flatnonzero(measure.count(scopes))]
+            measure.cover(*sides.flat(dict.fromkeys(rule.source for rule in kept)))
+            measure.write("".join(_line(rule, samples) for rule in kept).encode())
+        done += len(block)
+        report(f"rules of {name}", done, None)
+    return measures
+
+
+def _line(rule: RuleRow, samples: int) -> str:
+    """As `rule_lines` writes it."""
+    count = f"{rule.sampled_count / samples:.4f}".rstrip("0").rstrip(".") if samples else str(rule.count)
+    return f"{rule.source} ||| {rule.target} ||| {count}\n"
