@@ -9,6 +9,10 @@ class RuleNotationError(SamplerError, ValueError):
     """A text is not the notation of a rule."""
 
 
+class BracketError(RuleNotationError):
+    """A text is not the notation of a tree, forest or fragment."""
+
+
 class ForestTooLargeError(SamplerError):
     """A pair's forest has more nodes than a pair-local node number can name."""
 

@@ -12,7 +12,7 @@ _LENGTH_MASK = np.uint64(0xFFFF)
 
 
 @njit
-def _log_rising(x, log_x, n):
+def log_rising(x, log_x, n):
     """ln x (x+1) … (x+n-1) for n ≥ 1, exact also where x has underflowed and only its logarithm is known."""
     if x < 1e-8:
         return log_x + math.lgamma(x + n) - math.lgamma(x + 1.0)
@@ -26,7 +26,7 @@ def _dirichlet(shapes, counts, rules, total, model):
         source_terminals = np.float64((shapes[g] >> np.uint64(16)) & _LENGTH_MASK)
         target_terminals = np.float64((shapes[g] >> np.uint64(32)) & _LENGTH_MASK)
         log_base = math.log(model.strength) + source_terminals * model.log_source + target_terminals * model.log_target
-        result += rules[g] * _log_rising(math.exp(log_base), log_base, counts[g])
+        result += rules[g] * log_rising(math.exp(log_base), log_base, counts[g])
     return result
 
 

@@ -1,4 +1,4 @@
-"""The stratified schedule [CFGŠ14 §5.3]: which levels a sweep may change."""
+"""Schedules: which levels a sweep may change [CFGŠ14 §5.3], and at which temperature it samples [CGB09 §6]."""
 
 from dataclasses import dataclass
 
@@ -31,3 +31,25 @@ class Schedule:
             return np.full(len(sweeps), EVERY_LEVEL, np.int16)
         stage = (np.asarray(sweeps) - 1) // self.sweeps_per_level + 1
         return np.where(stage > self.levels, EVERY_LEVEL, stage).astype(np.int16)
+
+
+@dataclass(frozen=True, slots=True)
+class Annealing:
+    """A tree's first `sweeps` sweeps sample from P^(1/T), T falling in even steps from `start` to 1; then T = 1.
+
+    `thinning` is that of `Schedule`.
+    """
+
+    sweeps: int = 100
+    start: float = 5.0
+    thinning: int = 10
+
+    @property
+    def settling(self) -> int:
+        """Sweeps after which a tree has been annealed."""
+        return self.sweeps
+
+    def temperatures(self, sweeps: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The temperature of each tree's sweep, numbered from 1, float64."""
+        part = (np.asarray(sweeps, np.float64) - 1.0) / max(self.sweeps - 1, 1)
+        return np.asarray(self.start + (1.0 - self.start) * np.clip(part, 0.0, 1.0))

@@ -1,0 +1,247 @@
+"""The notation of trees, forests and fragments in brackets: `(NP (DT the) (NN dog))`.
+
+A bare token is a word. In a fragment a node without children, `(NN)`, is a frontier nonterminal. A *packed forest*
+is written in the same way, with two signs more: `|` stands between the expansions that a node may have, and
+`#1=(NP …)` names a node that is written `#1` wherever else it occurs, as in
+
+    (S #1=(NP (PRP she)) (VP (VBD saw) #2=(NP (PRP$ her) (NN duck))) | #1 (VP (VBD saw) (S (NP her) (VP duck))))
+
+A word that would be taken for a sign of the notation, or that begins with a backslash, is written with one more
+backslash.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from hierogram.samplers.exceptions import BracketError
+
+_TOKEN = re.compile(r"[ \t]*(?:#([0-9]+)=\(|([()])|([^ \t()]+))")
+_REFERENCE = re.compile(r"#([0-9]+)\Z")
+_NEEDS_ESCAPE = re.compile(r"\\|\|+\Z|#[0-9]+=?\Z|\[X,[1-9][0-9]*\]\Z")
+_SHOWN = 60
+
+
+class TreeNode(NamedTuple):
+    """A node of a tree or forest: label, half-open span of words, and its expansions as lists of earlier nodes."""
+
+    label: str
+    start: int
+    end: int
+    edges: list[list[int]]
+
+
+class Parse(NamedTuple):
+    """A sentence with its tree or its packed forest: tails before heads, the root last."""
+
+    words: list[str]
+    nodes: list[TreeNode]
+
+
+def escape_word(word: str) -> str:
+    """The word as it stands in brackets."""
+    return "\\" + word if _NEEDS_ESCAPE.match(word) else word
+
+
+def unescape_word(token: str) -> str:
+    """The word that a token stands for; inverse of `escape_word`."""
+    return token[1:] if token.startswith("\\") else token
+
+
+@dataclass(slots=True)
+class _Open:
+    """A node whose closing bracket is still to come."""
+
+    label: str
+    start: int
+    name: str | None
+    tails: list[int] = field(default_factory=list)
+    edges: list[list[int]] = field(default_factory=list)
+    end: int = -1
+
+
+class _Reader:
+    """Takes tokens one after the other and puts the forest together."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.words: list[str] = []
+        self.nodes: list[TreeNode] = []
+        self.named: dict[str, int] = {}
+        self.opened: list[_Open] = []
+        self.place = 0
+
+    def fail(self, what: str, offset: int) -> BracketError:
+        return BracketError(f"{what} at character {offset + 1}: {self.text[max(0, offset - 20) : offset + _SHOWN]!r}")
+
+    def word(self, word: str, offset: int) -> None:
+        if self.place == len(self.words):
+            self.words.append(word)
+        elif self.words[self.place] != word:
+            raise self.fail(f"the word {word!r} stands where another expansion has {self.words[self.place]!r}", offset)
+        self.place += 1
+
+    def refer(self, name: str, offset: int) -> None:
+        if name not in self.named:
+            raise self.fail(f"no finished node is named #{name}", offset)
+        number = self.named[name]
+        if self.nodes[number].start != self.place:
+            raise self.fail(f"node #{name} begins at word {self.nodes[number].start}, not {self.place}", offset)
+        self.opened[-1].tails.append(number)
+        self.place = self.nodes[number].end
+
+    def end_edge(self, offset: int) -> None:
+        """An expansion ends: it has to cover the words that the node's other expansions cover."""
+        node = self.opened[-1]
+        if self.place == node.start:
+            raise self.fail(f"a node {node.label!r} without words", offset)
+        if node.edges and self.place != node.end:
+            raise self.fail(f"the expansions of a node {node.label!r} cover different words", offset)
+        if node.tails in node.edges:
+            raise self.fail(f"a node {node.label!r} has the same expansion twice", offset)
+        node.end = self.place
+        node.edges.append(node.tails)
+        node.tails = []
+
+    def close(self, offset: int) -> None:
+        self.end_edge(offset)
+        node = self.opened.pop()
+        self.nodes.append(TreeNode(node.label, node.start, node.end, node.edges))
+        if node.name is not None:
+            self.named[node.name] = len(self.nodes) - 1
+        if self.opened:
+            self.opened[-1].tails.append(len(self.nodes) - 1)
+
+
+def read_parse(text: str) -> Parse:
+    """The tree or packed forest that a text notates; raises `BracketError`."""
+    reader = _Reader(text)
+    position = 0
+    end = len(text.rstrip(" \t"))
+    label_due = False
+    while position < end:
+        match = _TOKEN.match(text, position)
+        assert match is not None
+        offset = match.start(match.lastindex or 0)
+        name, bracket, token = match.groups()
+        position = match.end()
+        if label_due and token is None:
+            raise reader.fail("a bracket without a label", offset)
+        if label_due:
+            reader.opened[-1].label = token
+            label_due = False
+        elif bracket == "(" or name is not None:
+            if reader.nodes and not reader.opened:
+                raise reader.fail("a second tree", offset)
+            reader.opened.append(_Open("", reader.place, name))
+            label_due = True
+        elif not reader.opened:
+            raise reader.fail("text outside of the brackets" if token else "a bracket too many", offset)
+        elif bracket == ")":
+            reader.close(offset)
+        elif token == "|":
+            reader.end_edge(offset)
+            reader.place = reader.opened[-1].start
+        elif reference := _REFERENCE.match(token):
+            reader.refer(reference.group(1), offset)
+        else:
+            reader.word(unescape_word(token), offset)
+    if reader.opened:
+        raise reader.fail(f"{len(reader.opened)} brackets are not closed", end)
+    if not reader.nodes:
+        raise BracketError("no tree in an empty text")
+    return Parse(reader.words, reader.nodes)
+
+
+def write_parse(parse: Parse) -> str:
+    """The notation of a tree or packed forest; `read_parse` gives it back, nodes in order of their closing brackets."""
+    uses = [0] * len(parse.nodes)
+    for node in parse.nodes:
+        for edge in node.edges:
+            for tail in edge:
+                uses[tail] += 1
+    names: dict[int, int] = {}
+
+    def written(number: int) -> str:
+        if number in names:
+            return f"#{names[number]}"
+        node = parse.nodes[number]
+        expansions = []
+        for edge in node.edges:
+            place = node.start
+            items: list[str] = []
+            for tail in edge:
+                items += map(escape_word, parse.words[place : parse.nodes[tail].start])
+                items.append(written(tail))
+                place = parse.nodes[tail].end
+            items += map(escape_word, parse.words[place : node.end])
+            expansions.append(" ".join(items))
+        text = f"({node.label} {' | '.join(expansions)})"
+        if uses[number] > 1:
+            names[number] = len(names) + 1
+            return f"#{names[number]}={text}"
+        return text
+
+    return written(len(parse.nodes) - 1)
+
+
+def pack(parses: Sequence[Parse]) -> Parse:
+    """The packed forest of several trees of one sentence (an n-best list).
+
+    Nodes with the same label, span and height above the lowest node of that span are one, so the forest holds the
+    trees given and all that can be put together from their parts. Raises `BracketError` where the trees are not of
+    one sentence or have different root labels.
+    """
+    if not parses:
+        raise BracketError("no trees to pack")
+    words = parses[0].words
+    Key = tuple[int, int, int, str]
+    expansions: dict[Key, dict[tuple[Key, ...], None]] = {}
+    roots: dict[Key, None] = {}
+    for parse in parses:
+        if parse.words != words:
+            raise BracketError(f"trees of different sentences: {' '.join(words)!r} and {' '.join(parse.words)!r}")
+        keys: list[Key] = []
+        heights: list[int] = []
+        for node in parse.nodes:
+            tails = [tail for edge in node.edges for tail in edge]
+            same = [heights[t] for t in tails if parse.nodes[t][1:3] == node[1:3]]
+            heights.append(1 + max(same, default=-1))
+            keys.append((node.start, node.end, heights[-1], node.label))
+            for edge in node.edges:
+                expansions.setdefault(keys[-1], {})[tuple(keys[t] for t in edge)] = None
+        # Trees whose unary chains at the top differ in height have one root all the same.
+        top = parse.nodes[-1]
+        root = (0, len(words), 1 << 30, top.label)
+        for edge in top.edges:
+            expansions.setdefault(root, {})[tuple(keys[t] for t in edge)] = None
+        roots[root] = None
+    if len(roots) != 1:
+        raise BracketError(f"trees with different root labels: {', '.join(sorted(key[3] for key in roots))}")
+    numbers: dict[tuple[int, int, int, str], int] = {}
+    nodes: list[TreeNode] = []
+
+    def visit(key: tuple[int, int, int, str]) -> int:
+        if key not in numbers:
+            edges = [[visit(tail) for tail in edge] for edge in expansions[key]]
+            nodes.append(TreeNode(key[3], key[0], key[1], edges))
+            numbers[key] = len(nodes) - 1
+        return numbers[key]
+
+    visit(next(iter(roots)))
+    return Parse(words, nodes)
+
+
+def productions(parse: Parse) -> Iterable[tuple[int, int, tuple[str, ...]]]:
+    """Every expansion as (node, edge, symbols): the node's label, then labels as they are and words after a NUL."""
+    for number, node in enumerate(parse.nodes):
+        for k, edge in enumerate(node.edges):
+            symbols = [node.label]
+            place = node.start
+            for tail in edge:
+                symbols += ["\0" + word for word in parse.words[place : parse.nodes[tail].start]]
+                symbols.append(parse.nodes[tail].label)
+                place = parse.nodes[tail].end
+            symbols += ["\0" + word for word in parse.words[place : node.end]]
+            yield number, k, tuple(symbols)
