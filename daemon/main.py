@@ -6,7 +6,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from hierogram.daemon.commands import aligning, corpora, demo, grammar, serving, stores
+from hierogram.daemon.commands import aligning, corpora, demo, grammar, serving, stores, treebanks
 from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE, ChosenStore, was_given
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.samplers.exceptions import SamplerError
@@ -62,6 +62,8 @@ for command, example in (
     (aligning.align, "hierogram align news.fr news.en -o news.align"),
     (aligning.evaluate_alignment, "hierogram evaluate-alignment gold.talp news.align"),
     (serving.serve, "hierogram serve --spool incoming"),
+    (treebanks.parse, "hierogram parse grammar.txt news.en -o news.trees"),
+    (treebanks.evaluate_parse, "hierogram evaluate-parse gold.mrg news.trees"),
     (demo.demo, "hierogram demo --data bible_alignments-0.4.2-py3-none-any.whl"),
 ):
     app.command(epilog=f"\b\nExample:\n  {example}")(command)

@@ -89,4 +89,3 @@ def _check_size(parse: Parse, number: int) -> None:
             f"tree {number} has {len(parse.nodes)} nodes and {len(parse.words)} words; at most {MAX_NODES} nodes,"
             f" {_DEEPEST} of them in one tree, and {_DEEPEST} words can be sampled: leave it out"
         )
-

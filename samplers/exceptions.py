@@ -31,3 +31,7 @@ class AlignmentInputError(SamplerError, ValueError):
 
 class ExtractionError(SamplerError, ValueError):
     """Rules that heuristic extraction has no room for."""
+
+
+class GrammarError(SamplerError):
+    """A grammar gives some derivations no finite weight."""

@@ -107,9 +107,7 @@ def _visit_fragments(
     return size
 
 
-def fragments_in_use(
-    trees: TreeBatch, state: State, table: RuleTable, model: TreeModel, space: TreeSpace
-) -> Fragments:
+def fragments_in_use(trees: TreeBatch, state: State, table: RuleTable, model: TreeModel, space: TreeSpace) -> Fragments:
     """The fragments of all derivations, in the order in which they are met."""
     fragments, _, _ = _fragments(trees, state, table, model, space, None)
     return fragments
@@ -217,9 +215,7 @@ def _log_likelihood(label, count, log_base, order, starts, model):
     return total
 
 
-def tree_log_likelihood(
-    trees: TreeBatch, state: State, table: RuleTable, model: TreeModel, space: TreeSpace
-) -> float:
+def tree_log_likelihood(trees: TreeBatch, state: State, table: RuleTable, model: TreeModel, space: TreeSpace) -> float:
     """ln P of all fragments of all derivations, given α and β."""
     fragments = fragments_in_use(trees, state, table, model, space)
     return float(_log_likelihood(*fragments, *_grouped(fragments, len(model.strength)), model))

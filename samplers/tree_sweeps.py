@@ -99,9 +99,7 @@ def _sweep(seed, forests, bitext, words, state, pairs, sweeps, temperatures, fir
         if temperatures[p] > 0.0:
             view = view_pair(forests, bitext, words, state, p)
             key = stream(seed, pairs[p], sweeps[p])
-            sound &= sweep_tree(
-                forests.node_offset[p], view, key, temperatures[p], table, model, space, words.key_mask
-            )
+            sound &= sweep_tree(forests.node_offset[p], view, key, temperatures[p], table, model, space, words.key_mask)
     return sound
 
 

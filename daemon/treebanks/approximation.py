@@ -1,0 +1,296 @@
+"""From a tree-substitution grammar to a grammar for charts, with a way back from its rules to trees.
+
+A fragment's probability is that of a Dirichlet process, (n_e + α_c P0(e)) / (n_c + α_c). The process has infinitely
+many fragments; kept are those that were counted and every production of the treebank as a fragment of its own, so that
+what fragments leave out can still be parsed [CGB09 §5]. A kept fragment becomes one rule for its root; equal parts of
+fragments share the symbols inside [Goodman 2003; Cohn & Blunsom 2010]. P0 is P_C, of the productions' relative
+frequencies.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.treebanks.grammars import Production, TreeGrammar, production_of
+from hierogram.daemon.treebanks.trees import Node, Tree, preorder
+from hierogram.samplers.chart import BINARY, LEXICAL, UNARY, Sorted, make_grammar, sort_rules
+from hierogram.samplers.chart_derivations import Productions, Restaurants
+from hierogram.samplers.chart_options import PAIR, SINGLE, WORD
+
+OWN, LEFT, RIGHT = 0, 1, 2
+"""Which words a production covers, of those of its rule."""
+
+
+class Prior(NamedTuple):
+    """The Dirichlet process of a label: strength α_c, and β_c, how probably a nonterminal below a root is expanded."""
+
+    strength: float
+    expanded: float
+
+
+class Part(NamedTuple):
+    """One side of a rule: labels of the fragment above its symbol, and the symbol."""
+
+    above: tuple[str, ...]
+    symbol: int
+
+
+class Rule(NamedTuple):
+    """A rule as part of a fragment: the labels at its top, from its parent's down, and what the last one is made of.
+
+    `kind` says what that is: a word, two parts, or nothing: then it is the label of the one part's symbol.
+    """
+
+    kind: int
+    top: tuple[str, ...]
+    word: str
+    parts: tuple[Part, ...]
+
+
+class Approximation(NamedTuple):
+    """A grammar for charts.
+
+    `rules`: by kind, in the order of the chart grammar's; `productions` numbered in `production_list`; `words` numbers
+    the vocabulary; `root` is the symbol over whole sentences.
+    """
+
+    chart: Sorted
+    rules: tuple[list[Rule], list[Rule], list[Rule]]
+    productions: Productions
+    production_list: list[Production]
+    restaurants: Restaurants
+    words: dict[str, int]
+    tags: dict[str, str]
+    root: int
+
+
+def estimated_priors(grammar: TreeGrammar) -> dict[str, Prior]:
+    """Priors as the grammar itself suggests: β_c by how often its different fragments go on below a label, smoothed by
+    one each way; α_c that makes the number of different fragments what is expected of so many uses."""
+    expanded: Counter[str] = Counter()
+    stopped: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
+    uses: defaultdict[str, float] = defaultdict(float)
+    for fragment, count in grammar.fragments:
+        kinds[fragment.label] += 1
+        uses[fragment.label] += count
+        for node in preorder(fragment):
+            if isinstance(node, Tree) and node is not fragment:
+                (expanded if node.children else stopped)[node.label] += 1
+    labels = set(kinds) | set(expanded) | set(stopped)
+    return {
+        label: Prior(
+            strength_for(kinds[label], uses[label]), (expanded[label] + 1) / (expanded[label] + stopped[label] + 2)
+        )
+        for label in labels
+    }
+
+
+def strength_for(kinds: int, uses: float) -> float:
+    """The strength α of a Dirichlet process at which α ln(1 + uses/α), about the number of tables, is `kinds`."""
+    low, high = 1e-3, max(1.0, uses) * 100
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        if middle * math.log1p(uses / middle) < kinds:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+class _Interning:
+    """Symbols for equal parts of fragments, and the rules of all symbols."""
+
+    def __init__(self) -> None:
+        self.labels: dict[str, int] = {}
+        self.inside: dict[Rule, int] = {}
+        self.tops: list[str] = []
+        self.rules: tuple[list[Rule], list[Rule], list[Rule]] = ([], [], [])
+        self.rows: tuple[list[tuple[float, ...]], ...] = ([], [], [])
+        self.fragments: tuple[list[int], list[int], list[int]] = ([], [], [])
+        self.words: dict[str, int] = {}
+
+    def rule_of(self, fragment: Tree) -> Rule:
+        """The fragment's own rule; those of its parts are entered."""
+        stack: list[tuple[Tree, bool]] = [(fragment, False)]
+        done: list[Rule] = []
+        while stack:
+            node, closing = stack.pop()
+            if not closing:
+                production_of(node)
+                stack.append((node, True))
+                stack.extend((child, False) for child in reversed(node.children) if isinstance(child, Tree))
+                continue
+            number = sum(isinstance(child, Tree) for child in node.children)
+            below = done[len(done) - number :]
+            del done[len(done) - number :]
+            done.append(self._combined(node, below))
+        return done[0]
+
+    def _combined(self, node: Tree, below: list[Rule]) -> Rule:
+        if not node.children:
+            return Rule(SINGLE, (node.label,), "", (Part((), self.labels[node.label]),))
+        first: Node = node.children[0]
+        if isinstance(first, str):
+            return Rule(WORD, (node.label,), first, ())
+        if len(below) == 1:
+            return below[0]._replace(top=(node.label, *below[0].top))
+        if len(below) == 2:
+            return Rule(PAIR, (node.label,), "", (self._part(below[0]), self._part(below[1])))
+        raise InputError(f"({node.label} …) has {len(below)} children: binarise the fragments first")
+
+    def _part(self, rule: Rule) -> Part:
+        if rule.kind == SINGLE:
+            return Part(rule.top[:-1], rule.parts[0].symbol)
+        symbol = self.inside.get(rule)
+        if symbol is None:
+            symbol = self.inside[rule] = len(self.labels) + len(self.inside)
+            self.tops.append(rule.top[0])
+            self.enter(symbol, rule, 1.0, -1)
+        return Part((), symbol)
+
+    def enter(self, parent: int, rule: Rule, weight: float, fragment: int) -> None:
+        """A rule for a symbol."""
+        symbols = [part.symbol for part in rule.parts]
+        if rule.kind == WORD:
+            symbols = [self.words.setdefault(rule.word, len(self.words))]
+        self.rules[rule.kind].append(rule)
+        self.rows[rule.kind].append((parent, *symbols, weight))
+        self.fragments[rule.kind].append(fragment)
+
+
+def approximate(
+    grammar: TreeGrammar, root: str = "TOP", priors: Mapping[str, Prior] | None = None, smoothed: bool = True
+) -> Approximation:
+    """The grammar for charts of a grammar whose fragments have at most two children everywhere.
+
+    `priors` by label; those of labels that have none are estimated. Without smoothing, fragments have their relative
+    frequencies. Raises `InputError` where a fragment has more children, or no fragment begins with the root.
+    """
+    productions = grammar.productions()
+    counted = {str(fragment): (fragment, count) for fragment, count in grammar.fragments}
+    for label, right, lexical in productions if smoothed else ():
+        fragment = Tree(label, tuple(word if lexical else Tree(word) for word in right))
+        counted.setdefault(str(fragment), (fragment, 0.0))
+    fragments = list(counted.values())
+    interning = _Interning()
+    for fragment, _ in fragments:
+        for node in preorder(fragment):
+            if isinstance(node, Tree) and (node is fragment or not node.children):
+                interning.labels.setdefault(node.label, len(interning.labels))
+    if root not in {fragment.label for fragment, _ in fragments}:
+        raise InputError(f"no fragment begins with {root}, the label over whole sentences: name it with --root")
+    prior_of = {**estimated_priors(grammar), **(priors or {})}
+    base = _Base(productions, prior_of)
+    whole = dict.fromkeys(interning.labels, 0.0)
+    for fragment, count in fragments:
+        whole[fragment.label] += count
+    if smoothed:
+        for label in whole:
+            whole[label] += prior_of[label].strength
+    seated = []
+    for number, (fragment, count) in enumerate(fragments):
+        mass = count + (prior_of[fragment.label].strength * base.probability(fragment) if smoothed else 0.0)
+        seated.append(mass)
+        symbol = interning.labels[fragment.label]
+        interning.enter(symbol, interning.rule_of(fragment), mass / whole[fragment.label], number)
+    return _packed(interning, seated, [fragment for fragment, _ in fragments], whole, productions, root)
+
+
+class _Base:
+    """P_C: the probability of a fragment by its productions and by where it stops."""
+
+    def __init__(self, productions: Counter[Production], priors: Mapping[str, Prior]) -> None:
+        heads: Counter[str] = Counter()
+        for (label, _, _), count in productions.items():
+            heads[label] += count
+        self.production = {production: count / heads[production[0]] for production, count in productions.items()}
+        self.priors = priors
+
+    def probability(self, fragment: Tree) -> float:
+        """P0 of the fragment given its root label, linear."""
+        probability = 1.0
+        for node in preorder(fragment):
+            if not isinstance(node, Tree):
+                continue
+            if node is not fragment:
+                expanded = self.priors[node.label].expanded
+                probability *= expanded if node.children else 1 - expanded
+            if node.children:
+                probability *= self.production[production_of(node)]
+        return probability
+
+
+def _packed(
+    interning: _Interning,
+    seated: list[float],
+    fragments: list[Tree],
+    whole: dict[str, float],
+    counted: Counter[Production],
+    root: str,
+) -> Approximation:
+    labels = len(interning.labels)
+    rows = interning.rows
+    chart = make_grammar(
+        labels,
+        labels + len(interning.inside),
+        np.array(rows[PAIR], BINARY),
+        np.array(rows[WORD], LEXICAL),
+        np.array(rows[SINGLE], UNARY),
+    )
+    names = [*interning.labels, *interning.tops]
+    numbers: dict[Production, int] = {}
+    most = max(map(len, interning.rules))
+    start = np.zeros((3, most + 1), np.int64)
+    fragment = np.full((3, most), -1, np.int32)
+    production: list[int] = []
+    places: list[int] = []
+    for kind, rules in enumerate(interning.rules):
+        for number, rule in enumerate(rules):
+            start[kind, number] = len(production)
+            for found, place in productions_of(rule, names):
+                production.append(numbers.setdefault(found, len(numbers)))
+                places.append(place)
+        start[kind, len(rules) :] = len(production)
+        fragment[kind, : len(rules)] = interning.fragments[kind]
+    restaurants = Restaurants(
+        np.array(seated),
+        np.array([interning.labels[tree.label] for tree in fragments], np.int32),
+        np.array([whole[label] for label in interning.labels]),
+    )
+    tags: dict[str, tuple[float, str]] = {}
+    for (label, right, lexical), count in counted.items():
+        if lexical:
+            tags[right[0]] = max(tags.get(right[0], (0.0, "")), (count, label))
+    return Approximation(
+        sort_rules(chart, len(interning.words)),
+        interning.rules,
+        Productions(start, np.array(production, np.int32), np.array(places, np.int8), fragment),
+        list(numbers),
+        restaurants,
+        interning.words,
+        {word: label for word, (_, label) in tags.items()},
+        interning.labels[root],
+    )
+
+
+def productions_of(rule: Rule, names: list[str]) -> list[tuple[Production, int]]:
+    """The context-free productions that a rule stands for, and which of its words each covers; `names` by symbol."""
+    found = _chain(rule.top, OWN)
+    if rule.kind == WORD:
+        found.append(((rule.top[-1], (rule.word,), True), OWN))
+    elif rule.kind == PAIR:
+        children = tuple((*part.above, names[part.symbol])[0] for part in rule.parts)
+        found.append(((rule.top[-1], children, False), OWN))
+        for part, place in zip(rule.parts, (LEFT, RIGHT), strict=True):
+            found += _chain((*part.above, names[part.symbol]), place)
+    return found
+
+
+def _chain(labels: tuple[str, ...], place: int) -> list[tuple[Production, int]]:
+    return [((above, (below,), False), place) for above, below in pairwise(labels)]

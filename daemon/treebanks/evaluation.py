@@ -1,0 +1,131 @@
+"""Labelled brackets: precision, recall, F1 and exact matches, by the conventions of EVALB [Sekine & Collins 1997].
+
+As with its parameter file COLLINS.prm: brackets labelled TOP are left out, and so are words tagged -NONE-, `,`, `:`,
+opening and closing quotes, and `.`, together with brackets that hold nothing else; ADVP and PRT are one label; labels
+lose their functional tags; tags are no brackets. A sentence's length is the number of its words, traces left out.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.treebanks.trees import Node, Tree
+
+DELETED_TAGS = frozenset({"-NONE-", ",", ":", "``", "''", "."})
+DELETED_LABELS = frozenset({"TOP", "", *DELETED_TAGS})
+EQUAL_LABELS = {"PRT": "ADVP"}
+TRACE = "-NONE-"
+CUTOFF = 40
+
+
+class Brackets(NamedTuple):
+    """What is compared of a tree: labelled spans over the words that count, with repeats; those words with their tags;
+    the number of all words."""
+
+    spans: Counter[tuple[str, int, int]]
+    words: list[str]
+    tags: list[str]
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How found trees agree with right ones, over all sentences together; rates are 0 to 1.
+
+    `tagging` is the share of right tags.
+    """
+
+    sentences: int
+    precision: float
+    recall: float
+    f1: float
+    exact: float
+    tagging: float
+    matched: int
+    right: int
+    found: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The score of all sentences and of those of at most `CUTOFF` words."""
+
+    all: Score
+    up_to_cutoff: Score
+
+
+def brackets_of(tree: Tree) -> Brackets:
+    """The brackets of a tree."""
+    spans: Counter[tuple[str, int, int]] = Counter()
+    words: list[str] = []
+    tags: list[str] = []
+    length = 0
+    stack: list[tuple[Node, int]] = [(tree, -1)]
+    while stack:
+        node, start = stack.pop()
+        if isinstance(node, str):
+            # A word beside other nodes has no tag; it counts.
+            words.append(node)
+            tags.append("")
+            length += 1
+            continue
+        label = _evaluated(node.label)
+        if start >= 0:
+            if len(words) > start:
+                spans[label, start, len(words)] += 1
+        elif node.is_preterminal:
+            length += label != TRACE
+            if label not in DELETED_TAGS:
+                words.append(str(node.children[0]))
+                tags.append(label)
+        else:
+            if label not in DELETED_LABELS:
+                stack.append((node, len(words)))
+            stack.extend((child, -1) for child in reversed(node.children))
+    return Brackets(spans, words, tags, length)
+
+
+def _evaluated(label: str) -> str:
+    if not label.startswith("-"):
+        label = label.partition("-")[0].partition("=")[0] or label
+    return EQUAL_LABELS.get(label, label)
+
+
+def evaluate(gold: Sequence[Tree], found: Sequence[Tree]) -> Evaluation:
+    """Compare trees sentence by sentence.
+
+    Raises `InputError` where the sides differ in number, or a sentence in the words that count.
+    """
+    if len(gold) != len(found):
+        raise InputError(f"there are {len(gold)} right trees and {len(found)} found ones: one is needed for each")
+    pairs = []
+    for number, (right, guess) in enumerate(zip(gold, found, strict=True), 1):
+        pair = brackets_of(right), brackets_of(guess)
+        if len(pair[0].words) != len(pair[1].words):
+            raise InputError(
+                f"sentence {number}: the right tree has {len(pair[0].words)} words to compare, "
+                f"the found one {len(pair[1].words)}: the files do not belong together"
+            )
+        pairs.append(pair)
+    return Evaluation(_score(pairs), _score([pair for pair in pairs if pair[0].length <= CUTOFF]))
+
+
+def _score(pairs: Iterable[tuple[Brackets, Brackets]]) -> Score:
+    sentences = matched = right = found = exact = tags = tagged = 0
+    for gold, guess in pairs:
+        same = (gold.spans & guess.spans).total()
+        sentences += 1
+        matched += same
+        right += gold.spans.total()
+        found += guess.spans.total()
+        exact += same == gold.spans.total() == guess.spans.total()
+        tags += len(gold.tags)
+        tagged += sum(map(str.__eq__, gold.tags, guess.tags))
+    precision = matched / found if found else 1.0
+    recall = matched / right if right else 1.0
+    f1 = 2 * precision * recall / (precision + recall) if matched else 0.0
+    return Score(
+        sentences, precision, recall, f1, exact / max(1, sentences), tagged / max(1, tags), matched, right, found
+    )

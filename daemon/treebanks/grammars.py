@@ -1,0 +1,112 @@
+"""Tree-substitution grammars as fragments with counts, one a line: `(NP (DT the) (NN)) ||| 17`.
+
+The counts are those of derivations of a treebank, so every node of it is in one counted fragment: the context-free
+productions of the treebank and their counts can be read off the grammar.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hierogram.daemon.alignment_files import numbered_lines, write_lines
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.faults import INVALID_UTF8, MALFORMED_TREE, FaultError, shown
+from hierogram.daemon.treebanks.transformations import Transformations, transformed
+from hierogram.daemon.treebanks.trees import Tree, preorder, read_tree
+
+_BAR = " ||| "
+
+Production = tuple[str, tuple[str, ...], bool]
+"""Label, what it is rewritten to, and whether that is a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeGrammar:
+    """Fragments, each once, with their counts, which are above 0."""
+
+    fragments: Sequence[tuple[Tree, float]]
+
+    def productions(self) -> Counter[Production]:
+        """The context-free productions within all fragments, and how often they were used."""
+        counts: Counter[Production] = Counter()
+        for fragment, count in self.fragments:
+            for node in preorder(fragment):
+                if isinstance(node, Tree) and node.children:
+                    counts[production_of(node)] += count  # type: ignore[assignment]
+        return counts
+
+    def words(self) -> frozenset[str]:
+        """All words of the fragments, classes of unknown words among them."""
+        return frozenset(node for fragment, _ in self.fragments for node in preorder(fragment) if isinstance(node, str))
+
+
+def production_of(node: Tree) -> Production:
+    """The production at a node; raises `InputError` where it has words beside other children."""
+    words = sum(isinstance(child, str) for child in node.children)
+    if words and len(node.children) > 1:
+        raise InputError(f"({node.label} …) has a word beside other children: put a label over each word")
+    return node.label, tuple(child if isinstance(child, str) else child.label for child in node.children), words > 0
+
+
+def read_grammar(path: str) -> TreeGrammar:
+    """The grammar in a file of `fragment ||| count` lines; fields after the count are passed over.
+
+    Raises `InputError` where a line is something else, or there is none.
+    """
+    counts: dict[str, tuple[Tree, float]] = {}
+    for name, number, line in numbered_lines(path):
+        if not line.strip():
+            continue
+        try:
+            fragment, count = _fragment(line)
+        except FaultError as fault:
+            raise InputError(f"{name}: line {number}: {fault.message}") from fault
+        if count > 0:
+            key = str(fragment)
+            counts[key] = (fragment, counts.get(key, (fragment, 0.0))[1] + count)
+    if not counts:
+        raise InputError(f"{path}: holds no fragments: a grammar is lines of `(NP (DT the) (NN)) ||| 17`")
+    return TreeGrammar(list(counts.values()))
+
+
+def _fragment(line: bytes) -> tuple[Tree, float]:
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        raise FaultError(INVALID_UTF8, f"byte {error.start + 1} is not UTF-8") from error
+    brackets, *fields = text.split(_BAR)
+    try:
+        count = float(fields[0])
+    except (IndexError, ValueError):
+        count = math.nan
+    if not math.isfinite(count) or count < 0:
+        raise FaultError(MALFORMED_TREE, f"{shown(line)} is no `fragment ||| count`, with a count from 0")
+    fragment = read_tree(brackets, frontiers=True)
+    if not fragment.children:
+        raise FaultError(MALFORMED_TREE, f"{fragment} is a label without anything below it, no fragment")
+    return fragment, count
+
+
+def write_grammar(path: Path, grammar: TreeGrammar) -> None:
+    """Write the grammar, the most used fragments of each label first; raises `ExportError`."""
+    ordered = sorted(((fragment.label, -count, str(fragment)) for fragment, count in grammar.fragments))
+    write_lines(path, (f"{text}{_BAR}{-count:.10g}" for _, count, text in ordered))
+
+
+def binarised(grammar: TreeGrammar) -> TreeGrammar:
+    """The grammar with at most two children everywhere, by the marks of right binarisation."""
+    return TreeGrammar([(transformed(fragment, Transformations()), count) for fragment, count in grammar.fragments])
+
+
+def treebank_grammar(trees: Iterable[Tree]) -> TreeGrammar:
+    """The context-free grammar of a treebank: every production a fragment, counted."""
+    counts: Counter[Tree] = Counter()
+    for tree in trees:
+        for node in preorder(tree):
+            if isinstance(node, Tree):
+                counts[
+                    Tree(node.label, tuple([c if isinstance(c, str) else Tree(c.label) for c in node.children]))
+                ] += 1
+    return TreeGrammar(list(counts.items()))

@@ -1,0 +1,182 @@
+"""Parsing with a tree-substitution grammar: words in, trees out.
+
+Three ways to choose a tree [CGB09 §5]: MPD, that of the best derivation; MPP, the tree drawn most often; MER, the tree
+whose productions are expected most often together.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.treebanks.approximation import LEFT, OWN, Approximation, Rule
+from hierogram.daemon.treebanks.expected_rules import Spans, best_expected_tree
+from hierogram.daemon.treebanks.trees import ESCAPES, Node, Tree
+from hierogram.daemon.treebanks.unknown_words import UNKNOWN, Vocabulary, coarser, with_words
+from hierogram.samplers.chart import fill_chart, restricted
+from hierogram.samplers.chart_derivations import Forest, stays
+from hierogram.samplers.chart_options import SINGLE, WORD
+
+MPD, MPP, MER = "mpd", "mpp", "mer"
+METHODS = (MPD, MPP, MER)
+
+_LEAST_EXPECTED = 1e-4
+"""Productions expected less often are not considered for the tree of MER."""
+
+
+class Parsed(NamedTuple):
+    """A sentence's tree by each method asked for, binarised as the grammar is; natural log of the sentence's
+    probability.
+
+    `found` is False where the grammar has no derivation: the tree is then flat, tags under the root.
+    """
+
+    trees: dict[str, Tree]
+    log_probability: float
+    found: bool
+
+
+class Parser:
+    """Parses with one grammar; number the sentences, so that each has its own random stream."""
+
+    def __init__(self, grammar: Approximation, root: str = "TOP", draws: int = 1000, seed: int = 1) -> None:
+        """`draws` derivations are drawn for MPP, and for MER too; with 0, MER takes exact expectations.
+
+        Raises `UsageError`.
+        """
+        if draws < 0:
+            raise UsageError(f"{draws} draws: name a number from 0")
+        self.grammar = grammar
+        self.root = root
+        self.draws = draws
+        self.seed = seed
+        self._vocabulary = Vocabulary(frozenset(grammar.words))
+
+    def parse(self, words: Sequence[str], sentence: int, methods: Sequence[str] = (MER,)) -> Parsed:
+        """Trees of a sentence, which has at least one word."""
+        words = [ESCAPES.get(word, word) for word in words]
+        numbers = [self._number(word, position) for position, word in enumerate(words)]
+        if None in numbers:
+            return self._flat(words, methods)
+        known = np.array(numbers, np.int32)
+        trees: dict[str, Tree] = {}
+        log_probability = -np.inf
+        if MPD in methods:
+            forest = self._forest(known, best=True)
+            if forest is None:
+                return self._flat(words, methods)
+            trees[MPD] = self._tree(forest, forest.best())
+        if MPP in methods or MER in methods:
+            forest = self._forest(known, best=False)
+            if forest is None:
+                return self._flat(words, methods)
+            log_probability = forest.chart.log_weight(self.grammar.root, 0, len(words))
+            if self.draws and (MPP in methods or MER in methods):
+                times, tree = self._chain(forest, sentence)
+                if MPP in methods:
+                    trees[MPP] = self._tree(forest, forest.derivation(self.seed, sentence, tree))
+                if MER in methods:
+                    trees[MER] = self._expected_tree(forest, forest.count(self.seed, sentence, times) / times.sum())
+            elif MER in methods:
+                trees[MER] = self._expected_tree(forest, forest.expected())
+            if MPP in methods and MPP not in trees:
+                raise UsageError("mpp needs draws: give --draws 1000")
+        return Parsed({name: _spelled(tree, words) for name, tree in trees.items()}, log_probability, True)
+
+    def _number(self, word: str, position: int) -> int | None:
+        """The number of the word, of its class, or of the next coarser class that the grammar has."""
+        found: str | None = self._vocabulary.of(word, position)
+        while found is not None:
+            if found in self.grammar.words:
+                return self.grammar.words[found]
+            found = coarser(found) if found.startswith(UNKNOWN) else None
+        return self.grammar.words.get(UNKNOWN)
+
+    def _forest(self, words: NDArray[np.int32], best: bool) -> Forest | None:
+        rules = restricted(self.grammar.chart, words, best)
+        chart = fill_chart(rules)
+        if not np.isfinite(chart.log_weight(self.grammar.root, 0, len(words))):
+            return None
+        return Forest(rules, chart, self.grammar.root)
+
+    def _chain(self, forest: Forest, sentence: int) -> tuple[NDArray[np.int64], int]:
+        """How often the Metropolis-Hastings chain over the draws stays at each, and a draw of its most frequent
+        tree.
+        """
+        drawn = forest.draw(self.seed, sentence, self.draws, self.grammar.productions, self.grammar.restaurants)
+        times = stays(self.seed, sentence, drawn)
+        trees, first, which = np.unique(drawn.tree, return_index=True, return_inverse=True)
+        frequency = np.bincount(which, times, len(trees))
+        # Of trees drawn equally often, the one that was drawn first.
+        best = max(range(len(trees)), key=lambda k: (frequency[k], -first[k]))
+        return times, int(first[best])
+
+    def _tree(self, forest: Forest, derivation: NDArray[np.int64]) -> Tree:
+        """The tree of a derivation, given as options, parents first."""
+        rows = forest.items.option[derivation]
+        done: list[Node] = []
+        for kind, rule in zip(reversed(rows["kind"].tolist()), reversed(rows["rule"].tolist()), strict=True):
+            found: Rule = self.grammar.rules[kind][rule]
+            if kind == WORD:
+                done.append(_under(found.top, found.word))
+            elif kind == SINGLE:
+                done.append(_under(found.top[:-1], done.pop()))
+            else:
+                left, right = done.pop(), done.pop()
+                left_part, right_part = found.parts
+                children = (_under(left_part.above, left), _under(right_part.above, right))
+                done.append(_under(found.top[:-1], Tree(found.top[-1], children)))
+        [tree] = done
+        assert isinstance(tree, Tree)
+        return tree
+
+    def _expected_tree(self, forest: Forest, counts: NDArray[np.float64]) -> Tree:
+        """The tree of MER, for the expected count of each option."""
+        options = np.flatnonzero(counts > _LEAST_EXPECTED)
+        rows = forest.items.option[options]
+        items = forest.items.item[: forest.items.used[0]]
+        of = np.searchsorted(items["first"], options, "right") - 1
+        spans = Spans()
+        productions = self.grammar.productions
+        for kind, rule, split, start, end, count in zip(
+            rows["kind"].tolist(),
+            rows["rule"].tolist(),
+            rows["split"].tolist(),
+            items["start"][of].tolist(),
+            items["end"][of].tolist(),
+            counts[options].tolist(),
+            strict=True,
+        ):
+            for p in range(productions.start[kind, rule], productions.start[kind, rule + 1]):
+                place = productions.place[p]
+                found = self.grammar.production_list[productions.production[p]]
+                if place == OWN:
+                    spans.add(start, end, split, found, count)
+                elif place == LEFT:
+                    spans.add(start, split, 0, found, count)
+                else:
+                    spans.add(split, end, 0, found, count)
+        return best_expected_tree(spans, self.root, forest.grammar.words)
+
+    def _flat(self, words: Sequence[str], methods: Sequence[str]) -> Parsed:
+        tags = self.grammar.tags
+        likeliest = max(tags.values(), key=list(tags.values()).count)
+        children = tuple(
+            Tree(tags.get(self._vocabulary.of(word, position), likeliest), (word,))
+            for position, word in enumerate(words)
+        )
+        return Parsed(dict.fromkeys(methods, Tree(self.root, children)), -np.inf, False)
+
+
+def _under(labels: Sequence[str], node: Node) -> Node:
+    for label in reversed(labels):
+        node = Tree(label, (node,))
+    return node
+
+
+def _spelled(tree: Tree, words: Sequence[str]) -> Tree:
+    """The tree over the words themselves, classes of unknown words replaced."""
+    spelled = iter(words)
+    return with_words(tree, lambda _: next(spelled))
