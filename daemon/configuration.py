@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hierogram.daemon.exceptions import ConfigurationError
+from hierogram.daemon.web.configuration import HttpConfiguration
 
 ENVIRONMENT_PREFIX = "HIEROGRAM_"
 DEFAULT_STORE = "sqlite:///hierogram.db"
@@ -111,6 +112,7 @@ class Configuration(Section):
     log: LogSection = Field(default_factory=LogSection)
     spool: SpoolSection = Field(default_factory=SpoolSection)
     sampling: SamplingSection = Field(default_factory=SamplingSection)
+    http: HttpConfiguration = Field(default_factory=HttpConfiguration)
 
 
 class _WithEnvironment(BaseSettings, Configuration):

@@ -169,16 +169,23 @@ class Intake:
         self._started = time.perf_counter()
         self.report = IngestReport(store.begin_ingest(corpus, origin, format), corpus, origin, format)
 
-    def add(self, fields: Fields, receipt: Callable[[AddedPairs, list[RejectedLine]], Receipt] | None = None) -> None:
-        """Store a chunk; `receipt` tells from what was added and rejected what to record of a request with it."""
+    def add(
+        self, fields: Fields, receipt: Callable[[IngestTotals, list[RejectedLine]], Receipt] | None = None
+    ) -> tuple[IngestTotals, list[RejectedLine]]:
+        """Store a chunk; returns what became of its lines, and those that were rejected.
+
+        `receipt` tells from the same what to record, in the same transaction, of the request that brought the chunk.
+        """
         pairs, rejected = validate(fields, self._max_tokens, self._repeats)
 
         def write(added: AddedPairs) -> Receipt:
             assert receipt is not None
-            return receipt(added, [*rejected, *added.rejected])
+            return receipt(added.totals, [*rejected, *added.rejected])
 
         added = self._store.add_pairs(self.report.batch, pairs, rejected, write if receipt else None)
-        self.report.add(added.totals, [*rejected, *added.rejected])
+        turned_down = [*rejected, *added.rejected]
+        self.report.add(added.totals, turned_down)
+        return added.totals, turned_down
 
     def skip(self, fields: Fields) -> None:
         """Pass over a chunk that is stored already, so that later repeats of its lines are numbered as they should."""

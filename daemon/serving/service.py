@@ -14,6 +14,7 @@ from hierogram.daemon.serving.resampling import Resampling
 from hierogram.daemon.serving.scheduling import Scheduling
 from hierogram.daemon.serving.signals import Signals, Sleeper, heeding_signals
 from hierogram.daemon.serving.supervision import Loop, Patience, Supervisor
+from hierogram.daemon.web.server import HttpLoop
 from hierogram.storage.store import Store
 
 _LOOK_SECONDS = 1.0
@@ -45,6 +46,7 @@ class Service:
             Intake(self.store, present, self.board, self.log),
             Resampling(self.store, present, self.board, self.log),
             Scheduling(),
+            HttpLoop(self, lambda: self.configuration.http, self.configuration.daemon.grace_seconds / 2),
         ]
 
     def loop_failed(self, name: str, error: BaseException, pause: float | None) -> None:

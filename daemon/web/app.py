@@ -1,6 +1,6 @@
 """The HTTP application: every route, behind the guard."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
@@ -12,6 +12,7 @@ from hierogram.daemon.web.configuration import HttpConfiguration
 from hierogram.daemon.web.grammar import grammar_routes
 from hierogram.daemon.web.guard import Guard
 from hierogram.daemon.web.health import health_routes
+from hierogram.daemon.web.intake import intake_routes
 from hierogram.daemon.web.metrics import RequestMetrics
 from hierogram.daemon.web.problems import answer_problems
 from hierogram.daemon.web.service import Service
@@ -26,8 +27,8 @@ async def _few_threads(_app: FastAPI) -> AsyncIterator[None]:
     yield
 
 
-def build_app(service: Service, configuration: HttpConfiguration) -> ASGIApp:
-    """The application that answers for the service."""
+def build_app(service: Service, configuration: HttpConfiguration, ending: Callable[[], bool] | None = None) -> ASGIApp:
+    """The application that answers for the service; long requests end when `ending` says so (else the service)."""
     metrics = RequestMetrics()
     app = FastAPI(
         title="Hierogram",
@@ -41,4 +42,5 @@ def build_app(service: Service, configuration: HttpConfiguration) -> ASGIApp:
     answer_problems(app)
     app.include_router(health_routes(service, configuration, metrics))
     app.include_router(grammar_routes(service))
+    app.include_router(intake_routes(service, configuration, metrics, ending or service.stopping))
     return Guard(app, configuration, metrics)

@@ -38,7 +38,7 @@ class HttpConfiguration(BaseModel):
     max_rate: float = Field(default=100.0, gt=0, description="Requests a second that one client address may make.")
     max_burst: Positive = Field(default=200, description="Requests that a client may make at once before `max_rate`.")
     max_connections: Positive = Field(default=100, description="Connections and running requests at a time.")
-    max_intakes: Positive = Field(default=8, description="Bodies of pairs taken in at a time.")
+    max_intakes: Positive = Field(default=4, description="Bodies of pairs taken in at a time.")
     max_lag: Positive = Field(
         default=100_000, description="Pairs waiting for sampling beyond which new ones are taken slowly, then refused."
     )

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from hierogram.daemon.exceptions import DrawingError
 from hierogram.daemon.web.problems import ProblemError
 from hierogram.daemon.web.records import DerivationAnswer, PairAnswer, RuleAnswer, RulesAnswer, RuleUseAnswer
-from hierogram.daemon.web.service import Service
+from hierogram.daemon.web.service import Service, Withdrawing
 from hierogram.samplers.rules import render_side
 from hierogram.storage.records import PairRow, RuleRow
 
@@ -79,13 +79,17 @@ def grammar_routes(service: Service) -> APIRouter:
         """The pair's present derivation as a picture: the source tree above the target tree, numbers in common."""
         return _picture(service, pair_id)
 
+    if isinstance(service, Withdrawing):
+        _add_withdrawal(router, service)
+    return router
+
+
+def _add_withdrawal(router: APIRouter, service: Withdrawing) -> None:
     @router.delete("/pairs/{pair_id}", status_code=204, responses=_MISSING)
     def withdraw(pair_id: PairId) -> None:
         """Take a pair out, and all that it counts in the grammar."""
         if pair_id not in service.withdraw([pair_id]):
             raise _missing(pair_id)
-
-    return router
 
 
 def _missing(pair_id: int) -> ProblemError:

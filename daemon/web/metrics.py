@@ -7,7 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from hierogram.daemon.web.service import Condition
+from hierogram.daemon.serving.condition import Condition
 from hierogram.storage.records import IngestTotals, StoreStatus
 
 _SECONDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 600.0)

@@ -9,7 +9,8 @@ from tests.daemon.conftest import LINES
 from tests.daemon.web.conftest import Connect, FakeService
 
 from hierogram.daemon.derivation_trees import derivation_of
-from hierogram.daemon.web.service import Lag, LoopHealth
+from hierogram.daemon.serving.condition import Lag
+from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.samplers.rules import render_side
 from hierogram.storage.schema import REVISIONS
 from hierogram.storage.store import Store

@@ -1,0 +1,142 @@
+"""The loop that answers HTTP: uvicorn on a socket of ours, in the thread of the loop."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from math import ceil
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from hierogram.daemon.serving.supervision import Heart, StopFlag
+from hierogram.daemon.web.app import build_app
+from hierogram.daemon.web.configuration import HttpConfiguration
+from hierogram.daemon.web.service import Service
+
+_LOOK_SECONDS = 0.25
+_BACKLOG = 128
+_MOST_HEADER_BYTES = 1 << 16
+
+_log = logging.getLogger(__name__)
+
+
+class PatientProtocol(H11Protocol):
+    """uvicorn's protocol, with an end to its patience: a client has so long to begin and to end a request's head."""
+
+    _head: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See `asyncio.Protocol`."""
+        super().connection_made(transport)
+        self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        super().data_received(data)
+        if self._between_requests():
+            self._expect_head()
+        else:
+            self._expect_nothing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `asyncio.Protocol`."""
+        self._expect_nothing()
+        super().connection_lost(exc)
+
+    def _between_requests(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _expect_head(self) -> None:
+        if self._head is None and not self.transport.is_closing():
+            self._head = self.loop.call_later(self.timeout_keep_alive, self._give_up)
+
+    def _expect_nothing(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+    def _give_up(self) -> None:
+        self._head = None
+        if self._between_requests():
+            self.transport.close()
+
+
+class HttpLoop:
+    """Answers HTTP for as long as the daemon runs; `address` is where, once it listens."""
+
+    name = "http"
+    sections = frozenset({"http"})
+
+    def __init__(
+        self, service: Service, configuration: Callable[[], HttpConfiguration], grace_seconds: float = 15.0
+    ) -> None:
+        self._service = service
+        self._configuration = configuration
+        self._grace_seconds = grace_seconds
+        self.address: tuple[str, int] | None = None
+
+    def run(self, stop: StopFlag, beat: Heart) -> None:
+        """See `Loop.run`; raises `OSError` where the address cannot be listened at."""
+        configuration = self._configuration()
+        if not configuration.enabled:
+            while not stop.is_set():
+                beat.well()
+                stop.wait(_LOOK_SECONDS)
+            return
+        with _listen(configuration) as listener:
+            self.address = listener.getsockname()[:2]
+            _log.info("listening at http://%s:%d", *self.address)
+
+            def ending() -> bool:
+                return stop.is_set() or self._service.stopping()
+
+            app = build_app(self._service, configuration, ending)
+            asyncio.run(_answer(_server(app, configuration, self._grace_seconds), listener, stop, beat))
+
+
+def _listen(configuration: HttpConfiguration) -> socket.socket:
+    host = configuration.host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, configuration.port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"cannot listen at {host} port {configuration.port}: {error.strerror}: choose another address in [http]",
+        ) from error
+
+
+def _server(app: ASGIApp, configuration: HttpConfiguration, grace_seconds: float) -> uvicorn.Server:
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=PatientProtocol,
+            ws="none",
+            loop="asyncio",
+            lifespan="on",
+            log_config=None,
+            log_level=logging.WARNING,
+            access_log=False,
+            # Whoever asks would otherwise choose the address by which we count his requests.
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=configuration.max_connections,
+            timeout_keep_alive=ceil(configuration.client_timeout),
+            timeout_graceful_shutdown=ceil(grace_seconds),
+            h11_max_incomplete_event_size=_MOST_HEADER_BYTES,
+        )
+    )
+
+
+async def _answer(server: uvicorn.Server, listener: socket.socket, stop: StopFlag, beat: Heart) -> None:
+    """Runs the server until the flag is set; the beat comes from the event loop, so it tells that that turns."""
+    running: asyncio.Task[Any] = asyncio.create_task(server.serve(sockets=[listener]))
+    while not running.done():
+        if stop.is_set():
+            server.should_exit = True
+        beat.well()
+        await asyncio.wait([running], timeout=_LOOK_SECONDS)
+    await running

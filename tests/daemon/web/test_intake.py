@@ -1,0 +1,308 @@
+"""POST /v1/pairs, on both databases."""
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tests.daemon.conftest import LINES
+from tests.daemon.web.conftest import Connect, FakeService
+from tests.storage.building import query
+
+from hierogram.daemon.web import bodies, intake
+from hierogram.storage.exceptions import StoreUnavailableError
+from hierogram.storage.store import Store
+
+JSONL = {"Content-Type": "application/jsonl"}
+
+
+def as_json(line: str, **more: object) -> bytes:
+    source, target, alignment = line.split(" ||| ")
+    return json.dumps({"source": source, "target": target, "alignment": alignment} | more).encode() + b"\n"
+
+
+BODY = b"".join(map(as_json, LINES))
+
+
+def post(client: TestClient, body: bytes | Iterator[bytes], key: str | None = None, path: str = "/v1/pairs") -> Any:
+    headers = JSONL | ({"Idempotency-Key": key} if key else {})
+    return client.post(path, content=body, headers=headers)
+
+
+def texts(store: Store) -> list[str]:
+    return [f"{row.source} ||| {row.target} ||| {row.alignment}" for row in store.pairs()]
+
+
+def test_pairs_are_stored(client: TestClient, store: Store, store_url: str) -> None:
+    bad = b'{"source": "a"}\nno json\n\n' + as_json("a ||| b ||| 0-7")
+    answer = post(client, BODY + bad, path="/v1/pairs?corpus=news")
+    assert answer.status_code == 200
+    found = answer.json()
+    batch = found.pop("batch")
+    rejected = found.pop("rejected_lines")
+    assert found == {
+        "corpus": "news",
+        "lines": len(LINES) + 4,
+        "accepted": len(LINES),
+        "duplicates": 0,
+        "rejected": 4,
+        "reasons": {"missing-field": 1, "malformed-json": 1, "empty-line": 1, "link-out-of-range": 1},
+        "more_rejected": 0,
+    }
+    assert [line["line"] for line in rejected] == [len(LINES) + n for n in range(1, 5)]
+    assert texts(store) == LINES
+    assert query(store_url, "SELECT state, accepted, rejected FROM ingest_batches WHERE id = :id", id=batch) == [
+        ("done", len(LINES), 4)
+    ]
+    assert query(store_url, "SELECT count(*) FROM rejected_lines") == [(4,)]
+
+
+def test_the_same_body_is_stored_once_and_each_of_its_rejections_is_counted(
+    client: TestClient, store: Store, store_url: str
+) -> None:
+    for turn in range(3):
+        found = post(client, BODY + b"bad\n").json()
+        assert (found["accepted"], found["duplicates"]) == ((len(LINES), 0) if turn == 0 else (0, len(LINES)))
+    assert texts(store) == LINES
+    assert store.status().rejected == 3
+    assert 'hierogram_http_lines_total{outcome="rejected"} 3.0' in client.get("/metrics").text
+
+
+def test_a_body_may_come_in_any_pieces(
+    service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "_BLOCK", 7)
+    monkeypatch.setattr(bodies, "_LINES_A_CHUNK", 2)
+    client = connect(service)
+    pieces = (BODY[n : n + 5] for n in range(0, len(BODY), 5))
+    found = post(client, pieces).json()
+    assert (found["lines"], found["accepted"]) == (len(LINES), len(LINES))
+    assert texts(store) == LINES
+
+
+def test_few_rejections_are_shown_and_all_are_counted(client: TestClient) -> None:
+    found = post(client, b"x\n" * 250).json()
+    assert (found["rejected"], len(found["rejected_lines"]), found["more_rejected"]) == (250, 100, 150)
+
+
+def test_an_empty_body(client: TestClient) -> None:
+    found = post(client, b"")
+    assert (found.status_code, found.json()["lines"]) == (200, 0)
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "multipart/form-data"])
+def test_what_any_web_page_may_send_is_refused(client: TestClient, store: Store, kind: str) -> None:
+    answer = client.post("/v1/pairs", content=BODY, headers={"Content-Type": kind})
+    assert answer.status_code == 415
+    assert store.count_pairs() == 0
+
+
+@pytest.mark.parametrize(("corpus", "key"), [("%00", "k"), ("", "k"), ("a" * 201, "k"), ("a", "k k"), ("a", "k" * 256)])
+def test_names_are_checked(client: TestClient, corpus: str, key: str) -> None:
+    assert post(client, BODY, key, f"/v1/pairs?corpus={corpus}").status_code == 422
+
+
+def test_sizes_are_bounded(service: FakeService, connect: Connect, store: Store) -> None:
+    client = connect(service, max_request_bytes=len(BODY), max_line_bytes=100)
+    assert post(client, BODY + b"x").status_code == 413
+    assert post(client, iter([BODY, b"x"])).status_code == 413
+    long = as_json(f"{'a' * 40} ||| b ||| 0-0") + as_json(f"{'a' * 70} ||| b ||| 0-0")
+    found = post(client, long).json()
+    assert (found["accepted"], found["reasons"]) == (1, {"line-too-long": 1})
+
+
+# Requests that are sent again.
+
+
+def test_a_request_that_is_sent_again_gets_its_answer_again(client: TestClient, store: Store, store_url: str) -> None:
+    first = post(client, BODY + b"bad\n", "k1")
+    again = post(client, BODY + b"bad\n", "k1")
+    assert first.json() == again.json()
+    assert first.json()["accepted"] == len(LINES)
+    assert "idempotency-replayed" not in first.headers
+    assert again.headers["idempotency-replayed"] == "true"
+    assert query(store_url, "SELECT count(*) FROM ingest_batches") == [(1,)]
+    assert store.status().rejected == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        (BODY.replace(b"blanche", b"noire"), "/v1/pairs"),
+        (BODY + b"more\n", "/v1/pairs"),
+        (BODY[: BODY.index(b"\n") + 1], "/v1/pairs"),
+        (b"", "/v1/pairs"),
+        (BODY, "/v1/pairs?corpus=other"),
+    ],
+)
+def test_a_key_stands_for_one_content(client: TestClient, store: Store, body: bytes, path: str) -> None:
+    post(client, BODY, "k1")
+    answer = post(client, body, "k1", path)
+    assert answer.status_code == 422
+    assert "was used for another request" in answer.json()["detail"]
+    assert texts(store) == LINES
+
+
+class Breaking:
+    """A store that breaks down once, after so many chunks."""
+
+    def __init__(self, store: Store, chunks: int, *, after_commit: bool) -> None:
+        self._store = store
+        self._left = chunks
+        self._after_commit = after_commit
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def add_pairs(self, *arguments: Any) -> Any:
+        self._left -= 1
+        if self._left == 0 and self._after_commit:
+            self._store.add_pairs(*arguments)
+        if self._left == 0:
+            raise StoreUnavailableError("the disk is full")
+        return self._store.add_pairs(*arguments)
+
+
+@pytest.mark.parametrize("after_commit", [False, True])
+@pytest.mark.parametrize("chunks", [1, 3, 5])
+def test_a_request_that_broke_off_goes_on_where_it_stopped(
+    store: Store, connect: Connect, monkeypatch: pytest.MonkeyPatch, chunks: int, after_commit: bool
+) -> None:
+    monkeypatch.setattr(bodies, "_LINES_A_CHUNK", 2)
+    service = FakeService(store)
+    client = connect(service)
+    body = BODY + b"bad\nbad\n" + BODY
+    lines = 2 * len(LINES) + 2
+    service.store = Breaking(store, chunks, after_commit=after_commit)  # type: ignore[assignment]
+    broken = post(client, body, "k1")
+    assert broken.status_code == 503
+    assert "the disk is full" in broken.json()["detail"]
+    assert broken.headers["retry-after"]
+    assert broken.json()["taken"]["lines"] == 2 * (chunks - 1)
+    stored = store.count_pairs()
+    other = post(client, body.replace(b"blanche", b"noire"), "k1")
+    if chunks > 1 or after_commit:
+        assert other.status_code == 422
+        assert store.count_pairs() == stored
+        found = post(client, body, "k1").json()
+        assert (found["lines"], found["accepted"], found["duplicates"]) == (lines, 2 * len(LINES), 0)
+        assert found["reasons"] == {"malformed-json": 2}
+        assert [line["line"] for line in found["rejected_lines"]] == [len(LINES) + 1, len(LINES) + 2]
+        assert texts(store) == LINES + LINES
+        assert store.status().rejected == 2
+        assert post(client, body, "k1").json() == found
+
+
+def test_two_requests_with_one_key(service: FakeService, connect: Connect, store: Store) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Waiting(Breaking):
+        def add_pairs(self, *arguments: Any) -> Any:
+            begun.set()
+            assert go_on.wait(60)
+            return self._store.add_pairs(*arguments)
+
+    service.store = Waiting(store, 0, after_commit=False)  # type: ignore[assignment]
+    client = connect(service, max_intakes=2)
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(post(client, BODY, "k1")))
+    thread.start()
+    try:
+        assert begun.wait(60)
+        same = post(client, BODY, "k1")
+        assert (same.status_code, same.headers["retry-after"]) == (409, "5")
+    finally:
+        go_on.set()
+        thread.join()
+    assert answers[0].status_code == 200
+    assert texts(store) == LINES
+
+
+def test_bodies_at_a_time_are_bounded(service: FakeService, connect: Connect, store: Store) -> None:
+    inner = []
+
+    class Asking(Breaking):
+        def add_pairs(self, *arguments: Any) -> Any:
+            inner.append(post(client, BODY))
+            return self._store.add_pairs(*arguments)
+
+    service.store = Asking(store, 0, after_commit=False)  # type: ignore[assignment]
+    client = connect(service, max_intakes=1)
+    assert post(client, BODY).status_code == 200
+    [refused] = inner
+    assert (refused.status_code, "as many as may be" in refused.json()["detail"]) == (503, True)
+
+
+def test_a_request_recorded_by_another_daemon_meanwhile(service: FakeService, connect: Connect, store_url: str) -> None:
+    class Overtaken(Breaking):
+        def add_pairs(self, *arguments: Any) -> Any:
+            query(
+                store_url,
+                "INSERT INTO requests (key, corpus, lines, digest, done, answer, started_at, touched_at)"
+                " VALUES ('k1', 'default', 9, :digest, :done, '{}', '2024-01-01', '2024-01-01')",
+                digest=b"",
+                done=False,
+            )
+            return self._store.add_pairs(*arguments)
+
+    client = connect(service)
+    before = service.store.count_pairs()
+    store = service.store
+    service.store = Overtaken(store, 0, after_commit=False)  # type: ignore[assignment]
+    answer = post(client, BODY, "k1")
+    assert answer.status_code == 409
+    assert store.count_pairs() == before
+
+
+def test_old_requests_are_forgotten(service: FakeService, connect: Connect, store: Store, store_url: str) -> None:
+    post(connect(service), BODY, "k1")
+    query(store_url, "UPDATE requests SET touched_at = '2020-01-01 00:00:00'")
+    post(connect(service), b"", "k2")
+    assert query(store_url, "SELECT key FROM requests") == [("k2",)]
+    assert store.find_request("k1") is None
+
+
+# Not now.
+
+
+def test_a_body_is_refused_while_too_many_pairs_wait(
+    service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "_LINES_A_CHUNK", 2)
+    monkeypatch.setattr(intake, "_LAG_LOOK_SECONDS", 0.01)
+    client = connect(service, max_lag=3, lag_patience=0.05)
+    answer = post(client, BODY, "k1")
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) > 0
+    assert "4 pairs wait for sampling, over 3" in answer.json()["detail"]
+    assert answer.json()["taken"]["accepted"] == store.count_pairs() == 4
+    assert post(client, BODY).status_code == 503
+    assert post(connect(service), BODY, "k1").json()["accepted"] == len(LINES)
+
+
+def test_a_body_goes_on_when_fewer_pairs_wait(
+    service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "_LINES_A_CHUNK", 2)
+    looks = []
+
+    class Lagging(Breaking):
+        def count_pairs(self, states: Any = None) -> int:
+            looks.append(states)
+            return 4 if states is None and len(looks) in (5, 7, 9) else 0
+
+    monkeypatch.setattr(intake, "_LAG_LOOK_SECONDS", 0.01)
+    service.store = Lagging(store, 0, after_commit=False)  # type: ignore[assignment]
+    answer = post(connect(service, max_lag=3, lag_patience=60), BODY)
+    assert answer.json()["accepted"] == len(LINES)
+    assert len(looks) > 9
+
+
+def test_the_daemon_ends(service: FakeService, connect: Connect, store: Store) -> None:
+    service.ends = True
+    answer = post(connect(service), BODY)
+    assert answer.status_code == 503
+    assert "stopping" in answer.json()["detail"]
+    assert store.count_pairs() == 0

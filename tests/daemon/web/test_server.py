@@ -1,0 +1,187 @@
+"""The loop that answers, over real sockets: slow clients, and how it ends."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+from tests.daemon.conftest import LINES
+from tests.daemon.web.conftest import FakeService
+from tests.daemon.web.test_intake import BODY
+
+from hierogram.daemon.serving.supervision import Heart
+from hierogram.daemon.web.configuration import HttpConfiguration
+from hierogram.daemon.web.server import HttpLoop
+from hierogram.storage.store import Store, open_store
+
+
+class Running:
+    """The loop in a thread of its own."""
+
+    def __init__(self, service: FakeService, **values: object) -> None:
+        self.stop = threading.Event()
+        self.heart = Heart()
+        self.loop = HttpLoop(service, lambda: HttpConfiguration(port=0, **values), grace_seconds=5.0)
+        self.thread = threading.Thread(target=self.loop.run, args=(self.stop, self.heart), daemon=True)
+        self.thread.start()
+        until = time.monotonic() + 60
+        while self.loop.address is None:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+    def end(self) -> float:
+        began = time.monotonic()
+        self.stop.set()
+        self.thread.join(60)
+        assert not self.thread.is_alive()
+        return time.monotonic() - began
+
+    @contextmanager
+    def connected(self) -> Iterator[socket.socket]:
+        with socket.create_connection(self.loop.address or ("", 0), timeout=60) as connection:
+            yield connection
+
+
+def everything(connection: socket.socket) -> bytes:
+    """All that the other side says until it closes."""
+    said = b""
+    while block := connection.recv(65536):
+        said += block
+    return said
+
+
+def head(length: int | str) -> bytes:
+    framing = f"Content-Length: {length}" if isinstance(length, int) else f"Transfer-Encoding: {length}"
+    return (
+        f"POST /v1/pairs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/jsonl\r\nConnection: close\r\n"
+        f"{framing}\r\n\r\n"
+    ).encode()
+
+
+Start = Callable[..., Running]
+
+
+@pytest.fixture
+def quick_store(tmp_path: object) -> Iterator[Store]:
+    with open_store(f"sqlite:///{tmp_path}/web.db", create=True) as store:
+        yield store
+
+
+@pytest.fixture
+def start(quick_store: Store) -> Iterator[Start]:
+    with ExitStack() as stack:
+
+        def run(**values: object) -> Running:
+            running = Running(FakeService(quick_store), **values)
+            stack.callback(running.end)
+            return running
+
+        yield run
+
+
+def test_it_answers_and_ends(start: Start, quick_store: Store) -> None:
+    running = start()
+    with running.connected() as connection:
+        connection.sendall(head(len(BODY)) + BODY)
+        assert b"200 OK" in everything(connection)
+    assert quick_store.count_pairs() == len(LINES)
+    assert running.heart.age < 60
+    assert running.end() < 10
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\nHost: loc"])
+def test_a_client_that_does_not_ask_is_left(start: Start, said: bytes) -> None:
+    with start(client_timeout=0.3).connected() as connection:
+        connection.sendall(said)
+        began = time.monotonic()
+        assert everything(connection) == b""
+        assert time.monotonic() - began < 20
+
+
+def test_a_client_that_drips_its_head_is_left(start: Start) -> None:
+    def drip() -> None:
+        for _ in range(600):
+            connection.sendall(b"x")
+            time.sleep(0.05)
+
+    with start(client_timeout=1.0).connected() as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nX-Long: ")
+        with pytest.raises(OSError):
+            drip()
+
+
+def test_a_client_that_falls_silent_in_its_body_is_told(start: Start, quick_store: Store) -> None:
+    with start(client_timeout=0.3).connected() as connection:
+        connection.sendall(head(len(BODY)) + BODY[:100])
+        assert b"408 Request Timeout" in everything(connection)
+    assert quick_store.count_pairs() == 0
+
+
+def test_a_client_that_drips_its_body_is_told(start: Start) -> None:
+    with start(client_timeout=0.5, min_bytes_per_second=1_000).connected() as connection:
+        connection.sendall(head(len(BODY)))
+        said = b""
+        connection.settimeout(0.05)
+        for n in range(len(BODY)):
+            try:
+                said += connection.recv(65536)
+                break
+            except TimeoutError:
+                connection.sendall(BODY[n : n + 1])
+        assert b"408 Request Timeout" in said
+
+
+def test_a_client_that_goes_away_leaves_what_it_sent(start: Start, quick_store: Store) -> None:
+    running = start()
+    block = BODY * 2_000
+    with running.connected() as connection:
+        connection.sendall(head("chunked") + b"%x\r\n%b\r\n" % (len(block), block))
+        until = time.monotonic() + 60
+        while not quick_store.count_pairs():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+    running.end()
+    stored = [f"{row.source} ||| {row.target} ||| {row.alignment}" for row in quick_store.pairs()]
+    assert stored == (LINES * 2_000)[: len(stored)]
+
+
+def test_a_body_that_comes_while_it_ends_is_told(start: Start) -> None:
+    running = start(client_timeout=60.0)
+    with running.connected() as connection:
+        connection.sendall(head(len(BODY)) + BODY[:100])
+        time.sleep(0.2)
+        running.stop.set()
+        said = everything(connection)
+        assert b"503 Service Unavailable" in said
+        assert b"Retry-After" in said or b"retry-after" in said
+    assert running.end() < 10
+
+
+def test_connections_are_bounded(start: Start) -> None:
+    running = start(max_connections=3)
+    with ExitStack() as stack:
+        held = [stack.enter_context(running.connected()) for _ in range(4)]
+        for connection in held[:3]:
+            connection.sendall(head(10))
+        held[3].sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert b"503 Service Unavailable" in everything(held[3])
+
+
+def test_an_address_in_use_is_named(start: Start, quick_store: Store) -> None:
+    taken = start()
+    assert taken.loop.address
+    port = taken.loop.address[1]
+    loop = HttpLoop(FakeService(quick_store), lambda: HttpConfiguration(port=port))
+    with pytest.raises(OSError, match=f"cannot listen at 127.0.0.1 port {port}"):
+        loop.run(threading.Event(), Heart())
+
+
+def test_switched_off_it_only_beats(quick_store: Store) -> None:
+    loop = HttpLoop(FakeService(quick_store), lambda: HttpConfiguration(enabled=False))
+    stop = threading.Event()
+    stop_soon = threading.Timer(0.1, stop.set)
+    stop_soon.start()
+    loop.run(stop, Heart())
+    assert loop.address is None
