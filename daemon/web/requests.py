@@ -138,7 +138,7 @@ class Body:
     def _record(self, answer: Answer, digest: bytes, *, done: bool = False) -> RequestRow:
         return RequestRow(self._key or "", self._corpus, answer.lines, digest, done, json.dumps(asdict(answer)))
 
-    def _take_apart(self, line: bytes) -> tuple[bytes, bytes, bytes, str | None]:
+    def _take_apart(self, line: bytes) -> tuple[bytes, bytes, bytes | None, str | None]:
         if len(line) > self._max_line_bytes:
             raise FaultError(LINE_TOO_LONG, f"the line is longer than {self._max_line_bytes} bytes")
         return json_object(line)
