@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.batches import ALL_BITS, longest_rule
 from hierogram.daemon.shards import Shard, schedule_of
+from hierogram.daemon.withdrawing import withdraw
 from hierogram.samplers.likelihood import log_likelihood
 from hierogram.samplers.models import Model, ModelSettings, build_model
 from hierogram.samplers.sweeps import GIBBS, Blocks, step, workspaces
 from hierogram.samplers.table import RuleTable, empty_table, fill_table, shapes_of
+from hierogram.samplers.tally import count_rules
 from hierogram.storage.records import PairRow, Settings, SweepRecord
 from hierogram.storage.store import Store
 
@@ -148,6 +150,12 @@ class Learner:
         shard = Shard.of(rows, self.settings, self.key_mask)
         self.table = shard.count_new(self.table, self.model)
         return shard
+
+    def withdraw(self, rows: list[PairRow]) -> None:
+        """Take the pairs, as they are stored, out of the store and out of the table; no open shard may hold them."""
+        leaving = withdraw(self.store, rows, self.settings, self.key_mask)
+        if leaving is not None:
+            self.table = count_rules(leaving.loaded.batch, leaving.state, self.table, self.model, -1)
 
     def sweep(self, shard: Shard, until: NDArray[np.int64], enough: Callable[[], bool] | None = None) -> None:
         """Sweep over the shard until each pair has had so many sweeps; commit now and then, and at the end.

@@ -8,7 +8,9 @@ import numpy as np
 
 from hierogram.daemon.batches import ALL_BITS
 from hierogram.daemon.learner import LIKELIHOOD_EVERY, Learner, LearnProgress
+from hierogram.daemon.lease import holding_lease
 from hierogram.daemon.shards import Shard, read_shards
+from hierogram.daemon.withdrawing import withdraw_requested
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.keys import rule_key
 from hierogram.samplers.rules import Rule, parse_side
@@ -79,15 +81,22 @@ def learn(
 
     Work is committed every few minutes and at the end of each part, so a run that is ended goes on from there.
     The result depends on the store, its seed and the calls made, not on `threads`. Where two rules share a key, all
-    keys are made anew under another salt and the run goes on from its last commit.
+    keys are made anew under another salt and the run goes on from its last commit. Pairs that were asked to leave do so
+    before and after. Raises `StoreHeldError` where another process writes this store's grammar.
     """
     started = time.perf_counter()
-    for _ in range(_MOST_SALTS):
-        try:
-            return _learn(store, sweeps, threads, report, likelihood_every, method, key_mask, started)
-        except (StoredKeyCollisionError, KeyCollisionError):
-            rekey(store, key_mask)
-    return _learn(store, sweeps, threads, report, likelihood_every, method, key_mask, started)
+    with holding_lease(store, "hierogram learn"):
+        withdraw_requested(store, key_mask)
+        for attempt in range(_MOST_SALTS + 1):
+            try:
+                done = _learn(store, sweeps, threads, report, likelihood_every, method, key_mask, started)
+                break
+            except (StoredKeyCollisionError, KeyCollisionError):
+                if attempt == _MOST_SALTS:
+                    raise
+                rekey(store, key_mask)
+        withdraw_requested(store, key_mask)
+        return done
 
 
 def _learn(

@@ -64,6 +64,7 @@ for command, example in (
     (serving.serve, "hierogram serve --spool incoming"),
     (treebanks.parse, "hierogram parse grammar.txt news.en -o news.trees"),
     (treebanks.evaluate_parse, "hierogram evaluate-parse gold.mrg news.trees"),
+    (serving.withdraw, "hierogram withdraw --corpus news"),
     (demo.demo, "hierogram demo --data bible_alignments-0.4.2-py3-none-any.whl"),
 ):
     app.command(epilog=f"\b\nExample:\n  {example}")(command)

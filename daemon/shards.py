@@ -113,6 +113,13 @@ class Shard:
         self.committed_rings = [list(ring) for ring in self.rings]
         self.committed_sweeps = sweeps
 
+    def leaving(self) -> list[RuleDelta]:
+        """By how much the counts of rules change when all pairs leave the store, as they were last committed."""
+        ledger = enter_samples(empty_ledger(), self.loaded, self.committed_rings, -1)
+        if self.committed_state is not None:
+            ledger = enter_state(ledger, self.loaded, self.committed_state, -1, self.committed)
+        return rule_deltas(ledger, self.loaded)
+
     def _changes(self, first: int, last: int) -> list[RuleDelta]:
         """By how much pairs first..last change the counts of rules since the last commit."""
         chosen = np.zeros(len(self.rows), np.bool_)

@@ -60,6 +60,14 @@ class PairMovedError(StoreError):
     """A pair has been sampled by someone else since it was read."""
 
 
+class StoreHeldError(StoreError):
+    """Another process writes the store's grammar."""
+
+
+class LeaseLostError(StoreError):
+    """The claim on the store's grammar was not renewed in time, and is someone else's or nobody's by now."""
+
+
 class RekeyError(StoreError):
     """The new keys do not cover the stored rules one to one."""
 

@@ -20,6 +20,7 @@ from hierogram.storage.loading import (
 from hierogram.storage.records import PairUpdate, RuleDelta, SweepRecord
 from hierogram.storage.schema import rule_words, rules, sentence_pairs, sweeps
 from hierogram.storage.transactions import SOURCE, TARGET, Writing, now
+from hierogram.storage.visits import note_visits
 from hierogram.storage.words import terminal_of, word_ids
 
 _ROWS_PER_FETCH = 10_000
@@ -86,6 +87,7 @@ def save_pairs(writing: Writing, updates: Sequence[PairUpdate]) -> None:
             " ON CONFLICT (pair_id) DO UPDATE SET current = excluded.current, ring = excluded.ring"
         )
     )
+    note_visits(writing)
 
 
 def _unfit_pair(writing: Writing, updates: Sequence[PairUpdate]) -> str:

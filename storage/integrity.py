@@ -42,11 +42,22 @@ _OFFENDERS = {
     "ingest batches without their corpus": """
         SELECT b.id FROM ingest_batches AS b
          WHERE NOT EXISTS (SELECT 1 FROM corpora AS c WHERE c.id = b.corpus_id)""",
-    "ingest batches whose accepted pairs are not those stored": """
+    "ingest batches whose accepted pairs are not those stored and withdrawn": """
         SELECT b.id FROM ingest_batches AS b
           LEFT JOIN (SELECT batch_id, count(*) AS pairs FROM sentence_pairs GROUP BY batch_id) AS p
             ON p.batch_id = b.id
-         WHERE b.accepted <> coalesce(p.pairs, 0)""",
+          LEFT JOIN (SELECT batch_id, count(*) AS pairs FROM withdrawals
+                      WHERE done_at IS NOT NULL GROUP BY batch_id) AS w
+            ON w.batch_id = b.id
+         WHERE b.accepted <> coalesce(p.pairs, 0) + coalesce(w.pairs, 0)""",
+    "withdrawn pairs that are still there, or requests for pairs that are not": """
+        SELECT w.pair_id FROM withdrawals AS w LEFT JOIN sentence_pairs AS p ON p.id = w.pair_id
+         WHERE (w.done_at IS NULL) <> (p.id IS NOT NULL)""",
+    "pairs whose derivation and visit disagree (each has both or none)": """
+        SELECT d.pair_id FROM derivations AS d
+         WHERE NOT EXISTS (SELECT 1 FROM visits AS v WHERE v.pair_id = d.pair_id)
+        UNION ALL SELECT v.pair_id FROM visits AS v
+         WHERE NOT EXISTS (SELECT 1 FROM derivations AS d WHERE d.pair_id = v.pair_id)""",
     "ingest batches with more rejected lines than they count": """
         SELECT b.id FROM ingest_batches AS b
           JOIN (SELECT batch_id, count(*) AS kept FROM rejected_lines GROUP BY batch_id) AS r
@@ -64,8 +75,8 @@ _TOTALS = {
     "waiting": "SELECT count(*) FROM sentence_pairs WHERE state = 'waiting'",
     "sampling": "SELECT count(*) FROM sentence_pairs WHERE state = 'sampling'",
     "settled": "SELECT count(*) FROM sentence_pairs WHERE state = 'settled'",
-    "source_types": "SELECT count(*) FROM vocabulary WHERE side = 'source'",
-    "target_types": "SELECT count(*) FROM vocabulary WHERE side = 'target'",
+    "source_types": "SELECT count(*) FROM vocabulary WHERE side = 'source' AND count > 0",
+    "target_types": "SELECT count(*) FROM vocabulary WHERE side = 'target' AND count > 0",
     "rules": "SELECT count(*) FROM rules WHERE count > 0",
     "rule_tokens": "SELECT coalesce(sum(count), 0) FROM rules",
     "sampled_tokens": "SELECT coalesce(sum(sampled_count), 0) FROM rules",

@@ -5,6 +5,7 @@ from operator import attrgetter
 
 from sqlalchemy import Connection, Row, Select, insert, select, update
 
+from hierogram.storage.claims import claim_batch, release_batch, renew_batch
 from hierogram.storage.exceptions import IngestError, StoreError
 from hierogram.storage.identity import pair_identities, rejection_digest
 from hierogram.storage.loading import staged_digests, staged_identities
@@ -85,7 +86,9 @@ def begin_ingest(writing: Writing, corpus: str, origin: str, format: str) -> int
             rejected=0,
         )
     )
-    return new_id(batch)
+    batch_id = new_id(batch)
+    claim_batch(connection, batch_id)
+    return batch_id
 
 
 def add_pairs(
@@ -96,6 +99,7 @@ def add_pairs(
     Raises `IngestError` where the batch is not open.
     """
     batch = _open_batch(writing.connection, batch_id)
+    renew_batch(writing.connection, batch_id)
     corpus_id, corpus, origin = batch
     fresh, duplicates, refused = _sort_out(writing, corpus, pairs)
     state = writing.state
@@ -151,6 +155,7 @@ def add_pairs(
 def finish_ingest(writing: Writing, batch_id: int, error: str | None) -> None:
     """Closes a batch as done, or as failed with what went wrong."""
     _open_batch(writing.connection, batch_id)
+    release_batch(writing.connection, batch_id)
     writing.connection.execute(
         update(ingest_batches)
         .where(ingest_batches.c.id == batch_id)
@@ -274,12 +279,12 @@ def pairs_after(
     """Pairs with a larger id, in id order."""
     ordered = pair_rows().where(sentence_pairs.c.id > after_id).order_by(sentence_pairs.c.id).limit(limit)
     if states is None:
-        return _as_rows(connection.execute(ordered))
+        return as_rows(connection.execute(ordered))
     # State by state, since an index has the pairs of one state in the order of their ids, but not of several.
     rows = [
         row
         for state in dict.fromkeys(states)
-        for row in _as_rows(connection.execute(ordered.where(sentence_pairs.c.state == state)))
+        for row in as_rows(connection.execute(ordered.where(sentence_pairs.c.state == state)))
     ]
     rows.sort(key=attrgetter("id"))
     return rows[:limit]
@@ -292,7 +297,7 @@ def pairs_by_id(connection: Connection, ids: Sequence[int]) -> list[PairRow]:
     for start in range(0, len(wanted), _IDS_PER_QUERY):
         chunk = wanted[start : start + _IDS_PER_QUERY]
         statement = pair_rows().where(sentence_pairs.c.id.in_(chunk)).order_by(sentence_pairs.c.id)
-        rows += _as_rows(connection.execute(statement))
+        rows += as_rows(connection.execute(statement))
     return rows
 
 
@@ -320,17 +325,6 @@ def find_pair(connection: Connection, pair_id: int) -> PairRecord | None:
     return None if row is None else PairRecord._make(row)
 
 
-def stalest_pairs(connection: Connection, limit: int) -> list[PairRow]:
-    """The pairs with an alignment whose last sweep is longest ago."""
-    statement = (
-        pair_rows()
-        .where(sentence_pairs.c.state != UNALIGNED)
-        .order_by(sentence_pairs.c.sweep, sentence_pairs.c.id)
-        .limit(limit)
-    )
-    return _as_rows(connection.execute(statement))
-
-
 def count_pairs(connection: Connection, states: Sequence[str] | None) -> int:
     """How many pairs there are, in any of the states if some are given."""
     by_state = read_state(connection).pairs()
@@ -356,5 +350,6 @@ def lag(connection: Connection) -> LagRow:
     return LagRow(totals.unaligned + totals.waiting + totals.sampling, age)
 
 
-def _as_rows(rows: Iterable[Row[tuple[object, ...]]]) -> list[PairRow]:
+def as_rows(rows: Iterable[Row[tuple[object, ...]]]) -> list[PairRow]:
+    """The rows of `pair_rows()`."""
     return [PairRow._make(row) for row in rows]

@@ -238,6 +238,19 @@ class StoreStatus:
     corpora: dict[str, int] = field(default_factory=dict)
 
 
+class Claim(NamedTuple):
+    """Who has a claim on what, until when; `process` tells the holder from all others, `host` and `pid` tell people."""
+
+    name: str
+    token: str
+    host: str
+    pid: int
+    process: str
+    command: str
+    since: datetime
+    expires_at: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class LagRow:
     """How many pairs are not settled yet, and for how many seconds the oldest of them has been stored (None: none)."""

@@ -26,7 +26,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-REVISIONS = ("0001", "0002", "0003")
+REVISIONS = ("0001", "0002", "0003", "0004")
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
 FERTILITIES = 8
@@ -147,7 +147,6 @@ sentence_pairs = Table(
 )
 Index("sentence_pairs_by_identity", sentence_pairs.c.identity, unique=True)
 Index("sentence_pairs_by_state", sentence_pairs.c.state, sentence_pairs.c.id)
-Index("sentence_pairs_by_sweep", sentence_pairs.c.sweep, sentence_pairs.c.id)
 Index(
     "sentence_pairs_by_external_id",
     sentence_pairs.c.corpus_id,
@@ -207,6 +206,46 @@ aligner_jumps = Table(
     Column("width", Integer, primary_key=True, autoincrement=False),
     Column("count", BigInteger, nullable=False),
     sqlite_with_rowid=False,
+)
+
+# At which position of the store a pair was last sampled: apart, so that only these short rows are rewritten.
+visits = Table(
+    "visits",
+    metadata,
+    Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("position", BigInteger, nullable=False),
+    Index("visits_by_position", "position", "pair_id"),
+)
+
+# Pairs that someone wants out, or has taken out (`done_at`); an id is never used again, so it leaves but once.
+withdrawals = Table(
+    "withdrawals",
+    metadata,
+    Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("corpus_id", SERIAL, nullable=False),
+    Column("batch_id", SERIAL, nullable=False),
+    Column("requested_at", MOMENT, nullable=False),
+    Column("done_at", MOMENT),
+)
+Index(
+    "withdrawals_pending",
+    withdrawals.c.pair_id,
+    sqlite_where=withdrawals.c.done_at.is_(None),
+    postgresql_where=withdrawals.c.done_at.is_(None),
+)
+
+# Who writes the grammar, and who reads which input; see `hierogram.storage.claims`.
+claims = Table(
+    "claims",
+    metadata,
+    Column("name", TEXT, primary_key=True),
+    Column("token", TEXT, nullable=False),
+    Column("host", TEXT, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("process", TEXT, nullable=False),
+    Column("command", TEXT, nullable=False),
+    Column("since", MOMENT, nullable=False),
+    Column("expires_at", MOMENT, nullable=False),
 )
 
 rules = Table(

@@ -11,7 +11,7 @@ from typing import Self
 
 from sqlalchemy import Engine
 
-from hierogram.storage import exports, grammar, migration, pairs, queries, requests
+from hierogram.storage import claims, exports, grammar, migration, pairs, queries, requests, visits, withdrawals
 from hierogram.storage.configuration import read_settings, set_key_salt, write_settings
 from hierogram.storage.connection import (
     make_engine,
@@ -20,10 +20,12 @@ from hierogram.storage.connection import (
     reading_snapshot,
     shown_url,
     sqlite_file,
+    writing_connection,
 )
 from hierogram.storage.exceptions import SettingsFixedError, StoreUrlError
 from hierogram.storage.records import (
     AddedPairs,
+    Claim,
     ExportRow,
     LagRow,
     NewPair,
@@ -107,6 +109,7 @@ class Store:
         self._engine = engine
         self._schema = schema
         self._memory = WordMemory()
+        self._lease: str | None = None
         self.url = shown_url(engine.url)
 
     def close(self) -> None:
@@ -207,9 +210,9 @@ class Store:
             return pairs.find_pair(connection, pair_id)
 
     def stalest_pairs(self, limit: int) -> list[PairRow]:
-        """The pairs with an alignment whose last sweep is longest ago, least first."""
+        """The settled pairs that were sampled longest ago, those first."""
         with reading(self._engine) as connection:
-            return pairs.stalest_pairs(connection, limit)
+            return visits.stalest_pairs(connection, limit)
 
     def count_pairs(self, states: Sequence[str] | None = None) -> int:
         """How many pairs there are, in any of `states` if given."""
@@ -237,9 +240,11 @@ class Store:
         """Writes new derivations, the count changes that they cause, and the sweeps that led there.
 
         All or nothing. Raises `PairMissingError`, `PairMovedError`, `CountError` where a count would become
-        negative, and `KeyCollisionError` where a key is stored with another rule.
+        negative, `KeyCollisionError` where a key is stored with another rule, `StoreHeldError` where another
+        process has the lease, and `LeaseLostError` where this store object had it.
         """
         with writing(self._engine, self._memory) as transaction:
+            claims.check_lease(transaction, self._lease, self.url)
             grammar.save_pairs(transaction, updates)
             grammar.add_counts(transaction, deltas)
             grammar.append_sweeps(transaction, sweeps)
@@ -247,11 +252,73 @@ class Store:
     def rekey(self, salt: int, keys: Iterable[tuple[int, int, int]]) -> None:
         """Gives every rule (by id) its new key (high, low), and records the salt that made them.
 
-        All or nothing. Raises `RekeyError` where the keys do not cover the stored rules one to one.
+        All or nothing. Raises `RekeyError` where the keys do not cover the stored rules one to one, `StoreHeldError`
+        and `LeaseLostError` as `commit` does.
         """
         with writing(self._engine, self._memory) as transaction:
+            claims.check_lease(transaction, self._lease, self.url)
             grammar.rekey(transaction, keys)
             set_key_salt(transaction.connection, salt)
+
+    def withdraw(self, rows: Sequence[PairRow], deltas: Iterable[RuleDelta]) -> None:
+        """Takes the pairs out, with their derivations and words, and changes the counts as that causes.
+
+        All or nothing. Raises `PairMovedError` where a pair is gone or was sampled meanwhile, and all that `commit`
+        raises.
+        """
+        with writing(self._engine, self._memory) as transaction:
+            claims.check_lease(transaction, self._lease, self.url)
+            withdrawals.withdraw(transaction, rows)
+            grammar.add_counts(transaction, deltas)
+
+    def request_withdrawals(self, pair_ids: Sequence[int]) -> list[int]:
+        """Asks whoever writes the grammar to withdraw the pairs; returns the ids of those that are stored."""
+        with writing(self._engine, self._memory) as transaction:
+            return withdrawals.request(transaction, pair_ids)
+
+    def pending_withdrawals(self, limit: int) -> list[int]:
+        """Ids of pairs that were asked to leave and are still there, in their order."""
+        with reading(self._engine) as connection:
+            return withdrawals.pending(connection, limit)
+
+    def choose_pairs(
+        self, *, corpus: str | None = None, origin: str | None = None, external_ids: Sequence[str] = ()
+    ) -> list[int]:
+        """Ids of the pairs that meet all conditions given, in their order."""
+        with reading(self._engine) as connection:
+            return withdrawals.chosen(connection, corpus, origin, external_ids)
+
+    def take_lease(self, command: str, seconds: float) -> None:
+        """Claims the grammar for this store object, for so long: no one else may commit derivations meanwhile.
+
+        `command` tells others who holds it. Raises `StoreHeldError` where someone else does.
+        """
+        with writing(self._engine, self._memory) as transaction:
+            token = claims.take_lease(transaction, command, seconds, self.url)
+        self._lease = token
+
+    def renew_lease(self, seconds: float) -> None:
+        """Holds the claim for so many seconds from now; raises `LeaseLostError` where it is gone."""
+        if self._lease is not None:
+            with writing_connection(self._engine) as connection:
+                claims.renew_lease(connection, self._lease, seconds)
+
+    def release_lease(self) -> None:
+        """Gives the claim up."""
+        token, self._lease = self._lease, None
+        if token is not None:
+            with writing_connection(self._engine) as connection:
+                claims.release_lease(connection, token)
+
+    def lease(self) -> Claim | None:
+        """Who writes the grammar; None where nobody does."""
+        with reading(self._engine) as connection:
+            return claims.lease(connection)
+
+    def close_abandoned_batches(self) -> list[int]:
+        """Closes, as failed, the batches whose readers have ended without closing them; returns their ids."""
+        with writing(self._engine, self._memory) as transaction:
+            return claims.close_abandoned_batches(transaction)
 
     def find_rules(
         self,

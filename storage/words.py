@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 
 from hierogram.storage.loading import staged_increments, staged_words
 from hierogram.storage.schema import vocabulary
@@ -20,21 +20,45 @@ def terminal_of(symbol: str) -> str | None:
     return None if not symbol or _NONTERMINAL.match(symbol) else symbol
 
 
-def count_words(writing: Writing, sources: Sequence[str], targets: Sequence[str]) -> None:
-    """Adds the tokens of new pairs' texts to the vocabulary's counts."""
+def count_words(writing: Writing, sources: Sequence[str], targets: Sequence[str], sign: int = 1) -> None:
+    """Adds the tokens of pairs' texts to the vocabulary's counts, or takes them off (`sign` -1).
+
+    A word that no pair has any more keeps its id, but is none of the store's types until one has it again.
+    """
     increments: list[tuple[int, int]] = []
     for side, texts in ((SOURCE, sources), (TARGET, targets)):
         counts = Counter(" ".join(texts).split(" "))
         counts.pop("", None)
         ids = _known_ids(writing, side, list(counts))
-        increments += [(word_id, counts[token]) for token, word_id in ids.items()]
+        increments += [(word_id, sign * counts[token]) for token, word_id in ids.items()]
         _add_words(writing, side, {token: count for token, count in counts.items() if token not in ids})
     writing.loader.stage(staged_increments, sorted(increments))
+    unused = _unused(writing) if sign > 0 else {}
     writing.connection.execute(
         update(vocabulary)
         .values(count=vocabulary.c.count + staged_increments.c.count)
         .where(vocabulary.c.id == staged_increments.c.word_id)
     )
+    for side, number in (unused if sign > 0 else _unused(writing)).items():
+        _count_types(writing, side, sign * number)
+
+
+def _unused(writing: Writing) -> dict[str, int]:
+    """How many of the words of `staged_increments` have count 0, by side."""
+    rows = writing.connection.execute(
+        select(vocabulary.c.side, func.count().label("number"))
+        .join(staged_increments, staged_increments.c.word_id == vocabulary.c.id)
+        .where(vocabulary.c.count == 0)
+        .group_by(vocabulary.c.side)
+    )
+    return {row.side: row.number for row in rows}
+
+
+def _count_types(writing: Writing, side: str, number: int) -> None:
+    if side == SOURCE:
+        writing.state.source_types += number
+    else:
+        writing.state.target_types += number
 
 
 def word_ids(writing: Writing, side: str, tokens: Iterable[str]) -> Mapping[str, int]:
@@ -74,9 +98,6 @@ def _add_words(writing: Writing, side: str, counts: Mapping[str, int]) -> dict[s
         ((word_id, side, token, count) for word_id, (token, count) in enumerate(counts.items(), first)),
     )
     state.last_word_id += len(ids)
-    if side == SOURCE:
-        state.source_types += len(ids)
-    else:
-        state.target_types += len(ids)
+    _count_types(writing, side, sum(count > 0 for count in counts.values()))
     writing.new_words[side].update(ids)
     return ids

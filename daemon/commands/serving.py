@@ -1,11 +1,27 @@
-"""Commands of the daemon: serve."""
+"""Commands of the daemon, and those that speak with it: serve, withdraw."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import StoreUrl, chosen_store, note, open_or_make
+from hierogram.daemon.commands.common import (
+    AsJson,
+    StoreUrl,
+    chosen_store,
+    interruptible,
+    note,
+    open_or_make,
+    plural,
+    say,
+    say_json,
+    store_url,
+)
+from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.progress import progress
+
+if TYPE_CHECKING:
+    from hierogram.storage.store import Store
 
 
 def serve(
@@ -40,3 +56,62 @@ def serve(
         if made:
             note(f"{opened.url}: made a new store with the default settings (`hierogram init` takes others)")
         run(opened, configuration, config, given)
+
+
+def withdraw(
+    context: typer.Context,
+    ids: Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="Numbers of pairs.")] = None,
+    corpus: Annotated[str | None, typer.Option(metavar="NAME", help="All pairs of this corpus.")] = None,
+    origin: Annotated[
+        str | None, typer.Option(metavar="FILE", help="All pairs of this input, named as in ingest_batches.origin.")
+    ] = None,
+    external_id: Annotated[
+        list[str] | None, typer.Option("--external-id", metavar="ID", help="Pairs with this identifier of yours.")
+    ] = None,
+    as_json: AsJson = False,
+    store: StoreUrl = None,
+) -> None:
+    """Take pairs out of the store, with their derivations and all that they count.
+
+    Several options together mean the pairs that meet all of them. Where a daemon runs, it does it, within seconds.
+    What was withdrawn can be offered again.
+    """
+    from hierogram.storage.store import open_store
+
+    chosen = corpus is not None or origin is not None or bool(external_id)
+    if bool(ids) == chosen:
+        raise UsageError("say which pairs: by their numbers, or by --corpus, --origin and --external-id")
+    with (
+        interruptible("what was withdrawn is gone; run the command again for the rest"),
+        open_store(store_url(context, store)) as opened,
+    ):
+        found = ids or opened.choose_pairs(corpus=corpus, origin=origin, external_ids=external_id or ())
+        if not found:
+            raise InputError("no stored pair is like that: nothing was withdrawn")
+        holder = opened.lease()
+        number = _request(opened, found) if holder else _withdraw(opened, found)
+    if not number:
+        raise InputError("no stored pair has that number: nothing was withdrawn")
+    if as_json:
+        say_json({"pairs": number, "done": holder is None})
+    elif holder:
+        say(f"{plural(number, 'pair')}: `{holder.command}` (process {holder.pid} on {holder.host}) takes them out")
+    else:
+        say(f"{plural(number, 'pair')} withdrawn")
+
+
+def _request(opened: "Store", ids: list[int]) -> int:
+    from hierogram.daemon.withdrawing import in_transactions
+
+    return sum(len(opened.request_withdrawals(some)) for some in in_transactions(ids))
+
+
+def _withdraw(opened: "Store", ids: list[int]) -> int:
+    from hierogram.daemon.commands.grammar import announce_compilation
+
+    announce_compilation()
+    from hierogram.daemon.lease import holding_lease
+    from hierogram.daemon.withdrawing import withdraw_all
+
+    with holding_lease(opened, "hierogram withdraw"), progress("withdraw", "pairs") as shown:
+        return withdraw_all(opened, ids, lambda done: shown.update(done, len(ids), done))

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hierogram.daemon.configuration import Configuration, SamplingSection
 from hierogram.daemon.learner import Learner, LearnProgress
@@ -18,12 +19,12 @@ from hierogram.daemon.serving.condition import Board
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heart, StopFlag
 from hierogram.daemon.shards import Shard
+from hierogram.daemon.withdrawing import PAIRS_A_TRANSACTION
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
-from hierogram.storage.records import SAMPLING, WAITING
+from hierogram.storage.records import SAMPLING, WAITING, PairRow
 from hierogram.storage.store import Store
 
-_UNSETTLED = (WAITING, SAMPLING)
 _LOOK_SECONDS = 0.5
 _FEWEST_REJUVENATED = 64
 _FIRST_RATE = 1_000.0
@@ -60,7 +61,7 @@ class Resampling:
             self._store, section.threads or None, report, likelihood_seconds=section.likelihood_seconds
         ) as learner:
             self._log.info("rules loaded", rules=learner.table.rule_types, uses=learner.table.rule_tokens)
-            turns = _Turns(learner, section, stop, self._board)
+            turns = _Turns(learner, section, stop, self._board, self._log)
             while not stop.is_set():
                 worked = turns.take()
                 beat.well()
@@ -71,13 +72,15 @@ class Resampling:
 class _Turns:
     """Whose turn it is: shards of new pairs one after the other, or settled pairs again."""
 
-    def __init__(self, learner: Learner, section: SamplingSection, stop: StopFlag, board: Board) -> None:
+    def __init__(self, learner: Learner, section: SamplingSection, stop: StopFlag, board: Board, log: Log) -> None:
         self._learner = learner
+        self._log = log
         self._section = section
         self._stop = stop
         self._board = board
         self._shards: deque[Shard] = deque()
-        self._last_taken = 0
+        self._taken_up = 0
+        self._all_taken_up = False
         self._rate = _FIRST_RATE
         # Seconds that were spent on new pairs beyond those that settled ones have had in turn.
         self._owed = 0.0
@@ -85,16 +88,40 @@ class _Turns:
 
     def take(self) -> bool:
         """One turn of a few seconds, committed at its end; False where there was nothing to do."""
+        self._withdraw()
         self._learner.follow_vocabulary()
-        self._take_new()
-        worked = self._work()
+        new = self._take_new()
+        # At once, and beside the turn of the others: what is not committed yet could not be withdrawn, and a stream of
+        # new pairs must not keep those before them from ever settling.
+        seconds = self._settle(new) if new is not None else 0.0
+        worked = self._work(seconds)
         self._note_lag()
-        return worked
+        return worked or new is not None
 
-    def _work(self) -> bool:
+    def _withdraw(self) -> None:
+        """Takes out the pairs that someone wants out."""
+        while ids := self._learner.store.pending_withdrawals(PAIRS_A_TRANSACTION):
+            self._drop(set(ids))
+            self._learner.withdraw(self._learner.store.pairs_by_id(ids))
+            self._log.info("pairs withdrawn", pairs=len(ids))
+
+    def _drop(self, ids: set[int]) -> None:
+        """Forgets pairs that are in memory; between turns, the others can be read again from the store."""
+        shards: deque[Shard] = deque()
+        for shard in self._shards:
+            kept = [row.id for row in shard.rows if row.id not in ids]
+            if len(kept) == len(shard.rows):
+                shards.append(shard)
+            elif kept:
+                shards.append(self._learner.open(self._learner.store.pairs_by_id(kept)))
+        self._shards = shards
+
+    def _work(self, seconds: float) -> bool:
+        """A turn for the shard at the head of the queue, or for settled pairs; `seconds` went into new ones already."""
         share = self._section.new_share
-        if self._shards:
-            seconds = self._settle()
+        if self._shards or seconds:
+            if self._shards and not self._stop.is_set():
+                seconds += self._settle(self._shards.popleft())
             self._owed += seconds * (1 - share) / share
             if self._owed >= self._section.commit_seconds and not self._stop.is_set():
                 self._owed -= self._rejuvenate()
@@ -107,19 +134,28 @@ class _Turns:
         self._rest_until = time.monotonic() + seconds * (1 - idle) / idle
         return seconds > 0
 
-    def _take_new(self) -> None:
-        """Makes a shard of the pairs that are new, as far as there is room."""
+    def _take_new(self) -> Shard | None:
+        """A shard of the pairs that are new, as far as there is room."""
         room = self._section.pairs_at_once - sum(len(shard.rows) for shard in self._shards)
         if room <= 0:
-            return
-        rows = self._learner.store.pairs(after_id=self._last_taken, limit=room, states=_UNSETTLED)
-        if rows:
-            self._last_taken = rows[-1].id
-            self._shards.append(self._learner.open(rows))
+            return None
+        rows = self._interrupted(room)
+        # What is in memory has been committed since it was read, and does not wait any more.
+        rows += self._learner.store.pairs(limit=room - len(rows), states=(WAITING,))
+        return self._learner.open(rows) if rows else None
 
-    def _settle(self) -> float:
-        """A turn for the shard at the head of the queue; returns the seconds that it took."""
-        shard = self._shards.popleft()
+    def _interrupted(self, room: int) -> list[PairRow]:
+        """Pairs that an earlier run left on their way through the schedule."""
+        if self._all_taken_up:
+            return []
+        rows = self._learner.store.pairs(after_id=self._taken_up, limit=room, states=(SAMPLING,))
+        self._all_taken_up = len(rows) < room
+        self._taken_up = rows[-1].id if rows else self._taken_up
+        here = {row.id for shard in self._shards for row in shard.rows}
+        return [row for row in rows if row.id not in here]
+
+    def _settle(self, shard: Shard) -> float:
+        """A turn for the shard, which goes to the end of the queue if it needs more; returns the seconds it took."""
         settling = self._learner.schedule.settling
         seconds = self._sweep(shard, np.full(len(shard.rows), settling, np.int64))
         if (shard.sweeps < settling).any():
@@ -141,7 +177,7 @@ class _Turns:
         self._board.rejuvenated += len(rows)
         return time.monotonic() - started
 
-    def _sweep(self, shard: Shard, until: "np.typing.NDArray[np.int64]") -> float:
+    def _sweep(self, shard: Shard, until: NDArray[np.int64]) -> float:
         learner = self._learner
         started = time.monotonic()
         before, sampling = learner.pair_sweeps, learner.sampling_seconds

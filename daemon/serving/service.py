@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hierogram.daemon.configuration import Configuration, load_configuration
 from hierogram.daemon.exceptions import ConfigurationError, LoopFailedError
+from hierogram.daemon.lease import holding_lease
 from hierogram.daemon.serving.condition import Board, Condition
 from hierogram.daemon.serving.intake import Intake
 from hierogram.daemon.serving.logs import Log, open_log
@@ -18,6 +19,8 @@ from hierogram.daemon.web.server import HttpLoop
 from hierogram.storage.store import Store
 
 _LOOK_SECONDS = 1.0
+_WITHDRAWAL_SECONDS = 30.0
+_LOOK_AGAIN_SECONDS = 0.1
 _FIXED = ("store", "daemon")
 """What a running daemon cannot change."""
 
@@ -32,6 +35,7 @@ class Service:
         self.log = log
         self._started = time.monotonic()
         self._stopping = False
+        self.lease_trouble: str | None = None
         section = configuration.daemon
         patience = Patience(
             section.pause_seconds, section.longest_pause_seconds, section.give_up_after, section.stall_seconds
@@ -57,17 +61,37 @@ class Service:
         else:
             log.warning("loop failed, starts again", error=str(error), pause=pause, exc_info=error)
 
+    def note_lease(self, trouble: str | None) -> None:
+        """The claim on the store could not be renewed (why), or was (None)."""
+        if trouble and not self.lease_trouble:
+            self.log.warning("the claim on the store is not renewed", error=trouble)
+        self.lease_trouble = trouble
+
     def condition(self) -> Condition:
         """How the daemon is; quick, and asks no database."""
         return Condition(
             self.supervisor.health(),
             self.board.lag(),
-            self.supervisor.trouble(),
+            self.supervisor.trouble() or self.lease_trouble,
             self.board.log_likelihood,
             time.monotonic() - self._started,
             self.board.rejuvenated,
             self.board.spool,
         )
+
+    def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
+        """Has the pairs and all that they count leave the store; returns the ids of those that were there.
+
+        Waits until they have left, which sampling sees to between two of its turns; where it is kept from that for
+        long (the store is gone, say), they leave as soon as it can.
+        """
+        found = self.store.request_withdrawals(pair_ids)
+        until = time.monotonic() + _WITHDRAWAL_SECONDS
+        while found and time.monotonic() < until and not self._stopping:
+            if not self.store.pairs_by_id(found):
+                break
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        return found
 
     def stopping(self) -> bool:
         """Whether the daemon is on its way out, so that long requests should end."""
@@ -103,11 +127,15 @@ class Service:
 def serve(store: Store, configuration: Configuration, file: Path | None, given: dict[str, object]) -> None:
     """Runs the daemon until a signal ends it; `file` and `given` are what SIGHUP reads again.
 
-    Raises `LoopFailedError` where a loop had to be given up, or did not end in time.
+    Raises `LoopFailedError` where a loop had to be given up, or did not end in time, and `StoreHeldError` where another
+    process writes the store's grammar.
     """
     log = open_log(configuration.log)
     service = Service(store, configuration, log)
-    with heeding_signals() as (signals, sleeper):
+    lease = holding_lease(store, "hierogram serve", configuration.daemon.lease_seconds, service.note_lease)
+    with lease, heeding_signals() as (signals, sleeper):
+        for batch in store.close_abandoned_batches():
+            log.warning("closed the batch of a reader that had ended", batch=batch)
         service.start()
         notify(READY)
         log.info("daemon started", store=store.url, spool=str(configuration.spool.folder))

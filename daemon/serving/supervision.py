@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hierogram.daemon.exceptions import LoopFailedError, SpoolError
-from hierogram.storage.exceptions import StoreUnavailableError
+from hierogram.storage.exceptions import LeaseLostError, StoreHeldError, StoreUnavailableError
 
 _LOOK_SECONDS = 0.05
 _WAITED_OUT = (StoreUnavailableError, SpoolError)
+_FATAL = (LeaseLostError, StoreHeldError)
 
 
 class StopFlag(Protocol):
@@ -138,7 +139,8 @@ class _Kept:
         if self.ending.is_set():
             self.told.loop_failed(self.loop.name, error, None)
             return False
-        if not heart.waits and heart.failures >= self.patience.give_up_after:
+        too_often = not heart.waits and heart.failures >= self.patience.give_up_after
+        if too_often or isinstance(error, _FATAL):
             self.given_up = error
             self.told.loop_failed(self.loop.name, error, None)
             return False
@@ -180,9 +182,8 @@ class Supervisor:
         """Raises `LoopFailedError` where a loop has been given up, or has given no sign of life for too long."""
         for name, kept in self._kept.items():
             if kept.given_up is not None:
-                raise LoopFailedError(
-                    f"the loop {name} failed {kept.heart.failures} times in a row: {kept.heart.error}"
-                ) from kept.given_up
+                times = f" {kept.heart.failures} times in a row" if kept.heart.failures > 1 else ""
+                raise LoopFailedError(f"the loop {name} failed{times}: {kept.heart.error}") from kept.given_up
             if not kept.thread.is_alive():
                 raise LoopFailedError(f"the loop {name} is dead: {kept.heart.error}")
             if kept.heart.age > self._patience.stall:

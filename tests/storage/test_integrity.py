@@ -13,7 +13,7 @@ TAMPERING = [
     ("UPDATE sentence_pairs SET batch_id = 77 WHERE id = 2", "pairs without their ingest batch"),
     ("UPDATE sentence_pairs SET state = 'settled' WHERE id = 3", "state and derivation disagree"),
     ("DELETE FROM derivations WHERE pair_id = 1", "state and derivation disagree"),
-    ("UPDATE ingest_batches SET accepted = 9", "accepted pairs are not those stored: 1"),
+    ("UPDATE ingest_batches SET accepted = 9", "accepted pairs are not those stored and withdrawn: 1"),
     ("UPDATE ingest_batches SET rejected = 0", "more rejected lines than they count: 1"),
     ("UPDATE corpora SET pairs = 9", "total of pairs is not the number stored: bible"),
     ("DELETE FROM rejected_lines", "rejected = 1, the rows say 0"),

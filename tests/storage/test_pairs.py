@@ -1,8 +1,8 @@
 """Reading pairs back."""
 
-from tests.storage.building import ingest, pair, update
+from tests.storage.building import ingest, pair, query, update
 
-from hierogram.storage.records import NewPair
+from hierogram.storage.records import LagRow, NewPair
 from hierogram.storage.store import Store
 
 
@@ -54,8 +54,19 @@ def test_pairs_by_id_leaves_out_what_is_not_there(store: Store) -> None:
 
 def test_stalest_pairs_first(store: Store) -> None:
     fill(store)
-    assert [row.id for row in store.stalest_pairs(10)] == [1, 4, 6, 3, 2, 5]
-    assert [row.id for row in store.stalest_pairs(3)] == [1, 4, 6]
+    for sampled in ([6, 2], [4], [2, 5]):
+        store.commit([update(pair_id, state="settled", sweep=1) for pair_id in sampled], [])
+    assert [row.id for row in store.stalest_pairs(10)] == [3, 6, 4, 2, 5]
+    assert [row.id for row in store.stalest_pairs(3)] == [3, 6, 4]
+
+
+def test_the_lag_is_of_the_pairs_that_are_not_settled(store: Store, store_url: str) -> None:
+    assert store.lag() == LagRow(0, None)
+    fill(store)
+    lag = store.lag()
+    assert lag.pairs == store.count_pairs(["waiting", "sampling"])
+    query(store_url, "UPDATE sentence_pairs SET added_at = '2000-01-01 00:00:00' WHERE id = 1")
+    assert (lag.oldest or 0) < 3600 < 7e8 < (store.lag().oldest or 0)
 
 
 def test_derivations_are_iterated_in_batches(store: Store) -> None:
@@ -67,9 +78,9 @@ def test_derivations_are_iterated_in_batches(store: Store) -> None:
 
 def test_pairs_without_an_alignment_are_not_for_sampling_and_yet_behind(store: Store) -> None:
     ingest(store, [pair("a", "b"), NewPair("c", "d", None, 1, 1, 2)])
-    assert [row.id for row in store.stalest_pairs(5)] == [1]
     assert store.lag().pairs == 2
     store.commit([update(1, state="settled")], [])
+    assert [row.id for row in store.stalest_pairs(5)] == [1]
     lag = store.lag()
     assert lag.pairs == 1
     assert lag.oldest is not None

@@ -101,9 +101,30 @@ def test_pairs_by_state_and_by_age(big_store: Store) -> None:
         assert "Sort" not in entry["plan"]
     with plans() as seen:
         assert len(big_store.stalest_pairs(20)) == 20
-    plan = plan_of(seen, "sentence_pairs")
-    assert "sentence_pairs_by_sweep" in plan
-    assert_no_scan(plan, "derivations")
+    plan = plan_of(seen, "visits")
+    assert "visits_by_position" in plan
+    for table in ("sentence_pairs", "derivations"):
+        assert_no_scan(plan, table)
+    with plans() as seen:
+        assert big_store.lag().pairs > 0
+    for entry in seen:
+        assert_no_scan(entry["plan"], "sentence_pairs")
+        assert "TEMP B-TREE" not in entry["plan"]
+        assert "Sort" not in entry["plan"]
+
+
+def test_withdrawals_touch_only_what_leaves(big_store: Store) -> None:
+    assert big_store.request_withdrawals([5, 6, 3_999]) == [5, 6, 3_999]
+    with plans() as seen:
+        assert big_store.pending_withdrawals(10) == [5, 6, 3_999]
+    assert "withdrawals_pending" in plan_of(seen, "withdrawals")
+    rows = big_store.pairs_by_id([5, 6, 3_999])
+    with plans() as seen:
+        big_store.withdraw(rows, [])
+    assert len(seen) >= 8
+    for entry in seen:
+        for table in ("sentence_pairs", "derivations", "visits", "withdrawals", "vocabulary"):
+            assert_no_scan(entry["plan"], table)
 
 
 def test_a_small_commit_touches_only_its_own_rows(big_store: Store) -> None:
