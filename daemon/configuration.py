@@ -183,7 +183,9 @@ def _explain(error: ValidationError, content: Mapping[str, Any], file: Path | No
     for problem in error.errors():
         keys = [str(key) for key in problem["loc"]]
         known = problem["type"] != "extra_forbidden"
-        reason = f"{problem['msg']}, not {problem['input']!r}" if known else "there is no such key"
+        # What is wrong with a section as a whole says so itself, and its values may be secrets.
+        shown = "" if problem["type"] == "value_error" else f", not {problem['input']!r}"
+        reason = f"{problem['msg']}{shown}" if known else "there is no such key"
         key = ".".join(keys) or "(file)"
         variable = ENVIRONMENT_PREFIX + "__".join(keys[:2]).upper()
         in_environment = variable in os.environ or ENVIRONMENT_PREFIX + "".join(keys[:1]).upper() in os.environ

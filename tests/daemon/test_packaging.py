@@ -1,0 +1,109 @@
+"""What the unit file and the container file say is so; neither systemd nor a container engine is needed."""
+
+import json
+import re
+import shlex
+import tomllib
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import Run
+from typer.main import get_command
+
+from hierogram.daemon.configuration import Configuration, load_configuration
+from hierogram.daemon.exceptions import ConfigurationError
+from hierogram.daemon.main import app
+from hierogram.daemon.web.configuration import HttpConfiguration
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CONTAINER = re.sub(r"\\\n\s*", " ", (ROOT / "Containerfile").read_text())
+
+
+def options_of(command: str) -> set[str]:
+    found = get_command(app).commands[command]  # type: ignore[attr-defined]
+    return {option for parameter in found.params for option in parameter.opts}
+
+
+def instructions(name: str) -> list[str]:
+    return re.findall(rf"^{name} (.*)$", CONTAINER, re.MULTILINE)
+
+
+def container_environment() -> dict[str, str]:
+    return dict(word.split("=", 1) for line in instructions("ENV") for word in shlex.split(line))
+
+
+def test_the_unit_starts_what_there_is() -> None:
+    unit = ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read(ROOT / "packaging/systemd/hierogram.service")
+    service = unit["Service"]
+    program, command, *arguments = shlex.split(service["ExecStart"])
+    assert Path(program).name in PROJECT["scripts"]
+    assert {argument for argument in arguments if argument.startswith("-")} <= options_of(command)
+    assert service["Type"] == "notify"
+    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert float(service["TimeoutStopSec"]) > Configuration().daemon.grace_seconds
+    assert float(service["WatchdogSec"]) > 2
+    assert service["WorkingDirectory"] == f"/var/lib/{service['StateDirectory']}"
+    assert service["Environment"] == f"HIEROGRAM_CACHE=/var/cache/{service['CacheDirectory']}"
+
+
+def test_the_container_installs_and_starts_what_there_is() -> None:
+    for image in instructions("FROM"):
+        version = re.search(r"python:(\d+)\.(\d+)-slim", image)
+        assert version
+        assert (int(version[1]), int(version[2])) >= (3, 11)
+    [program] = json.loads(instructions("ENTRYPOINT")[0])
+    [command] = json.loads(instructions("CMD")[-1])
+    assert program in PROJECT["scripts"]
+    assert options_of(command)
+    assert instructions("EXPOSE") == [str(HttpConfiguration().port)]
+    [check] = instructions("HEALTHCHECK")
+    assert f"http://127.0.0.1:{HttpConfiguration().port}/healthz" in check
+    for path in instructions("COPY"):
+        if not path.startswith("--from"):
+            assert (ROOT / path.split()[0]).exists()
+    assert {"README.md", "LICENSE", "pyproject.toml"}.isdisjoint((ROOT / ".containerignore").read_text().split())
+
+
+def test_the_containers_environment_is_a_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = container_environment()
+    for name, value in environment.items():
+        if name.startswith("HIEROGRAM_"):
+            monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError, match="a token is needed"):
+        load_configuration()
+    monkeypatch.setenv("HIEROGRAM_HTTP__TOKEN", "chosen by who starts it")
+    configuration = load_configuration()
+    assert configuration.store == environment["HIEROGRAM_STORE"]
+    assert str(configuration.spool.folder) == environment["HIEROGRAM_SPOOL__FOLDER"]
+    made = " ".join(instructions("RUN"))
+    assert environment["HIEROGRAM_SPOOL__FOLDER"] in made
+    assert environment["HIEROGRAM_CACHE"] in made
+    assert f"--home-dir {instructions('WORKDIR')[-1]}" in made
+    assert instructions("VOLUME") == [instructions("WORKDIR")[-1]]
+
+
+def test_a_wrong_token_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIEROGRAM_HTTP__HOST", "0.0.0.0")
+    monkeypatch.setenv("HIEROGRAM_HTTP__TOKEN", "short-secret")
+    with pytest.raises(ConfigurationError, match="at least 16") as raised:
+        load_configuration()
+    assert "short-secret" not in str(raised.value)
+
+
+def test_the_containers_first_commands_run(hierogram: Run, tmp_path: Path) -> None:
+    [warming] = [run for run in instructions("RUN") if "learn" in run]
+    for part in warming.replace("/tmp/", f"{tmp_path}/").split("&&"):
+        words = shlex.split(part)
+        if words[0] == "hierogram":
+            ran = hierogram(*words[1:])
+            assert ran.code == 0, (words, ran.err)
+        elif words[0] == "printf":
+            [text, arrow, target] = words[1:]
+            assert arrow == ">"
+            Path(target).write_text(text.replace("\\n", "\n"))
+        else:
+            assert words[0] == "rm"
