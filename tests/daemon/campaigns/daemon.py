@@ -1,0 +1,312 @@
+"""A daemon in a process of its own, to be fed, killed and started again, and those who feed it."""
+
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from threading import Event, Thread
+from typing import Any, Protocol
+
+import httpx2
+
+from hierogram.daemon.recount import verify
+from hierogram.storage.exceptions import StoreUnavailableError
+from hierogram.storage.store import open_store
+
+COMMAND = (sys.executable, "-m", "hierogram.daemon.main")
+PATIENCE = 300.0
+"""Seconds that anything may take on a machine that is busy with other things."""
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def wait_until(reached: Callable[[], Any], what: str, seconds: float = PATIENCE, pause: float = 0.05) -> Any:
+    """Asks again and again until the answer is true, and returns it."""
+    until = time.monotonic() + seconds
+    while not (answer := reached()):
+        assert time.monotonic() < until, f"{what}: not within {seconds:.0f} s"
+        time.sleep(pause)
+    return answer
+
+
+class Daemon:
+    """`hierogram serve` on a store, with a spool and a port; commits come often, so that kills find some."""
+
+    def __init__(self, url: str, folder: Path, **environment: str) -> None:
+        self.url = url
+        self.spool = folder / "spool"
+        self.port = free_port()
+        self.log = folder / "daemon.log"
+        self.environment = os.environ | {
+            "HIEROGRAM_STORE": url,
+            "HIEROGRAM_SPOOL__FOLDER": str(self.spool),
+            "HIEROGRAM_SPOOL__POLL_SECONDS": "0.05",
+            "HIEROGRAM_SAMPLING__COMMIT_SECONDS": "0.1",
+            "HIEROGRAM_SAMPLING__THREADS": "1",
+            "HIEROGRAM_HTTP__PORT": str(self.port),
+            "HIEROGRAM_HTTP__MAX_RATE": "1000",
+            "HIEROGRAM_HTTP__MAX_BURST": "1000",
+            "HIEROGRAM_DAEMON__PAUSE_SECONDS": "0.1",
+            "HIEROGRAM_DAEMON__LONGEST_PAUSE_SECONDS": "1",
+            "HIEROGRAM_LOG__FORMAT": "json",
+            **environment,
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen([*COMMAND, "serve"], env=self.environment, stderr=log, stdout=log)
+
+    def address(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def get(self, path: str) -> httpx2.Response | None:
+        """What the daemon answers; None where nobody does."""
+        with suppress(httpx2.TransportError):
+            return httpx2.get(self.address(path), timeout=PATIENCE)
+        return None
+
+    def listening(self) -> bool:
+        self.check()
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1.0):
+            return True
+        return False
+
+    def wait_until_listening(self) -> None:
+        wait_until(self.listening, "the daemon listens")
+
+    def check(self) -> None:
+        """Fails where the daemon has ended by itself."""
+        assert self.process is not None
+        assert self.process.poll() is None, f"the daemon ended: {self.log.read_text()[-3000:]}"
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.check()
+        self.process.kill()
+        assert self.process.wait(PATIENCE) == -signal.SIGKILL
+
+    def end(self) -> None:
+        """Asks it to end, which it has to do in good order."""
+        assert self.process is not None
+        self.check()
+        self.process.terminate()
+        assert self.process.wait(PATIENCE) == 0, self.log.read_text()[-3000:]
+
+    def limit_files(self, size: int) -> None:
+        """Lets the daemon's files grow to so many bytes and no further, as on a full disk."""
+        assert self.process is not None
+        resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    def settled(self) -> bool:
+        """Whether every stored pair has been through the schedule."""
+        self.check()
+        answer = self.get("/v1/status")
+        store = answer.json()["store"] if answer is not None and answer.status_code == 200 else None
+        return store is not None and sum(store["pairs"].values()) == store["pairs"]["settled"]
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Within, it answers; whatever happens, nothing is left of it."""
+        with self.started():
+            self.wait_until_listening()
+            yield
+
+    @contextmanager
+    def started(self) -> Iterator[None]:
+        """Within, it starts or has started; whatever happens, nothing is left of it."""
+        self.start()
+        try:
+            yield
+        finally:
+            if self.process is not None and self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+
+
+def assert_sound(url: str) -> None:
+    """`verify`, patient with a server that comes back only now."""
+
+    def sound() -> bool:
+        try:
+            with open_store(url) as store:
+                assert verify(store).problems == []
+        except StoreUnavailableError:
+            return False
+        return True
+
+    wait_until(sound, "verify")
+
+
+def stored_lines(url: str) -> list[str]:
+    with open_store(url) as store:
+        return [f"{row.source} ||| {row.target} ||| {row.alignment}" for row in store.pairs()]
+
+
+class Speech:
+    """An endless supply of pairs, no two of them alike, that share words and rules."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        self.name = name
+        self.random = Random(f"{name} {seed}")
+        self.number = 0
+        self.said: list[str] = []
+
+    def lines(self, most: int) -> list[str]:
+        """From one to so many pairs, as `source ||| target ||| links`."""
+        said = [self._line() for _ in range(self.random.randint(1, most))]
+        self.said += said
+        return said
+
+    def _line(self) -> str:
+        self.number += 1
+        words = [self.random.randrange(12) for _ in range(self.random.randint(1, 6))]
+        source = " ".join([f"{self.name}{self.number}", *(f"s{word}" for word in words)])
+        target = " ".join([*(f"t{word}" for word in reversed(words)), f"{self.name}{self.number}"])
+        size = len(words) + 1
+        links = " ".join(f"{k}-{size - 1 - k}" for k in range(size))
+        return f"{source} ||| {target} ||| {links}"
+
+
+class Feeder(Protocol):
+    """One way in: sends some pairs and returns when they are stored, however often the daemon dies meanwhile."""
+
+    speech: Speech
+
+    def feed(self, daemon: Daemon, number: int) -> None: ...
+
+
+@dataclass
+class SpoolFeeder:
+    """Drops files into the spool, and waits until they are in `done/`."""
+
+    speech: Speech
+    most: int = 20
+
+    def feed(self, daemon: Daemon, number: int) -> None:
+        name = f"{self.speech.name}-{number}.bars"
+        part = daemon.spool / f"{name}.part"
+        daemon.spool.mkdir(exist_ok=True)
+        part.write_text("".join(line + "\n" for line in self.speech.lines(self.most)))
+        part.rename(daemon.spool / name)
+        wait_until((daemon.spool / "done" / name).exists, f"{name} is done")
+        assert not list((daemon.spool / "failed").iterdir())
+
+
+@dataclass
+class HttpFeeder:
+    """Posts bodies under a key, each until it is answered; the answer has to count every pair as new."""
+
+    speech: Speech
+    most: int = 20
+    answers: list[int] = field(default_factory=list)
+
+    def feed(self, daemon: Daemon, number: int) -> None:
+        lines = self.speech.lines(self.most)
+        sides = [line.split(" ||| ") for line in lines]
+        body = "".join(json.dumps({"source": a, "target": b, "alignment": c}) + "\n" for a, b, c in sides)
+        headers = {"Content-Type": "application/jsonl", "Idempotency-Key": f"{self.speech.name}-{number}"}
+
+        def answered() -> httpx2.Response | None:
+            try:
+                answer = httpx2.post(daemon.address("/v1/pairs"), content=body, headers=headers, timeout=PATIENCE)
+            except httpx2.TransportError:
+                return None
+            self.answers.append(answer.status_code)
+            assert answer.status_code in (200, 409, 429, 503), answer.text
+            return answer if answer.status_code == 200 else None
+
+        found = wait_until(answered, "a body is answered").json()
+        counted = (found["lines"], found["accepted"], found["duplicates"], found["rejected"])
+        assert counted == (len(lines), len(lines), 0, 0)
+
+
+@dataclass
+class CommandFeeder:
+    """Runs `hierogram ingest` beside the daemon, again where it fails."""
+
+    speech: Speech
+    most: int = 20
+
+    def feed(self, daemon: Daemon, number: int) -> None:
+        path = daemon.spool.parent / f"{self.speech.name}-{number}.bars"
+        path.write_text("".join(line + "\n" for line in self.speech.lines(self.most)))
+        command = [*COMMAND, "--store", daemon.url, "ingest", str(path), "--format", "bars"]
+
+        def ran() -> bool:
+            return subprocess.run(command, capture_output=True, timeout=PATIENCE).returncode == 0
+
+        wait_until(ran, "ingest")
+
+
+class Feeding:
+    """Feeders at work, each in a thread, until they are told to finish what they have begun."""
+
+    def __init__(self, daemon: Daemon, feeders: list[Feeder], pause: float) -> None:
+        self._daemon = daemon
+        self._pause = pause
+        self._enough = Event()
+        self._errors: list[BaseException] = []
+        self.feeders = feeders
+        self._threads = [Thread(target=self._feed, args=(feeder,), daemon=True) for feeder in feeders]
+        for thread in self._threads:
+            thread.start()
+
+    def _feed(self, feeder: Feeder) -> None:
+        try:
+            number = 0
+            while not self._enough.is_set():
+                feeder.feed(self._daemon, number)
+                number += 1
+                self._enough.wait(self._pause)
+        except BaseException as error:
+            self._errors.append(error)
+
+    def check(self) -> None:
+        """Fails where a feeder has."""
+        if self._errors:
+            raise self._errors[0]
+
+    def finish(self) -> None:
+        """Returns when everything begun has been stored; the daemon has to be running."""
+        self._enough.set()
+        for thread in self._threads:
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+        self.check()
+
+    def said(self) -> list[str]:
+        """Every pair that was sent."""
+        return [line for feeder in self.feeders for line in feeder.speech.said]
+
+
+def feed_all_ways(daemon: Daemon, seed: int, pause: float) -> Feeding:
+    """Pairs through the spool, HTTP and the command line at once."""
+    feeders: list[Feeder] = [
+        SpoolFeeder(Speech("spool", seed)),
+        HttpFeeder(Speech("http", seed)),
+        CommandFeeder(Speech("command", seed)),
+    ]
+    return Feeding(daemon, feeders, pause)
+
+
+def assert_all_stored_once(daemon: Daemon, feeding: Feeding) -> None:
+    """Every pair that was sent is stored, once, settled and counted; the daemon ends in good order."""
+    feeding.finish()
+    wait_until(daemon.settled, "all pairs are settled", pause=0.5)
+    daemon.end()
+    assert sorted(stored_lines(daemon.url)) == sorted(feeding.said())
+    assert_sound(daemon.url)
