@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from hierogram.daemon.exceptions import DrawingError
 from hierogram.daemon.web.problems import ProblemError
 from hierogram.daemon.web.records import DerivationAnswer, PairAnswer, RuleAnswer, RulesAnswer, RuleUseAnswer
-from hierogram.daemon.web.service import Service, Withdrawing
+from hierogram.daemon.web.service import Service
 from hierogram.samplers.rules import render_side
 from hierogram.storage.records import PairRow, RuleRow
 
@@ -79,17 +79,19 @@ def grammar_routes(service: Service) -> APIRouter:
         """The pair's present derivation as a picture: the source tree above the target tree, numbers in common."""
         return _picture(service, pair_id)
 
-    if isinstance(service, Withdrawing):
-        _add_withdrawal(router, service)
-    return router
-
-
-def _add_withdrawal(router: APIRouter, service: Withdrawing) -> None:
-    @router.delete("/pairs/{pair_id}", status_code=204, responses=_MISSING)
-    def withdraw(pair_id: PairId) -> None:
+    @router.delete(
+        "/pairs/{pair_id}",
+        status_code=204,
+        responses={**_MISSING, 202: {"description": "It leaves as soon as sampling can see to it."}},
+    )
+    def withdraw(pair_id: PairId) -> Response:
         """Take a pair out, and all that it counts in the grammar."""
         if pair_id not in service.withdraw([pair_id]):
             raise _missing(pair_id)
+        left = service.store.find_pair(pair_id) is None
+        return Response(status_code=HTTPStatus.NO_CONTENT if left else HTTPStatus.ACCEPTED)
+
+    return router
 
 
 def _missing(pair_id: int) -> ProblemError:

@@ -1,7 +1,7 @@
 """What the HTTP part needs of the daemon that it belongs to; a test can be one too."""
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from hierogram.daemon.serving.condition import Condition
 from hierogram.storage.store import Store
@@ -18,10 +18,8 @@ class Service(Protocol):
     def stopping(self) -> bool:
         """Whether the daemon is on its way out, so that long requests should end."""
 
-
-@runtime_checkable
-class Withdrawing(Protocol):
-    """A daemon that takes pairs out again."""
-
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
-        """Take the pairs and all that they count out of the store; returns the ids of those that were there."""
+        """Has the pairs and all that they count leave the store; returns the ids of those that were there.
+
+        Waits for that, but not for ever: they may still be there for a while.
+        """

@@ -22,6 +22,7 @@ class FakeService:
         self.told = Condition((LoopHealth("ingest", 0.5, 60.0), LoopHealth("resample", 1.0, 60.0)), Lag(0, None, 0.0))
         self.ends = False
         self.withdrawn: list[int] = []
+        self.leaves = True
 
     def condition(self) -> Condition:
         return self.told
@@ -35,6 +36,10 @@ class FakeService:
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
         there = [row.id for row in self.store.pairs_by_id(pair_ids)]
         self.withdrawn += there
+        if self.leaves:
+            from hierogram.daemon.withdrawing import withdraw_all
+
+            withdraw_all(self.store, there, lambda _done: None)
         return there
 
 

@@ -148,6 +148,9 @@ def test_withdrawing_a_pair(learned: Store, connect: Connect) -> None:
     answer = client.delete("/v1/pairs/2")
     assert (answer.status_code, answer.content) == (204, b"")
     assert service.withdrawn == [2]
+    assert learned.find_pair(2) is None
+    service.leaves = False
+    assert client.delete("/v1/pairs/3").status_code == 202
     assert client.delete("/v1/pairs/99").status_code == 404
 
 
