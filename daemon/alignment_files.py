@@ -9,7 +9,7 @@ from typing import BinaryIO, Protocol
 import zstandard
 
 from hierogram.daemon.exceptions import ExportError, InputError
-from hierogram.daemon.export import appearing
+from hierogram.daemon.exports.publication import appearing
 from hierogram.daemon.lines import MAX_LINE_BYTES, open_lines
 
 _LINES_A_WRITE = 8192

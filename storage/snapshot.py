@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Double, Executable, Select, cast, func, select
 
+from hierogram.storage.bulk import corpus_number, pair_blocks, rule_blocks
 from hierogram.storage.configuration import read_settings
 from hierogram.storage.integrity import find_problems
 from hierogram.storage.pairs import pair_rows
@@ -73,9 +74,23 @@ class Snapshot:
         columns = [rules.c[field.name] for field in fields(StoredRule)]
         return self._stream(StoredRule, select(*columns))
 
-    def iterate_derivations(self, batch: int = 1_000) -> Iterator[list[PairRow]]:
-        """The pairs that have a derivation, with it, in id order, in lists of at most `batch`."""
+    def rule_blocks(self, *, sampled: bool = False) -> Iterator[tuple[int, str]]:
+        """Rules with a count as blocks of lines, the quickest way to read them all: see `storage.bulk`."""
+        return rule_blocks(self._connection, sampled=sampled)
+
+    def pair_blocks(self, corpus_id: int | None = None) -> Iterator[tuple[int, str]]:
+        """Pairs, all or those of a corpus, as blocks of lines: see `storage.bulk`."""
+        return pair_blocks(self._connection, corpus_id)
+
+    def corpus_id(self, name: str) -> int | None:
+        """The id of the corpus with the name; None where there is none."""
+        return corpus_number(self._connection, name)
+
+    def iterate_derivations(self, batch: int = 1_000, corpus_id: int | None = None) -> Iterator[list[PairRow]]:
+        """The pairs (of a corpus) that have a derivation, with it, in id order, in lists of at most `batch`."""
         statement = pair_rows().where(derivations.c.pair_id.is_not(None)).order_by(sentence_pairs.c.id)
+        if corpus_id is not None:
+            statement = statement.where(sentence_pairs.c.corpus_id == corpus_id)
         result = self._connection.execute(statement, execution_options={"yield_per": batch})
         for rows in result.partitions():
             yield [PairRow._make(row) for row in rows]

@@ -97,11 +97,13 @@ def _learn(store: "Store", sweeps: int) -> None:
 
 
 def _export(store: "Store", output: Path) -> None:
-    from hierogram.daemon.export import export
+    from hierogram.daemon.exports.exporting import export
+    from hierogram.daemon.exports.options import ExportOptions
 
-    manifest = export(store, output)
+    options = ExportOptions()
+    manifest = export(store, output, options)
     say(
-        f"{output}: {plural(manifest.rules, 'rule')} of scope {manifest.filters['max_scope']} or less, "
+        f"{output}: {plural(manifest.rules, 'rule')} of scope {options.max_scope} or less, "
         f"{plural(manifest.bytes, 'byte')}"
     )
 

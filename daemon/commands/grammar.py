@@ -1,7 +1,6 @@
-"""Commands about the grammar: learn, rules, export."""
+"""Commands about the grammar: learn, rules."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -138,39 +137,3 @@ def rules(
         ],
         numeric=(0, 1, 2),
     )
-
-
-def export(
-    context: typer.Context,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="File to write; a manifest goes to FILE.json.")
-    ] = Path("grammar.txt.zst"),
-    max_scope: Annotated[
-        int, typer.Option(min=0, help="Leave out rules that parse slower than O(n^K).", metavar="K")
-    ] = 2,
-    hiero: Annotated[bool, typer.Option("--hiero", help="Only rules that Chiang's (2007) constraints admit.")] = False,
-    min_count: Annotated[int, typer.Option(min=1, help="Leave out rules used less often.")] = 1,
-    sampled: Annotated[
-        bool, typer.Option("--sampled", help="Counts over all kept samples instead of the current one.")
-    ] = False,
-    as_json: AsJson = False,
-    store: StoreUrl = None,
-) -> None:
-    """Write the grammar as zstd-compressed text, `[X] ||| source ||| target ||| features` lines."""
-    from hierogram.daemon.export import Filters, manifest_path
-    from hierogram.daemon.export import export as write
-    from hierogram.storage.store import open_store
-
-    filters = Filters(max_scope, hiero, min_count, sampled)
-    with (
-        interruptible("no file was written"),
-        open_store(store_url(context, store)) as opened,
-        progress("export", "rules") as shown,
-    ):
-        total = opened.status().rules
-        manifest = write(opened, output, filters, lambda number: shown.update(number, total, number))
-    if as_json:
-        say_json(asdict(manifest))
-    else:
-        say(f"{output}: {plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
-        say(f"{manifest_path(output)}: its manifest")

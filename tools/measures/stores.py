@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hierogram.daemon.export import Filters, export
+from hierogram.daemon.exports.exporting import export
+from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.ingest import Input, ingest
 from hierogram.daemon.learner import Learner
 from hierogram.daemon.learning import learn
@@ -84,7 +85,7 @@ def measure_learning(corpus: Corpus) -> Figures:
             learner.sweep(shard, shard.sweeps + 1)
             status = store.status()
             started = time.perf_counter()
-            manifest = export(store, folder / "grammar.zst", Filters(max_scope=99))
+            manifest = export(store, folder / "grammar.zst", ExportOptions(max_scope=99))
             export_seconds = time.perf_counter() - started
         return {
             "pairs": pairs,

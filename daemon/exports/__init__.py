@@ -1,0 +1,1 @@
+"""Grammars as files that decoders and analysts load as they are."""

@@ -1,0 +1,99 @@
+"""How two exports differ: rules added, removed, and most changed."""
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hierogram.daemon.exceptions import ExportError
+from hierogram.daemon.exports.publication import working_folder
+from hierogram.daemon.exports.reading import Exported, find_export, read_export
+from hierogram.daemon.exports.scratch import Scratch, quoted, scratch
+
+_LINES_A_BLOCK = 10_000
+_KINDS = ("same", "changed", "added", "removed")
+_COLUMNS = {"source": "VARCHAR", "target": "VARCHAR", "count": "DOUBLE"}
+# Logarithms come with six digits: counts that differ by less are the same.
+_SAME = "abs(a.count - b.count) <= 1e-4 * greatest(abs(a.count), abs(b.count))"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRule:
+    """A rule and its counts; None where the export lacks it, or lacks counts."""
+
+    source: str
+    target: str
+    before: float | None
+    after: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Numbers of rules, and of each kind those with the highest counts, or the greatest change of it."""
+
+    same: int
+    changed: int
+    added: int
+    removed: int
+    most_added: list[ChangedRule]
+    most_removed: list[ChangedRule]
+    most_changed: list[ChangedRule]
+
+
+def compare(before: Path, after: Path, limit: int) -> Difference:
+    """Compares two exports of one format; at most `limit` rules of each kind are told. Raises `ExportError`."""
+    a, b = find_export(before), find_export(after)
+    if a.manifest["format"] != b.manifest["format"]:
+        raise ExportError(
+            f"{before} is of format {a.manifest['format']}, {after} of format {b.manifest['format']}: "
+            "only exports of one format can be compared"
+        )
+    with (
+        tempfile.TemporaryDirectory(prefix="hierogram-") as folder,
+        working_folder(Path(folder), "diff") as work,
+        scratch(work) as database,
+    ):
+        for table, exported in (("a", a), ("b", b)):
+            database.load(table, _COLUMNS, _blocks(exported))
+        database.run(f"""
+            CREATE TABLE pairs AS
+            SELECT coalesce(a.source, b.source) AS source, coalesce(a.target, b.target) AS target,
+                   a.count AS before, b.count AS after,
+                   CASE WHEN b.target IS NULL THEN 'removed' WHEN a.target IS NULL THEN 'added'
+                        WHEN a.count IS NULL OR b.count IS NULL OR {_SAME} THEN 'same' ELSE 'changed' END AS kind
+              FROM (SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, count FROM a) AS a
+              FULL JOIN (SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, count FROM b) AS b
+                ON a.source = b.source AND a.target = b.target""")
+        same, changed, added, removed = database.row(
+            f"SELECT {', '.join(f'count(*) FILTER (WHERE kind = {quoted(kind)})' for kind in _KINDS)} FROM pairs"
+        )
+        return Difference(
+            same,
+            changed,
+            added,
+            removed,
+            _most(database, "added", "after", limit),
+            _most(database, "removed", "before", limit),
+            _most(database, "changed", "abs(after - before)", limit),
+        )
+
+
+def _blocks(exported: Exported) -> Iterator[tuple[int, str]]:
+    lines: list[str] = []
+    number = 0
+    for number, rule in enumerate(read_export(exported), 1):
+        count = "" if rule.count is None else repr(rule.count)
+        lines.append(f"{rule.source}\t{rule.target}\t{count}\n")
+        if len(lines) == _LINES_A_BLOCK:
+            yield number, "".join(lines)
+            lines = []
+    if lines:
+        yield number, "".join(lines)
+
+
+def _most(database: Scratch, kind: str, value: str, limit: int) -> list[ChangedRule]:
+    query = (
+        f"SELECT source, target, before, after FROM pairs WHERE kind = '{kind}' "
+        f"ORDER BY {value} DESC NULLS LAST, source, target LIMIT {limit}"
+    )
+    return [ChangedRule(*row) for rows in database.columns(query) for row in rows]  # type: ignore[arg-type]

@@ -1,0 +1,16 @@
+"""The formats by name. A new one is a module here and an entry in `FORMATS`."""
+
+from hierogram.daemon.exports.formats.cdec import CDEC
+from hierogram.daemon.exports.formats.format import Format
+from hierogram.daemon.exports.formats.joshua import JOSHUA, THRAX
+from hierogram.daemon.exports.formats.moses import MOSES
+from hierogram.daemon.exports.formats.tables import JSONL, PARQUET, TSV
+
+FORMATS: dict[str, Format] = {format.name: format for format in (CDEC, MOSES, JOSHUA, THRAX, JSONL, TSV, PARQUET)}
+
+
+def find_format(name: str) -> Format:
+    """The format with the name; raises `ValueError` where there is none."""
+    if name not in FORMATS:
+        raise ValueError(f"there is no format {name!r}; there are {', '.join(FORMATS)}")
+    return FORMATS[name]

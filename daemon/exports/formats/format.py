@@ -1,0 +1,50 @@
+"""What a format is: how a rule becomes a line, in SQL over the columns of a scored rule.
+
+The columns are `source`, `target` (in the store's notation), `alignment` (links of words), `nonterminals`,
+`source_terminals`, `target_terminals`, `scope`, `uses`, `count`, `source_uses`, `target_uses`, `source_count`,
+`target_count` (sums over the rules with that side), and the values of `hierogram.daemon.exports.features`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hierogram.daemon.exports.features import BY_NAME, Feature
+from hierogram.daemon.exports.options import Compression
+
+Chosen = Sequence[Feature]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format by its `name`.
+
+    `line` makes the SQL expression of a rule's line from the chosen features; a format without it is a table of
+    columns, which the scratch database writes itself. `features` are those that may be chosen; with `fixed` all are
+    written.
+    `order` sorts the lines, `header` comes first, `glue` is a file of its own.
+    """
+
+    name: str
+    meaning: str
+    suffix: str
+    compression: Compression
+    features: tuple[str, ...]
+    line: Callable[[Chosen], str] | None
+    fixed: bool = False
+    order: str = "source, target"
+    header: Callable[[Chosen], str] | None = None
+    glue: Callable[[Chosen], Sequence[str]] | None = None
+
+    def check_features(self, names: Sequence[str] | None) -> None:
+        """Raises `ValueError` where the format cannot write a feature, or leaves no choice."""
+        if names is None:
+            return
+        if self.fixed:
+            raise ValueError(f"the features of {self.name} are fixed: {', '.join(self.features)}")
+        for name in names:
+            if name not in self.features:
+                raise ValueError(f"{self.name} has no feature {name!r}; there are {', '.join(self.features)}")
+
+    def chosen(self, names: Sequence[str] | None) -> list[Feature]:
+        """The features that are written, in the format's order."""
+        return [BY_NAME[name] for name in self.features if names is None or name in names]

@@ -1,0 +1,74 @@
+"""Joshua and Thrax: `[X] ||| source ||| target ||| features`, natural logarithms with the sign turned, and glue rules.
+
+`joshua` writes the bare values in their order, `thrax` name=value. Brackets and bars in words are written as Joshua's
+own preprocessing writes them.
+"""
+
+from hierogram.daemon.exports.formats.cdec import NAMES
+from hierogram.daemon.exports.formats.format import Chosen, Format
+from hierogram.daemon.exports.numbers import plain
+from hierogram.daemon.exports.options import Compression
+from hierogram.daemon.exports.sides import is_plain, mapped, word
+
+_FEATURES = (*NAMES, "glue")
+_NAMES = NAMES | {"glue": "IsGlue"}
+
+
+def _side(side: str) -> str:
+    escaped = f"replace(replace(replace({word('x')}, '|', '-pipe-'), '[', '-lsb-'), ']', '-rsb-')"
+    return f"CASE WHEN {is_plain(side, '|' + chr(92))} THEN {side} ELSE {mapped(side, escaped, 'x')} END"
+
+
+def _value(name: str, probability: bool) -> str:
+    if probability or name == "count":
+        return plain(f"-ln({name})")
+    return f"CAST({name} AS VARCHAR)"
+
+
+def _dense(features: Chosen) -> str:
+    values = " || ' ' || ".join(_value(feature.name, feature.probability) for feature in features)
+    return f"'[X] ||| ' || {_side('source')} || ' ||| ' || {_side('target')} || ' ||| ' || {values}"
+
+
+def _named(features: Chosen) -> str:
+    values = " || ' ".join(
+        f"{_NAMES[feature.name]}=' || {_value(feature.name, feature.probability)}" for feature in features
+    )
+    return f"'[X] ||| ' || {_side('source')} || ' ||| ' || {_side('target')} || ' ||| {values}"
+
+
+def _rules(none: str, used: str) -> list[str]:
+    return [
+        f"[GOAL] ||| <s> ||| <s> ||| {none}",
+        f"[GOAL] ||| [GOAL,1] [X,2] ||| [GOAL,1] [X,2] ||| {used}",
+        f"[GOAL] ||| [GOAL,1] </s> ||| [GOAL,1] </s> ||| {none}",
+    ]
+
+
+def _dense_glue(_: Chosen) -> list[str]:
+    # Joshua keeps the glue grammar's one feature apart from those of the main grammar.
+    return _rules("0", "-1")
+
+
+def _named_glue(_: Chosen) -> list[str]:
+    return _rules("IsGlue=0", "IsGlue=1")
+
+
+JOSHUA = Format(
+    name="joshua",
+    meaning="grammar of Joshua, dense -ln features, with its glue grammar",
+    suffix=".joshua",
+    compression=Compression.GZIP,
+    features=_FEATURES,
+    line=_dense,
+    glue=_dense_glue,
+)
+THRAX = Format(
+    name="thrax",
+    meaning="as joshua, features by name",
+    suffix=".thrax",
+    compression=Compression.GZIP,
+    features=_FEATURES,
+    line=_named,
+    glue=_named_glue,
+)

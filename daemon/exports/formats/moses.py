@@ -1,0 +1,49 @@
+"""Moses' hierarchical rule table, sorted as its tools want it, and its glue grammar.
+
+Scores are probabilities p(f|e) lex(f|e) p(e|f) lex(e|f); the counts are those of the target side, the source side and
+the rule. `|`, `[` and `]` in words are written as Moses' own tokenizer escapes them.
+"""
+
+from hierogram.daemon.exports.formats.format import Chosen, Format
+from hierogram.daemon.exports.numbers import plain
+from hierogram.daemon.exports.options import Compression
+from hierogram.daemon.exports.sides import NONTERMINAL, is_plain, links, mapped, word
+
+_SCORES = ("p_source_given_target", "lex_source_given_target", "p_target_given_source", "lex_target_given_source")
+
+
+def _side(side: str) -> str:
+    escaped = f"replace(replace(replace({word('x')}, '|', '&#124;'), '[', '&#91;'), ']', '&#93;')"
+    slow = mapped(side, escaped, "'[X][X]'")
+    quick = f"CASE WHEN nonterminals = 0 THEN {side} ELSE regexp_replace({side}, '{NONTERMINAL}', '[X][X]', 'g') END"
+    return f"CASE WHEN {is_plain(side, '|' + chr(92))} THEN {quick} ELSE {slow} END || ' [X]'"
+
+
+def _line(_: Chosen) -> str:
+    scores = " || ' ' || ".join(plain(name) for name in _SCORES)
+    counts = " || ' ' || ".join(plain(name) for name in ("target_count", "source_count", "count"))
+    return (
+        f"{_side('source')} || ' ||| ' || {_side('target')} || ' ||| ' || {scores} || ' ||| ' || "
+        f"{links('source', 'target', 'alignment')} || ' ||| ' || {counts} || ' ||| |||'"
+    )
+
+
+def _glue(_: Chosen) -> list[str]:
+    return [
+        "<s> [X] ||| <s> [S] ||| 1 ||| 0-0 ||| 0",
+        "[X][S] </s> [X] ||| [X][S] </s> [S] ||| 1 ||| 0-0 1-1 ||| 0",
+        "[X][S] [X][X] [X] ||| [X][S] [X][X] [S] ||| 2.718 ||| 0-0 1-1 ||| 0",
+    ]
+
+
+MOSES = Format(
+    name="moses",
+    meaning="rule table of Moses, in the order of LC_ALL=C sort, with its glue grammar",
+    suffix=".moses",
+    compression=Compression.GZIP,
+    features=_SCORES,
+    line=_line,
+    fixed=True,
+    order="line",
+    glue=_glue,
+)

@@ -1,0 +1,170 @@
+"""Files appear under their names whole, on the disk, or not at all; `latest` moves at once; old versions leave.
+
+All is written in a hidden folder beside the destination, which is on the same file system, and renamed from there. The
+folder is locked while its process lives, so that what a killed one left is known, and removed by the next.
+"""
+
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import BinaryIO
+
+from hierogram.daemon.exceptions import ExportError
+
+LATEST = "latest"
+MANIFEST = "manifest.json"
+
+_LOCK = "lock"
+_UNLOCKED_SECONDS = 60
+_TIME = "%Y%m%dT%H%M%SZ"
+
+
+@contextmanager
+def working_folder(folder: Path, name: str) -> Iterator[Path]:
+    """A hidden folder beside the destination, gone in the end; clears away those that killed processes left."""
+    for leftover in folder.glob(f".{_literal(name)}.*.tmp"):
+        if _abandoned(leftover):
+            shutil.rmtree(leftover, ignore_errors=True)
+    path = folder / f".{name}.{secrets.token_hex(6)}.tmp"
+    path.mkdir()
+    try:
+        with (path / _LOCK).open("x") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def appearing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that appears under its name, on the disk, only when all went well, and else not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        sync(path.parent)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def _literal(name: str) -> str:
+    return re.sub(r"([*?\[])", r"[\1]", name)
+
+
+def _abandoned(folder: Path) -> bool:
+    """Whether the process that made the folder has ended."""
+    try:
+        with (folder / _LOCK).open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    except BlockingIOError:
+        return False
+    except OSError:
+        # Its maker may be about to lock it.
+        with suppress(OSError):
+            return time.time() - folder.stat().st_mtime > _UNLOCKED_SECONDS
+        return False
+
+
+@contextmanager
+def only_one(folder: Path, name: str) -> Iterator[None]:
+    """Holds the name within the folder; raises `ExportError` where another process writes to it now."""
+    path = folder / f".{name}.lock"
+    with path.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ExportError(f"{folder / name}: another export is writing it: wait until it is done") from None
+        yield
+
+
+def sync(path: Path) -> None:
+    """Puts a file's or folder's content on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def publish_files(files: list[tuple[Path, Path]]) -> None:
+    """Gives each file, already whole, its final name, in order; the last one is to be the one that vouches for all."""
+    for written, _ in files:
+        sync(written)
+    for written, final in files:
+        written.replace(final)
+    for folder in {final.parent for _, final in files}:
+        sync(folder)
+
+
+def publish_folder(written: Path, final: Path) -> None:
+    """Gives a folder of whole files its final name, and lets `latest` beside it lead to it."""
+    for file in written.iterdir():
+        sync(file)
+    sync(written)
+    written.rename(final)
+    sync(final.parent)
+    link = final.parent / f".{LATEST}.{secrets.token_hex(6)}.tmp"
+    link.symlink_to(final.name)
+    link.replace(final.parent / LATEST)
+    sync(final.parent)
+
+
+def version_name(folder: Path, name: str, moment: datetime) -> str:
+    """A name for a new version: the export's, and the time, in UTC; numbered where it is taken."""
+    wanted = f"{name}-{moment.astimezone(UTC).strftime(_TIME)}"
+    number = 1
+    candidate = wanted
+    while (folder / candidate).exists():
+        number += 1
+        candidate = f"{wanted}-{number}"
+    return candidate
+
+
+def versions(folder: Path, name: str) -> list[Path]:
+    """The versions of an export in its folder, oldest first."""
+    pattern = re.compile(re.escape(name) + r"-(\d{8}T\d{6}Z)(?:-(\d+))?\Z")
+    found = []
+    for path in folder.iterdir():
+        match = pattern.match(path.name)
+        if match and path.is_dir() and not path.is_symlink():
+            found.append((match.group(1), int(match.group(2) or 1), path))
+    return [path for *_, path in sorted(found)]
+
+
+def retire(folder: Path, name: str, *, keep: int | None, max_age: timedelta | None, now: datetime) -> list[Path]:
+    """Removes versions beyond the newest `keep` and those older than `max_age`; never the one that `latest` shows.
+
+    A version that goes is renamed first, so that none is ever seen in part. Returns the versions removed.
+    """
+    _clear_links(folder)
+    found = versions(folder, name)
+    shown = os.path.basename(os.path.realpath(folder / LATEST))
+    gone = []
+    for age, path in enumerate(reversed(found)):
+        stamp = path.name[len(name) + 1 :].split("-")[0]
+        old = max_age is not None and now - datetime.strptime(stamp, _TIME).replace(tzinfo=UTC) > max_age
+        if path.name != shown and ((keep is not None and age >= keep) or old):
+            hidden = folder / f".{name}.{secrets.token_hex(6)}.tmp"
+            path.rename(hidden)
+            shutil.rmtree(hidden, ignore_errors=True)
+            gone.append(path)
+    return gone
+
+
+def _clear_links(folder: Path) -> None:
+    for link in folder.glob(f".{LATEST}.*.tmp"):
+        if link.is_symlink():
+            link.unlink(missing_ok=True)

@@ -1,0 +1,56 @@
+"""cdec's grammars by sentence: for each sentence of a test set the rules that can match it, and a list of them."""
+
+from collections.abc import Callable
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+
+from hierogram.daemon.exports.compression import CompressedFile
+from hierogram.daemon.exports.filters import read_test_set
+from hierogram.daemon.exports.formats.cdec import CDEC
+from hierogram.daemon.exports.formats.format import Chosen
+from hierogram.daemon.exports.manifest import ExportedFile
+from hierogram.daemon.exports.options import Compression
+from hierogram.daemon.exports.scratch import Scratch
+
+LIST = "sentences.sgm"
+
+
+def write_sentences(
+    scratch: Scratch,
+    features: Chosen,
+    test_set: Path,
+    written: Path,
+    final: Path,
+    compress: Callable[[Path], CompressedFile],
+) -> list[ExportedFile]:
+    """Writes `grammar.N.gz` for sentence N and the list into a folder that will be `final`; the list comes first.
+
+    The list has the form that cdec takes as input: `<seg id="N" grammar="…/grammar.N.gz"> words </seg>`.
+    """
+    assert CDEC.line is not None
+    sentences = read_test_set(test_set).texts
+    files: dict[int, ExportedFile] = {}
+
+    def put(number: int, lines: list[str]) -> None:
+        with compress(written / f"grammar.{number}.gz") as file:
+            file.write("".join(line + "\n" for line in lines))
+        files[number] = ExportedFile(file.path.name, file.bytes, file.sha256)
+
+    query = f"""
+        SELECT sentence, line FROM (
+            SELECT sentence, source, target, {CDEC.line(features)} AS line FROM scored JOIN matching USING (source)
+        ) ORDER BY sentence, source, target"""
+    rows = (row for block in scratch.columns(query) for row in block)
+    for number, of_sentence in groupby(rows, key=itemgetter(0)):
+        put(int(str(number)), [str(line) for _, line in of_sentence])
+    for number in range(len(sentences)):
+        if number not in files:
+            put(number, [])
+    listing = "".join(
+        f'<seg id="{number}" grammar="{final / files[number].name}"> {sentence} </seg>\n'
+        for number, sentence in enumerate(sentences)
+    )
+    with CompressedFile(written / LIST, Compression.NONE) as file:
+        file.write(listing)
+    return [ExportedFile(LIST, file.bytes, file.sha256), *(files[number] for number in range(len(sentences)))]

@@ -1,0 +1,48 @@
+"""Sides of rules in SQL: which symbols are nonterminals, words as they were, and other notations."""
+
+NONTERMINAL = r"\[X,[1-9][0-9]*\]"
+
+ESCAPED = r"\\"[:1]
+
+
+def is_nonterminal(symbol: str) -> str:
+    """Whether the symbol (an SQL expression) is a nonterminal in the store's notation."""
+    return f"(starts_with({symbol}, '[X,') AND regexp_full_match({symbol}, '{NONTERMINAL}'))"
+
+
+def word(symbol: str) -> str:
+    """The word that a terminal symbol stands for: the backslash before an odd one taken off."""
+    return f"(CASE WHEN starts_with({symbol}, '{ESCAPED}') THEN substr({symbol}, 2) ELSE {symbol} END)"
+
+
+def symbols(side: str) -> str:
+    """The side's symbols as a list."""
+    return f"(CASE WHEN {side} = '' THEN CAST([] AS VARCHAR[]) ELSE string_split({side}, ' ') END)"
+
+
+def is_plain(side: str, characters: str) -> str:
+    """Whether none of the characters is in the side but for the brackets of its nonterminals."""
+    brackets = f"len({side}) - len(replace({side}, ']', '')) = nonterminals"
+    opening = f"len({side}) - len(replace({side}, '[', '')) = nonterminals"
+    others = [f"NOT contains({side}, '{character}')" for character in characters]
+    return "(" + " AND ".join([brackets, opening, *others]) + ")"
+
+
+def mapped(side: str, terminal: str, nonterminal: str) -> str:
+    """The side with every symbol `x` written as the expressions say."""
+    return (
+        f"array_to_string(list_transform({symbols(side)}, lambda x: "
+        f"CASE WHEN {is_nonterminal('x')} THEN {nonterminal} ELSE {terminal} END), ' ')"
+    )
+
+
+def links(source: str, target: str, alignment: str) -> str:
+    """The links of a rule as text, sorted: those of its words, and of its nonterminals, each with itself."""
+    pair = "{'i': CAST(split_part(x, '-', 1) AS INTEGER), 'j': CAST(split_part(x, '-', 2) AS INTEGER)}"
+    of_words = f"list_transform(string_split({alignment}, ' '), lambda x: {pair})"
+    words = f"(CASE WHEN {alignment} = '' THEN [] ELSE {of_words} END)"
+    place = "CAST(list_position({side}, '[X,' || k || ']') - 1 AS INTEGER)"
+    of_source = place.format(side=f"string_split({source}, ' ')")
+    of_target = place.format(side=f"string_split({target}, ' ')")
+    gaps = f"list_transform(range(1, nonterminals + 1), lambda k: {{'i': {of_source}, 'j': {of_target}}})"
+    return f"array_to_string(list_transform(list_sort(list_concat({words}, {gaps})), lambda l: l.i || '-' || l.j), ' ')"

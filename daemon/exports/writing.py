@@ -1,0 +1,126 @@
+"""From the scratch database to files: probabilities, lexical weights, and the lines of a format."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hierogram.daemon.exports.compression import CompressedFile
+from hierogram.daemon.exports.formats.format import Chosen, Format
+from hierogram.daemon.exports.formats.tables import columns
+from hierogram.daemon.exports.lexicon import load_lexicon, weigh
+from hierogram.daemon.exports.loading import corpus_id
+from hierogram.daemon.exports.manifest import ExportedFile
+from hierogram.daemon.exports.numbers import MACROS
+from hierogram.daemon.exports.options import ExportOptions, Marginals
+from hierogram.daemon.exports.scratch import Heard, Scratch, quoted
+from hierogram.daemon.exports.sentences import write_sentences
+from hierogram.storage.snapshot import Snapshot
+
+_ROW_GROUP = 122_880
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How many rules were written, and the files, that of the rules first."""
+
+    rules: int
+    files: list[ExportedFile]
+
+
+def write_rules(
+    scratch: Scratch,
+    snapshot: Snapshot,
+    options: ExportOptions,
+    format: Format,
+    samples: int,
+    path: Path,
+    glue: Path,
+    compress: Callable[[Path], CompressedFile],
+    heard: Heard,
+    final: Path | None = None,
+) -> Written:
+    """Writes the rules of the view `kept` to `path`, and the format's glue rules, if it has any, to `glue`.
+
+    With `final` it is grammars by sentence that are written, into the folder of `path`, which will have that name.
+    """
+    features = format.chosen(options.features)
+    prepare(scratch, snapshot, options, features, samples)
+    if final is not None:
+        assert options.filter_for is not None
+        rules = scratch.row("SELECT count(*) FROM kept")[0]
+        return Written(rules, write_sentences(scratch, features, options.filter_for, path.parent, final, compress))
+    if format.line is None:
+        written = _write_table(scratch, features, format, path)
+    else:
+        written = _write_lines(scratch, features, format, compress(path), heard)
+    files = [written[1]]
+    if format.glue is not None:
+        with compress(glue) as file:
+            file.write("".join(line + "\n" for line in format.glue(features)))
+        files.append(ExportedFile(glue.name, file.bytes, file.sha256))
+    return Written(written[0], files)
+
+
+def prepare(scratch: Scratch, snapshot: Snapshot, options: ExportOptions, features: Chosen, samples: int) -> None:
+    """Makes the view `scored` of the rules kept, and what it needs."""
+    lexical = any(feature.lexical for feature in features)
+    if lexical:
+        corpus = None if options.corpus is None else corpus_id(snapshot, options.corpus)
+        load_lexicon(scratch, snapshot.pair_blocks(corpus))
+        weigh(scratch, "kept")
+    for macro in MACROS:
+        scratch.run(macro)
+    score(scratch, options, samples, features, lexical)
+
+
+def score(scratch: Scratch, options: ExportOptions, samples: int, features: Chosen, lexical: bool) -> None:
+    """Makes the view `scored`: the rules kept, with their counts, sums and features."""
+    among = "rules" if options.marginals is Marginals.BEFORE else "kept"
+    for side in ("source", "target"):
+        scratch.run(f"CREATE TABLE of_{side} AS SELECT {side}, sum(uses) AS {side}_sum FROM {among} GROUP BY {side}")
+    weights = "LEFT JOIN lexical USING (id)" if lexical else ""
+    values = "".join(
+        f", {feature.value} AS {feature.name}"
+        for feature in features
+        if feature.name != "count" and not feature.lexical
+    )
+    lex = "".join(f", coalesce({feature.name}, 1.0) AS {feature.name}" for feature in features if feature.lexical)
+    scratch.run(f"""
+        CREATE VIEW scored AS
+        SELECT *{values} FROM (
+            SELECT source, target, alignment, scope, nonterminals, source_terminals, target_terminals,
+                   CAST(uses AS DOUBLE) AS uses, CAST(source_sum AS DOUBLE) AS source_uses,
+                   CAST(target_sum AS DOUBLE) AS target_uses, CAST(uses AS DOUBLE) / {samples} AS count,
+                   CAST(source_sum AS DOUBLE) / {samples} AS source_count,
+                   CAST(target_sum AS DOUBLE) / {samples} AS target_count{lex}
+              FROM kept JOIN of_source USING (source) JOIN of_target USING (target) {weights}
+        )""")
+
+
+def _write_lines(
+    scratch: Scratch, features: Chosen, format: Format, compressed: CompressedFile, heard: Heard
+) -> tuple[int, ExportedFile]:
+    assert format.line is not None
+    rules = 0
+    with compressed as file:
+        if format.header is not None:
+            file.write(format.header(features) + "\n")
+        query = f"SELECT {format.line(features)} AS line FROM scored ORDER BY {format.order}"
+        for lines in scratch.texts(query):
+            rules += len(lines)
+            lines.append("")
+            file.write("\n".join(lines))
+            heard(rules)
+    return rules, ExportedFile(file.path.name, file.bytes, file.sha256)
+
+
+def _write_table(scratch: Scratch, features: Chosen, format: Format, path: Path) -> tuple[int, ExportedFile]:
+    query = f"SELECT {', '.join(columns(features))} FROM scored ORDER BY {format.order}"
+    scratch.run(
+        f"COPY ({query}) TO {quoted(str(path))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP})"
+    )
+    rules = scratch.row(f"SELECT count(*) FROM read_parquet({quoted(str(path))})")[0]
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return rules, ExportedFile(path.name, path.stat().st_size, digest)

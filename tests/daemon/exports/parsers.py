@@ -1,0 +1,141 @@
+"""Parsers of the formats, written from what the decoders read and not from what writes it."""
+
+import gzip
+import math
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import zstandard
+
+
+class Parsed(NamedTuple):
+    """A rule: words, and nonterminals as numbers; its links; its values by name, as plain numbers."""
+
+    source: tuple[str | int, ...]
+    target: tuple[str | int, ...]
+    links: tuple[tuple[int, int], ...]
+    values: dict[str, float]
+
+
+def content(path: Path) -> bytes:
+    data = path.read_bytes()
+    if data[:4] == b"\x28\xb5\x2f\xfd":
+        return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+    return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+
+
+def lines(path: Path) -> list[str]:
+    text = content(path).decode()
+    assert not text or text.endswith("\n")
+    return text.split("\n")[:-1]
+
+
+def links(text: str) -> tuple[tuple[int, int], ...]:
+    found = tuple((int(i), int(j)) for i, j in (link.split("-") for link in text.split()))
+    assert list(found) == sorted(found)
+    return found
+
+
+def bracketed(side: str, escape: str = "\\") -> tuple[str | int, ...]:
+    """A side whose nonterminals are `[X,1]`; any other word in brackets is one too, to cdec, and so an error."""
+    symbols: list[str | int] = []
+    for symbol in side.split(" "):
+        match = re.fullmatch(r"\[(.*)\]", symbol)
+        if match:
+            name = re.fullmatch(r"X,([1-9])", match.group(1))
+            assert name, symbol
+            symbols.append(int(name.group(1)))
+        else:
+            assert symbol
+            assert symbol != "|||"
+            symbols.append(symbol[1:] if symbol.startswith(escape) else symbol)
+    return tuple(symbols)
+
+
+# What cdec's lexer of grammars takes for a number.
+CDEC_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*([eE][-+]*[0-9]+)?)?")
+
+CDEC_NAMES = {
+    "EGivenF": "p_target_given_source",
+    "FGivenE": "p_source_given_target",
+    "LexEGivenF": "lex_target_given_source",
+    "LexFGivenE": "lex_source_given_target",
+    "Count": "count",
+    "IsSingletonFE": "singleton",
+    "IsSingletonF": "source_singleton",
+    "IsTerminalsOnly": "terminals_only",
+    "IsGlue": "glue",
+}
+
+
+def cdec(line: str) -> Parsed:
+    left, source, target, features, *rest = line.split(" ||| ")
+    assert left == "[X]"
+    values = {}
+    for feature in features.split(" "):
+        name, value = feature.split("=")
+        assert CDEC_NUMBER.fullmatch(value), value
+        values[CDEC_NAMES[name]] = float(value) if name.startswith("Is") else 10 ** float(value)
+    for name in ("singleton", "source_singleton", "terminals_only"):
+        values.setdefault(name, 0)
+    return Parsed(bracketed(source), bracketed(target), links(rest[0]) if rest else (), values)
+
+
+def thrax(line: str) -> Parsed:
+    left, source, target, features = line.split(" ||| ")
+    assert left == "[X]"
+    values = {}
+    for feature in features.split(" "):
+        name, value = feature.split("=")
+        values[CDEC_NAMES[name]] = float(value) if name.startswith("Is") else math.exp(-float(value))
+    return Parsed(of_joshua(source), of_joshua(target), (), values)
+
+
+def joshua(line: str, names: list[str]) -> Parsed:
+    left, source, target, features = line.split(" ||| ")
+    assert left == "[X]"
+    values = {
+        name: math.exp(-float(value)) if name.startswith(("p_", "lex_", "count")) else float(value)
+        for name, value in zip(names, features.split(" "), strict=True)
+    }
+    return Parsed(of_joshua(source), of_joshua(target), (), values)
+
+
+def of_joshua(side: str) -> tuple[str | int, ...]:
+    signs = {"-lsb-": "[", "-rsb-": "]", "-pipe-": "|"}
+    return tuple(
+        re.sub("-lsb-|-rsb-|-pipe-", lambda match: signs[match.group()], symbol) if isinstance(symbol, str) else symbol
+        for symbol in bracketed(side, escape="\n")
+    )
+
+
+def moses(line: str) -> Parsed:
+    source, target, scores, alignment, counts, rest = line.split(" ||| ", 5)
+    assert rest == "|||"
+    found = links(alignment)
+    left, right = source.split(" "), target.split(" ")
+    assert left.pop() == "[X]"
+    assert right.pop() == "[X]"
+    number = {}
+    parsed_source: list[str | int] = []
+    for i, symbol in enumerate(left):
+        if symbol == "[X][X]":
+            number[i] = len(number) + 1
+        parsed_source.append(number[i] if i in number else of_moses(symbol))
+    of_target = {j: number[i] for i, j in found if i in number}
+    parsed_target: list[str | int] = []
+    for j, symbol in enumerate(right):
+        assert (symbol == "[X][X]") == (j in of_target)
+        parsed_target.append(of_target[j] if j in of_target else of_moses(symbol))
+    names = ("p_source_given_target", "lex_source_given_target", "p_target_given_source", "lex_target_given_source")
+    values = dict(zip(names, map(float, scores.split(" ")), strict=True))
+    values |= dict(zip(("target_count", "source_count", "count"), map(float, counts.split(" ")), strict=True))
+    return Parsed(
+        tuple(parsed_source), tuple(parsed_target), tuple(link for link in found if link[0] not in number), values
+    )
+
+
+def of_moses(word: str) -> str:
+    assert not set("|[]") & set(word)
+    return word.replace("&#124;", "|").replace("&#91;", "[").replace("&#93;", "]")

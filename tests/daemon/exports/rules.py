@@ -1,0 +1,87 @@
+"""Rules of one's own in a scratch database, written in a format."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from hierogram.daemon.exports.compression import CompressedFile
+from hierogram.daemon.exports.filters import FilterCount, apply_filters
+from hierogram.daemon.exports.formats import find_format
+from hierogram.daemon.exports.loading import load_rules
+from hierogram.daemon.exports.options import Compression, ExportOptions
+from hierogram.daemon.exports.scratch import scratch
+from hierogram.daemon.exports.writing import Written, write_rules
+from hierogram.samplers.rules import Rule, parse_side
+
+
+class Given(NamedTuple):
+    source: str
+    target: str
+    uses: int = 1
+    alignment: str = ""
+
+
+PAIRS = [
+    ("a b c", "x y z", "0-0 1-2"),
+    ("a b", "y x", "0-1 1-0"),
+    ("a a c", "x x", "0-0 0-1 1-1"),
+    ("[laughs] | d", "ha [X] ||| d", "0-0 0-1 1-2 2-3"),
+    ("[X,1] \\q", "\\ e", "0-0"),
+]
+ODD = [
+    Given("a [X,1] b", "x [X,1] y", 3, "0-0 2-2"),
+    Given("a [X,1] b", "[X,1] x", 1, "0-1"),
+    Given("[X,1] [X,2]", "[X,2] [X,1]", 7),
+    Given("[X,1] c [X,2]", "[X,2] z z [X,1] x", 2, "1-1 1-4"),
+    Given("a", "x", 9, "0-0"),
+    Given("a", "y", 1, "0-0"),
+    Given("A", "X", 1),
+    Given("[laughs]", "ha [X]", 2, "0-0 0-1"),
+    Given("[laughs] [X,1] | d", "[X,1] ||| d", 1, "2-1 3-2"),
+    Given("\\[X,1] [X,1] \\\\q", "\\\\ [X,1] e", 1, "0-0"),
+    Given("é \U0001f600 \uff5e", '"q" {x} \'', 4),
+    Given("a b", "x", 1000, "0-0 1-0"),
+]
+"""Rules with all that a format could stumble over: odd words, several nonterminals, no links, high counts."""
+
+
+class Source:
+    """As much of a snapshot as an export needs."""
+
+    def __init__(self, rules: Sequence[Given], pairs: Sequence[tuple[str, str, str]] = PAIRS) -> None:
+        self.rules = rules
+        self.pairs = pairs
+
+    def rule_blocks(self, *, sampled: bool = False) -> Iterator[tuple[int, str]]:
+        for number, given in enumerate(self.rules, 1):
+            rule = Rule(parse_side(given.source), parse_side(given.target))
+            values = (number, given.source, given.target, rule.scope, rule.nonterminals, rule.source_terminals)
+            yield number, "\t".join(map(str, (*values, rule.target_terminals, given.alignment, given.uses))) + "\n"
+
+    def pair_blocks(self, corpus_id: int | None = None) -> Iterator[tuple[int, str]]:
+        yield len(self.pairs), "".join("\t".join(pair) + "\n" for pair in self.pairs)
+
+
+def write(
+    folder: Path, rules: Sequence[Given], options: ExportOptions, samples: int = 1, name: str = "g"
+) -> tuple[Path, Written, list[FilterCount]]:
+    folder.mkdir(exist_ok=True)
+    options = options.resolved()
+    source = Source(rules)
+    work = folder / f"work-{name}"
+    work.mkdir()
+    with scratch(work) as database:
+        load_rules(database, source, options)  # type: ignore[arg-type]
+        counts = apply_filters(database, options, samples)
+        written = write_rules(
+            database,
+            source,  # type: ignore[arg-type]
+            options,
+            find_format(options.format),
+            samples,
+            folder / name,
+            folder / f"{name}.glue",
+            lambda path: CompressedFile(path, Compression.NONE),
+            lambda done: None,
+        )
+    return folder / name, written, counts

@@ -1,0 +1,87 @@
+"""Two exports compared, and the commands that do it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import LINES, Run
+
+from hierogram.daemon.exceptions import ExportError
+from hierogram.daemon.exports.difference import compare
+from hierogram.daemon.exports.exporting import export
+from hierogram.daemon.exports.formats import FORMATS
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.storage.records import RuleDelta
+from hierogram.storage.store import Store, open_store
+
+
+def delta(source: str, target: str, count: int) -> RuleDelta:
+    key = hash((source, target)) & 0x7FFFFFFF
+    return RuleDelta(key, 1, source, target, 2, 0, 0, 1, 1, True, count, 0)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Store:
+    return open_store(f"sqlite:///{tmp_path}/small.db", create=True)
+
+
+@pytest.mark.parametrize("format", sorted(FORMATS))
+def test_rules_added_removed_and_changed(small: Store, tmp_path: Path, format: str) -> None:
+    options = ExportOptions(format=format)
+    small.commit([], [delta("a", "x", 3), delta("b", "x", 2), delta("c", "z", 5), delta("d", "z", 1)])
+    export(small, tmp_path / "a.zst", options)
+    small.commit([], [delta("a", "x", 4), delta("b", "x", -2), delta("d", "z", 1), delta("e", "z", 8)])
+    export(small, tmp_path / "b.zst", options)
+    found = compare(tmp_path / "a.zst", tmp_path / "b.zst", 10)
+    assert (found.same, found.changed, found.added, found.removed) == (1, 2, 1, 1)
+    symbol = " [X]" if format == "moses" else ""
+    [added], [removed], changed = found.most_added, found.most_removed, found.most_changed
+    assert (added.source, added.before, round(added.after or 0, 3)) == ("e" + symbol, None, 8)
+    assert (removed.source, round(removed.before or 0, 3), removed.after) == ("b" + symbol, 2, None)
+    assert [(rule.source, round(rule.before or 0, 3), round(rule.after or 0, 3)) for rule in changed] == [
+        ("a" + symbol, 3, 7),
+        ("d" + symbol, 1, 2),
+    ]
+    assert compare(tmp_path / "a.zst", tmp_path / "a.zst", 1).same == 4
+    assert len(compare(tmp_path / "a.zst", tmp_path / "b.zst", 1).most_changed) == 1
+    small.close()
+
+
+def test_what_cannot_be_compared_is_told(small: Store, tmp_path: Path) -> None:
+    small.commit([], [delta("a", "x", 3)])
+    export(small, tmp_path / "a", ExportOptions(format="cdec"))
+    export(small, tmp_path / "b", ExportOptions(format="tsv"))
+    small.close()
+    with pytest.raises(ExportError, match="only exports of one format"):
+        compare(tmp_path / "a", tmp_path / "b", 1)
+    (tmp_path / "a").write_text("[X] ||| a\n")
+    with pytest.raises(ExportError, match="line 1: is no line of a cdec export"):
+        compare(tmp_path / "a", tmp_path / "a", 1)
+    with pytest.raises(ExportError, match="cannot be read as a manifest"):
+        compare(tmp_path / "small.db", tmp_path / "a", 1)
+
+
+def test_the_commands(hierogram: Run, corpus: Path) -> None:
+    hierogram("init", "--sweeps-per-level", "2", "--levels", "3", "--thinning", "2", "--samples", "3")
+    hierogram("ingest", str(corpus))
+    hierogram("learn", "--sweeps", "2")
+    made = json.loads(hierogram("export", "--to", "grammars", "--name", "news", "--json").out)
+    assert made["path"].endswith("/grammar.cdec.gz")
+    assert hierogram("diff", "grammars/latest", "grammars/latest").code == 0
+    Path("more").write_text("".join(line + "\n" for line in LINES[:3]))
+    hierogram("ingest", "more", "--corpus", "more")
+    hierogram("learn", "--sweeps", "1")
+    told = hierogram("export", "--to", "grammars", "--name", "news", "--hiero", "--max-scope", "1")
+    assert told.code == 0
+    assert "\n  scope ≤ 1: " in told.out
+    [first, _] = sorted(path.name for path in Path("grammars").iterdir() if path.name.startswith("news-"))
+    said = hierogram("diff", f"grammars/{first}", "grammars/latest")
+    assert said.code == 1
+    assert " rules removed" in said.out or " removed" in said.out
+    assert json.loads(hierogram("diff", f"grammars/{first}", "grammars/latest", "--json").out)["removed"] > 0
+    wrong = hierogram("export", "--format", "word")
+    assert (wrong.code, wrong.err) == (
+        2,
+        "hierogram: there is no format 'word'; there are cdec, moses, joshua, thrax, jsonl, tsv, parquet\n",
+    )
+    assert hierogram("export", "--sentences", "more").code == 2

@@ -1,0 +1,45 @@
+"""What docs/exports.md says is so."""
+
+import re
+import shlex
+from pathlib import Path
+
+from tests.daemon.conftest import Run
+
+from hierogram.daemon.commands.exports import COMPRESSIONS, FORMAT_NAMES
+from hierogram.daemon.exports.features import FEATURES
+from hierogram.daemon.exports.formats import FORMATS
+from hierogram.daemon.exports.formats.cdec import NAMES
+from hierogram.daemon.exports.manifest import Manifest
+from hierogram.daemon.exports.options import Compression
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "exports.md").read_text()
+
+
+def section(title: str) -> str:
+    return re.split(r"^## ", DOCUMENT.split(f"## {title}\n")[1], flags=re.MULTILINE)[0]
+
+
+def first_cells(title: str) -> list[str]:
+    return re.findall(r"^\| `([^`]*)` \|", section(title), re.MULTILINE)
+
+
+def test_the_commands_run(hierogram: Run, corpus: Path) -> None:
+    hierogram("init", "--sweeps-per-level", "2", "--levels", "3", "--thinning", "2", "--samples", "3")
+    hierogram("ingest", str(corpus))
+    hierogram("learn", "--sweeps", "2")
+    blocks = re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL)
+    commands = [shlex.split(line) for block in blocks for line in block.splitlines()]
+    assert len(commands) >= 4
+    for _, *arguments in commands:
+        ran = hierogram(*arguments)
+        assert ran.code == 0, ran.err
+
+
+def test_the_tables_are_complete() -> None:
+    assert first_cells("Formats") == list(FORMATS) == list(FORMAT_NAMES)
+    assert first_cells("Features") == [feature.name for feature in FEATURES]
+    for name, cdec in NAMES.items():
+        assert re.search(rf"^\| `{name}` .* `{cdec}` \|$", section("Features"), re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", section("The manifest"))) >= set(Manifest.__dataclass_fields__)
+    assert {compression.value for compression in Compression} == set(COMPRESSIONS)

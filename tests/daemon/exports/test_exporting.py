@@ -1,0 +1,230 @@
+"""Exports from a store: one snapshot, whole or not at all, and a manifest that tells the truth."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import LINES, QUICK
+from tests.daemon.exports import parsers
+from tests.reference.lexical import link_counts, weights
+
+from hierogram.daemon.exceptions import ExportError
+from hierogram.daemon.exports.exporting import export, publish
+from hierogram.daemon.exports.manifest import Manifest, manifest_path
+from hierogram.daemon.exports.options import Compression, ExportOptions
+from hierogram.daemon.exports.scratch import Scratch
+from hierogram.daemon.ingest import Input, ingest
+from hierogram.daemon.learning import learn
+from hierogram.samplers.rules import Rule
+from hierogram.storage.store import Store, open_store
+
+ALL = ExportOptions(max_scope=None)
+
+
+def rules_of(store: Store) -> dict[tuple[str, str], int]:
+    return {(rule.source, rule.target): rule.count for rule in store.find_rules(limit=10_000)}
+
+
+def sides(path: Path) -> list[tuple[str, str]]:
+    return [(line.split(" ||| ")[1], line.split(" ||| ")[2]) for line in parsers.lines(path)]
+
+
+def test_an_export_holds_the_rules_of_the_store(learned: Store, tmp_path: Path) -> None:
+    path = tmp_path / "g.cdec.zst"
+    manifest = export(learned, path, ALL)
+    stored = {(rule.source, rule.target): rule for rule in learned.find_rules(limit=10_000)}
+    assert sides(path) == sorted(stored, key=lambda rule: (rule[0].encode(), rule[1].encode()))
+    assert manifest.rules == len(stored)
+    for line in parsers.lines(path):
+        rule = stored[line.split(" ||| ")[1], line.split(" ||| ")[2]]
+        values = parsers.cdec(line).values
+        assert values["p_target_given_source"] == pytest.approx(rule.p_target_given_source, rel=1e-4)
+        assert values["p_source_given_target"] == pytest.approx(rule.p_source_given_target, rel=1e-4)
+        assert values["count"] == pytest.approx(rule.count, rel=1e-4)
+
+
+def test_lexical_weights_are_those_of_the_definition(learned: Store, tmp_path: Path) -> None:
+    path = tmp_path / "g.jsonl"
+    export(learned, path, ALL.model_copy(update={"format": "jsonl"}))
+    counts = link_counts(
+        (source.split(), target.split(), parsers.links(links))
+        for source, target, links in (line.split(" ||| ") for line in LINES)
+    )
+    checked = 0
+    for line in parsers.lines(path):
+        row = json.loads(line)
+        rule = Rule.parse(f"{row['source']} ||| {row['target']}")
+        to_target, to_source = weights(counts, rule.source, rule.target, parsers.links(row["alignment"]))
+        for wanted, found in (
+            (to_target, row["lex_target_given_source"]),
+            (to_source, row["lex_source_given_target"]),
+        ):
+            if wanted:
+                assert found == pytest.approx(float(wanted), rel=1e-6)
+                checked += 1
+            else:
+                assert 0 < found < 1e-5
+    assert checked
+
+
+def test_sampled_counts_are_averages_over_the_samples(learned: Store, tmp_path: Path) -> None:
+    path = tmp_path / "g"
+    export(learned, path, ALL.model_copy(update={"sampled": True}))
+    counts = [parsers.cdec(line).values["count"] for line in parsers.lines(path)]
+    assert sum(counts) == pytest.approx(learned.status().sampled_tokens / QUICK.samples, rel=1e-4)
+    assert any(round(count, 3) % 1 for count in counts)
+
+
+def test_the_rules_of_one_corpus_are_counted_anew(learned: Store, tmp_path: Path) -> None:
+    before = rules_of(learned)
+    (tmp_path / "more").write_text(
+        "une porte ||| a door ||| 0-0 1-1\nla porte verte ||| the green door ||| 0-0 1-2 2-1\n"
+    )
+    with Input([str(tmp_path / "more")], format="bars") as source:
+        ingest(learned, source, corpus="more")
+    learn(learned, sweeps=2)
+    whole = rules_of(learned)
+    assert whole != before
+    parts: list[dict[tuple[str, str], float]] = []
+    for corpus in sorted(learned.status().corpora):
+        path = tmp_path / corpus
+        export(learned, path, ALL.model_copy(update={"corpus": corpus}))
+        parts.append(
+            dict(zip(sides(path), (parsers.cdec(line).values["count"] for line in parsers.lines(path)), strict=True))
+        )
+    assert all(parts)
+    summed = {rule: round(sum(part.get(rule, 0) for part in parts)) for rule in set().union(*parts)}
+    assert summed == whole
+    with pytest.raises(ExportError, match="there is no corpus 'other' in the store; there are: "):
+        export(learned, tmp_path / "g", ALL.model_copy(update={"corpus": "other"}))
+
+
+def test_the_manifest_tells_the_truth(learned: Store, tmp_path: Path) -> None:
+    path = tmp_path / "g.gz"
+    position = learned.position()
+    manifest = export(learned, path, ExportOptions(min_count=2, format="moses"))
+    written = json.loads(manifest_path(path).read_text())
+    assert set(written) == set(Manifest.__dataclass_fields__)
+    assert json.loads(manifest.text()) == written
+    for name, file in ((written["file"], written), *((other["name"], other) for other in written["others"])):
+        content = (tmp_path / name).read_bytes()
+        assert (file["bytes"], file["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
+    assert [other["name"] for other in written["others"]] == ["g.gz.glue"]
+    assert written["rules"] == len(parsers.lines(path))
+    assert written["options"]["min_count"] == 2
+    assert (written["model"], written["seed"], written["format"]) == ("pitman-yor", 1, "moses")
+    assert written["settings"]["sweeps_per_level"] == 2
+    assert [left["filter"] for left in written["filters"]] == ["count ≥ 2", "scope ≤ 2"]
+    assert written["filters"][0]["before"] == learned.status().rules
+    assert written["filters"][1]["after"] == written["rules"]
+    # Recording that the export has begun is the one transaction between.
+    assert written["position"] == position + 1
+    [recorded] = learned.exports()
+    assert (recorded.state, recorded.rules, recorded.sha256) == ("done", manifest.rules, manifest.sha256)
+    assert recorded.path == str(path)
+    assert json.loads(recorded.manifest or "") == written
+
+
+@pytest.mark.parametrize("name", ["g.zst", "g.gz", "g.txt"])
+def test_the_same_grammar_gives_the_same_bytes(learned: Store, tmp_path: Path, name: str) -> None:
+    for folder in ("1", "2"):
+        (tmp_path / folder).mkdir()
+    options = ALL.model_copy(update={"compression_threads": 2, "long_distance": True, "level": 9})
+    first = export(learned, tmp_path / "1" / name, options)
+    assert export(learned, tmp_path / "2" / name, options).sha256 == first.sha256
+    assert (tmp_path / "1" / name).read_bytes()[:2] == {"g.zst": b"\x28\xb5", "g.gz": b"\x1f\x8b"}.get(name, b"[X")
+    assert len(sides(tmp_path / "1" / name)) == first.rules
+
+
+def test_an_export_shows_the_moment_it_began(learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = rules_of(learned)
+    load = Scratch.load
+
+    def learn_meanwhile(self: Scratch, *arguments: object) -> None:
+        learn(learned, sweeps=4)
+        load(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Scratch, "load", learn_meanwhile)
+    export(learned, tmp_path / "g", ALL)
+    found = {
+        rule: round(parsers.cdec(line).values["count"])
+        for rule, line in zip(sides(tmp_path / "g"), parsers.lines(tmp_path / "g"), strict=True)
+    }
+    assert found == before
+    assert rules_of(learned) != before
+
+
+def test_a_failed_export_leaves_nothing_but_its_record(
+    learned: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "folder" / "g.zst"
+    path.parent.mkdir()
+    path.write_bytes(b"the export of yesterday")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("hierogram.daemon.exports.compression.CompressedFile.write", fail)
+    with pytest.raises(ExportError, match=r"g\.zst: cannot be written: No space left on device"):
+        export(learned, path)
+    assert [file.name for file in path.parent.iterdir()] == ["g.zst"]
+    assert path.read_bytes() == b"the export of yesterday"
+    [recorded] = learned.exports()
+    assert (recorded.state, recorded.rules) == ("failed", None)
+    assert "No space left" in (recorded.error or "")
+
+
+def test_a_missing_folder_is_told(learned: Store, tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match=r"the folder .* does not exist"):
+        export(learned, tmp_path / "nowhere" / "g.zst")
+    assert learned.exports() == []
+    with pytest.raises(ExportError, match="compressed within"):
+        export(learned, tmp_path / "g", ExportOptions(format="parquet", compression=Compression.GZIP))
+
+
+def test_versions_in_a_folder(learned: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "grammars"
+    first = publish(learned, folder, "news", ExportOptions(format="joshua"), keep=2)
+    assert (folder / "latest").resolve() == first.folder
+    assert {file.name for file in first.folder.iterdir()} == {"grammar.joshua.gz", "glue.joshua.gz", "manifest.json"}
+    more = [publish(learned, folder, "news", ExportOptions(format="joshua"), keep=2) for _ in range(3)]
+    assert len({made.folder for made in more}) == 3
+    assert (folder / "latest").resolve() == more[-1].folder
+    assert more[-1].retired == [more[0].folder]
+    shown = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+    assert shown == {more[1].folder.name, more[2].folder.name, "latest"}
+    assert {made.manifest.sha256 for made in more} == {first.manifest.sha256}
+
+
+def test_a_grammar_for_each_sentence(learned: Store, tmp_path: Path) -> None:
+    test_set = tmp_path / "test.fr"
+    test_set.write_text("la maison verte\nxxx\nelle ne voit pas\n")
+    options = ExportOptions(filter_for=test_set, max_scope=None)
+    made = publish(learned, tmp_path / "grammars", "test", options, by_sentence=True)
+    listing = (made.folder / "sentences.sgm").read_text().splitlines()
+    assert listing[0] == f'<seg id="0" grammar="{made.folder}/grammar.0.gz"> la maison verte </seg>'
+    grammars = [set(sides(made.folder / f"grammar.{n}.gz")) for n in range(3)]
+    export(learned, tmp_path / "all", options)
+    assert set().union(*grammars) == set(sides(tmp_path / "all"))
+    assert any("verte" in source.split() for source, _ in grammars[0])
+    assert not any("verte" in source.split() for source, _ in grammars[2])
+    assert all(source.startswith("[X,1]") for source, _ in grammars[1])
+    assert made.manifest.rules == len(set().union(*grammars))
+    assert len(made.manifest.others) == 3
+
+
+def test_a_store_without_rules(store: Store, tmp_path: Path) -> None:
+    assert export(store, tmp_path / "g.gz").rules == 0
+    assert parsers.lines(tmp_path / "g.gz") == []
+
+
+def test_both_databases_give_the_same_bytes(corpus: Path, tmp_path: Path, make_database: Callable[[], str]) -> None:
+    digests = set()
+    for url in (f"sqlite:///{tmp_path}/s.db", make_database()):
+        with open_store(url, create=True, settings=QUICK) as opened, Input([str(corpus)]) as source:
+            ingest(opened, source)
+            learn(opened, sweeps=4)
+            digests.add(export(opened, tmp_path / "g", ALL).sha256)
+    assert len(digests) == 1

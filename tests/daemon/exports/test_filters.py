@@ -1,0 +1,167 @@
+"""Filters leave out what they say, in their order; each is checked against a slow reference."""
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from tests.daemon.exports import parsers
+from tests.daemon.exports.rules import Given, write
+
+from hierogram.daemon.exceptions import ExportError
+from hierogram.daemon.exports.matching import TestSet
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.samplers.rules import Rule, Side, parse_side, render_side
+
+SIDES = [
+    "a",
+    "a b",
+    "[X,1]",
+    "a [X,1]",
+    "[X,1] b",
+    "a [X,1] b",
+    "[X,1] [X,2]",
+    "a [X,1] [X,2] b",
+    "[X,1] a [X,2] b [X,3]",
+]
+SIDES += ["a b c d e", "a b c d e f", "] [X,1] [b", "x] [X,1] [X,2]"]
+RULES = [
+    Given(source, " ".join(target), k % 9 + 1, "0-0" if k % 3 else "")
+    for k, (source, words) in enumerate(product(SIDES, ["", "u", "u v w", "u " * 11]))
+    if (target := words.split() + [symbol for symbol in source.split() if symbol.startswith("[X,")])
+]
+
+
+def kept(folder: Path, **options: object) -> tuple[set[tuple[str, str]], list[tuple[str, int, int]]]:
+    wanted = ExportOptions(format="tsv", features=("count",), **{"max_scope": None, **options})
+    path, written, counts = write(folder, RULES, wanted)
+    rows = [line.split("\t") for line in parsers.lines(path)[1:]]
+    assert written.rules == len(rows)
+    return {(row[0], row[1]) for row in rows}, [(c.filter, c.before, c.after) for c in counts]
+
+
+def rule_of(given: Given) -> Rule:
+    return Rule(parse_side(given.source), parse_side(given.target))
+
+
+def has_adjacent(rule: Rule) -> bool:
+    return any(isinstance(a, int) and isinstance(b, int) for a, b in zip(rule.source, rule.source[1:], strict=False))
+
+
+SINGLE = {
+    "min_count": (5, lambda given, rule: given.uses >= 5),
+    "max_scope": (1, lambda given, rule: rule.scope <= 1),
+    "max_nonterminals": (1, lambda given, rule: rule.nonterminals <= 1),
+    "no_adjacent": (True, lambda given, rule: not has_adjacent(rule)),
+    "max_source_symbols": (5, lambda given, rule: len(rule.source) <= 5),
+    "aligned": (True, lambda given, rule: given.alignment != ""),
+    "max_span": (10, lambda given, rule: len(rule.source) <= 10 and len(rule.target) <= 10),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SINGLE))
+def test_each_filter_by_itself(tmp_path: Path, name: str) -> None:
+    value, condition = SINGLE[name]
+    found, counts = kept(tmp_path, **{name: value})
+    wanted = {(given.source, given.target) for given in RULES if condition(given, rule_of(given))}
+    assert found == wanted
+    assert 0 < len(wanted) < len(RULES)
+    assert [(before, after) for _, before, after in counts] == [(len(RULES), len(wanted))]
+
+
+def test_the_preset_is_all_of_the_constraints(tmp_path: Path) -> None:
+    found, counts = kept(tmp_path, hiero=True)
+    constraints = {"max_nonterminals": 2, "no_adjacent": True, "max_source_symbols": 5, "aligned": True, "max_span": 10}
+    wanted = set()
+    for given_rule in RULES:
+        rule = rule_of(given_rule)
+        if (
+            rule.nonterminals <= 2
+            and not has_adjacent(rule)
+            and len(rule.source) <= 5
+            and given_rule.alignment
+            and max(len(rule.source), len(rule.target)) <= 10
+        ):
+            wanted.add((given_rule.source, given_rule.target))
+    assert found == wanted
+    assert len(counts) == len(constraints)
+    assert [before for _, before, _ in counts[1:]] == [after for *_, after in counts[:-1]]
+    assert ExportOptions(hiero=True, max_nonterminals=1).resolved().max_nonterminals == 1
+    (tmp_path / "again").mkdir()
+    assert kept(tmp_path / "again", **constraints)[0] == found
+
+
+def test_the_best_of_a_source_side(tmp_path: Path) -> None:
+    found, counts = kept(tmp_path, per_source=2, min_count=2)
+    wanted = set()
+    for source in SIDES:
+        rules = [given for given in RULES if given.source == source and given.uses >= 2]
+        wanted |= {(r.source, r.target) for r in sorted(rules, key=lambda r: (-r.uses, r.target))[:2]}
+    assert found == wanted
+    assert counts[-1] == ("best 2 of a source side", counts[0][2], len(wanted))
+
+
+def test_probabilities_among_those_left(tmp_path: Path) -> None:
+    rules = [Given("a", "x", 6), Given("a", "y", 2), Given("b", "x", 1), Given("b b b b b b", "x", 9)]
+    for marginals, wanted in (("before", (6 / 8, 6 / 16)), ("after", (1.0, 6 / 6))):
+        options = ExportOptions(
+            format="tsv",
+            features=("p_target_given_source", "p_source_given_target"),
+            marginals=marginals,
+            min_count=3,
+            max_source_symbols=5,
+        )
+        path, _, _ = write(tmp_path, rules, options, name=marginals)
+        [row] = [line.split("\t") for line in parsers.lines(path)[1:]]
+        assert (float(row[-2]), float(row[-1])) == wanted
+
+
+def test_averaged_counts_are_filtered_by_what_is_written(tmp_path: Path) -> None:
+    rules = [Given("a", "x", 6), Given("a", "y", 2)]
+    path, _, _ = write(tmp_path, rules, ExportOptions(format="tsv", features=("count",), min_count=0.75), samples=8)
+    assert [line.split("\t")[-1] for line in parsers.lines(path)[1:]] == ["0.75"]
+
+
+def test_unknown_options_are_told() -> None:
+    for wrong in ({"format": "word"}, {"features": ("magic",)}, {"format": "moses", "features": ("count",)}, {"x": 1}):
+        with pytest.raises(ValidationError, match=r"cdec|magic|fixed|Extra"):
+            ExportOptions.model_validate(wrong)
+
+
+def fits(side: Side, words: list[str]) -> bool:
+    """Whether the side derives some span of the words, by trying everything."""
+
+    def ends(start: int, rest: Side) -> bool:
+        if not rest:
+            return True
+        if isinstance(rest[0], str):
+            return start < len(words) and words[start] == rest[0] and ends(start + 1, rest[1:])
+        return any(ends(end, rest[1:]) for end in range(start + 1, len(words) + 1))
+
+    return any(ends(start, side) for start in range(len(words) + 1))
+
+
+symbols = st.lists(st.one_of(st.sampled_from(["a", "b", "[X,1]", "\\"]), st.none()), min_size=1, max_size=6)
+sentences = st.lists(st.lists(st.sampled_from(["a", "b", "[X,1]", "\\"]), max_size=8), min_size=1, max_size=5)
+
+
+@given(symbols, sentences)
+@settings(max_examples=400)
+def test_what_can_match_a_sentence(side: list[str | None], test_set: list[list[str]]) -> None:
+    number = iter(range(1, 10))
+    parsed: Side = tuple(next(number) if symbol is None else symbol for symbol in side)
+    found = TestSet(" ".join(words) for words in test_set).matches(render_side(parsed))
+    assert found == [k for k, words in enumerate(test_set) if fits(parsed, words)]
+
+
+def test_only_rules_for_a_test_set(tmp_path: Path) -> None:
+    test_set = tmp_path / "test.src"
+    test_set.write_text("z a q b\n\nc c c\n")
+    found, counts = kept(tmp_path, filter_for=test_set)
+    words = [line.split() for line in test_set.read_text().splitlines()]
+    assert found == {(r.source, r.target) for r in RULES if any(fits(parse_side(r.source), line) for line in words)}
+    assert counts[-1][0] == "can match a sentence of test.src"
+    with pytest.raises(ExportError, match="cannot be read as a test set"):
+        kept(tmp_path / "other", filter_for=tmp_path / "missing")
