@@ -10,6 +10,7 @@ from hierogram.storage.store import Store
 LEASE_SECONDS = 60.0
 _RENEWALS = 4
 """So many times is a claim renewed before it would lapse."""
+_RELEASE_SECONDS = 5.0
 
 
 @contextmanager
@@ -27,25 +28,30 @@ def holding_lease(
     store.take_lease(command, seconds)
     ended = threading.Event()
 
-    def renew() -> None:
-        while not ended.wait(seconds / _RENEWALS):
-            try:
-                store.renew_lease(seconds)
-            except StoreUnavailableError as error:
-                report(str(error))
-            except LeaseLostError as error:
-                report(str(error))
-                return
-            else:
-                report(None)
+    def keep() -> None:
+        _renew(store, seconds, ended, report)
+        # Where the database is gone, the claim lapses by itself, as that of a process that has ended.
+        with suppress(StoreError):
+            store.release_lease()
 
-    keeper = threading.Thread(target=renew, name="lease", daemon=True)
+    keeper = threading.Thread(target=keep, name="lease", daemon=True)
     keeper.start()
     try:
         yield
     finally:
         ended.set()
-        keeper.join()
-        # Where the database is gone, the claim lapses by itself, as that of a process that has ended.
-        with suppress(StoreError):
-            store.release_lease()
+        # Others may be writing for long; the end of this process frees the store as well.
+        keeper.join(_RELEASE_SECONDS)
+
+
+def _renew(store: Store, seconds: float, ended: threading.Event, report: Callable[[str | None], None]) -> None:
+    while not ended.wait(seconds / _RENEWALS):
+        try:
+            store.renew_lease(seconds)
+        except StoreUnavailableError as error:
+            report(str(error))
+        except LeaseLostError as error:
+            report(str(error))
+            return
+        else:
+            report(None)

@@ -131,6 +131,8 @@ def _explain(url: URL, error: BaseException) -> str:
         return f"{shown_url(url)}: the file is not an SQLite database: name another file"
     if "malformed" in text:
         return f"{shown_url(url)}: the file is damaged ({text}): go back to a copy of it"
+    if "disk is full" in text or "No space left" in text or "could not extend file" in text:
+        return f"{shown_url(url)}: the disk is full ({text}): make room; nothing of what was under way was written"
     return f"{shown_url(url)}: {text}"
 
 

@@ -48,11 +48,8 @@ def serve(
     opened, made = open_or_make(configuration.store)
     announce_compilation()
     from hierogram.daemon.serving.service import serve as run
-    from hierogram.daemon.serving.warming import warm_up
 
     with opened:
-        # Before the daemon says that it is ready, and while a signal still ends it at once.
-        warm_up(opened.settings())
         if made:
             note(f"{opened.url}: made a new store with the default settings (`hierogram init` takes others)")
         run(opened, configuration, config, given)

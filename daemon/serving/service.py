@@ -15,6 +15,7 @@ from hierogram.daemon.serving.resampling import Resampling
 from hierogram.daemon.serving.scheduling import Scheduling
 from hierogram.daemon.serving.signals import Signals, Sleeper, heeding_signals
 from hierogram.daemon.serving.supervision import Loop, Patience, Supervisor
+from hierogram.daemon.serving.warming import warm_up
 from hierogram.daemon.web.server import HttpLoop
 from hierogram.storage.store import Store
 
@@ -133,16 +134,25 @@ def serve(store: Store, configuration: Configuration, file: Path | None, given: 
     log = open_log(configuration.log)
     service = Service(store, configuration, log)
     lease = holding_lease(store, "hierogram serve", configuration.daemon.lease_seconds, service.note_lease)
-    with lease, heeding_signals() as (signals, sleeper):
+    with lease:
+        # Before the daemon says that it is ready, and while a signal still ends it at once.
+        warm_up(store.settings())
+        _run(service, file, given)
+
+
+def _run(service: Service, file: Path | None, given: dict[str, object]) -> None:
+    store, log = service.store, service.log
+    with heeding_signals() as (signals, sleeper):
         for batch in store.close_abandoned_batches():
             log.warning("closed the batch of a reader that had ended", batch=batch)
         service.start()
         notify(READY)
-        log.info("daemon started", store=store.url, spool=str(configuration.spool.folder))
+        log.info("daemon started", store=store.url, spool=str(service.configuration.spool.folder))
         try:
             _watch(service, signals, sleeper, file, given)
         finally:
             notify(STOPPING)
+            signals.let_the_next_kill()
             service.log.info("daemon ends")
             service.stop()
     service.log.info("daemon ended")

@@ -3,11 +3,14 @@
 import os
 import select
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
+_ECHO_SECONDS = 0.2
+"""What comes so soon after the first signal is the same one: timeout(1) and others send to a process and its group."""
 
 
 class Signals:
@@ -17,11 +20,18 @@ class Signals:
         self.end = False
         self.reload = False
 
-    def _on_end(self, number: int, _frame: FrameType | None) -> None:
-        if self.end:
-            # Asked twice: whoever did does not want to wait. What is not committed is rolled back by the database.
-            os._exit(128 + number)
+    def _on_end(self, _number: int, _frame: FrameType | None) -> None:
         self.end = True
+
+    def let_the_next_kill(self) -> None:
+        """From now on SIGTERM and SIGINT end the process at once, whatever it is at; to be called after the first.
+
+        Whoever asks twice does not want to wait. What is not committed is rolled back by the database. Python's own
+        handlers would have to wait for the main thread, which may be waiting for a lock of the database.
+        """
+        time.sleep(_ECHO_SECONDS)
+        for number in _ENDING:
+            signal.signal(number, signal.SIG_DFL)
 
     def _on_reload(self, _number: int, _frame: FrameType | None) -> None:
         self.reload = True
@@ -41,7 +51,7 @@ class Sleeper:
 
 @contextmanager
 def heeding_signals() -> Iterator[tuple[Signals, Sleeper]]:
-    """Within, SIGTERM, SIGINT and SIGHUP set flags, and a second SIGTERM or SIGINT ends the process at once."""
+    """Within, SIGTERM, SIGINT and SIGHUP set flags."""
     signals = Signals()
     readable, writable = os.pipe()
     os.set_blocking(readable, False)

@@ -1,0 +1,102 @@
+"""Daemons as processes of their own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+SECONDS = 120.0
+"""How long a test waits for what has to come; kernels may have to be compiled first."""
+
+
+class Daemon:
+    """A running `hierogram serve` whose log is read as it is written."""
+
+    def __init__(self, *arguments: str, **environment: str) -> None:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("HIEROGRAM_S")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "hierogram.daemon.main", "serve", *arguments],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=inherited
+            | {
+                "HIEROGRAM_LOG__FORMAT": "json",
+                "HIEROGRAM_SPOOL__POLL_SECONDS": "0.05",
+                "HIEROGRAM_HTTP__PORT": "0",
+                "HIEROGRAM_SAMPLING__COMMIT_SECONDS": "0.2",
+            }
+            | environment,
+        )
+        assert self.process.stderr is not None
+        self.errors: IO[str] = self.process.stderr
+        self.log: list[str] = []
+
+    def until(self, event: str) -> dict[str, object]:
+        """Reads the log up to the event, which has to come."""
+        for line in self.errors:
+            self.log.append(line)
+            if line.startswith("{"):
+                entry: dict[str, object] = json.loads(line)
+                if entry["event"] == event:
+                    return entry
+        raise AssertionError(f"no {event!r}, but: {''.join(self.log)}")
+
+    def until_port(self) -> int:
+        """Reads the log until the daemon listens; returns the port."""
+        for line in self.errors:
+            self.log.append(line)
+            if "listening at http://" in line:
+                return int(str(json.loads(line)["event"]).rpartition(":")[2])
+        raise AssertionError(f"it does not listen: {''.join(self.log)}")
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Sends a signal and returns the exit code."""
+        self.send(number)
+        self.log += self.errors.readlines()
+        return self.process.wait(SECONDS)
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.errors.close()
+        self.process.wait()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Daemon]]:
+    """Starts daemons; those that a test leaves running are killed at its end."""
+    running: list[Daemon] = []
+
+    def start(*arguments: str, **environment: str) -> Daemon:
+        running.append(Daemon(*arguments, **environment))
+        return running[-1]
+
+    yield start
+    for daemon in running:
+        daemon.kill()
+
+
+def drop(folder: Path, name: str, content: str) -> None:
+    """Puts a file into a spool as one should: written under another name, then renamed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    hidden = folder / f".{name}"
+    hidden.write_text(content)
+    hidden.rename(folder / name)
+
+
+def until(what: Callable[[], bool]) -> None:
+    """Waits for something that another process does to a file or a store."""
+    end = time.monotonic() + SECONDS
+    while not what():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.05)

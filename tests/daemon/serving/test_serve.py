@@ -1,0 +1,139 @@
+"""The daemon as a process: from a file in the spool to settled pairs, and to its end by signals."""
+
+import json
+import signal
+import socket
+import sqlite3
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import LINES, QUICK
+from tests.daemon.serving.conftest import Daemon, drop, until
+
+from hierogram.daemon.recount import verify
+from hierogram.storage.store import open_store
+
+Serve = Callable[..., Daemon]
+TEXT = "".join(line + "\n" for line in LINES)
+
+
+@pytest.fixture
+def quick_url(store_url: str) -> str:
+    """URL of a store with a short schedule."""
+    open_store(store_url, create=True, settings=QUICK).close()
+    return store_url
+
+
+def test_a_file_that_is_dropped_becomes_part_of_the_grammar(quick_url: str, serve: Serve, tmp_path: Path) -> None:
+    spool = tmp_path / "spool"
+    daemon = serve("--store", quick_url, "--spool", str(spool))
+    daemon.until("daemon started")
+    drop(spool / "news", "one.bars", TEXT)
+    taken = daemon.until("file taken in")
+    assert (taken["corpus"], taken["accepted"], taken["duplicates"]) == ("news", 9, 0)
+    with open_store(quick_url) as store:
+        until(lambda: store.count_pairs(["settled"]) == 9)
+        [found, other] = store.request_withdrawals([1, 4, 99])
+        until(lambda: store.pairs_by_id([found, other]) == [])
+        assert daemon.end() == 0
+        assert store.lease() is None
+        report = verify(store)
+        assert (report.problems, report.pairs) == ([], 7)
+    assert (spool / "done" / "news" / "one.bars").read_text() == TEXT
+    assert json.loads(daemon.log[-1])["event"] == "daemon ended"
+
+
+def test_a_daemon_that_is_killed_goes_on_where_it_was(serve: Serve, tmp_path: Path) -> None:
+    spool, quick_url = tmp_path / "spool", f"sqlite:///{tmp_path}/s.db"
+    open_store(quick_url, create=True, settings=QUICK).close()
+    first = serve("--store", quick_url, "--spool", str(spool))
+    drop(spool, "one.bars", TEXT)
+    first.until("file taken in")
+    first.kill()
+    drop(spool, "again.bars", TEXT)
+    second = serve("--store", quick_url, "--spool", str(spool))
+    assert second.until("file taken in")["duplicates"] == 9
+    with open_store(quick_url) as store:
+        until(lambda: store.count_pairs(["settled"]) == 9)
+        assert second.end(signal.SIGINT) == 0
+        assert verify(store).problems == []
+
+
+def test_a_second_daemon_is_refused(serve: Serve, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    first = serve("--store", url)
+    first.until("daemon started")
+    second = serve("--store", url)
+    assert second.process.wait(60) == 3
+    assert f"`hierogram serve` (process {first.process.pid} on " in second.errors.read()
+    assert first.end() == 0
+
+
+def test_a_second_signal_ends_the_daemon_at_once(tmp_path: Path, serve: Serve) -> None:
+    daemon = serve("--store", str(tmp_path / "s.db"))
+    daemon.until("daemon started")
+    blocking = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
+    blocking.execute("BEGIN IMMEDIATE")
+    # The claim on the store cannot be given up while someone else writes, so the daemon waits for a few seconds.
+    daemon.send(signal.SIGTERM)
+    daemon.until("daemon ended")
+    assert daemon.end() == -signal.SIGTERM
+    blocking.close()
+
+
+def test_the_configuration_is_read_again(tmp_path: Path, serve: Serve) -> None:
+    file = tmp_path / "daemon.toml"
+    file.write_text(f'store = "{tmp_path}/s.db"\n[spool]\nfolder = "{tmp_path}/one"\n')
+    daemon = serve("--config", str(file))
+    daemon.until("daemon started")
+    file.write_text("[spool]\nfodler = 5\n")
+    daemon.send(signal.SIGHUP)
+    assert "fodler: there is no such key" in str(daemon.until("configuration not changed")["error"])
+    file.write_text(f'store = "elsewhere.db"\n[spool]\nfolder = "{tmp_path}/two"\n')
+    daemon.send(signal.SIGHUP)
+    assert daemon.until("a change of this takes effect when the daemon is started again")["key"] == "store"
+    assert daemon.until("configuration read again")["restarted"] == ["ingest"]
+    drop(tmp_path / "two", "x.bars", TEXT)
+    assert daemon.until("file taken in")["accepted"] == 9
+    assert daemon.end() == 0
+
+
+def test_systemd_hears_how_the_daemon_is(tmp_path: Path, serve: Serve) -> None:
+    address = f"\0hierogram-{tmp_path.name}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(address)
+        systemd.settimeout(60)
+
+        def next_but_watchdog() -> str:
+            while (said := systemd.recv(1000).decode()) == "WATCHDOG=1":
+                pass
+            return said
+
+        daemon = serve(
+            "--store", str(tmp_path / "s.db"), NOTIFY_SOCKET=address.replace("\0", "@"), WATCHDOG_USEC="200000"
+        )
+        assert systemd.recv(1000) == b"READY=1"
+        assert systemd.recv(1000) == b"WATCHDOG=1"
+        daemon.send(signal.SIGHUP)
+        assert next_but_watchdog().startswith("RELOADING=1\nMONOTONIC_USEC=")
+        assert next_but_watchdog() == "READY=1"
+        daemon.send(signal.SIGTERM)
+        assert next_but_watchdog() == "STOPPING=1"
+        assert daemon.end() == 0
+
+
+def test_others_may_look_in_and_withdraw(tmp_path: Path, serve: Serve) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    with open_store(url, create=True, settings=QUICK) as store:
+        daemon = serve("--store", url, "--spool", str(tmp_path / "spool"))
+        port = daemon.until_port()
+        drop(tmp_path / "spool", "x.bars", TEXT)
+        until(lambda: store.count_pairs(["settled"]) == 9)
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/pairs/2", method="DELETE")
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert answer.status in (200, 204)
+        assert store.pairs_by_id([2]) == []
+        assert daemon.end() == 0
+        assert verify(store).problems == []

@@ -1,0 +1,131 @@
+"""The spool: what is taken, in which order, and where it goes."""
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import LINES
+
+from hierogram.daemon.exceptions import InputError, SpoolError
+from hierogram.daemon.serving.spool import (
+    Offer,
+    StoppedError,
+    move_done,
+    offers,
+    prepare,
+    set_apart,
+    take_in,
+)
+from hierogram.storage.store import Store
+
+TEXT = "".join(line + "\n" for line in LINES)
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Path:
+    folder = tmp_path / "spool"
+    prepare(folder)
+    return folder
+
+
+def put(path: Path, text: str = TEXT, *, changed: int = 0) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    os.utime(path, (changed, changed))
+    return path
+
+
+def names(folder: Path) -> list[tuple[str, str | None]]:
+    return [(offer.name, offer.corpus) for offer in offers(folder)[0]]
+
+
+def beat() -> None:
+    pass
+
+
+def test_whole_files_are_offered_oldest_first(spool: Path) -> None:
+    put(spool / "b.bars", changed=1)
+    put(spool / "a.jsonl.gz", changed=3)
+    put(spool / "news" / "c", changed=2)
+    put(spool / "written.bars.part")
+    put(spool / ".hidden")
+    put(spool / "done" / "x.bars")
+    put(spool / "failed" / "x.bars")
+    put(spool / ".moving" / "x.bars")
+    (spool / "news" / "deeper").mkdir()
+    assert names(spool) == [("b.bars", None), ("c", "news"), ("a.jsonl.gz", None)]
+
+
+def test_three_files_are_one_input_once_all_are_there(spool: Path) -> None:
+    put(spool / "x.source", changed=1)
+    put(spool / "x.target.zst", changed=9)
+    put(spool / "y.v2.alignment", changed=1)
+    assert offers(spool) == ([], 3)
+    put(spool / "x.alignment.gz", changed=2)
+    put(spool / "z.bars", changed=5)
+    found, incomplete = offers(spool)
+    assert [offer.name for offer in found] == ["z.bars", "x.source + x.target.zst + x.alignment.gz"]
+    assert incomplete == 1
+
+
+def test_what_is_taken_in_is_stored_in_its_corpus_and_goes_to_done(spool: Path, store: Store) -> None:
+    for name, column in zip(
+        ("x.source", "x.target", "x.alignment"), zip(*(line.split(" ||| ") for line in LINES), strict=True), strict=True
+    ):
+        put(spool / "law" / name, "".join(text + "\n" for text in column))
+    (spool / "done" / "law").mkdir()
+    put(spool / "done" / "law" / "x.target")
+    [offer] = offers(spool)[0]
+    report = take_in(store, offer, "default", lambda: False, beat)
+    assert (report.corpus, report.totals.accepted) == ("law", 9)
+    move_done(spool, offer)
+    assert offers(spool) == ([], 0)
+    assert sorted(path.name for path in (spool / "done" / "law").iterdir()) == [
+        "x.alignment",
+        "x.source",
+        "x.target",
+        "x.target.1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda path: path.write_bytes(b"\x1f\x8b\x08 broken"), "damaged gzip data|end too early"),
+        (lambda path: path.write_bytes(b"what is this"), "neither JSON nor"),
+        (os.mkfifo, "is no regular file"),
+        (lambda path: path.symlink_to("/etc/hostname"), "is no regular file"),
+    ],
+    ids=["damaged", "no format", "fifo", "link"],
+)
+def test_what_cannot_be_read_is_set_apart_with_the_reason(spool: Path, store: Store, make: object, reason: str) -> None:
+    assert callable(make)
+    make(spool / "bad.gz")
+    [offer] = offers(spool)[0]
+    with pytest.raises(InputError, match=reason) as told:
+        take_in(store, offer, "default", lambda: False, beat)
+    set_apart(spool, offer, str(told.value))
+    assert offers(spool) == ([], 0)
+    assert (spool / "failed" / "bad.gz.reason").read_text() == f"{told.value}\n"
+    assert os.path.lexists(spool / "failed" / "bad.gz")
+    assert store.count_pairs() == 0
+
+
+def test_a_file_left_in_the_middle_is_taken_up_again(spool: Path, store: Store) -> None:
+    put(spool / "x.bars")
+    [offer] = offers(spool)[0]
+    with pytest.raises(StoppedError):
+        take_in(store, offer, "default", lambda: True, beat)
+    assert take_in(store, offer, "default", lambda: False, beat).totals.duplicates == 9
+    assert store.count_pairs() == 9
+    assert store.integrity() == []
+
+
+def test_a_folder_that_cannot_be_used_is_told(spool: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SpoolError, match="file/done cannot be made|file cannot be made"):
+        prepare(tmp_path / "file")
+    with pytest.raises(SpoolError, match="cannot be read"):
+        offers(tmp_path / "nowhere")
+    with pytest.raises(SpoolError, match="cannot be moved"):
+        move_done(spool, Offer((spool / "gone.bars",), None))
