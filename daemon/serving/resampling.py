@@ -61,7 +61,7 @@ class Resampling:
             self._store, section.threads or None, report, likelihood_seconds=section.likelihood_seconds
         ) as learner:
             self._log.info("rules loaded", rules=learner.table.rule_types, uses=learner.table.rule_tokens)
-            turns = _Turns(learner, section, stop, self._board, self._log)
+            turns = Turns(learner, section, stop, self._board, self._log)
             while not stop.is_set():
                 worked = turns.take()
                 beat.well()
@@ -69,7 +69,7 @@ class Resampling:
                     stop.wait(_LOOK_SECONDS)
 
 
-class _Turns:
+class Turns:
     """Whose turn it is: shards of new pairs one after the other, or settled pairs again."""
 
     def __init__(self, learner: Learner, section: SamplingSection, stop: StopFlag, board: Board, log: Log) -> None:
