@@ -2,32 +2,41 @@
 
 As with its parameter file COLLINS.prm: brackets labelled TOP are left out, and so are words tagged -NONE-, `,`, `:`,
 opening and closing quotes, and `.`, together with brackets that hold nothing else; ADVP and PRT are one label; labels
-lose their functional tags; tags are no brackets. A sentence's length is the number of its words, traces left out.
+lose their functional tags; tags are no brackets. The right tree says which words are left out: EVALB refuses a sentence
+whose found tree gives another word such a tag. A sentence's length is the number of its words, traces left out.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, compress
 from typing import NamedTuple
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.treebanks.trees import Node, Tree
 
-DELETED_TAGS = frozenset({"-NONE-", ",", ":", "``", "''", "."})
-DELETED_LABELS = frozenset({"TOP", "", *DELETED_TAGS})
-EQUAL_LABELS = {"PRT": "ADVP"}
 TRACE = "-NONE-"
+DELETED_TAGS = frozenset({",", ":", "``", "''", "."})
+DELETED_LABELS = frozenset({"TOP", "", TRACE, *DELETED_TAGS})
+EQUAL_LABELS = {"PRT": "ADVP"}
 CUTOFF = 40
 
 
 class Brackets(NamedTuple):
-    """What is compared of a tree: labelled spans over the words that count, with repeats; those words with their tags;
-    the number of all words."""
+    """A tree's brackets, labelled spans over all words but traces, with repeats; those words, and their tags."""
 
     spans: Counter[tuple[str, int, int]]
     words: list[str]
     tags: list[str]
-    length: int
+
+    def over(self, counted: Sequence[bool]) -> Counter[tuple[str, int, int]]:
+        """The brackets over the words that count, by their new positions; those over none are left out."""
+        place = [0, *accumulate(map(int, counted))]
+        spans: Counter[tuple[str, int, int]] = Counter()
+        for (label, start, end), number in self.spans.items():
+            if place[end] > place[start]:
+                spans[label, place[start], place[end]] += number
+        return spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +70,6 @@ def brackets_of(tree: Tree) -> Brackets:
     spans: Counter[tuple[str, int, int]] = Counter()
     words: list[str] = []
     tags: list[str] = []
-    length = 0
     stack: list[tuple[Node, int]] = [(tree, -1)]
     while stack:
         node, start = stack.pop()
@@ -69,22 +77,20 @@ def brackets_of(tree: Tree) -> Brackets:
             # A word beside other nodes has no tag; it counts.
             words.append(node)
             tags.append("")
-            length += 1
             continue
         label = _evaluated(node.label)
         if start >= 0:
             if len(words) > start:
                 spans[label, start, len(words)] += 1
         elif node.is_preterminal:
-            length += label != TRACE
-            if label not in DELETED_TAGS:
+            if label != TRACE:
                 words.append(str(node.children[0]))
                 tags.append(label)
         else:
             if label not in DELETED_LABELS:
                 stack.append((node, len(words)))
             stack.extend((child, -1) for child in reversed(node.children))
-    return Brackets(spans, words, tags, length)
+    return Brackets(spans, words, tags)
 
 
 def _evaluated(label: str) -> str:
@@ -105,24 +111,26 @@ def evaluate(gold: Sequence[Tree], found: Sequence[Tree]) -> Evaluation:
         pair = brackets_of(right), brackets_of(guess)
         if len(pair[0].words) != len(pair[1].words):
             raise InputError(
-                f"sentence {number}: the right tree has {len(pair[0].words)} words to compare, "
-                f"the found one {len(pair[1].words)}: the files do not belong together"
+                f"sentence {number}: the right tree has {len(pair[0].words)} words, the found one "
+                f"{len(pair[1].words)}: the files do not belong together"
             )
         pairs.append(pair)
-    return Evaluation(_score(pairs), _score([pair for pair in pairs if pair[0].length <= CUTOFF]))
+    return Evaluation(_score(pairs), _score([pair for pair in pairs if len(pair[0].words) <= CUTOFF]))
 
 
 def _score(pairs: Iterable[tuple[Brackets, Brackets]]) -> Score:
     sentences = matched = right = found = exact = tags = tagged = 0
     for gold, guess in pairs:
-        same = (gold.spans & guess.spans).total()
+        counted = [tag not in DELETED_TAGS for tag in gold.tags]
+        gold_spans, guess_spans = gold.over(counted), guess.over(counted)
+        same = (gold_spans & guess_spans).total()
         sentences += 1
         matched += same
-        right += gold.spans.total()
-        found += guess.spans.total()
-        exact += same == gold.spans.total() == guess.spans.total()
-        tags += len(gold.tags)
-        tagged += sum(map(str.__eq__, gold.tags, guess.tags))
+        right += gold_spans.total()
+        found += guess_spans.total()
+        exact += same == gold_spans.total() == guess_spans.total()
+        tags += sum(counted)
+        tagged += sum(compress(map(str.__eq__, gold.tags, guess.tags), counted))
     precision = matched / found if found else 1.0
     recall = matched / right if right else 1.0
     f1 = 2 * precision * recall / (precision + recall) if matched else 0.0

@@ -44,7 +44,17 @@ def test_punctuation_is_left_out() -> None:
     result = score(gold, found)
     assert (result.matched, result.right, result.found, result.exact) == (3, 3, 3, 1)
     quotes = "(TOP (S (`` ``) (NP (NN a)) ('' '') (: :) (-LRB- -LRB-) (VP (VB b))))"
-    assert brackets_of(read_tree(quotes)).spans == {("S", 0, 3): 1, ("NP", 0, 1): 1, ("VP", 2, 3): 1}
+    brackets = brackets_of(read_tree(quotes))
+    counted = [False, True, False, False, True, True]
+    assert brackets.over(counted) == {("S", 0, 3): 1, ("NP", 0, 1): 1, ("VP", 2, 3): 1}
+
+
+def test_a_wrong_tag_of_punctuation_moves_no_word() -> None:
+    gold = "(TOP (S (NP (NN a)) (NN -) (VP (VB b)) (. .)))"
+    found = "(TOP (S (NP (NN a)) (: -) (VP (VB b)) (NN .)))"
+    result = score(gold, found)
+    assert (result.matched, result.right, result.found) == (3, 3, 3)
+    assert result.tagging == pytest.approx(2 / 3)
 
 
 def test_traces_and_functions_do_not_count_adverbs_and_particles_are_one() -> None:
@@ -52,7 +62,7 @@ def test_traces_and_functions_do_not_count_adverbs_and_particles_are_one() -> No
     found = "(TOP (S (NP (NN a)) (VP (VB b) (ADVP (RB up)))))"
     result = score(gold, found)
     assert (result.matched, result.right, result.found, result.exact) == (4, 4, 4, 1)
-    assert brackets_of(read_tree(gold)).length == 3
+    assert len(brackets_of(read_tree(gold)).words) == 3
 
 
 def test_repeated_brackets_match_once_each() -> None:
