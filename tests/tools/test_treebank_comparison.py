@@ -1,0 +1,49 @@
+"""The comparison of tree grammars: runs are made once, and the table says what they gave."""
+
+import json
+from pathlib import Path
+
+from typer import Typer
+from typer.testing import CliRunner
+
+from hierogram.tools.treebank_comparison import compare
+
+SUBJECTS = ("(NP (PRP she))", "(NP (DT the) (NN dog))", "(NP (DT a) (NN cat))")
+OBJECTS = ("(NP (NNS stars))", "(NP (NP (NNS ears)) (PP (IN of) (NP (NNS dogs))))")
+
+
+def treebank(path: Path) -> None:
+    trees = [
+        f"(S {subject} (VP (VBD {verb}) {found}) (. .))"
+        for verb in ("saw", "had")
+        for subject in SUBJECTS
+        for found in OBJECTS
+    ]
+    path.write_text("\n".join(trees * 2) + "\n")
+
+
+def test_grammars_are_compared_and_runs_are_kept(tmp_path: Path) -> None:
+    treebank(tmp_path / "trees")
+    app = Typer()
+    app.command()(compare)
+    arguments = [str(tmp_path / "trees"), "--results", str(tmp_path / "runs"), "--figure", str(tmp_path / "curve.png")]
+    arguments += ["--train", "16", "--dev", "3", "--test", "5", "--seeds", "2", "--annealing", "4", "--sweeps", "2"]
+    arguments += ["--draws", "20", "--jobs", "1"]
+    ran = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert ran.exit_code == 0
+    rows = [json.loads(line) for line in (tmp_path / "runs").read_text().splitlines()]
+    assert [row["grammar"] for row in rows[:3]] == ["PCFG", "TSG", "TSG"]
+    assert rows[0]["scores"]["mer"]["all"]["sentences"] == 5
+    assert rows[1]["curve"][-1][0] == 6
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    header, _, *lines = ran.stdout.split("\n\n")[0].splitlines()
+    assert header.startswith("| grammar | rules |")
+    assert [line.split(" | ")[2] for line in lines if line.startswith("| ")] == [
+        "MPD, best derivation", "MER, exact expectations",
+        "MPD, best derivation", "MPP, tree drawn most often", "MER, from draws", "MER, exact expectations",
+    ]  # fmt: skip
+    f1 = 100 * rows[0]["scores"]["mpd"]["all"]["f1"]
+    assert f"| {f1:.1f} |" in lines[0]
+    again = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert again.stdout == ran.stdout
+    assert len((tmp_path / "runs").read_text().splitlines()) == len(rows)

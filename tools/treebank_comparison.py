@@ -1,0 +1,266 @@
+"""Tree-substitution grammars beside the PCFG of the same treebank: scores over several seeds, sizes, learning curves.
+
+    python -m hierogram.tools.treebank_comparison all.ptb --results runs.jsonl --figure learning.png
+
+The treebank is split by order into training, development and test trees. Every run is written to the results as soon
+as it is done, and a run that is there already is not repeated, so an interrupted comparison goes on where it was.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Annotated, Any
+
+import typer
+
+from hierogram.daemon.treebanks.approximation import Prior, approximate
+from hierogram.daemon.treebanks.evaluation import evaluate
+from hierogram.daemon.treebanks.grammars import TreeGrammar, treebank_grammar
+from hierogram.daemon.treebanks.parsing import MER, MPD, MPP, Parser
+from hierogram.daemon.treebanks.reading import read_trees
+from hierogram.daemon.treebanks.transformations import Transformations, cleaned, restored, transformed
+from hierogram.daemon.treebanks.trees import Tree, read_tree, words_of
+from hierogram.daemon.treebanks.unknown_words import vocabulary_of
+
+PCFG, TSG = "PCFG", "TSG"
+SAMPLED_MER = "mer, sampled"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run: a grammar of the first `train` trees, scored on `test` trees after the first `skip`.
+
+    `seed` 0 is the PCFG; a TSG is sampled for `annealing` + `sweeps` sweeps over the base distribution `base`.
+    """
+
+    treebank: str
+    train: int
+    skip: int
+    test: int
+    seed: int
+    annealing: int
+    sweeps: int
+    base: str
+    draws: int
+    rare: int
+
+
+def run(task: Task) -> dict[str, Any]:
+    """Learn and score: what the run gave, for the results."""
+    how = Transformations(rare=task.rare)
+    trees = [cleaned(tree, how) for tree in read_trees(task.treebank, task.skip + task.test)]
+    gold = trees[task.skip :]
+    binary = [transformed(tree, how) for tree in trees[: task.train]]
+    vocabulary = vocabulary_of(binary, task.rare)
+    train = [vocabulary.in_tree(tree) for tree in binary]
+    priors: dict[str, Prior] | None = None
+    curve: list[tuple[int, float, int]] = []
+    started = time.perf_counter()
+    if task.seed == 0:
+        grammar = treebank_grammar(train)
+    else:
+        grammar, priors, curve = sampled_grammar(train, task)
+    learned = time.perf_counter() - started
+    scores = parsed_scores(grammar, priors, gold, how, task)
+    return {
+        "task": asdict(task),
+        "grammar": TSG if task.seed else PCFG,
+        "rules": len(grammar.fragments),
+        "curve": curve,
+        "learning_seconds": learned,
+        **scores,
+    }
+
+
+def sampled_grammar(
+    train: Sequence[Tree], task: Task
+) -> tuple[TreeGrammar, dict[str, Prior], list[tuple[int, float, int]]]:
+    """The grammar of the last sweep, its priors, and its curve: sweep, natural-log likelihood, number of fragments."""
+    from hierogram.daemon.tree_chains import TreeChain, sample_treebank
+    from hierogram.samplers.schedule import Annealing
+
+    curve: list[tuple[int, float, int]] = []
+    every = max(1, (task.annealing + task.sweeps) // 40)
+
+    def report(sweep: int, chain: TreeChain) -> None:
+        if sweep % every == 0:
+            curve.append((sweep, chain.log_likelihood(), len(chain.fragments())))
+
+    chain = sample_treebank(
+        [str(tree) for tree in train],
+        base=task.base,
+        seed=task.seed,
+        annealing=Annealing(task.annealing),
+        sweeps=task.sweeps,
+        report=report,
+    )
+    fragments = [(read_tree(found.fragment, frontiers=True), float(found.uses)) for found in chain.fragments()]
+    return TreeGrammar(fragments), {label: Prior(*prior) for label, prior in chain.priors().items()}, curve
+
+
+def parsed_scores(
+    grammar: TreeGrammar, priors: dict[str, Prior] | None, gold: Sequence[Tree], how: Transformations, task: Task
+) -> dict[str, Any]:
+    """Scores by method, sentences parsed in a second by MER, and how many had no parse.
+
+    The PCFG has its relative frequencies.
+    """
+    known = approximate(grammar, how.root, priors, smoothed=task.seed > 0)
+    exact = Parser(known, how.root, 0, task.seed)
+    found: dict[str, list[Tree]] = {}
+    flat = 0
+    seconds = 0.0
+    for number, tree in enumerate(gold):
+        words = words_of(tree)
+        started = time.perf_counter()
+        parsed = exact.parse(words, number, (MER,))
+        if number > 0:
+            # The first sentence may wait for the compiler.
+            seconds += time.perf_counter() - started
+        flat += not parsed.found
+        guesses = {**parsed.trees, **exact.parse(words, number, (MPD,)).trees}
+        if task.draws:
+            drawn = Parser(known, how.root, task.draws, max(1, task.seed)).parse(words, number, (MPP, MER)).trees
+            guesses |= {MPP: drawn[MPP], SAMPLED_MER: drawn[MER]}
+        for method, guess in guesses.items():
+            found.setdefault(method, []).append(restored(guess, how))
+    scores = {method: asdict(evaluate(gold, guesses)) for method, guesses in found.items()}
+    return {"scores": scores, "sentences_per_second": (len(gold) - 1) / max(seconds, 1e-9), "flat": flat}
+
+
+def done_before(results: Path) -> dict[str, dict[str, Any]]:
+    """The runs that are in the results, by their task."""
+    if not results.exists():
+        return {}
+    rows = [json.loads(line) for line in results.read_text().splitlines()]
+    return {_key(row["task"]): row for row in rows}
+
+
+def _key(task: dict[str, Any]) -> str:
+    return json.dumps({**task, "treebank": Path(task["treebank"]).name}, sort_keys=True)
+
+
+def all_runs(tasks: Sequence[Task], results: Path, jobs: int) -> Iterator[dict[str, Any]]:
+    """The runs of the tasks, in order, those that are missing made by so many processes."""
+    before = done_before(results)
+    missing = [task for task in tasks if _key(asdict(task)) not in before]
+    with ProcessPoolExecutor(jobs) as pool, results.open("a") as file:
+        for task, row in zip(missing, pool.map(run, missing), strict=True):
+            before[_key(asdict(task))] = row
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+    for task in tasks:
+        yield before[_key(asdict(task))]
+
+
+METHODS = {
+    MPD: "MPD, best derivation",
+    MPP: "MPP, tree drawn most often",
+    SAMPLED_MER: "MER, from draws",
+    MER: "MER, exact expectations",
+}
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """The scores as Markdown: means over the seeds, with standard deviations."""
+    lines = [
+        "| grammar | rules | tree | precision | recall | F1 | F1, ≤ 40 words | exact |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for kind in (PCFG, TSG):
+        mine = [row for row in rows if row["grammar"] == kind]
+        for method, name in METHODS.items():
+            scores = [row["scores"][method] for row in mine if method in row["scores"]]
+            if not scores:
+                continue
+            cells = [
+                _cell([100 * score[part][figure] for score in scores])
+                for part, figure in (
+                    ("all", "precision"), ("all", "recall"), ("all", "f1"), ("up_to_cutoff", "f1"), ("all", "exact"),
+                )
+            ]  # fmt: skip
+            rules = _cell([row["rules"] for row in mine], "{:,.0f}")
+            lines.append(f"| {kind} | {rules} | {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(values: Sequence[float], form: str = "{:.1f}") -> str:
+    if len(values) == 1:
+        return form.format(values[0])
+    return f"{form.format(mean(values))} ± {form.format(stdev(values))}"
+
+
+def draw(runs: Sequence[dict[str, Any]], growing: Sequence[dict[str, Any]], path: Path) -> None:
+    """F1 against the number of training trees; log-likelihood and grammar size against sweeps; as PNG."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(1, 3, figsize=(14, 4.2))
+    for kind, method, style in ((PCFG, MPD, "s--"), (TSG, MPD, "o-."), (TSG, MER, "o-")):
+        mine = sorted((row for row in growing if row["grammar"] == kind), key=lambda row: row["task"]["train"])
+        trees = [row["task"]["train"] for row in mine]
+        f1 = [100 * row["scores"][method]["all"]["f1"] for row in mine]
+        panels[0].plot(trees, f1, style, label=f"{kind}, {method.upper()}")
+    panels[0].set(xlabel="training trees", ylabel="F1, development trees")
+    panels[0].legend(loc="lower right")
+    for row in runs:
+        if row["curve"]:
+            sweeps, likelihoods, sizes = zip(*row["curve"], strict=True)
+            panels[1].plot(sweeps, likelihoods, label=f"seed {row['task']['seed']}")
+            panels[2].plot(sweeps, sizes)
+    panels[1].set(xlabel="sweeps", ylabel="log-likelihood")
+    panels[1].legend(loc="lower right")
+    panels[2].set(xlabel="sweeps", ylabel="fragments in use")
+    for panel in panels:
+        panel.grid(alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
+def compare(
+    treebank: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Trees in Penn brackets.")],
+    results: Annotated[Path, typer.Option(help="Runs, one JSON line each; those that are there are not repeated.")],
+    figure: Annotated[Path | None, typer.Option(help="Learning curves to draw, PNG.")] = None,
+    train: Annotated[int, typer.Option(min=1, help="Training trees, the first of the file.")] = 2000,
+    dev: Annotated[
+        int, typer.Option(min=0, help="Development trees, the next; the learning curve is scored on them.")
+    ] = 200,
+    test: Annotated[int, typer.Option(min=1, help="Test trees, those after.")] = 400,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds, from 1.")] = 5,
+    annealing: Annotated[int, typer.Option(min=0, help="Sweeps while the temperature falls from 5 to 1.")] = 400,
+    sweeps: Annotated[int, typer.Option(min=0, help="Sweeps after that.")] = 50,
+    base: Annotated[str, typer.Option(help="Base distribution: pcfg (P_C) or uniform (P_M).")] = "pcfg",
+    draws: Annotated[int, typer.Option(min=0, help="Derivations to draw for MPP; 0 leaves it out.")] = 1000,
+    rare: Annotated[int, typer.Option(min=0, help="Words seen that often or less become classes.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes at a time.")] = 2,
+) -> None:
+    """Score TSGs of several seeds and the PCFG on a treebank, and write the table as Markdown."""
+    trees = str(treebank)
+    tasks = [
+        Task(trees, train, train + dev, test, seed, annealing, sweeps, base, draws if seed else 0, rare)
+        for seed in range(seeds + 1)
+    ]
+    sizes = [train // 8, train // 4, train // 2, train] if figure and dev else []
+    growing = [
+        Task(trees, size, train, dev, seed, annealing, sweeps, base, 0, rare) for size in sizes for seed in (0, 1)
+    ]
+    rows = list(all_runs([*tasks, *growing], results, jobs))
+    print(table(rows[: len(tasks)]))
+    for row in rows[: len(tasks)]:
+        task, flat = row["task"], row["flat"]
+        print(
+            f"{row['grammar']} seed {task['seed']}: {row['rules']:,} rules in {row['learning_seconds']:.0f} s, "
+            f"MER {row['sentences_per_second']:.1f} sentences/s, {flat} without a parse"
+        )
+    if figure:
+        draw(rows[: len(tasks)], rows[len(tasks) :], figure)
+
+
+if __name__ == "__main__":
+    typer.run(compare)
