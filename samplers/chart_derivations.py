@@ -26,7 +26,7 @@ from hierogram.samplers.chart_options import (
 from hierogram.samplers.exceptions import GrammarError
 from hierogram.samplers.streams import GOLDEN, advance, mix, stream, uniform
 
-_FEWEST_VISITS = 1e-9
+_FEWEST_VISITS = 1e-7
 """Items that are expected less often are left out."""
 
 

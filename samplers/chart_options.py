@@ -49,24 +49,24 @@ class Items(NamedTuple):
     weights: NDArray[np.void]
 
 
-def empty_items(grammar: SentenceGrammar, chart: Chart, items: int = 1 << 10, options: int = 1 << 14) -> Items:
-    """No items, and room for some."""
+def empty_items(grammar: SentenceGrammar, chart: Chart, items: int = 1 << 15, options: int = 1 << 20) -> Items:
+    """No items, and room for some: memory that is not used costs nothing."""
     rules = int(np.diff(grammar.parent_start).max(initial=0)) * max(1, grammar.words)
     rules += int(np.diff(grammar.word_start).max(initial=0)) + int(np.diff(grammar.unary_start).max(initial=0))
     return Items(
         np.zeros(chart.value.shape, np.int32),
-        np.zeros(items, ITEM),
-        np.zeros(options, OPTION),
+        np.empty(items, ITEM),
+        np.empty(options, OPTION),
         np.zeros(2, np.int64),
-        np.zeros(rules + 1, OPTION),
+        np.empty(rules + 1, OPTION),
     )
 
 
 def with_room(items: Items) -> Items:
-    """The items with room for twice as many."""
-    item, option = np.zeros(2 * len(items.item), ITEM), np.zeros(2 * len(items.option), OPTION)
-    item[: len(items.item)] = items.item
-    option[: len(items.option)] = items.option
+    """The items with room for four times as many."""
+    item, option = np.empty(4 * len(items.item), ITEM), np.empty(4 * len(items.option), OPTION)
+    item[: items.used[0]] = items.item[: items.used[0]]
+    option[: items.used[1]] = items.option[: items.used[1]]
     return items._replace(item=item, option=option)
 
 

@@ -22,7 +22,7 @@ from hierogram.samplers.chart_options import SINGLE, WORD
 MPD, MPP, MER = "mpd", "mpp", "mer"
 METHODS = (MPD, MPP, MER)
 
-_LEAST_EXPECTED = 1e-4
+_LEAST_EXPECTED = 1e-3
 """Productions expected less often are not considered for the tree of MER."""
 
 
