@@ -11,7 +11,18 @@ from typing import Self
 
 from sqlalchemy import Engine
 
-from hierogram.storage import claims, exports, grammar, migration, pairs, queries, requests, visits, withdrawals
+from hierogram.storage import (
+    claims,
+    exports,
+    grammar,
+    migration,
+    pairs,
+    queries,
+    requests,
+    treebanks,
+    visits,
+    withdrawals,
+)
 from hierogram.storage.configuration import read_settings, set_key_salt, write_settings
 from hierogram.storage.connection import (
     make_engine,
@@ -128,6 +139,16 @@ class Store:
         """The settings that the store was made with."""
         with reading(self._engine) as connection:
             return read_settings(connection)
+
+    def treebank(self) -> dict[str, object] | None:
+        """How the trees of a tree grammar's store are transformed, and its known words; None before the first tree."""
+        with reading(self._engine) as connection:
+            return treebanks.read_treebank(connection)
+
+    def settle_treebank(self, treebank: dict[str, object]) -> dict[str, object]:
+        """Settles how trees are transformed, for the store's life; returns what holds, which may have been settled."""
+        with writing(self._engine, self._memory) as transaction:
+            return treebanks.settle_treebank(transaction.connection, treebank)
 
     def position(self) -> int:
         """How many writing transactions the store has seen."""

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.treebanks.approximation import LEFT, OWN, Approximation, Rule
 from hierogram.daemon.treebanks.expected_rules import Spans, best_expected_tree
-from hierogram.daemon.treebanks.trees import ESCAPES, Node, Tree
-from hierogram.daemon.treebanks.unknown_words import UNKNOWN, Vocabulary, coarser, with_words
+from hierogram.daemon.treebanks.trees import ESCAPES, Node, Tree, with_words
+from hierogram.daemon.treebanks.unknown_words import UNKNOWN, Vocabulary, coarser
 from hierogram.samplers.chart import fill_chart, restricted
 from hierogram.samplers.chart_derivations import Forest, stays
 from hierogram.samplers.chart_options import SINGLE, WORD

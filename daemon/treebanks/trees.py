@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from hierogram.daemon.faults import MALFORMED_TREE, FaultError
+from hierogram.samplers.brackets import escape_word, unescape_word
 
 _PIECES = re.compile(r"[()]|[^() \t\r\n]+")
 
@@ -48,6 +49,16 @@ class Tree:
 Node = Union[Tree, str]  # noqa: UP007 (evaluated while Tree is being defined)
 
 
+def in_brackets(tree: Tree) -> str:
+    """The tree as stores and samplers take it: as `str`, with words escaped that would be signs of their notation."""
+    return str(with_words(tree, escape_word))
+
+
+def fragment_of(text: str) -> Tree:
+    """The fragment that stores and samplers wrote; raises `FaultError`."""
+    return with_words(read_tree(text, frontiers=True), unescape_word)
+
+
 def words_of(tree: Tree) -> list[str]:
     """The words of the tree, from left to right."""
     return [node for node in preorder(tree) if isinstance(node, str)]
@@ -61,6 +72,28 @@ def preorder(tree: Tree) -> Iterator[Node]:
         yield node
         if isinstance(node, Tree):
             stack.extend(reversed(node.children))
+
+
+def with_words(tree: Tree, replace: Callable[[str], str]) -> Tree:
+    """The tree with each word replaced, from left to right."""
+    stack: list[Node | None] = [tree]
+    labels: list[str] = []
+    done: list[list[Node]] = [[]]
+    while stack:
+        node = stack.pop()
+        if node is None:
+            children = done.pop()
+            done[-1].append(Tree(labels.pop(), tuple(children)))
+        elif isinstance(node, str):
+            done[-1].append(replace(node))
+        else:
+            labels.append(node.label)
+            done.append([])
+            stack.append(None)
+            stack.extend(reversed(node.children))
+    [found] = done[0]
+    assert isinstance(found, Tree)
+    return found
 
 
 def rewritten(tree: Tree, rewrite: Callable[[str, list[Node]], list[Node]]) -> list[Node]:

@@ -5,10 +5,10 @@ with the beginning of the sentence apart, digits, hyphens, and a dozen endings; 
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
-from hierogram.daemon.treebanks.trees import Node, Tree, words_of
+from hierogram.daemon.treebanks.trees import Tree, with_words, words_of
 
 UNKNOWN = "UNK"
 
@@ -75,25 +75,3 @@ def vocabulary_of(trees: Iterable[Tree], rare: int, besides: Iterable[str] = ())
     """The words seen more than `rare` times in the trees, and those `besides`."""
     counts = Counter(word for tree in trees for word in words_of(tree))
     return Vocabulary(frozenset(word for word, count in counts.items() if count > rare) | frozenset(besides))
-
-
-def with_words(tree: Tree, replace: Callable[[str], str]) -> Tree:
-    """The tree with each word replaced, from left to right."""
-    stack: list[Node | None] = [tree]
-    labels: list[str] = []
-    done: list[list[Node]] = [[]]
-    while stack:
-        node = stack.pop()
-        if node is None:
-            children = done.pop()
-            done[-1].append(Tree(labels.pop(), tuple(children)))
-        elif isinstance(node, str):
-            done[-1].append(replace(node))
-        else:
-            labels.append(node.label)
-            done.append([])
-            stack.append(None)
-            stack.extend(reversed(node.children))
-    [found] = done[0]
-    assert isinstance(found, Tree)
-    return found
