@@ -61,7 +61,9 @@ def test_the_tour_of_the_readme_runs(hierogram: Run, corpus: Path, tmp_path: Pat
         ("news.fr", "news.en", "news.align"), zip(*(line.split(" ||| ") for line in LINES), strict=True), strict=True
     ):
         (tmp_path / name).write_text("".join(line + "\n" for line in column))
+    # The daemon's part of the tour is run by tests/daemon/serving/test_tour.py.
     tour = [arguments for command, *arguments in commands(README) if command == "hierogram"]
+    tour = [arguments for arguments in tour if "sqlite:///live.db" not in arguments]
     assert {argument for arguments in tour for argument in arguments} >= {"ingest", "learn", "rules", "export", "init"}
     for arguments in tour:
         ran = hierogram(*arguments)
@@ -70,7 +72,9 @@ def test_the_tour_of_the_readme_runs(hierogram: Run, corpus: Path, tmp_path: Pat
 
 
 def test_the_query_of_the_readme_runs(corpus: Path, tmp_path: Path) -> None:
-    [arguments] = [arguments for command, *arguments in commands(README) if command == "sqlite3"]
+    [arguments] = [
+        arguments for command, *arguments in commands(README) if command == "sqlite3" and "live.db" not in arguments
+    ]
     teach(f"sqlite:///{tmp_path}/demo.db", corpus)
     assert arguments[:2] == ["-box", "hierogram-demo.db"]
     with sqlite3.connect(tmp_path / "demo.db") as connection:

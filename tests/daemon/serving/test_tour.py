@@ -1,0 +1,59 @@
+"""The README's tour of the daemon, line by line, as a person would follow it."""
+
+import json
+import re
+import shlex
+import signal
+import sqlite3
+import subprocess
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import LINES, QUICK, Run
+from tests.daemon.serving.conftest import Daemon, until
+
+from hierogram.storage.store import open_store
+
+README = (Path(__file__).parents[3] / "README.md").read_text()
+TOUR = README.split("## A store that keeps learning")[1].split("\n## ")[0]
+
+
+def test_the_tour_runs(
+    tmp_path: Path, serve: Callable[..., Daemon], hierogram: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, column in zip(
+        ("news.fr", "news.en", "news.align"), zip(*(line.split(" ||| ") for line in LINES), strict=True), strict=True
+    ):
+        (tmp_path / name).write_text("".join(line + "\n" for line in column))
+    store = open_store("live.db", create=True, settings=QUICK)
+    lines = [line for block in re.findall(r"```sh\n(.*?)```", TOUR, re.DOTALL) for line in block.splitlines()]
+    start, *others = lines
+    program, option, url, command, *arguments, background = shlex.split(start)
+    assert (program, option, command, background) == ("hierogram", "--store", "serve", "&")
+    daemon = serve("--store", url, *arguments)
+    port = daemon.until_port()
+    until((tmp_path / "incoming" / "failed").is_dir)
+    ran = []
+    for line in others:
+        program, *arguments = shlex.split(line)
+        ran.append(program)
+        if program in ("paste", "mv"):
+            subprocess.run(line, shell=True, check=True)
+        elif program == "curl":
+            until(lambda: store.count_pairs(["settled"]) == 9)
+            with urllib.request.urlopen(arguments[-1].replace(":8470/", f":{port}/"), timeout=60) as answer:
+                assert json.load(answer)
+        elif program == "sqlite3":
+            with sqlite3.connect("live.db") as connection:
+                assert connection.execute(arguments[-1]).fetchall()
+            connection.close()
+        elif program == "hierogram":
+            assert hierogram(*arguments).code == 0
+            until(lambda: store.pairs_by_id([1]) == [])
+        else:
+            assert line == "kill %1"
+            assert daemon.end(signal.SIGTERM) == 0
+    assert ran == ["paste", "mv", "curl", "curl", "sqlite3", "sqlite3", "hierogram", "kill"]
+    store.close()

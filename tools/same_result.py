@@ -1,0 +1,194 @@
+"""Does it matter how a corpus arrives? At once, in ten batches, with restarts: compared with batch runs of five seeds.
+
+python -m hierogram.tools.same_result corpus.zh corpus.en align.gdfa --pairs 10000 --results same-result.json
+
+The daemon's own turns are taken, without its threads and pauses. Every pair gets the schedule and, once all have
+settled, the same number of rejuvenations. What is in the file of results is not computed again.
+"""
+
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import structlog
+import typer
+
+from hierogram.daemon.configuration import SamplingSection
+from hierogram.daemon.ingest import Input, ingest
+from hierogram.daemon.learner import Learner
+from hierogram.daemon.learning import learn
+from hierogram.daemon.recount import verify
+from hierogram.daemon.serving.condition import Board
+from hierogram.daemon.serving.resampling import Turns
+from hierogram.storage.records import Settings
+from hierogram.storage.store import Store, open_store
+
+SEEDS = (1, 2, 3, 4, 5)
+BATCHES = 10
+
+Lines = list[tuple[str, str, str]]
+Result = dict[str, float]
+
+
+class _Never:
+    def is_set(self) -> bool:
+        return False
+
+    def wait(self, timeout: float | None = None, /) -> bool:
+        return False
+
+
+class _Daemon:
+    """The turns of a daemon's sampling, as many as are asked for."""
+
+    def __init__(self, store: Store, threads: int) -> None:
+        self.board = Board()
+        self._learner = Learner(store, threads, likelihood_seconds=1e6)
+        section = SamplingSection(threads=threads, new_share=1.0, idle_share=1.0)
+        self._turns = Turns(self._learner, section, _Never(), self.board, structlog.stdlib.get_logger())
+
+    def turn(self) -> None:
+        self._turns.take()
+
+    def settle(self) -> None:
+        while True:
+            self.turn()
+            if not self.board.lag().pairs:
+                return
+
+    def rejuvenate(self, visits: int) -> None:
+        while self.board.rejuvenated < visits:
+            self.turn()
+
+    def end(self) -> None:
+        self._learner.close()
+
+
+def _offer(store: Store, folder: Path, lines: Lines) -> None:
+    path = folder / "offered.bars"
+    path.write_text("".join(" ||| ".join(line) + "\n" for line in lines), encoding="utf-8")
+    with Input([str(path)]) as source:
+        ingest(store, source)
+
+
+def _parts(lines: Lines) -> list[Lines]:
+    size = -(-len(lines) // BATCHES)
+    return [lines[first : first + size] for first in range(0, len(lines), size)]
+
+
+def in_one_run(store: Store, folder: Path, lines: Lines, rounds: int, threads: int) -> None:
+    """`hierogram learn` over the whole corpus."""
+    _offer(store, folder, lines)
+    learn(store, sweeps=rounds * store.settings().thinning, threads=threads)
+
+
+def at_once(store: Store, folder: Path, lines: Lines, rounds: int, threads: int) -> None:
+    """The whole corpus is offered to the daemon at once."""
+    _offer(store, folder, lines)
+    daemon = _Daemon(store, threads)
+    daemon.settle()
+    daemon.rejuvenate(rounds * len(lines))
+    daemon.end()
+
+
+def in_batches(store: Store, folder: Path, lines: Lines, rounds: int, threads: int) -> None:
+    """Ten batches, each offered when the one before has settled."""
+    daemon = _Daemon(store, threads)
+    for part in _parts(lines):
+        _offer(store, folder, part)
+        daemon.settle()
+    daemon.rejuvenate(rounds * len(lines))
+    daemon.end()
+
+
+def with_restarts(store: Store, folder: Path, lines: Lines, rounds: int, threads: int) -> None:
+    """Ten batches, each offered when the daemon has had one turn with the one before and was started again."""
+    for part in _parts(lines):
+        _offer(store, folder, part)
+        daemon = _Daemon(store, threads)
+        daemon.turn()
+        daemon.end()
+    daemon = _Daemon(store, threads)
+    daemon.settle()
+    daemon.rejuvenate(rounds * len(lines))
+    daemon.end()
+
+
+Way = Callable[[Store, Path, Lines, int, int], None]
+WAYS: dict[str, Way] = {
+    "one run of learn": in_one_run,
+    "daemon, at once": at_once,
+    "daemon, ten batches": in_batches,
+    "daemon, ten batches and restarts": with_restarts,
+}
+
+
+def _measure(way: Way, lines: Lines, seed: int, rounds: int, threads: int) -> Result:
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="hierogram-") as name:
+        folder = Path(name)
+        with open_store(f"sqlite:///{folder / 'store.db'}", create=True, settings=Settings(seed=seed)) as store:
+            way(store, folder, lines, rounds, threads)
+            with Learner(store, threads) as learner:
+                likelihood = learner.measure()
+            status = store.status()
+            problems = verify(store).problems
+            if problems:
+                raise RuntimeError(f"the store is damaged: {problems[0]}")
+    return {
+        "log_likelihood": likelihood,
+        "pairs": status.pairs["settled"],
+        "rules": status.rules,
+        "seconds": time.perf_counter() - started,
+    }
+
+
+def table(results: dict[str, Result]) -> str:
+    """The results as Markdown, with the place of each log-likelihood in the spread of the batch runs."""
+    batch = [result["log_likelihood"] for name, result in results.items() if name.startswith("one run")]
+    rows = ["| how the pairs came | pairs | rules | log-likelihood | within the spread |", "|---|---:|---:|---:|---|"]
+    for name, result in results.items():
+        value = result["log_likelihood"]
+        if name.startswith("one run"):
+            place = "(makes it)"
+        elif value > max(batch):
+            place = f"better, by {value - max(batch):,.0f}"
+        else:
+            place = "yes" if value >= min(batch) else f"no, by {min(batch) - value:,.0f}"
+        rows.append(f"| {name} | {result['pairs']:,.0f} | {result['rules']:,.0f} | {value:,.0f} | {place} |")
+    return "\n".join(rows)
+
+
+def main(
+    source: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
+    target: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
+    alignment: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
+    pairs: Annotated[int, typer.Option(min=BATCHES, help="Only the first so many pairs.")] = 10_000,
+    rounds: Annotated[int, typer.Option(min=1, help="Visits of ten sweeps after the schedule.")] = 3,
+    threads: Annotated[int, typer.Option(min=1)] = 2,
+    seeds: Annotated[int, typer.Option(min=2, max=len(SEEDS), help="Seeds of batch runs.")] = len(SEEDS),
+    results: Annotated[Path, typer.Option(help="File of results, JSON; what is in it is kept.")] = Path("results.json"),
+) -> None:
+    """Learn the same pairs in four ways and write a table of the results."""
+    with source.open() as one, target.open() as two, alignment.open() as three:
+        columns = zip(one, two, three, strict=True)
+        lines = [(s.rstrip("\n"), t.rstrip("\n"), a.rstrip("\n")) for s, t, a in islice(columns, pairs)]
+    known: dict[str, Result] = json.loads(results.read_text()) if results.exists() else {}
+    wanted: list[tuple[str, Way, int]] = [
+        (f"one run of learn, seed {seed}", in_one_run, seed) for seed in SEEDS[:seeds]
+    ]
+    wanted += [(name, way, SEEDS[0]) for name, way in WAYS.items() if way is not in_one_run]
+    for name, way, seed in wanted:
+        if name not in known:
+            known[name] = _measure(way, lines, seed, rounds, threads)
+            results.write_text(json.dumps(known, indent=2) + "\n")
+            typer.echo(f"{name}: {known[name]['log_likelihood']:,.0f} in {known[name]['seconds']:.0f} s", err=True)
+    typer.echo(table({name: known[name] for name, _, _ in wanted}))
+
+
+if __name__ == "__main__":
+    typer.run(main)
