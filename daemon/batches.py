@@ -6,14 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.tree_batches import LoadedTrees, load_trees
 from hierogram.samplers.forest import Bitext, build_forests
 from hierogram.samplers.fragments import Words
-from hierogram.samplers.keys import hash_words
+from hierogram.samplers.keys import ALL_BITS, hash_words
 from hierogram.samplers.sweeps import Batch, make_batch
 from hierogram.samplers.texts import Spellings, spellings
-from hierogram.storage.records import PairRow, Settings
-
-ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
+from hierogram.storage.records import TREES, PairRow, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,12 @@ def read_links(alignments: Sequence[str]) -> tuple[NDArray[np.int16], NDArray[np
     return numbers[0::2].copy(), numbers[1::2].copy(), offsets
 
 
-def load_batch(rows: Sequence[PairRow], settings: Settings, key_mask: np.uint64 = ALL_BITS) -> LoadedPairs:
-    """The pairs as a batch, with their forests built."""
+def load_batch(
+    rows: Sequence[PairRow], settings: Settings, key_mask: np.uint64 = ALL_BITS
+) -> LoadedPairs | LoadedTrees:
+    """The pairs, or the trees of a tree grammar's store, as a batch with their forests built."""
+    if settings.grammar == TREES:
+        return load_trees([row.target for row in rows], [row.id for row in rows], settings.key_salt, key_mask)
     source, source_offset, source_words = number_words(row.source for row in rows)
     target, target_offset, target_words = number_words(row.target for row in rows)
     link_source, link_target, link_offset = read_links([row.alignment for row in rows])
@@ -67,3 +70,14 @@ def load_batch(rows: Sequence[PairRow], settings: Settings, key_mask: np.uint64 
         longest_rule(settings),
     )
     return LoadedPairs(batch, spellings(source_words), spellings(target_words))
+
+
+__all__ = [
+    "ALL_BITS",
+    "LoadedPairs",
+    "LoadedTrees",
+    "load_batch",
+    "longest_rule",
+    "number_words",
+    "read_links",
+]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.batches import ALL_BITS, longest_rule
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.shards import Shard, schedule_of
 from hierogram.daemon.withdrawing import withdraw
 from hierogram.samplers.likelihood import log_likelihood
@@ -18,7 +19,7 @@ from hierogram.samplers.models import Model, ModelSettings, build_model
 from hierogram.samplers.sweeps import GIBBS, Blocks, step, workspaces
 from hierogram.samplers.table import RuleTable, empty_table, fill_table, shapes_of
 from hierogram.samplers.tally import count_rules
-from hierogram.storage.records import PairRow, Settings, SweepRecord
+from hierogram.storage.records import TREES, PairRow, Settings, SweepRecord
 from hierogram.storage.store import Store
 
 _SECONDS_A_COMMIT = 180.0
@@ -86,6 +87,8 @@ class Learner:
     ) -> None:
         self.store = store
         self.settings = store.settings()
+        if self.settings.grammar == TREES:
+            raise UsageError(f"{store.url} holds a tree grammar, whose trees are sampled by `hierogram learn` alone")
         self._vocabulary = store.vocabulary_sizes()
         self.model = model_of(self.settings, self._vocabulary)
         self.table = load_table(store, self.model, self.settings)

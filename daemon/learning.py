@@ -2,20 +2,23 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from hierogram.daemon.batches import ALL_BITS
+from hierogram.daemon.changes import signed
 from hierogram.daemon.learner import LIKELIHOOD_EVERY, Learner, LearnProgress
+from hierogram.daemon.learning_reports import LearnReport
 from hierogram.daemon.lease import holding_lease
 from hierogram.daemon.shards import Shard, read_shards
+from hierogram.daemon.tree_learning import learn_trees
 from hierogram.daemon.withdrawing import withdraw_requested
 from hierogram.samplers.exceptions import KeyCollisionError
-from hierogram.samplers.keys import rule_key
+from hierogram.samplers.keys import fragment_key, rule_key
 from hierogram.samplers.rules import Rule, parse_side
 from hierogram.samplers.sweeps import GIBBS
 from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
+from hierogram.storage.records import TREES
 from hierogram.storage.store import Store
 
 DEFAULT_SWEEPS = 30
@@ -27,44 +30,23 @@ ALIGNED = ["waiting", "sampling", "settled"]
 _MOST_SALTS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class LearnReport:
-    """What learning did: pairs and sweeps, time, and the grammar before and after.
-
-    The *before* figures are those of the initial state of the pairs that were new, counted together with what was there
-    (every node a rule of its own); `curve` holds (sweep, log-likelihood) as far as computed.
-    """
-
-    pairs: int
-    sweeps: int
-    pair_sweeps: int
-    seconds: float
-    sampling_seconds: float
-    rules_before: int
-    tokens_before: int
-    log_likelihood_before: float
-    rules_after: int
-    tokens_after: int
-    log_likelihood_after: float
-    curve: list[tuple[int, float]] = field(default_factory=list)
-
-
 def rekey(store: Store, key_mask: np.uint64 = ALL_BITS) -> None:
     """Give every rule a new key under the next salt that keeps the stored rules apart."""
     with store.snapshot() as snapshot:
-        rules = [
-            (row.id, Rule(parse_side(row.source), parse_side(row.target))) for row in snapshot.iterate_all_rule_rows()
-        ]
-    salt = store.settings().key_salt
+        rules = [(row.id, row.source, row.target) for row in snapshot.iterate_all_rule_rows()]
+    settings = store.settings()
+    salt = settings.key_salt
     keys: dict[tuple[int, int], int] = {}
-    while len(keys) < len(rules) or salt == store.settings().key_salt:
+    while len(keys) < len(rules) or salt == settings.key_salt:
         salt += 1
-        keys = {rule_key(rule, salt, int(key_mask)): number for number, rule in rules}
-    store.rekey(salt, ((number, _signed(high), _signed(low)) for (high, low), number in keys.items()))
+        keys = {_key(settings.grammar, source, target, salt, key_mask): number for number, source, target in rules}
+    store.rekey(salt, ((number, signed(high), signed(low)) for (high, low), number in keys.items()))
 
 
-def _signed(word: int) -> int:
-    return word - (1 << 64) if word >> 63 else word
+def _key(grammar: str, source: str, target: str, salt: int, key_mask: np.uint64) -> tuple[int, int]:
+    if grammar == TREES:
+        return fragment_key(source, target, salt, int(key_mask))
+    return rule_key(Rule(parse_side(source), parse_side(target)), salt, int(key_mask))
 
 
 def learn(
@@ -78,6 +60,8 @@ def learn(
     key_mask: np.uint64 = ALL_BITS,
 ) -> LearnReport:
     """Take pairs that have not settled through the stratified schedule, then every pair through `sweeps` more.
+
+    In the store of a tree grammar, new trees are annealed in place of that; `threads` and `method` do not matter there.
 
     Work is committed every few minutes and at the end of each part, so a run that is ended goes on from there.
     The result depends on the store, its seed and the calls made, not on `threads`. Where two rules share a key, all
@@ -110,6 +94,8 @@ def _learn(
     started: float,
 ) -> LearnReport:
     more = DEFAULT_SWEEPS if sweeps is None else sweeps
+    if store.settings().grammar == TREES:
+        return learn_trees(store, more, report, likelihood_every, key_mask, started)
     run = Learner(store, threads, report, likelihood_every, key_mask, method)
     pairs = store.count_pairs(ALIGNED)
     unsettled = store.count_pairs(["waiting", "sampling"])

@@ -1,20 +1,31 @@
 """A shard: as many pairs as fit in memory at once, with their derivations and samples, and how they are committed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.batches import ALL_BITS, LoadedPairs, load_batch
+from hierogram.daemon.batches import ALL_BITS, LoadedPairs, LoadedTrees, load_batch
 from hierogram.daemon.changes import enter_samples, enter_state, rule_deltas
 from hierogram.samplers.derivations import decode_states, encode_states, encode_trees, pack_ring, unpack_ring
 from hierogram.samplers.models import Model
-from hierogram.samplers.schedule import Schedule
+from hierogram.samplers.schedule import Annealing, Schedule
 from hierogram.samplers.sweeps import State, init
 from hierogram.samplers.table import RuleTable
 from hierogram.samplers.tally import count_rules, empty_ledger
-from hierogram.storage.records import SAMPLING, SETTLED, PairRow, PairUpdate, RuleDelta, Settings, SweepRecord
+from hierogram.samplers.tree_sweeps import init_trees
+from hierogram.storage.records import (
+    SAMPLING,
+    SETTLED,
+    TREES,
+    LabelRow,
+    PairRow,
+    PairUpdate,
+    RuleDelta,
+    Settings,
+    SweepRecord,
+)
 from hierogram.storage.store import Store
 
 _WORDS_A_SHARD = 4_000_000
@@ -27,12 +38,27 @@ def schedule_of(settings: Settings) -> Schedule:
     return Schedule(settings.sweeps_per_level, settings.levels, settings.thinning)
 
 
+def annealing_of(settings: Settings) -> Annealing:
+    """The schedule of a tree grammar's store."""
+    return Annealing(settings.annealing, settings.temperature, settings.thinning)
+
+
+def _stages(settings: Settings, sweeps: NDArray[np.int64]) -> tuple[list[int], int]:
+    """The stage that each pair has reached, from 1, and the sweeps after which a pair is settled."""
+    if settings.grammar == TREES:
+        annealing = annealing_of(settings)
+        return np.where(sweeps <= annealing.settling, 1, 2).tolist(), annealing.settling
+    schedule = schedule_of(settings)
+    stages = np.minimum(schedule.stages(np.maximum(sweeps, 1)), schedule.levels + 1)
+    return stages.tolist(), schedule.settling
+
+
 @dataclass(slots=True)
 class Shard:
     """Pairs in memory: their batch, present state, samples and sweeps, and both as last committed."""
 
     rows: list[PairRow]
-    loaded: LoadedPairs
+    loaded: LoadedPairs | LoadedTrees
     state: State
     sweeps: NDArray[np.int64]
     rings: list[list[bytes]]
@@ -47,7 +73,10 @@ class Shard:
         """The pairs as stored; those without a derivation get their initial state."""
         loaded = load_batch(rows, settings, key_mask)
         forests = loaded.batch.forests
-        state = init(settings.seed, loaded.batch)
+        if isinstance(loaded, LoadedTrees):
+            state = init_trees(settings.seed, loaded.trees, settings.start)
+        else:
+            state = init(settings.seed, loaded.batch)
         stored = np.array([row.current is not None for row in rows], np.bool_)
         if stored.any():
             fresh = encode_states(forests, state)
@@ -83,14 +112,14 @@ class Shard:
             if len(ring) > self.settings.samples:
                 del ring[0]
 
-    def commit(self, store: Store, records: list[SweepRecord]) -> None:
+    def commit(self, store: Store, records: list[SweepRecord], labels: Sequence[LabelRow] = ()) -> None:
         """Write derivations, samples and the changes of counts since the last commit.
 
         Each transaction takes some thousand pairs together with the changes that they cause, so neither memory nor the
-        wait of other writers grows with the shard; the sweeps are recorded with the last one.
+        wait of other writers grows with the shard; the sweeps, and what is learned of a tree grammar's `labels`, are
+        recorded with the last one.
         """
-        schedule = schedule_of(self.settings)
-        stages = np.minimum(schedule.stages(np.maximum(self.sweeps, 1)), schedule.levels + 1).tolist()
+        stages, settling = _stages(self.settings, self.sweeps)
         sweeps = self.sweeps.tolist()
         currents = encode_states(self.loaded.batch.forests, self.state)
         for first in range(0, len(self.rows), _PAIRS_A_COMMIT):
@@ -100,14 +129,17 @@ class Shard:
                     self.rows[k].id,
                     currents[k],
                     pack_ring(self.rings[k]),
-                    SETTLED if sweeps[k] >= schedule.settling else SAMPLING,
+                    SETTLED if sweeps[k] >= settling else SAMPLING,
                     stages[k],
                     sweeps[k],
                     self.committed_sweeps[k],
                 )
                 for k in range(first, last)
             ]
-            store.commit(updates, self._changes(first, last), records if last == len(self.rows) else [])
+            at_end = last == len(self.rows)
+            store.commit(
+                updates, self._changes(first, last), records if at_end else (), labels if at_end else ()
+            )
         self.committed_state = State(self.state.edge.copy(), self.state.cut.copy())
         self.committed = np.ones(len(self.rows), np.bool_)
         self.committed_rings = [list(ring) for ring in self.rings]

@@ -9,21 +9,22 @@ from hierogram.samplers.brackets import Parse, productions, read_parse
 from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
 from hierogram.samplers.forest import MAX_LABEL, MAX_NODES, Bitext, Node, assemble
 from hierogram.samplers.fragments import Words
-from hierogram.samplers.keys import hash_words
+from hierogram.samplers.keys import ALL_BITS, hash_words
 from hierogram.samplers.sweeps import Batch, make_batch
 from hierogram.samplers.tree_models import Expansions
 from hierogram.samplers.tree_sweeps import TreeBatch
 
-ALL_BITS = np.uint64((1 << 64) - 1)
 _DEEPEST = 0x7FFF
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedTrees:
-    """Trees as the samplers take them, and the words by their numbers."""
+    """Trees as the samplers take them, the words by their numbers, and what the keys of their fragments depend on."""
 
     trees: TreeBatch
     words: list[str]
+    key_salt: int
+    key_mask: np.uint64
 
     @property
     def batch(self) -> Batch:
@@ -76,7 +77,7 @@ def load_trees(
     expansions = Expansions(
         list(known), np.array(numbers, np.int32), np.array(weights), np.cumsum([0, *degrees], dtype=np.int64)
     )
-    return LoadedTrees(TreeBatch(batch, expansions, ["", *labels]), list(words))
+    return LoadedTrees(TreeBatch(batch, expansions, ["", *labels]), list(words), key_salt, key_mask)
 
 
 def _check_size(parse: Parse, number: int) -> None:

@@ -11,7 +11,7 @@ from hierogram.samplers.schedule import Annealing
 from hierogram.samplers.sweeps import State, SweepInfo
 from hierogram.samplers.table import RuleTable, empty_table
 from hierogram.samplers.tally import empty_ledger, tally
-from hierogram.samplers.tree_models import UNIFORM, TreeModel, build_tree_model, set_strengths
+from hierogram.samplers.tree_models import UNIFORM, TreeModel, build_tree_model, set_labels
 from hierogram.samplers.tree_priors import move_priors, tree_log_likelihood
 from hierogram.samplers.tree_sweeps import JOINED, count_trees, init_trees, step_trees, tree_space
 from hierogram.samplers.tree_texts import render_fragments
@@ -63,16 +63,12 @@ class TreeChain:
 
     def set_priors(self, priors: Mapping[str, LabelPrior]) -> None:
         """Go on with these parameters; labels that are not named get those of the start."""
-        set_strengths(self.model, *self._parameters(priors))
+        set_labels(self.model, *self._parameters(priors))
 
     def priors(self) -> dict[str, LabelPrior]:
         """The present parameters by label."""
-        expanded = np.exp(self.model.log_expanded)
-        return {
-            label: LabelPrior(float(self.model.strength[c]), float(expanded[c]))
-            for c, label in enumerate(self.trees.labels)
-            if c > 0
-        }
+        values = zip(self.model.strength.tolist(), self.model.expanded.tolist(), strict=True)
+        return dict(list(zip(self.trees.labels, map(LabelPrior._make, values), strict=True))[1:])
 
     def sweep(
         self,

@@ -1,13 +1,12 @@
 """The notation of trees, forests and fragments in brackets: `(NP (DT the) (NN dog))`.
 
 A bare token is a word. In a fragment a node without children, `(NN)`, is a frontier nonterminal. A *packed forest*
-is written in the same way, with two signs more: `|` stands between the expansions that a node may have, and
-`#1=(NP …)` names a node that is written `#1` wherever else it occurs, as in
+is written in the same way, with two signs more: where a node may be expanded in several ways, each way stands in a
+bracket `(| …)`; and `#1=(NP …)` names a node that is written `(#1)` wherever else it occurs, as in
 
-    (S #1=(NP (PRP she)) (VP (VBD saw) #2=(NP (PRP$ her) (NN duck))) | #1 (VP (VBD saw) (S (NP her) (VP duck))))
+    (S (| #1=(NP she) (VP (V saw) (NP her duck))) (| (#1) (VP (V saw) (S (NP her) (VP duck)))))
 
-A word that would be taken for a sign of the notation, or that begins with a backslash, is written with one more
-backslash.
+Words stand as they are; a word cannot hold a bracket, a space or a tab, and no label is `|` or `#` with a number.
 """
 
 import re
@@ -19,7 +18,7 @@ from hierogram.samplers.exceptions import BracketError
 
 _TOKEN = re.compile(r"[ \t]*(?:#([0-9]+)=\(|([()])|([^ \t()]+))")
 _REFERENCE = re.compile(r"#([0-9]+)\Z")
-_NEEDS_ESCAPE = re.compile(r"\\|\|+\Z|#[0-9]+=?\Z|\[X,[1-9][0-9]*\]\Z")
+_EXPANSION = "|"
 _SHOWN = 60
 
 
@@ -39,19 +38,9 @@ class Parse(NamedTuple):
     nodes: list[TreeNode]
 
 
-def escape_word(word: str) -> str:
-    """The word as it stands in brackets."""
-    return "\\" + word if _NEEDS_ESCAPE.match(word) else word
-
-
-def unescape_word(token: str) -> str:
-    """The word that a token stands for; inverse of `escape_word`."""
-    return token[1:] if token.startswith("\\") else token
-
-
 @dataclass(slots=True)
 class _Open:
-    """A node whose closing bracket is still to come."""
+    """A bracket that is not closed yet; `edges` are those written as `(| …)`."""
 
     label: str
     start: int
@@ -75,43 +64,73 @@ class _Reader:
     def fail(self, what: str, offset: int) -> BracketError:
         return BracketError(f"{what} at character {offset + 1}: {self.text[max(0, offset - 20) : offset + _SHOWN]!r}")
 
+    def label(self, label: str, offset: int) -> None:
+        self.opened[-1].label = label
+        if label == _EXPANSION:
+            if len(self.opened) < 2:
+                raise self.fail("an expansion (| …) outside of a node", offset)
+            node = self.opened[-2]
+            if node.label == _EXPANSION or node.tails or self.place != node.start:
+                raise self.fail("an expansion (| …) beside other children", offset)
+
     def word(self, word: str, offset: int) -> None:
+        self.no_expansions(offset)
         if self.place == len(self.words):
             self.words.append(word)
         elif self.words[self.place] != word:
             raise self.fail(f"the word {word!r} stands where another expansion has {self.words[self.place]!r}", offset)
         self.place += 1
 
-    def refer(self, name: str, offset: int) -> None:
+    def no_expansions(self, offset: int) -> None:
+        if self.opened[-1].edges:
+            raise self.fail("children beside an expansion (| …)", offset)
+
+    def refer(self, name: str, start: int, offset: int) -> None:
         if name not in self.named:
             raise self.fail(f"no finished node is named #{name}", offset)
+        if not self.opened:
+            raise self.fail("a reference in place of a tree", offset)
         number = self.named[name]
-        if self.nodes[number].start != self.place:
-            raise self.fail(f"node #{name} begins at word {self.nodes[number].start}, not {self.place}", offset)
+        if self.nodes[number].start != start:
+            raise self.fail(f"node #{name} begins at word {self.nodes[number].start}, not {start}", offset)
         self.opened[-1].tails.append(number)
+        self.no_expansions(offset)
         self.place = self.nodes[number].end
 
-    def end_edge(self, offset: int) -> None:
-        """An expansion ends: it has to cover the words that the node's other expansions cover."""
-        node = self.opened[-1]
-        if self.place == node.start:
-            raise self.fail(f"a node {node.label!r} without words", offset)
-        if node.edges and self.place != node.end:
-            raise self.fail(f"the expansions of a node {node.label!r} cover different words", offset)
-        if node.tails in node.edges:
-            raise self.fail(f"a node {node.label!r} has the same expansion twice", offset)
-        node.end = self.place
-        node.edges.append(node.tails)
-        node.tails = []
-
     def close(self, offset: int) -> None:
-        self.end_edge(offset)
-        node = self.opened.pop()
-        self.nodes.append(TreeNode(node.label, node.start, node.end, node.edges))
-        if node.name is not None:
-            self.named[node.name] = len(self.nodes) - 1
+        done = self.opened.pop()
+        reference = _REFERENCE.match(done.label)
+        if reference and self.place == done.start:
+            self.refer(reference.group(1), done.start, offset)
+            return
+        if reference:
+            raise self.fail(f"{done.label!r} is no label", offset)
+        if done.label == _EXPANSION:
+            self.add_expansion(done.tails, offset)
+            return
+        if done.edges:
+            self.place = done.end
+        elif self.place == done.start:
+            raise self.fail(f"a node {done.label!r} without words", offset)
+        self.nodes.append(TreeNode(done.label, done.start, self.place, done.edges or [done.tails]))
+        if done.name is not None:
+            self.named[done.name] = len(self.nodes) - 1
         if self.opened:
             self.opened[-1].tails.append(len(self.nodes) - 1)
+            self.no_expansions(offset)
+
+    def add_expansion(self, tails: list[int], offset: int) -> None:
+        """A way to expand the innermost open node: it has to cover the words that the others cover."""
+        node = self.opened[-1]
+        if self.place == node.start:
+            raise self.fail(f"an expansion of a node {node.label!r} without words", offset)
+        if node.edges and self.place != node.end:
+            raise self.fail(f"the expansions of a node {node.label!r} cover different words", offset)
+        if tails in node.edges:
+            raise self.fail(f"a node {node.label!r} has the same expansion twice", offset)
+        node.end = self.place
+        node.edges.append(tails)
+        self.place = node.start
 
 
 def read_parse(text: str) -> Parse:
@@ -126,10 +145,10 @@ def read_parse(text: str) -> Parse:
         offset = match.start(match.lastindex or 0)
         name, bracket, token = match.groups()
         position = match.end()
-        if label_due and token is None:
-            raise reader.fail("a bracket without a label", offset)
         if label_due:
-            reader.opened[-1].label = token
+            if token is None:
+                raise reader.fail("a bracket without a label", offset)
+            reader.label(token, offset)
             label_due = False
         elif bracket == "(" or name is not None:
             if reader.nodes and not reader.opened:
@@ -140,13 +159,8 @@ def read_parse(text: str) -> Parse:
             raise reader.fail("text outside of the brackets" if token else "a bracket too many", offset)
         elif bracket == ")":
             reader.close(offset)
-        elif token == "|":
-            reader.end_edge(offset)
-            reader.place = reader.opened[-1].start
-        elif reference := _REFERENCE.match(token):
-            reader.refer(reference.group(1), offset)
         else:
-            reader.word(unescape_word(token), offset)
+            reader.word(token, offset)
     if reader.opened:
         raise reader.fail(f"{len(reader.opened)} brackets are not closed", end)
     if not reader.nodes:
@@ -165,19 +179,21 @@ def write_parse(parse: Parse) -> str:
 
     def written(number: int) -> str:
         if number in names:
-            return f"#{names[number]}"
+            return f"(#{names[number]})"
         node = parse.nodes[number]
         expansions = []
         for edge in node.edges:
             place = node.start
             items: list[str] = []
             for tail in edge:
-                items += map(escape_word, parse.words[place : parse.nodes[tail].start])
+                items += parse.words[place : parse.nodes[tail].start]
                 items.append(written(tail))
                 place = parse.nodes[tail].end
-            items += map(escape_word, parse.words[place : node.end])
+            items += parse.words[place : node.end]
             expansions.append(" ".join(items))
-        text = f"({node.label} {' | '.join(expansions)})"
+        if len(expansions) > 1:
+            expansions = [f"({_EXPANSION} {expansion})" for expansion in expansions]
+        text = f"({node.label} {' '.join(expansions)})"
         if uses[number] > 1:
             names[number] = len(names) + 1
             return f"#{names[number]}={text}"

@@ -20,6 +20,9 @@ from hierogram.samplers.rules import Rule, Side
 
 _WORD = (1 << 64) - 1
 
+ALL_BITS = np.uint64(_WORD)
+"""The mask of whole keys; tests narrow it to make keys collide."""
+
 
 def hash_words(words: Iterable[str], salt: int) -> NDArray[np.uint64]:
     """64-bit hash of each word under a salt, uint64."""
@@ -52,3 +55,8 @@ def rule_key(rule: Rule, salt: int, key_mask: int = _WORD) -> tuple[int, int]:
     low = _mix((_polynomial(rule.target, int(TARGET_NONTERMINAL), int(TARGET_STEP), salt) + high) & _WORD)
     high, low = high & key_mask, low & key_mask
     return (high, low) if high or low else (0, 1)
+
+
+def fragment_key(label: str, fragment: str, salt: int, key_mask: int = _WORD) -> tuple[int, int]:
+    """The key of a tree fragment in bracket notation with this root label, as `rule_key`."""
+    return rule_key(Rule((label,), tuple(fragment.split(" "))), salt, key_mask)

@@ -6,6 +6,7 @@ and 1 - β_c where it is left as a frontier. P_M and P_C differ in what an expan
 children and every child's symbol are uniform; under P_C it has its relative frequency in the treebank.
 """
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.accelerate import njit_inline
+from hierogram.samplers.accelerate import njit, njit_inline
 from hierogram.samplers.models import TABLE_UNIT
 
 UNIFORM = "uniform"
@@ -28,13 +29,15 @@ _KNOWN_COUNTS = 1 << 10
 class TreeModel(NamedTuple):
     """What the kernels need of a model with L labels (number 0 is none) and E edges of the forests at hand.
 
-    `strength` float64[L] α_c, `log_strength` its natural log; `log_expanded`, `log_stopped` float64[L] ln β_c and
-    ln(1 - β_c); `edge_offset` int64[N+1] and `log_expansion` float64[E]: edge j of node v costs
-    `log_expansion[edge_offset[v] + j]`, natural-log. `by_count` and `discount` are those of a Dirichlet process, as in
-    `hierogram.samplers.models.Model`; a label's *tables* in the rule table are its different fragments.
+    `strength`, `expanded` float64[L] α_c and β_c; `log_strength`, `log_expanded`, `log_stopped` float64[L] the natural
+    logs of α_c, β_c and 1 - β_c, functions of these alone, whether a run goes on or is taken up again. `edge_offset`
+    int64[N+1] and `log_expansion` float64[E]: edge j of node v costs `log_expansion[edge_offset[v] + j]`, natural-log.
+    `by_count` and `discount` are those of a Dirichlet process, as in `hierogram.samplers.models.Model`; a label's
+    *tables* in the rule table are its different fragments.
     """
 
     strength: NDArray[np.float64]
+    expanded: NDArray[np.float64]
     log_strength: NDArray[np.float64]
     log_expanded: NDArray[np.float64]
     log_stopped: NDArray[np.float64]
@@ -88,24 +91,42 @@ def build_tree_model(
     by_count = np.zeros(_KNOWN_COUNTS, [("tables", np.int64), ("seated", np.float64)])
     by_count["tables"][1:] = int(TABLE_UNIT)
     by_count["seated"] = np.arange(_KNOWN_COUNTS)
-    return TreeModel(
+    model = TreeModel(
         strength.copy(),
-        np.log(strength),
-        np.log(expanded),
-        np.log1p(-expanded),
+        expanded.copy(),
+        np.empty(len(strength)),
+        np.empty(len(strength)),
+        np.empty(len(strength)),
         expansions.edge_offset,
         log_expansions(base, expansions)[expansions.number],
         by_count,
         0.0,
     )
+    _set_labels(model)
+    return model
 
 
-def set_strengths(model: TreeModel, strength: NDArray[np.float64], expanded: NDArray[np.float64]) -> None:
-    """Change α_c and β_c of a model in place."""
+@njit_inline
+def set_label(model, c, strength, expanded):
+    """Change α_c and β_c in place."""
+    model.strength[c] = strength
+    model.expanded[c] = expanded
+    model.log_strength[c] = math.log(strength)
+    model.log_expanded[c] = math.log(expanded)
+    model.log_stopped[c] = math.log1p(-expanded)
+
+
+@njit
+def _set_labels(model):
+    for c in range(len(model.strength)):
+        set_label(model, c, model.strength[c], model.expanded[c])
+
+
+def set_labels(model: TreeModel, strength: NDArray[np.float64], expanded: NDArray[np.float64]) -> None:
+    """Change all α_c and β_c of a model in place."""
     model.strength[:] = strength
-    model.log_strength[:] = np.log(strength)
-    model.log_expanded[:] = np.log(expanded)
-    model.log_stopped[:] = np.log1p(-expanded)
+    model.expanded[:] = expanded
+    _set_labels(model)
 
 
 @njit_inline

@@ -18,7 +18,7 @@ from hierogram.samplers.likelihood import log_rising
 from hierogram.samplers.streams import advance, stream, uniform
 from hierogram.samplers.sweeps import State
 from hierogram.samplers.table import COUNT, RuleTable, find
-from hierogram.samplers.tree_models import TreeModel
+from hierogram.samplers.tree_models import TreeModel, set_label
 from hierogram.samplers.tree_sweeps import TreeBatch
 from hierogram.samplers.tree_visit import ON_TREE, TreeSpace, lay_out
 from hierogram.samplers.variates import draw_beta, draw_normal
@@ -168,8 +168,7 @@ def _move_strengths(seed, sweep, label, count, log_base, order, starts, model, v
         ratio += _by_label(label, count, order, starts, math.exp(new), new, log_base, c)
         ratio -= _by_label(label, count, order, starts, math.exp(now), now, log_base, c)
         if math.log(1.0 - uniform(random)) < ratio:
-            model.log_strength[c] = new
-            model.strength[c] = math.exp(new)
+            set_label(model, c, math.exp(new), model.expanded[c])
             accepted += 1
     return accepted
 
@@ -179,8 +178,7 @@ def _move_expansions(seed, sweep, expanded, stopped, model):
     for c in range(1, len(model.strength)):
         random = stream(seed, np.int64(_EXPANSIONS << 32) + c, sweep)
         beta, random = draw_beta(1.0 + expanded[c], 1.0 + stopped[c], random)
-        model.log_expanded[c] = math.log(beta)
-        model.log_stopped[c] = math.log1p(-beta)
+        set_label(model, c, model.strength[c], beta)
 
 
 def _grouped(fragments: Fragments, labels: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

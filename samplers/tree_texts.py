@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.brackets import escape_word
 from hierogram.samplers.tally import LABEL_STEP, OPEN_LABEL, Ledger
 
 
@@ -18,7 +17,6 @@ def render_fragments(
     """
     roots: list[str] = []
     texts: list[str] = []
-    escaped = [escape_word(word) for word in words]
     starts = ledger.starts[chosen].tolist()
     sizes = ledger.source_sizes[chosen].tolist()
     for start, size in zip(starts, sizes, strict=True):
@@ -26,7 +24,7 @@ def render_fragments(
         pieces: list[str] = []
         for symbol in symbols:
             if symbol >= 0:
-                pieces.append(" " + escaped[symbol])
+                pieces.append(" " + words[symbol])
             elif symbol <= OPEN_LABEL:
                 label, closing = divmod(OPEN_LABEL - symbol, 2)
                 pieces.append(")" if closing else f" ({labels[label]}")

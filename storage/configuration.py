@@ -40,6 +40,11 @@ def decode_settings(stored: Mapping[str, str]) -> Settings:
         levels=_whole(stored, "levels"),
         max_tokens=_whole(stored, "max_tokens"),
         key_salt=_whole(stored, "key_salt"),
+        grammar=_text(stored, "grammar"),
+        base=_text(stored, "base"),
+        start=_text(stored, "start"),
+        temperature=_real(stored, "temperature"),
+        annealing=_whole(stored, "annealing"),
     )
 
 
@@ -77,3 +82,9 @@ def _value(stored: Mapping[str, str], name: str) -> object:
 def set_key_salt(connection: Connection, salt: int) -> None:
     """Records the salt of the rule keys."""
     connection.execute(update(table).where(table.c.name == "key_salt").values(value=json.dumps(salt)))
+
+
+def grammar_kind(connection: Connection) -> str:
+    """The kind of grammar that the store holds, as `Settings.grammar` says it."""
+    stored = dict(connection.execute(select(table.c.name, table.c.value).where(table.c.name == "grammar")).all())
+    return _text(stored, "grammar")

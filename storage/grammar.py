@@ -6,8 +6,9 @@ from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
 
-from sqlalchemy import case, func, insert, literal_column, select, text, update
+from sqlalchemy import Connection, case, func, insert, literal_column, select, text, update
 
+from hierogram.storage.configuration import grammar_kind
 from hierogram.storage.exceptions import CountError, KeyCollisionError, PairMissingError, PairMovedError, RekeyError
 from hierogram.storage.loading import (
     staged_counts,
@@ -17,11 +18,11 @@ from hierogram.storage.loading import (
     staged_rule_words,
     staged_rules,
 )
-from hierogram.storage.records import PairUpdate, RuleDelta, SweepRecord
-from hierogram.storage.schema import rule_words, rules, sentence_pairs, sweeps
+from hierogram.storage.records import TREES, LabelRow, PairUpdate, RuleDelta, SweepRecord
+from hierogram.storage.schema import labels, rule_words, rules, sentence_pairs, sweeps
 from hierogram.storage.transactions import SOURCE, TARGET, Writing, now
 from hierogram.storage.visits import note_visits
-from hierogram.storage.words import terminal_of, word_ids
+from hierogram.storage.words import terminal_of, word_ids, words_of_rule
 
 _ROWS_PER_FETCH = 10_000
 
@@ -249,6 +250,8 @@ def _delete_rules(writing: Writing, gone: Sequence[tuple[int, RuleDelta]]) -> No
 
 def _words_of(writing: Writing, numbered: Sequence[tuple[int, RuleDelta]]) -> Iterator[tuple[int, int]]:
     """(word id, rule id) for every distinct word on each side of the rules, in ascending order."""
+    if grammar_kind(writing.connection) == TREES:
+        return _words_of_fragments(writing, numbered)
     packed: list[int] = []
     for side, texts in (
         (SOURCE, [delta.source for _, delta in numbered]),
@@ -267,6 +270,15 @@ def _words_of(writing: Writing, numbered: Sequence[tuple[int, RuleDelta]]) -> It
     return ((word >> _RULE_ID_BITS, word & _RULE_ID_MASK) for word in packed)
 
 
+def _words_of_fragments(writing: Writing, numbered: Sequence[tuple[int, RuleDelta]]) -> Iterator[tuple[int, int]]:
+    words = [
+        (rule_id, {token for _, token in words_of_rule(TREES, delta.source, delta.target)})
+        for rule_id, delta in numbered
+    ]
+    ids = word_ids(writing, SOURCE, chain.from_iterable(sorted(tokens) for _, tokens in words))
+    return iter(sorted((ids[token], rule_id) for rule_id, tokens in words for token in tokens))
+
+
 def _shown(delta: RuleDelta) -> str:
     return f"{delta.source} ||| {delta.target}"
 
@@ -283,6 +295,25 @@ def append_sweeps(writing: Writing, records: Sequence[SweepRecord]) -> None:
     finished_at = now()
     writing.connection.execute(insert(sweeps), [{**record._asdict(), "finished_at": finished_at} for record in records])
     writing.state.sweeps += len(records)
+
+
+def save_labels(writing: Writing, rows: Sequence[LabelRow]) -> None:
+    """Writes what is known of the labels of a tree grammar now; labels that are not named stay as they were."""
+    if not rows:
+        return
+    writing.connection.execute(
+        text(
+            "INSERT INTO labels (label, strength, expanded) VALUES (:label, :strength, :expanded)"
+            " ON CONFLICT (label) DO UPDATE SET strength = excluded.strength, expanded = excluded.expanded"
+        ),
+        [row._asdict() for row in rows],
+    )
+
+
+def read_labels(connection: Connection) -> list[LabelRow]:
+    """What is known of the labels of a tree grammar, in the order of their names."""
+    statement = select(labels.c.label, labels.c.strength, labels.c.expanded).order_by(labels.c.label)
+    return [LabelRow._make(row) for row in connection.execute(statement)]
 
 
 def rekey(writing: Writing, keys: Iterable[tuple[int, int, int]]) -> None:

@@ -7,11 +7,12 @@ from dataclasses import asdict
 from sqlalchemy import Connection, TextClause, text
 from sqlalchemy.exc import DatabaseError
 
-from hierogram.storage.configuration import read_settings
+from hierogram.storage.configuration import grammar_kind, read_settings
 from hierogram.storage.connection import SQLITE
 from hierogram.storage.exceptions import StoreError
+from hierogram.storage.records import TREES
 from hierogram.storage.transactions import SOURCE, TARGET, read_state
-from hierogram.storage.words import terminal_of
+from hierogram.storage.words import words_of_rule
 
 _SHOWN = 5
 """How many offenders a line names."""
@@ -146,10 +147,12 @@ def _wrong_settings(connection: Connection) -> Iterator[str]:
 def _wrong_vocabulary(connection: Connection) -> Iterator[str]:
     """Compares the vocabulary's counts with the tokens of the pairs."""
     counted: dict[str, Counter[str]] = {SOURCE: Counter(), TARGET: Counter()}
+    grammar = grammar_kind(connection)
     pairs = connection.execute(_streamed("SELECT source, target FROM sentence_pairs"))
     for rows in pairs.partitions():
         counted[SOURCE].update(" ".join(source for source, _ in rows).split(" "))
-        counted[TARGET].update(" ".join(target for _, target in rows).split(" "))
+        if grammar != TREES:
+            counted[TARGET].update(" ".join(target for _, target in rows).split(" "))
     wrong = _Offenders("words whose count is not their number in the pairs")
     for side, token, count in connection.execute(_streamed("SELECT side, token, count FROM vocabulary")):
         if counted[side].pop(token, 0) != count:
@@ -166,6 +169,7 @@ def _wrong_vocabulary(connection: Connection) -> Iterator[str]:
 def _wrong_rule_words(connection: Connection) -> Iterator[str]:
     """Compares the words noted for each rule with those on its sides, both in the order of the rules' ids."""
     ids: dict[str, dict[str, int]] = {SOURCE: {}, TARGET: {}}
+    grammar = grammar_kind(connection)
     for word_id, side, token in connection.execute(_streamed("SELECT id, side, token FROM vocabulary")):
         ids[side][token] = word_id
     together = "group_concat(word_id)" if connection.dialect.name == SQLITE else "string_agg(word_id::text, ',')"
@@ -179,12 +183,7 @@ def _wrong_rule_words(connection: Connection) -> Iterator[str]:
         while next_noted is not None and next_noted[0] < rule_id:
             orphans.add(next_noted[0])
             next_noted = next(noted, None)
-        expected = {
-            ids[side].get(token)
-            for side, text_of_side in ((SOURCE, source), (TARGET, target))
-            for symbol in text_of_side.split(" ")
-            if (token := terminal_of(symbol)) is not None
-        }
+        expected = {ids[side].get(token) for side, token in words_of_rule(grammar, source, target)}
         found: set[int | None] = set()
         if next_noted is not None and next_noted[0] == rule_id:
             found.update(map(int, next_noted[1].split(",")))

@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+SYNCHRONOUS = "synchronous"
+"""Grammar of rules between two languages."""
+TREES = "trees"
+"""Grammar of tree fragments: a rule's source side is the label of its root, its target side the fragment."""
+
+BASES = ("uniform", "pcfg")
+"""Base distributions of a tree grammar's fragments, P_M and P_C of [CGB09]."""
+STARTS = ("joined", "cut", "random")
+"""How a new tree of a tree grammar is cut: into one fragment, everywhere, by the toss of a coin."""
+
 PITMAN_YOR = "pitman-yor"
 DIRICHLET = "dirichlet"
 
@@ -42,6 +52,10 @@ class Settings:
     thinned samples that a pair keeps, `thinning` the sweeps between two of them, `sweeps_per_level` K and
     `levels` the stratified schedule, `max_tokens` the longest side that ingest accepts, `key_salt` the salt
     of the rule keys.
+
+    `grammar` is SYNCHRONOUS or TREES. For trees [CGB09] `base` is the base distribution of fragments (`uniform`: P_M,
+    `pcfg`: P_C), `start` how a new tree is cut (`joined`, `cut`, `random`), and its first `annealing` sweeps go from
+    `temperature` down to 1; the model, its parameters, the span limit and the levels are of synchronous grammars.
     """
 
     model: str = PITMAN_YOR
@@ -56,6 +70,11 @@ class Settings:
     levels: int = 7
     max_tokens: int = 200
     key_salt: int = 0
+    grammar: str = SYNCHRONOUS
+    base: str = "pcfg"
+    start: str = "joined"
+    temperature: float = 5.0
+    annealing: int = 200
 
 
 class NewPair(NamedTuple):
@@ -171,6 +190,16 @@ class RuleDelta:
     hiero: bool
     count: int
     sampled_count: int
+
+
+class LabelRow(NamedTuple):
+    """What is learned of a label of a tree grammar: the strength α_c of its fragments' process, and the probability
+    β_c that the base distribution expands it.
+    """
+
+    label: str
+    strength: float
+    expanded: float
 
 
 class SweepRecord(NamedTuple):

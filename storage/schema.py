@@ -26,7 +26,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-REVISIONS = ("0001", "0002", "0003", "0004")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005")
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
 FERTILITIES = 8
@@ -359,6 +359,16 @@ requests = Table(
     Column("started_at", MOMENT, nullable=False),
     Column("touched_at", MOMENT, nullable=False),
     Index("requests_by_touch", "touched_at"),
+)
+
+# What is learned of the labels of a tree grammar: strength α, and the probability of expansion β.
+labels = Table(
+    "labels",
+    metadata,
+    Column("label", TEXT, primary_key=True),
+    Column("strength", Double, nullable=False),
+    Column("expanded", Double, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 VIEWS = {

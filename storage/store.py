@@ -38,6 +38,7 @@ from hierogram.storage.records import (
     AddedPairs,
     Claim,
     ExportRow,
+    LabelRow,
     LagRow,
     NewPair,
     PairRecord,
@@ -257,8 +258,10 @@ class Store:
         updates: Sequence[PairUpdate],
         deltas: Iterable[RuleDelta],
         sweeps: Sequence[SweepRecord] = (),
+        labels: Sequence[LabelRow] = (),
     ) -> None:
-        """Writes new derivations, the count changes that they cause, and the sweeps that led there.
+        """Writes new derivations, the count changes that they cause, the sweeps that led there, and what is learned of
+        the labels of a tree grammar.
 
         All or nothing. Raises `PairMissingError`, `PairMovedError`, `CountError` where a count would become
         negative, `KeyCollisionError` where a key is stored with another rule, `StoreHeldError` where another
@@ -269,6 +272,12 @@ class Store:
             grammar.save_pairs(transaction, updates)
             grammar.add_counts(transaction, deltas)
             grammar.append_sweeps(transaction, sweeps)
+            grammar.save_labels(transaction, labels)
+
+    def labels(self) -> list[LabelRow]:
+        """What is known of the labels of a tree grammar, in the order of their names."""
+        with reading(self._engine) as connection:
+            return grammar.read_labels(connection)
 
     def rekey(self, salt: int, keys: Iterable[tuple[int, int, int]]) -> None:
         """Gives every rule (by id) its new key (high, low), and records the salt that made them.

@@ -2,11 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sqlalchemy import func, select, update
 
+from hierogram.storage.configuration import grammar_kind
 from hierogram.storage.loading import staged_increments, staged_words
+from hierogram.storage.records import TREES
 from hierogram.storage.schema import vocabulary
 from hierogram.storage.transactions import SOURCE, TARGET, Writing
 
@@ -20,11 +22,30 @@ def terminal_of(symbol: str) -> str | None:
     return None if not symbol or _NONTERMINAL.match(symbol) else symbol
 
 
+def words_of_rule(grammar: str, source: str, target: str) -> Iterator[tuple[str, str]]:
+    """(side, token) of every word on the sides of a rule; the words of a tree fragment are source words.
+
+    In a fragment, what begins with a bracket is a label, and closing brackets follow a word directly.
+    """
+    if grammar == TREES:
+        for piece in target.split(" "):
+            if not piece.startswith("("):
+                yield SOURCE, piece.rstrip(")")
+        return
+    for side, text in ((SOURCE, source), (TARGET, target)):
+        for symbol in text.split(" "):
+            if (token := terminal_of(symbol)) is not None:
+                yield side, token
+
+
 def count_words(writing: Writing, sources: Sequence[str], targets: Sequence[str], sign: int = 1) -> None:
     """Adds the tokens of pairs' texts to the vocabulary's counts, or takes them off (`sign` -1).
 
-    A word that no pair has any more keeps its id, but is none of the store's types until one has it again.
+    A word that no pair has any more keeps its id, but is none of the store's types until one has it again. The target
+    side of a tree grammar is the tree itself, whose words are those of the source side.
     """
+    if grammar_kind(writing.connection) == TREES:
+        targets = []
     increments: list[tuple[int, int]] = []
     for side, texts in ((SOURCE, sources), (TARGET, targets)):
         counts = Counter(" ".join(texts).split(" "))

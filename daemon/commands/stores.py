@@ -19,7 +19,7 @@ from hierogram.daemon.commands.common import (
 )
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
-from hierogram.storage.records import DIRICHLET, PITMAN_YOR, Settings
+from hierogram.storage.records import BASES, DIRICHLET, PITMAN_YOR, STARTS, SYNCHRONOUS, TREES, Settings
 
 if TYPE_CHECKING:
     from hierogram.storage.records import StoreStatus
@@ -51,6 +51,21 @@ def init(
     max_tokens: Annotated[
         int, typer.Option(min=1, max=_LONGEST_SIDE, help="Longest side, in tokens, that ingest takes.")
     ] = _DEFAULTS.max_tokens,
+    grammar: Annotated[
+        str, typer.Option(help=f"{SYNCHRONOUS} (rules between two languages) or {TREES} (fragments of a treebank's).")
+    ] = _DEFAULTS.grammar,
+    base: Annotated[
+        str, typer.Option(help="Base distribution of a tree grammar's fragments: uniform (P_M) or pcfg (P_C).")
+    ] = _DEFAULTS.base,
+    start: Annotated[
+        str, typer.Option(help="How a new tree is cut: joined (one fragment), cut (everywhere) or random.")
+    ] = _DEFAULTS.start,
+    temperature: Annotated[
+        float, typer.Option(help="Temperature T ≥ 1 at which the annealing of a new tree begins.")
+    ] = _DEFAULTS.temperature,
+    annealing: Annotated[
+        int, typer.Option(min=1, help="Sweeps in which a new tree is annealed down to T = 1.")
+    ] = _DEFAULTS.annealing,
     upgrade: Annotated[bool, typer.Option("--upgrade", help="Take an older store to this version's schema.")] = False,
     store: StoreUrl = None,
 ) -> None:
@@ -67,6 +82,11 @@ def init(
         sweeps_per_level=sweeps_per_level,
         levels=levels,
         max_tokens=max_tokens,
+        grammar=grammar,
+        base=base,
+        start=start,
+        temperature=temperature,
+        annealing=annealing,
     )
     chosen = any(was_given(context, name) for name in asdict(settings))
     url = store_url(context, store)
@@ -109,6 +129,15 @@ def _upgrade(url: str) -> None:
 def _check(settings: Settings) -> None:
     if settings.model not in (PITMAN_YOR, DIRICHLET):
         raise UsageError(f"--model {settings.model}: there are {PITMAN_YOR} and {DIRICHLET}")
+    for name, chosen, values in (
+        ("grammar", settings.grammar, (SYNCHRONOUS, TREES)),
+        ("base", settings.base, BASES),
+        ("start", settings.start, STARTS),
+    ):
+        if chosen not in values:
+            raise UsageError(f"--{name} {chosen}: there are {', '.join(values)}")
+    if not 1 <= settings.temperature < float("inf"):
+        raise UsageError(f"--temperature {settings.temperature}: has to be at least 1")
     if not 0 <= settings.discount < 1:
         raise UsageError(f"--discount {settings.discount}: has to be at least 0 and below 1")
     for name, value in (("strength", settings.strength), ("rate", settings.rate)):
