@@ -137,9 +137,7 @@ class Shard:
                 for k in range(first, last)
             ]
             at_end = last == len(self.rows)
-            store.commit(
-                updates, self._changes(first, last), records if at_end else (), labels if at_end else ()
-            )
+            store.commit(updates, self._changes(first, last), records if at_end else (), labels if at_end else ())
         self.committed_state = State(self.state.edge.copy(), self.state.cut.copy())
         self.committed = np.ones(len(self.rows), np.bool_)
         self.committed_rings = [list(ring) for ring in self.rings]

@@ -23,7 +23,7 @@ from hierogram.daemon.treebanks.grammars import TreeGrammar, treebank_grammar
 from hierogram.daemon.treebanks.parsing import MER, MPD, MPP, Parser
 from hierogram.daemon.treebanks.reading import read_trees
 from hierogram.daemon.treebanks.transformations import Transformations, cleaned, restored, transformed
-from hierogram.daemon.treebanks.trees import Tree, fragment_of, in_brackets, words_of
+from hierogram.daemon.treebanks.trees import Tree, read_tree, words_of
 from hierogram.daemon.treebanks.unknown_words import vocabulary_of
 
 PCFG, TSG = "PCFG", "TSG"
@@ -91,14 +91,14 @@ def sampled_grammar(
             curve.append((sweep, chain.log_likelihood(), len(chain.fragments())))
 
     chain = sample_treebank(
-        [in_brackets(tree) for tree in train],
+        [str(tree) for tree in train],
         base=task.base,
         seed=task.seed,
         annealing=Annealing(task.annealing),
         sweeps=task.sweeps,
         report=report,
     )
-    fragments = [(fragment_of(found.fragment), float(found.uses)) for found in chain.fragments()]
+    fragments = [(read_tree(found.fragment, frontiers=True), float(found.uses)) for found in chain.fragments()]
     return TreeGrammar(fragments), {label: Prior(*prior) for label, prior in chain.priors().items()}, curve
 
 

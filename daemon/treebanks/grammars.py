@@ -14,7 +14,7 @@ from hierogram.daemon.alignment_files import numbered_lines, write_lines
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.faults import INVALID_UTF8, MALFORMED_TREE, FaultError, shown
 from hierogram.daemon.treebanks.transformations import Transformations, transformed
-from hierogram.daemon.treebanks.trees import Tree, fragment_of, in_brackets, preorder
+from hierogram.daemon.treebanks.trees import Tree, preorder, read_tree
 
 _BAR = " ||| "
 
@@ -83,7 +83,7 @@ def _fragment(line: bytes) -> tuple[Tree, float]:
         count = math.nan
     if not math.isfinite(count) or count < 0:
         raise FaultError(MALFORMED_TREE, f"{shown(line)} is no `fragment ||| count`, with a count from 0")
-    fragment = fragment_of(brackets)
+    fragment = read_tree(brackets, frontiers=True)
     if not fragment.children:
         raise FaultError(MALFORMED_TREE, f"{fragment} is a label without anything below it, no fragment")
     return fragment, count
@@ -91,7 +91,7 @@ def _fragment(line: bytes) -> tuple[Tree, float]:
 
 def write_grammar(path: Path, grammar: TreeGrammar) -> None:
     """Write the grammar, the most used fragments of each label first; raises `ExportError`."""
-    ordered = sorted(((fragment.label, -count, in_brackets(fragment)) for fragment, count in grammar.fragments))
+    ordered = sorted(((fragment.label, -count, str(fragment)) for fragment, count in grammar.fragments))
     write_lines(path, (f"{text}{_BAR}{-count:.10g}" for _, count, text in ordered))
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Union
 
 from hierogram.daemon.faults import MALFORMED_TREE, FaultError
-from hierogram.samplers.brackets import escape_word, unescape_word
 
 _PIECES = re.compile(r"[()]|[^() \t\r\n]+")
 
@@ -47,16 +46,6 @@ class Tree:
 
 
 Node = Union[Tree, str]  # noqa: UP007 (evaluated while Tree is being defined)
-
-
-def in_brackets(tree: Tree) -> str:
-    """The tree as stores and samplers take it: as `str`, with words escaped that would be signs of their notation."""
-    return str(with_words(tree, escape_word))
-
-
-def fragment_of(text: str) -> Tree:
-    """The fragment that stores and samplers wrote; raises `FaultError`."""
-    return with_words(read_tree(text, frontiers=True), unescape_word)
 
 
 def words_of(tree: Tree) -> list[str]:
