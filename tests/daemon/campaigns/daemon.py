@@ -17,8 +17,10 @@ from threading import Event, Thread
 from typing import Any, Protocol
 
 import httpx2
+from tests.daemon.conftest import QUICK
 
 from hierogram.daemon.recount import verify
+from hierogram.daemon.serving.warming import warm_up
 from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.store import open_store
 
@@ -46,6 +48,8 @@ class Daemon:
     """`hierogram serve` on a store, with a spool and a port; commits come often, so that kills find some."""
 
     def __init__(self, url: str, folder: Path, **environment: str) -> None:
+        # A daemon that is killed while it compiles the samplers would compile them again and again.
+        warm_up(QUICK)
         self.url = url
         self.spool = folder / "spool"
         self.port = free_port()
@@ -287,6 +291,11 @@ class Feeding:
             thread.join(PATIENCE)
             assert not thread.is_alive()
         self.check()
+
+    def wait_for_more(self) -> None:
+        """Returns when more pairs have been sent than now."""
+        before = len(self.said())
+        wait_until(lambda: len(self.said()) > before, "pairs come in")
 
     def said(self) -> list[str]:
         """Every pair that was sent."""

