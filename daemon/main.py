@@ -6,7 +6,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from hierogram.daemon.commands import aligning, corpora, demo, exports, grammar, serving, stores, treebanks
+from hierogram.daemon.commands import aligning, corpora, demo, exports, grammar, serving, stores, support, treebanks
 from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE, ChosenStore, was_given
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.samplers.exceptions import SamplerError
@@ -56,6 +56,7 @@ for command, example in (
     (corpora.ingest, "hierogram ingest --corpus news news.fr.gz news.en.gz news.align.gz"),
     (grammar.learn, "hierogram learn --sweeps 50"),
     (grammar.rules, "hierogram rules --containing maison blanche --limit 5"),
+    (support.support, "hierogram support 'la maison ||| the house'"),
     (exports.export, "hierogram export -o grammar.cdec.gz --format cdec --max-scope 2 --min-count 2"),
     (exports.diff, "hierogram diff grammars/news-20260101T030000Z grammars/latest"),
     (stores.status, "hierogram status --json"),

@@ -173,7 +173,8 @@ def _target_symbols(v, view, words, symbols, position, numbers, stack, stack_pos
 
 
 @njit
-def _push_tails(v, view, stack, depth):
+def push_tails(v, view, stack, depth):
+    """Push the tails of v's present edge, the first one on top; the new depth."""
     arity = np.int64(view.node[v]["arity"])
     first = np.int64(view.node[v]["tail_offset"]) + np.int64(view.edge[v]) * arity
     for i in range(arity - 1, -1, -1):
@@ -200,7 +201,7 @@ def _tally(ledger, forests, bitext, words, state, first, last, chosen, count, sa
         while depth > 0:
             depth -= 1
             v = np.int64(work.stack[depth])
-            depth = _push_tails(v, view, work.stack, depth)
+            depth = push_tails(v, view, work.stack, depth)
             if v != root and view.cut[v] == 0:
                 continue
             make_summary(v, view, work)
@@ -290,7 +291,8 @@ def _with_room(ledger: Ledger, rules: int, symbols: int) -> Ledger:
     )
 
 
-def _small_workspace(batch: Batch) -> Workspace:
+def small_workspace(batch: Batch) -> Workspace:
+    """A workspace in which fragments can be summed up, and nothing else."""
     return make_workspace(batch.most_nodes, 2, 2, 1, batch.longest_rule, 1, 1)
 
 
@@ -308,7 +310,7 @@ def tally(
     """
     if chosen is None:
         chosen = np.ones(batch.size, np.bool_)
-    work = _small_workspace(batch)
+    work = small_workspace(batch)
     most = batch.most_nodes + 1
     numbers = np.zeros(most, np.int64)
     stacks = np.zeros((3, most + 1), np.int64)
@@ -346,7 +348,7 @@ def _count(table, model, forests, bitext, words, state, first, last, skipped, ch
         while depth > 0:
             depth -= 1
             v = np.int64(work.stack[depth])
-            depth = _push_tails(v, view, work.stack, depth)
+            depth = push_tails(v, view, work.stack, depth)
             if v == root or view.cut[v]:
                 make_summary(v, view, work)
                 high, low = key_of(work.summary, v, words.key_mask)
@@ -366,7 +368,7 @@ def count_rules(
 
     Raises `ValueError` where a count falls below zero.
     """
-    work = _small_workspace(batch)
+    work = small_workspace(batch)
     if skipped is None:
         skipped = np.zeros(batch.size, np.bool_)
     for first in range(0, batch.size, _PAIRS_A_CALL):

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, case, func, insert, literal_column, select, t
 
 from hierogram.storage.configuration import grammar_kind
 from hierogram.storage.exceptions import CountError, KeyCollisionError, PairMissingError, PairMovedError, RekeyError
+from hierogram.storage.history import REMEMBERED_COUNT, remember_counts
 from hierogram.storage.loading import (
     staged_counts,
     staged_ids,
@@ -119,6 +120,7 @@ def add_counts(writing: Writing, deltas: Iterable[RuleDelta]) -> None:
     samples: list[tuple[int, int, int]] = []
     gone: list[tuple[int, RuleDelta]] = []
     new: list[RuleDelta] = []
+    remembered: list[tuple[int, str, str, int]] = []
     for n, rule_id, count, sampled_count, same in _stored_counts(writing, merged):
         delta = merged[n]
         if rule_id is None:
@@ -135,6 +137,8 @@ def add_counts(writing: Writing, deltas: Iterable[RuleDelta]) -> None:
         totals.rules += (count_after > 0) - (count > 0)
         totals.rule_tokens += delta.count
         totals.sampled_tokens += delta.sampled_count
+        if rule_id is not None and delta.count and count >= REMEMBERED_COUNT:
+            remembered.append((rule_id, delta.source, delta.target, count))
         if rule_id is None:
             if count_after or sampled_after:
                 new.append(delta)
@@ -144,6 +148,7 @@ def add_counts(writing: Writing, deltas: Iterable[RuleDelta]) -> None:
             counts.append((rule_id, count_after, sampled_after))
         elif delta.sampled_count:
             samples.append((rule_id, count_after, sampled_after))
+    remember_counts(writing, remembered)
     _set_counts(writing, counts, samples)
     _delete_rules(writing, gone)
     _insert_rules(writing, new)

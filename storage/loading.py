@@ -60,6 +60,20 @@ staged_counts = _staged(
 staged_ids = _staged("staged_ids", Column("id", SERIAL))
 staged_rule_words = _staged("staged_rule_words", Column("word_id", SERIAL), Column("rule_id", SERIAL))
 staged_keys = _staged("staged_keys", Column("rule_id", SERIAL), Column("key_high", SERIAL), Column("key_low", SERIAL))
+staged_history = _staged(
+    "staged_history",
+    Column("rule_id", SERIAL),
+    Column("source", TEXT),
+    Column("target", TEXT),
+    Column("count", SERIAL),
+)
+staged_uses = _staged(
+    "staged_uses",
+    Column("pair_id", SERIAL),
+    Column("key_high", SERIAL),
+    Column("key_low", SERIAL),
+    Column("uses", SERIAL),
+)
 
 
 class Loader(Protocol):

@@ -202,6 +202,17 @@ class LabelRow(NamedTuple):
     expanded: float
 
 
+class SupportingPair(NamedTuple):
+    """A pair whose derivation uses a rule `uses` times."""
+
+    id: int
+    corpus: str
+    source: str
+    target: str
+    alignment: str
+    uses: int
+
+
 class SweepRecord(NamedTuple):
     """One sweep over a batch of pairs: its place in the schedule, what moved, how likely the result is.
 

@@ -26,7 +26,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
 FERTILITIES = 8
@@ -298,6 +298,37 @@ rule_words = Table(
     sqlite_with_rowid=False,
 )
 
+# Counts as they were when a day began, of rules that were often used and have changed since; see `storage.history`.
+rule_history = Table(
+    "rule_history",
+    metadata,
+    Column("day", TEXT, primary_key=True),
+    Column("rule_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("source", TEXT, nullable=False),
+    Column("target", TEXT, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# Which pairs use a rule, and what `visits` said of a pair when it was indexed; see `storage.support`. Rules that are
+# gone leave rows until their pairs are indexed anew; joins with `rules` drop them, since ids are never used twice.
+rule_pairs = Table(
+    "rule_pairs",
+    metadata,
+    Column("rule_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("uses", BigInteger, nullable=False),
+    Index("rule_pairs_by_pair", "pair_id"),
+    sqlite_with_rowid=False,
+)
+
+indexed_pairs = Table(
+    "indexed_pairs",
+    metadata,
+    Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("position", BigInteger, nullable=False),
+)
+
 rejected_lines = Table(
     "rejected_lines",
     metadata,
@@ -386,6 +417,39 @@ SELECT v.token, v.side, r.*
   FROM vocabulary AS v
   JOIN rule_words AS w ON w.word_id = v.id
   JOIN rule_table AS r ON r.id = w.rule_id""",
+    "grammar": """
+SELECT r.id, r.source, r.target, r.count,
+       CAST(r.count AS DOUBLE PRECISION) / s.total AS p_target_given_source,
+       CAST(r.count AS DOUBLE PRECISION) / t.total AS p_source_given_target,
+       r.scope, r.nonterminals, r.hiero
+  FROM rules AS r
+  JOIN (SELECT source, sum(count) AS total FROM rules GROUP BY source) AS s ON s.source = r.source
+  JOIN (SELECT target, sum(count) AS total FROM rules GROUP BY target) AS t ON t.target = r.target
+ WHERE r.count > 0""",
+    "averaged_grammar": """
+SELECT r.id, r.source, r.target,
+       r.sampled_count / (SELECT CAST(value AS DOUBLE PRECISION) FROM settings WHERE name = 'samples') AS count,
+       CAST(r.sampled_count AS DOUBLE PRECISION) / s.total AS p_target_given_source,
+       CAST(r.sampled_count AS DOUBLE PRECISION) / t.total AS p_source_given_target,
+       r.scope, r.nonterminals, r.hiero
+  FROM rules AS r
+  JOIN (SELECT source, sum(sampled_count) AS total FROM rules GROUP BY source) AS s ON s.source = r.source
+  JOIN (SELECT target, sum(sampled_count) AS total FROM rules GROUP BY target) AS t ON t.target = r.target
+ WHERE r.sampled_count > 0""",
+    "rule_changes": """
+SELECT h.day, h.rule_id, h.source, h.target, h.count AS count_before, coalesce(r.count, 0) AS count_now,
+       coalesce(r.count, 0) - h.count AS change
+  FROM rule_history AS h
+  LEFT JOIN rules AS r ON r.source = h.source AND r.target = h.target""",
+    "rule_support": """
+SELECT r.id AS rule_id, r.source AS rule_source, r.target AS rule_target, u.uses, p.id AS pair_id, c.name AS corpus,
+       p.source, p.target, p.alignment, CASE WHEN i.position = v.position THEN 1 ELSE 0 END AS current
+  FROM rules AS r
+  JOIN rule_pairs AS u ON u.rule_id = r.id
+  JOIN sentence_pairs AS p ON p.id = u.pair_id
+  JOIN indexed_pairs AS i ON i.pair_id = p.id
+  JOIN visits AS v ON v.pair_id = p.id
+  JOIN corpora AS c ON c.id = p.corpus_id""",
     "growth": """
 SELECT {day} AS day, count(*) AS pairs,
        sum(source_length) AS source_tokens, sum(target_length) AS target_tokens

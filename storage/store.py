@@ -19,6 +19,7 @@ from hierogram.storage import (
     pairs,
     queries,
     requests,
+    support,
     treebanks,
     visits,
     withdrawals,
@@ -51,6 +52,7 @@ from hierogram.storage.records import (
     RuleRow,
     Settings,
     StoreStatus,
+    SupportingPair,
     SweepRecord,
 )
 from hierogram.storage.snapshot import Snapshot
@@ -380,6 +382,32 @@ class Store:
                 offset=offset,
                 after=after,
             )
+
+    def unindexed_pairs(self, after_id: int = 0, limit: int = 1_000) -> tuple[int, list[PairRow]]:
+        """The position, and pairs above `after_id` whose present derivation is not in the index of rules' pairs."""
+        with reading(self._engine) as connection:
+            return support.unindexed_pairs(connection, after_id, limit)
+
+    def count_unindexed(self) -> int:
+        """How many pairs have a derivation that is not in the index of rules' pairs."""
+        with reading(self._engine) as connection:
+            return support.count_unindexed(connection)
+
+    def index_pairs(
+        self, pair_ids: Sequence[int], position: int, uses: Iterable[tuple[int, int, int, int]], key_salt: int
+    ) -> int:
+        """Indexes pairs by the rules of their derivations at a store position; returns how many were.
+
+        `uses` holds (pair id, key high, key low, uses), keys made with `key_salt`. Pairs that have been sampled after
+        that position are left as they were, and all of them where the store's salt is another one by now.
+        """
+        with writing(self._engine, self._memory) as transaction:
+            return support.index_pairs(transaction, pair_ids, position, uses, key_salt)
+
+    def supporting_pairs(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
+        """Indexed pairs whose derivation uses the rule, in id order."""
+        with reading(self._engine) as connection:
+            return support.supporting_pairs(connection, source, target, limit)
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
