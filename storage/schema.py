@@ -417,25 +417,35 @@ SELECT v.token, v.side, r.*
   FROM vocabulary AS v
   JOIN rule_words AS w ON w.word_id = v.id
   JOIN rule_table AS r ON r.id = w.rule_id""",
+    "by_source": """
+SELECT id, source, target, count,
+       CAST(count AS DOUBLE PRECISION) / sum(count) OVER (PARTITION BY source) AS p_target_given_source,
+       scope, nonterminals, hiero
+  FROM rules
+ WHERE count > 0""",
+    "by_target": """
+SELECT id, target, source, count,
+       CAST(count AS DOUBLE PRECISION) / sum(count) OVER (PARTITION BY target) AS p_source_given_target,
+       scope, nonterminals, hiero
+  FROM rules
+ WHERE count > 0""",
     "grammar": """
-SELECT r.id, r.source, r.target, r.count,
-       CAST(r.count AS DOUBLE PRECISION) / s.total AS p_target_given_source,
-       CAST(r.count AS DOUBLE PRECISION) / t.total AS p_source_given_target,
-       r.scope, r.nonterminals, r.hiero
-  FROM rules AS r
-  JOIN (SELECT source, sum(count) AS total FROM rules GROUP BY source) AS s ON s.source = r.source
-  JOIN (SELECT target, sum(count) AS total FROM rules GROUP BY target) AS t ON t.target = r.target
- WHERE r.count > 0""",
+SELECT id, source, target, count,
+       CAST(count AS DOUBLE PRECISION) / sum(count) OVER (PARTITION BY source) AS p_target_given_source,
+       CAST(count AS DOUBLE PRECISION) / sum(count) OVER (PARTITION BY target) AS p_source_given_target,
+       CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END AS words_only, CASE WHEN count = 1 THEN 1 ELSE 0 END AS singleton,
+       scope, nonterminals, hiero
+  FROM rules
+ WHERE count > 0""",
     "averaged_grammar": """
-SELECT r.id, r.source, r.target,
-       r.sampled_count / (SELECT CAST(value AS DOUBLE PRECISION) FROM settings WHERE name = 'samples') AS count,
-       CAST(r.sampled_count AS DOUBLE PRECISION) / s.total AS p_target_given_source,
-       CAST(r.sampled_count AS DOUBLE PRECISION) / t.total AS p_source_given_target,
-       r.scope, r.nonterminals, r.hiero
-  FROM rules AS r
-  JOIN (SELECT source, sum(sampled_count) AS total FROM rules GROUP BY source) AS s ON s.source = r.source
-  JOIN (SELECT target, sum(sampled_count) AS total FROM rules GROUP BY target) AS t ON t.target = r.target
- WHERE r.sampled_count > 0""",
+SELECT id, source, target,
+       sampled_count / (SELECT CAST(value AS DOUBLE PRECISION) FROM settings WHERE name = 'samples') AS count,
+       CAST(sampled_count AS DOUBLE PRECISION) / sum(sampled_count) OVER (PARTITION BY source) AS p_target_given_source,
+       CAST(sampled_count AS DOUBLE PRECISION) / sum(sampled_count) OVER (PARTITION BY target) AS p_source_given_target,
+       CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END AS words_only,
+       scope, nonterminals, hiero
+  FROM rules
+ WHERE sampled_count > 0""",
     "rule_changes": """
 SELECT h.day, h.rule_id, h.source, h.target, h.count AS count_before, coalesce(r.count, 0) AS count_now,
        coalesce(r.count, 0) - h.count AS change

@@ -6,8 +6,9 @@ from contextlib import contextmanager
 
 import pytest
 from sqlalchemy import Connection, Engine, event
-from tests.storage.building import delta, ingest, pair, query, update
+from tests.storage.building import delta, ingest, key_of, pair, query, update
 
+from hierogram.storage.connection import make_engine, parse_url
 from hierogram.storage.store import Store, open_store
 
 Plan = dict[str, str]
@@ -167,3 +168,46 @@ def test_the_views_for_people_use_indexes(big_store: Store, store_url: str) -> N
         for table in ("rules", "r", "s", "t", "rule_words", "w", "vocabulary", "v"):
             assert_no_scan(plan, f"{table}\n")
             assert "Seq Scan" not in plan
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "by_source WHERE source = 's17 common'",
+        "by_target WHERE target = 't17 usual'",
+        "rule_support WHERE rule_source = 's17 common' AND rule_target = 't17 usual'",
+        "rule_support WHERE pair_id = 17",
+        "rule_changes WHERE day = '2026-03-01'",
+    ],
+)
+def test_views_of_one_side_pair_or_day_read_only_that(big_store: Store, store_url: str, question: str) -> None:
+    sqlite = store_url.startswith("sqlite")
+    engine = make_engine(parse_url(store_url))
+    with engine.connect() as connection:
+        if not sqlite:
+            connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+        rows = connection.exec_driver_sql(f"EXPLAIN {'QUERY PLAN' if sqlite else ''} SELECT * FROM {question}").all()
+    engine.dispose()
+    plan = "\n".join(str(row[-1]) for row in rows)
+    # Corpora are few, and read however the database likes.
+    for table in ("rules", "r", "rule_pairs", "u", "sentence_pairs", "p", "indexed_pairs", "i", "visits", "v", "h"):
+        assert f"SCAN {table}" not in plan, plan
+    for table in ("rules", "rule_pairs", "sentence_pairs", "indexed_pairs", "visits", "rule_history"):
+        assert f"Seq Scan on {table}" not in plan, plan
+    if not sqlite:
+        # Nor an index from end to end: what is asked for is the condition of the scan.
+        assert "Index Cond" in plan, plan
+
+
+def test_pairs_that_are_not_indexed(big_store: Store) -> None:
+    with plans() as seen:
+        assert len(big_store.unindexed_pairs(after_id=10, limit=20)[1]) == 20
+    plan = plan_of(seen, "indexed_pairs")
+    for table in ("sentence_pairs", "visits", "indexed_pairs", "derivations"):
+        assert_no_scan(plan, table)
+    with plans() as seen:
+        big_store.index_pairs(range(5, 15), big_store.position(), [(7, *key_of("s7 common", "t7 usual"), 1)], 0)
+    assert len(seen) >= 6
+    for entry in seen:
+        for table in ("rules", "rule_pairs", "sentence_pairs", "visits", "indexed_pairs"):
+            assert_no_scan(entry["plan"], table)
