@@ -12,7 +12,7 @@ from hierogram.samplers.coverage import NGrams, count_ngrams
 from hierogram.samplers.forest import Bitext
 from hierogram.samplers.heuristic_extraction import Limits
 from hierogram.samplers.rule_runs import read_sources, rule_lines
-from hierogram.storage.records import RuleRow
+from hierogram.storage.records import SYNCHRONOUS, RuleRow
 from hierogram.storage.snapshot import Snapshot
 from hierogram.storage.store import Store
 from hierogram.tools.comparison.heuristic_grammar import HeuristicGrammar
@@ -57,6 +57,8 @@ def compare(
     """
     limits = limits or Limits()
     report = report or (lambda _work, _done, _total: None)
+    if store.settings().grammar != SYNCHRONOUS:
+        raise UsageError(f"{store.url}: holds a grammar of trees: only translation rules have heuristic grammars")
     with store.snapshot() as snapshot:
         learned = snapshot.status().pairs
         total = sum(learned.values()) - learned.get("waiting", 0)
