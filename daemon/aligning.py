@@ -26,6 +26,7 @@ from hierogram.samplers.alignment import (
     run_chain,
 )
 from hierogram.samplers.alignment_chain import Marginals
+from hierogram.samplers.alignment_experience import Experience
 from hierogram.samplers.alignment_symmetry import METHODS, LinkList, list_links, symmetrize
 from hierogram.samplers.alignment_texts import Side, read_side
 
@@ -36,6 +37,8 @@ DIRECTIONS = (BOTH, FORWARD, BACKWARD)
 _PAPER_SWEEPS, _PAPER_THINNING, _PAPER_CANDIDATES, _PAPER_CHAINS = 1000, 25, 2, 1
 _MOST_SWEEPS, _FEWEST_SWEEPS, _SWEEPS_SCALE = 60, 16, 3000
 _CHAINS = 4
+_ARRIVAL_SWEEPS, _ARRIVAL_BURN_IN, _ARRIVAL_CHAINS = 8, 3, 2
+_REJUVENATING_SWEEPS, _REJUVENATING_BURN_IN = 4, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,24 @@ def options_for(request: Request, pairs: int) -> AlignerOptions:
     )
 
 
+def arrival_options(pairs: int, seed: int) -> AlignerOptions:
+    """Options for new pairs beside many that are known: all factors from the first sweep on, and few sweeps."""
+    options = options_for(Request(seed=seed), pairs)
+    return replace(
+        options,
+        sweeps=_ARRIVAL_SWEEPS,
+        burn_in=_ARRIVAL_BURN_IN,
+        thinning=1,
+        chains=_ARRIVAL_CHAINS,
+        warming=0,
+    )
+
+
+def rejuvenation_options(pairs: int, seed: int) -> AlignerOptions:
+    """Options for pairs that start from the links that they have."""
+    return replace(arrival_options(pairs, seed), sweeps=_REJUVENATING_SWEEPS, burn_in=_REJUVENATING_BURN_IN, chains=1)
+
+
 class _StoppedError(Exception):
     """The run was given up while a chain was sweeping."""
 
@@ -150,9 +171,11 @@ def align(
     target: Iterable[str],
     request: Request | None = None,
     report: Callable[[int, int], None] | None = None,
+    learned: Callable[[Side, Side], Sequence[Experience]] | None = None,
 ) -> Aligned:
     """Align sentences with their translations; `report` hears how many sweeps of how many are done.
 
+    `learned` gives what was learned before about the words of both sides.
     The same sentences, options and seed give the same links, whatever the number of threads. Raises `UsageError` and
     `AlignmentInputError`.
     """
@@ -163,13 +186,45 @@ def align(
         raise UsageError(f"no symmetrisation is called {request.symmetrization!r}: there are {', '.join(METHODS)}")
     source_side, target_side = read_side(source, request.keep_case), read_side(target, request.keep_case)
     options = options_for(request, len(source_side.offset) - 1)
+    experience = learned(source_side, target_side) if learned is not None else None
     numbers = {BOTH: (0, 1), FORWARD: (0,), BACKWARD: (1,)}[request.direction]
-    directions = [_direction(number, source_side, target_side) for number in numbers]
-    marginals = _sample(directions, numbers, options, request.threads, report)
-    found = [decode(d, options.model, m) for d, m in zip(directions, marginals, strict=True)]
     if request.direction == BOTH:
-        return _joined(request.symmetrization, source_side, target_side, found, directions, marginals)
-    return _one_direction(request.direction, directions[0], found[0])
+        both = align_sides(
+            source_side, target_side, options, request.threads, report, experience, None, request.symmetrization
+        )
+        return both.aligned
+    directions = [_direction(number, source_side, target_side) for number in numbers]
+    known = [experience[number] if experience else None for number in numbers]
+    marginals = _sample(directions, numbers, options, request.threads, report, known, [None])
+    return _one_direction(request.direction, directions[0], decode(directions[0], options.model, marginals[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class BothWays:
+    """Both directions' links (of target words, and of source words), and the alignment that they make together."""
+
+    forward: NDArray[np.int16]
+    backward: NDArray[np.int16]
+    aligned: Aligned
+
+
+def align_sides(
+    source: Side,
+    target: Side,
+    options: AlignerOptions,
+    threads: int | None = None,
+    report: Callable[[int, int], None] | None = None,
+    experience: Sequence[Experience | None] | None = None,
+    links: Sequence[NDArray[np.int16]] | None = None,
+    symmetrization: str = "gdfa",
+) -> BothWays:
+    """Align both ways, beside what was learned from other pairs, starting from both ways' `links` if given."""
+    directions = [_direction(number, source, target) for number in (0, 1)]
+    none = (None, None)
+    marginals = _sample(directions, (0, 1), options, threads, report, experience or none, links or none)
+    found = [decode(d, options.model, m) for d, m in zip(directions, marginals, strict=True)]
+    aligned = _joined(symmetrization, source, target, found, directions, marginals)
+    return BothWays(found[0].links, found[1].links, aligned)
 
 
 def _direction(number: int, source: Side, target: Side) -> Direction:
@@ -183,6 +238,8 @@ def _sample(
     options: AlignerOptions,
     threads: int | None,
     report: Callable[[int, int], None] | None,
+    experience: Sequence[Experience | None],
+    links: Sequence[NDArray[np.int16] | None],
 ) -> list[Marginals]:
     """Run all chains of the directions; each direction's samples are added up in the order of its chains."""
     jobs = [(k, chain) for chain in range(options.chains) for k in range(len(directions))]
@@ -194,7 +251,8 @@ def _sample(
         try:
             for k, chain in jobs:
                 seed = chain_seed(options.seed, numbers[k], chain)
-                waiting.append((k, pool.submit(run_chain, directions[k], options, seed, tally.sweep_done)))
+                start = directions[k], options, seed, tally.sweep_done, experience[k], links[k]
+                waiting.append((k, pool.submit(run_chain, *start)))
                 # Hardly more marginals than workers at once: they are the largest thing in memory.
                 if len(waiting) > workers:
                     _collect(waiting, totals)

@@ -1,16 +1,19 @@
 """Does the store say the truth: every rule counted again from the derivations, and compared."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from hierogram.daemon.arrivals import count_links
 from hierogram.daemon.batches import ALL_BITS, load_batch
 from hierogram.daemon.changes import enter_samples, enter_state, rule_deltas
 from hierogram.samplers.derivations import decode_states, unpack_ring
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.tally import empty_ledger
-from hierogram.storage.records import PairRow, RuleDelta, Settings
+from hierogram.storage.records import AlignerChange, AlignerCounts, PairRow, RuleDelta, Settings
+from hierogram.storage.snapshot import Snapshot
 from hierogram.storage.store import Store
 
 _PAIRS_A_READ = 5_000
@@ -70,6 +73,37 @@ def _recount_soundly(
         ]
 
 
+def _recount_links(snapshot: Snapshot, problems: _Problems) -> None:
+    """Compares the aligner's counts with those that the stored links of all pairs cause."""
+    counted: Counter[tuple[object, ...]] = Counter()
+    for rows in snapshot.iterate_links(_PAIRS_A_READ):
+        change = AlignerChange()
+        try:
+            count_links(rows, change)
+        except (SamplerError, ValueError, IndexError) as error:
+            problems.add(f"pairs {rows[0].id} to {rows[-1].id}: their links cannot be read: {error}")
+            continue
+        counted.update(_counts_by_name(change))
+    stored = Counter(_counts_by_name(snapshot.aligner_counts()))
+    for name in sorted(counted.keys() | stored.keys(), key=str):
+        if counted[name] != stored[name]:
+            shown = " ".join(map(repr, name))
+            problems.add(f"aligner: {shown} is {stored[name]}, a recount gives {counted[name]}")
+
+
+def _counts_by_name(counts: AlignerChange | AlignerCounts) -> dict[tuple[object, ...], int]:
+    named: dict[tuple[object, ...], int] = {}
+    for source, target, forward, backward in counts.lexicon:
+        named["forward", source, target] = forward
+        named["backward", source, target] = backward
+    for row in counts.words:
+        for column, number in zip(row._fields[2:], row[2:], strict=True):
+            named[row.side, row.word, column] = number
+    for direction, width, jumps in counts.jumps:
+        named["jump", direction, width] = jumps
+    return {name: number for name, number in named.items() if number}
+
+
 def verify(
     store: Store, report: Callable[[int, int], None] | None = None, key_mask: np.uint64 = ALL_BITS
 ) -> VerifyReport:
@@ -86,6 +120,7 @@ def verify(
         total = sum(snapshot.status().pairs.values())
         for problem in snapshot.integrity():
             problems.add(problem)
+        _recount_links(snapshot, problems)
         for rows in snapshot.iterate_derivations(_PAIRS_A_READ):
             for rule in _recount_soundly(rows, settings, key_mask, problems):
                 key = (rule.key_high, rule.key_low)

@@ -24,6 +24,7 @@ from hierogram.samplers.alignment_chain import (
 )
 from hierogram.samplers.alignment_collocations import count_collocations, sweep_collocations
 from hierogram.samplers.alignment_counts import GIVEN, empty_pairs, larger_pairs
+from hierogram.samplers.alignment_experience import WIDEST_JUMP, Experience, enter_pairs
 from hierogram.samplers.alignment_fertility import FERTILITIES, JUMPS, WORDS, count_fertility, sweep_fertility
 from hierogram.samplers.alignment_hmm import count_hmm, sweep_hmm
 from hierogram.samplers.alignment_likeness import favour_likeness
@@ -34,7 +35,6 @@ from hierogram.samplers.exceptions import AlignmentInputError
 
 BHMM, BHMM_Z, BHMM_F = "bhmm", "bhmm-z", "bhmm-f"
 MODELS = (BHMM, BHMM_Z, BHMM_F)
-WIDEST_JUMP = 100
 ALL_POSITIONS = 0
 
 _FERTILITY_PRIOR = np.array([0.3, 0.5, 0.12, 0.04, 0.015, 0.012, 0.008, 0.005])
@@ -124,14 +124,22 @@ def empty_marginals(sides: Sides) -> Marginals:
     )
 
 
-def start_chain(direction: Direction, options: AlignerOptions, seed: np.uint64) -> Chain:
-    """The initial state: IBM Model 1's links for the paper's models [SA16 §5], random ones for bhmm-f."""
+def start_chain(
+    direction: Direction,
+    options: AlignerOptions,
+    seed: np.uint64,
+    experience: Experience | None = None,
+    links: NDArray[np.int16] | None = None,
+) -> Chain:
+    """The initial state: `links`, else IBM Model 1's for the paper's models [SA16 §5], random ones for bhmm-f."""
     sides = direction.sides
-    if options.model == BHMM_F:
+    if links is not None:
+        pass
+    elif options.model == BHMM_F:
         links = random_links(sides, seed, options.unlinked)
     else:
         links = model1_links(sides, len(direction.given.vocabulary), with_no_word=options.model == BHMM)
-    return chain_of(direction, options, links)
+    return chain_of(direction, options, links, experience=experience)
 
 
 def chain_of(
@@ -139,23 +147,35 @@ def chain_of(
     options: AlignerOptions,
     links: NDArray[np.int16],
     collocated: NDArray[np.uint8] | None = None,
+    experience: Experience | None = None,
 ) -> Chain:
-    """The state with these links and collocations (none, unless given), and the counts that follow from them."""
+    """The state with these links and collocations (none, unless given), and the counts that follow from them.
+
+    Counts of other pairs, the `experience`, are added to them; raises `AlignmentInputError` where the model is not
+    bhmm-f, whose counts they are.
+    """
+    if experience is not None and options.model != BHMM_F:
+        raise AlignmentInputError(f"what has been learned before is for {BHMM_F}, not for {options.model}")
     sides, generated, given_side = direction
     settings = np.zeros(1, SETTINGS)
     for name in ("lexical", "jump", "collocation", "fertility", "unlinked", "candidates"):
         settings[0][name] = getattr(options, name)
     settings[0]["s"] = settings[0]["r"] = 1.0
-    settings[0]["generated_words"] = len(generated.vocabulary)
+    generated_words = len(generated.vocabulary) if experience is None else experience.generated_words
+    settings[0]["generated_words"] = generated_words
     given = np.zeros(len(given_side.vocabulary) + 1, GIVEN)
-    given["prior"] = options.lexical * len(generated.vocabulary)
+    given["prior"] = options.lexical * generated_words
     pairs = empty_pairs()
     if options.likeness > 0:
         pairs = favour_likeness(sides, generated.vocabulary, given_side.vocabulary, options.likeness, pairs, given)
     bigram, bigrams = np.zeros(0, np.int32), 0
     if options.model == BHMM_Z:
         bigram, bigrams = number_bigrams(generated)
-    widest = min(WIDEST_JUMP, max(1, sides.longest_given))
+    widest = min(WIDEST_JUMP, max(1, sides.longest_given)) if experience is None else WIDEST_JUMP
+    if experience is not None:
+        pairs = larger_pairs(pairs, len(experience.counts))
+        enter_pairs(experience, pairs)
+        given["links"] += experience.links
     chain = Chain(
         links.copy(),
         np.zeros(len(links), np.uint8) if collocated is None else collocated.copy(),
@@ -169,6 +189,10 @@ def chain_of(
         settings,
         _FERTILITY_PRIOR,
     )
+    if experience is not None:
+        chain.jumps[: 2 * widest + 1] += experience.jumps
+        chain.jumps[-1] += experience.jumps.sum()
+        chain.fertility[:] += experience.fertility
     scratch = make_scratch(sides.longest_generated, sides.longest_given)
 
     def count(first: int, now: Chain) -> int:
@@ -223,13 +247,21 @@ def _with_growing_counts(sides: Sides, chain: Chain, visit: Callable[[int, Chain
 
 
 def run_chain(
-    direction: Direction, options: AlignerOptions, seed: np.uint64, report: Callable[[], None] | None = None
+    direction: Direction,
+    options: AlignerOptions,
+    seed: np.uint64,
+    report: Callable[[], None] | None = None,
+    experience: Experience | None = None,
+    links: NDArray[np.int16] | None = None,
 ) -> Marginals:
-    """All sweeps of one chain; `report` is called after each."""
+    """All sweeps of one chain, beside the counts of other pairs, from `links` on if given.
+
+    `report` is called after each sweep.
+    """
     sides = direction.sides
     marginals = empty_marginals(sides)
     scratch = make_scratch(sides.longest_generated, sides.longest_given)
-    chain = start_chain(direction, options, seed)
+    chain = start_chain(direction, options, seed, experience, links)
     for sweep in range(1, options.sweeps + 1):
         chain = sweep_chain(direction, chain, options, seed, sweep, scratch, marginals)
         if report is not None:

@@ -54,6 +54,24 @@ class Sides(NamedTuple):
         return int(np.diff(self.given_offset).max(initial=0))
 
 
+_LONGEST_FOLDED = 1024
+"""A word that is longer than so many bytes in lower case stays as it is: stores take none that are longer."""
+
+
+def tokens_of(sentence: str) -> list[str]:
+    """The words of a sentence; spaces and tabs separate them, no other character does."""
+    if "\t" in sentence or "\r" in sentence:
+        sentence = sentence.rstrip("\r").replace("\t", " ")
+    words = sentence.split(" ")
+    return [word for word in words if word] if "" in words else words
+
+
+def fold(word: str) -> str:
+    """The word in lower case, as the aligner knows it."""
+    folded = word.lower()
+    return folded if len(folded) < _LONGEST_FOLDED // 4 or len(folded.encode()) <= _LONGEST_FOLDED else word
+
+
 def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
     """Number the words of sentences; without `keep_case` words that differ in case alone are one word.
 
@@ -64,7 +82,8 @@ def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
     offset = [0]
     for number, sentence in enumerate(sentences, 1):
         # Lowered word by word: lowering may change the number of characters, never that of words.
-        folded = sentence.split() if keep_case else [word.lower() for word in sentence.split()]
+        words_here = tokens_of(sentence)
+        folded = words_here if keep_case else [fold(word) for word in words_here]
         if len(folded) > MOST_WORDS:
             raise AlignmentInputError(
                 f"line {number} has {len(folded):,} words: no more than {MOST_WORDS:,} can be aligned"

@@ -38,6 +38,12 @@ _OFFENDERS = {
         SELECT p.id FROM sentence_pairs AS p
          WHERE (p.state = 'unaligned') <> (p.aligned_by = 'nobody')
             OR (p.aligned_by = 'nobody' AND p.alignment <> '')""",
+    "pairs that the aligner has aligned without links": """
+        SELECT p.id FROM sentence_pairs AS p
+         WHERE p.aligned_by = 'aligner' AND NOT EXISTS (SELECT 1 FROM pair_links AS l WHERE l.pair_id = p.id)""",
+    "links without their pair, or of one without an alignment": """
+        SELECT l.pair_id FROM pair_links AS l LEFT JOIN sentence_pairs AS p ON p.id = l.pair_id
+         WHERE p.id IS NULL OR p.state = 'unaligned'""",
     "rules without any count, or with a negative one": """
         SELECT id FROM rules WHERE count < 0 OR sampled_count < 0 OR count + sampled_count = 0""",
     "ingest batches without their corpus": """

@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, LargeBi
 from sqlalchemy.schema import CreateTable
 
 from hierogram.storage.connection import POSTGRES
-from hierogram.storage.schema import MOMENT_FORMAT, SERIAL, TEXT, Moment
+from hierogram.storage.schema import FERTILITIES, MOMENT_FORMAT, SERIAL, TEXT, Moment
 
 Row = Sequence[object]
 
@@ -22,6 +22,10 @@ _staging = MetaData()
 
 def _staged(name: str, *columns: Column[object]) -> Table:
     return Table(name, _staging, *columns, prefixes=["TEMPORARY"], postgresql_on_commit="DELETE ROWS")
+
+
+def _count_column(name: str) -> Column[object]:
+    return Column(name, SERIAL)
 
 
 staged_identities = _staged("staged_identities", Column("identity", LargeBinary))
@@ -43,6 +47,30 @@ staged_progress = _staged(
     Column("sweep", SERIAL),
     Column("since", SERIAL),
 )
+staged_alignments = _staged("staged_alignments", Column("pair_id", SERIAL), Column("alignment", TEXT))
+staged_links = _staged(
+    "staged_links",
+    Column("pair_id", SERIAL),
+    Column("forward", LargeBinary),
+    Column("backward", LargeBinary),
+    Column("sweep", SERIAL),
+    Column("since", SERIAL),
+)
+staged_lexicon = _staged(
+    "staged_lexicon",
+    Column("source", TEXT),
+    Column("target", TEXT),
+    Column("forward", SERIAL),
+    Column("backward", SERIAL),
+)
+staged_word_counts = _staged(
+    "staged_word_counts",
+    Column("side", TEXT),
+    Column("word", TEXT),
+    Column("links", SERIAL),
+    *[_count_column(f"with_{number}") for number in range(FERTILITIES)],
+)
+staged_jumps = _staged("staged_jumps", Column("direction", TEXT), Column("width", Integer), Column("count", SERIAL))
 staged_rules = _staged(
     "staged_rules",
     Column("n", Integer),

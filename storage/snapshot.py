@@ -6,12 +6,13 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Double, Executable, Select, cast, func, select
 
+from hierogram.storage.alignments import all_aligner_counts, iterate_links
 from hierogram.storage.bulk import corpus_number, pair_blocks, rule_blocks
 from hierogram.storage.configuration import read_settings
 from hierogram.storage.integrity import find_problems
 from hierogram.storage.pairs import pair_rows
 from hierogram.storage.queries import status
-from hierogram.storage.records import PairRow, RuleRow, Settings, StoredRule, StoreStatus
+from hierogram.storage.records import AlignerCounts, LinkRow, PairRow, RuleRow, Settings, StoredRule, StoreStatus
 from hierogram.storage.schema import derivations, rules, sentence_pairs, vocabulary
 from hierogram.storage.transactions import read_state
 
@@ -94,6 +95,14 @@ class Snapshot:
         result = self._connection.execute(statement, execution_options={"yield_per": batch})
         for rows in result.partitions():
             yield [PairRow._make(row) for row in rows]
+
+    def aligner_counts(self) -> AlignerCounts:
+        """All counts of the aligner."""
+        return all_aligner_counts(self._connection)
+
+    def iterate_links(self, batch: int = 1_000) -> Iterator[list[LinkRow]]:
+        """All pairs that the aligner has seen, in id order, in lists of at most `batch`."""
+        return iterate_links(self._connection, batch)
 
     def integrity(self) -> list[str]:
         """What is wrong with the store, one line each; see `Store.integrity`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -12,6 +12,7 @@ from typing import Self
 from sqlalchemy import Engine
 
 from hierogram.storage import (
+    alignments,
     claims,
     exports,
     grammar,
@@ -37,10 +38,13 @@ from hierogram.storage.connection import (
 from hierogram.storage.exceptions import SettingsFixedError, StoreUrlError
 from hierogram.storage.records import (
     AddedPairs,
+    AlignerChange,
+    AlignerCounts,
     Claim,
     ExportRow,
     LabelRow,
     LagRow,
+    LinkRow,
     NewPair,
     PairRecord,
     PairRow,
@@ -292,7 +296,9 @@ class Store:
             grammar.rekey(transaction, keys)
             set_key_salt(transaction.connection, salt)
 
-    def withdraw(self, rows: Sequence[PairRow], deltas: Iterable[RuleDelta]) -> None:
+    def withdraw(
+        self, rows: Sequence[PairRow], deltas: Iterable[RuleDelta], aligner: AlignerChange | None = None
+    ) -> None:
         """Takes the pairs out, with their derivations and words, and changes the counts as that causes.
 
         All or nothing. Raises `PairMovedError` where a pair is gone or was sampled meanwhile, and all that `commit`
@@ -300,6 +306,7 @@ class Store:
         """
         with writing(self._engine, self._memory) as transaction:
             claims.check_lease(transaction, self._lease, self.url)
+            alignments.change_alignments(transaction, aligner or AlignerChange())
             withdrawals.withdraw(transaction, rows)
             grammar.add_counts(transaction, deltas)
 
@@ -351,6 +358,39 @@ class Store:
         """Closes, as failed, the batches whose readers have ended without closing them; returns their ids."""
         with writing(self._engine, self._memory) as transaction:
             return claims.close_abandoned_batches(transaction)
+
+    def align(
+        self, change: AlignerChange, updates: Sequence[PairUpdate] = (), deltas: Iterable[RuleDelta] = ()
+    ) -> None:
+        """Writes what the aligner has done: alignments, links, its counts, and new derivations with their changes.
+
+        All or nothing. Raises what `commit` does, and `PairMovedError` where another process has aligned a pair.
+        """
+        with writing(self._engine, self._memory) as transaction:
+            claims.check_lease(transaction, self._lease, self.url)
+            alignments.change_alignments(transaction, change)
+            grammar.save_pairs(transaction, updates)
+            grammar.add_counts(transaction, deltas)
+
+    def aligner_counts(self, sources: Collection[str], targets: Collection[str]) -> AlignerCounts:
+        """The aligner's counts of these words, among each other and with no word, and of all jumps."""
+        with reading(self._engine) as connection:
+            return alignments.aligner_counts(connection, sources, targets)
+
+    def stalest_links(self, limit: int) -> list[LinkRow]:
+        """Pairs that the aligner has aligned and has been over least often, without those on their way to settling."""
+        with reading(self._engine) as connection:
+            return alignments.stalest_links(connection, limit)
+
+    def links_by_id(self, ids: Collection[int]) -> list[LinkRow]:
+        """Those of the pairs that the aligner has seen, in id order."""
+        with reading(self._engine) as connection:
+            return alignments.links_by_id(connection, ids)
+
+    def untaught_pairs(self, after_id: int, limit: int) -> list[LinkRow]:
+        """Pairs with a given alignment that the aligner has not seen, with an id above `after_id`, in id order."""
+        with reading(self._engine) as connection:
+            return alignments.untaught_pairs(connection, after_id, limit)
 
     def find_rules(
         self,

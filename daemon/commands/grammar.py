@@ -22,8 +22,10 @@ from hierogram.daemon.progress import Progress, progress
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hierogram.daemon.arrivals import AlignReport
     from hierogram.daemon.learner import LearnProgress
     from hierogram.daemon.learning import LearnReport
+    from hierogram.storage.store import Store
 
 
 def learn(
@@ -39,7 +41,10 @@ def learn(
     as_json: AsJson = False,
     store: StoreUrl = None,
 ) -> None:
-    """Learn the grammar: new pairs through the stratified schedule, then more sweeps over all pairs."""
+    """Learn the grammar: new pairs through the stratified schedule, then more sweeps over all pairs.
+
+    Pairs without an alignment are aligned first, with what is known from those that have one.
+    """
     from hierogram.storage.store import open_store
 
     announce_compilation()
@@ -48,13 +53,31 @@ def learn(
     with (
         interruptible("what was committed stays; run `hierogram learn` again to go on"),
         open_store(store_url(context, store)) as opened,
-        progress("learn", "pairs") as shown,
     ):
-        done = sample(opened, sweeps=sweeps, threads=threads, report=telling(shown))
+        aligned = align_waiting(opened, threads)
+        if not as_json:
+            say_aligned(aligned)
+        with progress("learn", "pairs") as shown:
+            done = sample(opened, sweeps=sweeps, threads=threads, report=telling(shown))
     if as_json:
-        say_json(asdict(done))
+        say_json({**asdict(done), "aligned": asdict(aligned)})
     else:
         say_learned(done)
+
+
+def align_waiting(store: "Store", threads: int | None = None) -> "AlignReport":
+    """Aligns what has no alignment yet, with a bar."""
+    from hierogram.daemon.arrivals import align_waiting as align
+
+    with progress("align", "pairs") as shown:
+        return align(store, threads, report=lambda done, total: shown.update(done, total, done))
+
+
+def say_aligned(done: "AlignReport") -> None:
+    """What aligning did, for people; nothing where there was nothing to align."""
+    if done.pairs:
+        again = f", {plural(done.rejuvenated, 'other')} gone over again" if done.rejuvenated else ""
+        say(f"{plural(done.pairs, 'pair')} aligned in {done.seconds:.1f} s{again}")
 
 
 def announce_compilation() -> None:
