@@ -37,8 +37,8 @@ DIRECTIONS = (BOTH, FORWARD, BACKWARD)
 _PAPER_SWEEPS, _PAPER_THINNING, _PAPER_CANDIDATES, _PAPER_CHAINS = 1000, 25, 2, 1
 _MOST_SWEEPS, _FEWEST_SWEEPS, _SWEEPS_SCALE = 60, 16, 3000
 _CHAINS = 4
-_ARRIVAL_SWEEPS, _ARRIVAL_BURN_IN, _ARRIVAL_CHAINS = 8, 3, 2
-_REJUVENATING_SWEEPS, _REJUVENATING_BURN_IN = 4, 1
+_ARRIVAL_SWEEPS, _ARRIVAL_BURN_IN, _ARRIVAL_WARMING = 12, 6, 3
+_REJUVENATING_SWEEPS, _REJUVENATING_BURN_IN, _REJUVENATING_CHAINS = 6, 2, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,21 +126,25 @@ def options_for(request: Request, pairs: int) -> AlignerOptions:
 
 
 def arrival_options(pairs: int, seed: int) -> AlignerOptions:
-    """Options for new pairs beside many that are known: all factors from the first sweep on, and few sweeps."""
-    options = options_for(Request(seed=seed), pairs)
+    """Options for new pairs beside many that are known: few sweeps, as most counts are there already."""
     return replace(
-        options,
+        options_for(Request(seed=seed), pairs),
         sweeps=_ARRIVAL_SWEEPS,
         burn_in=_ARRIVAL_BURN_IN,
         thinning=1,
-        chains=_ARRIVAL_CHAINS,
-        warming=0,
+        warming=_ARRIVAL_WARMING,
     )
 
 
 def rejuvenation_options(pairs: int, seed: int) -> AlignerOptions:
     """Options for pairs that start from the links that they have."""
-    return replace(arrival_options(pairs, seed), sweeps=_REJUVENATING_SWEEPS, burn_in=_REJUVENATING_BURN_IN, chains=1)
+    return replace(
+        arrival_options(pairs, seed),
+        sweeps=_REJUVENATING_SWEEPS,
+        burn_in=_REJUVENATING_BURN_IN,
+        chains=_REJUVENATING_CHAINS,
+        warming=0,
+    )
 
 
 class _StoppedError(Exception):

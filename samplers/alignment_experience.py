@@ -18,7 +18,7 @@ WIDEST_JUMP = 100
 
 
 class Experience(NamedTuple):
-    """Counts of one direction: of `given`, `generated` int32[K], linked word pairs, distinct, `counts` int64[K] of each.
+    """Counts of one direction: `given`, `generated` int32[K], distinct linked word pairs, `counts` int64[K] of each.
 
     `links` int64[V + 1] all links of each given word, also to words that are not at hand; `fertility` int64[V, 8]
     tokens of each given word by number of links; `jumps` int64[2 * WIDEST_JUMP + 1] by width, the widest ones clipped;
