@@ -19,6 +19,7 @@ from hierogram.daemon.aligning import (
 )
 from hierogram.daemon.batches import ALL_BITS, read_links
 from hierogram.daemon.experience import BothTallies, enter_counts, experience_of
+from hierogram.daemon.lease import holding_lease
 from hierogram.daemon.rebuilding import Rebuilt
 from hierogram.samplers.alignment import Direction, make_direction
 from hierogram.samplers.alignment_experience import Experience, links_of_alignment, tally_links, without
@@ -150,13 +151,15 @@ class Arrivals:
             number += len(rows)
         return number
 
-    def rejuvenate(self, limit: int, report: Report | None = None) -> Rejuvenated:
+    def rejuvenate(self, limit: int, report: Report | None = None, below: int | None = None) -> Rejuvenated:
         """Go over pairs again that the aligner has aligned, those longest ago first, `limit` at most.
+
+        With `below`, only those that it has been over less often than that.
 
         Where the alignment changes materially, the pair's derivation is made anew in the same transaction. A learner
         that holds the store's rules in memory has to change its table as `rebuilt` says.
         """
-        rows = _within(self._store.stalest_links(limit), _CELLS_AT_ONCE)
+        rows = _within(self._store.stalest_links(limit, below), _CELLS_AT_ONCE)
         if not rows:
             return Rejuvenated(0, 0, None)
         texts = _Texts.of(rows)
@@ -226,8 +229,13 @@ def align_waiting(
 ) -> AlignReport:
     """Align all pairs that have no alignment yet, and go over as many others again; not while a learner is at work.
 
-    `report` hears pairs done and pairs in all.
+    `report` hears pairs done and pairs in all. Raises `StoreHeldError` where another process writes the grammar.
     """
+    with holding_lease(store, "hierogram learn"):
+        return _align_waiting(store, threads, teach, report)
+
+
+def _align_waiting(store: Store, threads: int | None, teach: bool, report: Report | None) -> AlignReport:
     started = time.perf_counter()
     total = store.count_pairs([UNALIGNED])
     arrivals = Arrivals(store, threads, teach)

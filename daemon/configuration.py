@@ -104,6 +104,20 @@ class SamplingSection(Section):
     )
 
 
+class AlignmentSection(Section):
+    """How pairs are aligned that come without an alignment."""
+
+    pairs_at_once: int = Field(default=10_000, ge=1, description="New pairs that are aligned together.")
+    teach: bool = Field(
+        default=True, description="Whether pairs with given alignments teach the aligner (they keep them in any case)."
+    )
+    passes: int = Field(
+        default=3,
+        ge=0,
+        description="How many times an alignment is gone over again, by what was learned since, while no pair is new.",
+    )
+
+
 class Configuration(Section):
     """All that can be configured; what a store was made with (`hierogram init`) is not part of it."""
 
@@ -112,6 +126,7 @@ class Configuration(Section):
     log: LogSection = Field(default_factory=LogSection)
     spool: SpoolSection = Field(default_factory=SpoolSection)
     sampling: SamplingSection = Field(default_factory=SamplingSection)
+    alignment: AlignmentSection = Field(default_factory=AlignmentSection)
     http: HttpConfiguration = Field(default_factory=HttpConfiguration)
 
 

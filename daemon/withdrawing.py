@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from hierogram.daemon.arrivals import withdrawal_of
 from hierogram.daemon.batches import ALL_BITS
 from hierogram.daemon.shards import Shard
 from hierogram.storage.records import PairRow, Settings
@@ -19,7 +20,7 @@ def withdraw(store: Store, rows: list[PairRow], settings: Settings, key_mask: np
     """
     derived = [row for row in rows if row.current is not None]
     shard = Shard.of(derived, settings, key_mask) if derived else None
-    store.withdraw(rows, shard.leaving() if shard else [])
+    store.withdraw(rows, shard.leaving() if shard else [], withdrawal_of(store, [row.id for row in rows]))
     return shard
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, func, select, text, update
+from sqlalchemy import Connection, Select, Table, func, select, text, true, update
 
 from hierogram.storage.connection import SQLITE
 from hierogram.storage.exceptions import CountError, PairMissingError, PairMovedError
@@ -203,13 +203,14 @@ def _link_rows() -> Select[tuple[object, ...]]:
     )
 
 
-def stalest_links(connection: Connection, limit: int) -> list[LinkRow]:
+def stalest_links(connection: Connection, limit: int, below: int | None = None) -> list[LinkRow]:
     """Pairs that the aligner has aligned, those longest ago first; without those that are on their way to settling."""
     statement = (
         _link_rows()
         .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
         # Pairs with a given alignment stand at 0.
         .where(pair_links.c.sweep > 0, sentence_pairs.c.state != SAMPLING)
+        .where(pair_links.c.sweep < below if below is not None else true())
         .order_by(pair_links.c.sweep, pair_links.c.pair_id)
         .limit(limit)
     )

@@ -377,10 +377,13 @@ class Store:
         with reading(self._engine) as connection:
             return alignments.aligner_counts(connection, sources, targets)
 
-    def stalest_links(self, limit: int) -> list[LinkRow]:
-        """Pairs that the aligner has aligned and has been over least often, without those on their way to settling."""
+    def stalest_links(self, limit: int, below: int | None = None) -> list[LinkRow]:
+        """Pairs that the aligner has aligned and has been over least often, without those on their way to settling.
+
+        With `below`, only those that it has been over less often than that.
+        """
         with reading(self._engine) as connection:
-            return alignments.stalest_links(connection, limit)
+            return alignments.stalest_links(connection, limit, below)
 
     def links_by_id(self, ids: Collection[int]) -> list[LinkRow]:
         """Those of the pairs that the aligner has seen, in id order."""

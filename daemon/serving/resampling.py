@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.configuration import Configuration, SamplingSection
 from hierogram.daemon.learner import Learner, LearnProgress
 from hierogram.daemon.learning import rekey
+from hierogram.daemon.serving.aligning import Aligning
 from hierogram.daemon.serving.condition import Board
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heart, StopFlag
@@ -35,7 +36,7 @@ class Resampling:
     """Keeps the grammar current."""
 
     name = "resample"
-    sections = frozenset({"sampling"})
+    sections = frozenset({"sampling", "alignment"})
 
     def __init__(self, store: Store, configuration: Callable[[], Configuration], board: Board, log: Log) -> None:
         self._store = store
@@ -45,15 +46,17 @@ class Resampling:
 
     def run(self, stop: StopFlag, beat: Heart) -> None:
         """Samples until told to end, from what the store says; see `Loop.run`."""
-        section = self._configuration().sampling
+        configuration = self._configuration()
         while not stop.is_set():
             try:
-                self._sample(section, stop, beat)
+                self._sample(configuration, stop, beat)
             except (StoredKeyCollisionError, KeyCollisionError) as error:
                 self._log.warning("two rules have one key: all rules get new ones", reason=str(error))
                 rekey(self._store)
 
-    def _sample(self, section: SamplingSection, stop: StopFlag, beat: Heart) -> None:
+    def _sample(self, configuration: Configuration, stop: StopFlag, beat: Heart) -> None:
+        section = configuration.sampling
+
         def report(_now: LearnProgress) -> None:
             beat()
 
@@ -61,7 +64,8 @@ class Resampling:
             self._store, section.threads or None, report, likelihood_seconds=section.likelihood_seconds
         ) as learner:
             self._log.info("rules loaded", rules=learner.table.rule_types, uses=learner.table.rule_tokens)
-            turns = Turns(learner, section, stop, self._board, self._log)
+            aligning = Aligning(self._store, learner, configuration, stop, beat, self._log)
+            turns = Turns(learner, section, stop, self._board, self._log, aligning)
             while not stop.is_set():
                 worked = turns.take()
                 beat.well()
@@ -72,8 +76,17 @@ class Resampling:
 class Turns:
     """Whose turn it is: shards of new pairs one after the other, or settled pairs again."""
 
-    def __init__(self, learner: Learner, section: SamplingSection, stop: StopFlag, board: Board, log: Log) -> None:
+    def __init__(
+        self,
+        learner: Learner,
+        section: SamplingSection,
+        stop: StopFlag,
+        board: Board,
+        log: Log,
+        aligning: Aligning | None = None,
+    ) -> None:
         self._learner = learner
+        self._aligning = aligning
         self._log = log
         self._section = section
         self._stop = stop
@@ -90,13 +103,14 @@ class Turns:
         """One turn of a few seconds, committed at its end; False where there was nothing to do."""
         self._withdraw()
         self._learner.follow_vocabulary()
+        aligned = self._aligning.align_new() if self._aligning else 0
         new = self._take_new()
         # At once, and beside the turn of the others: what is not committed yet could not be withdrawn, and a stream of
         # new pairs must not keep those before them from ever settling.
         seconds = self._settle(new) if new is not None else 0.0
         worked = self._work(seconds)
         self._note_lag()
-        return worked or new is not None
+        return worked or new is not None or aligned > 0
 
     def _withdraw(self) -> None:
         """Takes out the pairs that someone wants out."""
@@ -127,6 +141,11 @@ class Turns:
                 self._owed -= self._rejuvenate()
             return True
         self._owed = 0.0
+        begun_anew = self._aligning.rejuvenate() if self._aligning else []
+        if begun_anew:
+            # They are on their way through the schedule, and nobody waits with them.
+            self._shards.append(self._learner.open(self._learner.store.pairs_by_id(begun_anew)))
+            return True
         idle = self._section.idle_share
         if not idle or time.monotonic() < self._rest_until:
             return False

@@ -107,14 +107,7 @@ def test_derivations_follow_alignments_that_change(quick_store: Store, store_url
     learn(store, sweeps=2)
     # Wrong alignments in the store, with derivations and counts that belong to them: going over them mends both.
     query(store_url, "UPDATE sentence_pairs SET alignment = '' WHERE id <= 3")
-    query(store_url, "DELETE FROM derivations")
-    query(store_url, "DELETE FROM rule_words")
-    query(store_url, "DELETE FROM rules")
-    query(store_url, "UPDATE sentence_pairs SET state = 'waiting', stage = 0, sweep = 0")
-    query(
-        store_url,
-        "UPDATE store_state SET waiting = 120, settled = 0, rules = 0, rule_tokens = 0, sampled_tokens = 0",
-    )
+    store_is_mended(store_url)
     learn(store, sweeps=2)
     assert verify(store).problems == []
     again = Arrivals(store).rejuvenate(PAIRS)
@@ -197,3 +190,74 @@ def test_learning_aligns_first(hierogram: Run, tmp_path: Path) -> None:
     assert again["aligned"]["pairs"] == 0
     assert again["pairs"] == 60
     assert hierogram("verify").code == 0
+
+
+class Going:
+    """A stop flag and a heart for a loop that is run by hand."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.beats = 0
+
+    def is_set(self) -> bool:
+        return self.ended
+
+    def wait(self, _seconds: float) -> bool:
+        return self.ended
+
+    def __call__(self) -> None:
+        self.beats += 1
+
+    def well(self) -> None:
+        self.beats += 1
+
+
+def test_the_daemon_aligns_samples_and_goes_over_alignments_again(tmp_path: Path) -> None:
+    from hierogram.daemon.configuration import Configuration, LogSection
+    from hierogram.daemon.learner import Learner
+    from hierogram.daemon.serving.aligning import Aligning
+    from hierogram.daemon.serving.condition import Board
+    from hierogram.daemon.serving.logs import open_log
+    from hierogram.daemon.serving.resampling import Turns
+
+    url = f"sqlite:///{tmp_path}/store.db"
+    configuration, going, log = Configuration(), Going(), open_log(LogSection(level="error"))
+    with open_store(url, create=True, settings=QUICK) as store:
+        put(store, 0, 60)
+        with Learner(store) as learner:
+            aligning = Aligning(store, learner, configuration, going, going, log)
+            going.ended = True
+            assert aligning.align_new() == 0
+            assert store.count_pairs(["unaligned"]) == 60
+            going.ended = False
+            turns = Turns(learner, configuration.sampling, going, Board(), log, aligning)
+            while store.count_pairs(["settled"]) < 60:
+                assert turns.take()
+            assert going.beats
+            # Derivations of wrong alignments, as an aligner that knew less might have made them.
+            query(url, "UPDATE sentence_pairs SET alignment = '0-0' WHERE id <= 3")
+        store_is_mended(url)
+        learn(store, sweeps=0)
+        with Learner(store) as learner:
+            aligning = Aligning(store, learner, configuration, going, going, log)
+            turns = Turns(learner, configuration.sampling, going, Board(), log, aligning)
+            turns.take()
+            assert [row.alignment for row in store.pairs(limit=3)] != ["0-0"] * 3
+            while store.count_pairs(["settled"]) < 60:
+                assert turns.take()
+            with Learner(store) as fresh:
+                assert fresh.measure() == pytest.approx(learner.measure(), rel=1e-12)
+        assert verify(store).problems == []
+
+
+def store_is_mended(url: str) -> None:
+    """Take all derivations out, so that what was changed by hand is sampled anew."""
+    for statement in (
+        "DELETE FROM derivations",
+        "DELETE FROM rule_words",
+        "DELETE FROM rules",
+        "UPDATE sentence_pairs SET state = 'waiting', stage = 0, sweep = 0",
+        "UPDATE store_state SET waiting = (SELECT count(*) FROM sentence_pairs), settled = 0, sampling = 0, rules = 0,"
+        " rule_tokens = 0, sampled_tokens = 0",
+    ):
+        query(url, statement)

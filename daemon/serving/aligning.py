@@ -1,0 +1,57 @@
+"""Alignment within the daemon: new pairs before they are sampled, all again while nothing else is to be done."""
+
+from hierogram.daemon.arrivals import Arrivals
+from hierogram.daemon.configuration import Configuration
+from hierogram.daemon.learner import Learner
+from hierogram.daemon.serving.logs import Log
+from hierogram.daemon.serving.supervision import Heart, StopFlag
+from hierogram.storage.store import Store
+
+_REJUVENATED_AT_ONCE = 1_000
+
+
+class _EndedError(Exception):
+    """The daemon ends: what is being aligned is left to the next start."""
+
+
+class Aligning:
+    """The aligner of a running daemon; the learner's rules follow where derivations are made anew."""
+
+    def __init__(
+        self, store: Store, learner: Learner, configuration: Configuration, stop: StopFlag, beat: Heart, log: Log
+    ) -> None:
+        self._section = configuration.alignment
+        self._arrivals = Arrivals(store, configuration.sampling.threads or None, self._section.teach)
+        self._learner = learner
+        self._stop = stop
+        self._beat = beat
+        self._log = log
+
+    def align_new(self) -> int:
+        """Align pairs that came without an alignment, some at once; how many."""
+        try:
+            pairs = self._arrivals.align_new(self._section.pairs_at_once, self._go_on)
+        except _EndedError:
+            return 0
+        if pairs:
+            self._log.info("pairs aligned", pairs=pairs)
+        return pairs
+
+    def rejuvenate(self) -> list[int]:
+        """Go over some alignments again; the ids of the pairs whose derivations begin anew."""
+        try:
+            done = self._arrivals.rejuvenate(_REJUVENATED_AT_ONCE, self._go_on, 1 + self._section.passes)
+        except _EndedError:
+            return []
+        if not done.pairs:
+            return []
+        self._log.info("alignments gone over again", pairs=done.pairs, changed=done.changed)
+        if done.rebuilt is None:
+            return []
+        self._learner.table = done.rebuilt.change_table(self._learner.table, self._learner.model)
+        return [row.id for row in done.rebuilt.before.rows]
+
+    def _go_on(self, _done: int, _total: int) -> None:
+        self._beat()
+        if self._stop.is_set():
+            raise _EndedError
