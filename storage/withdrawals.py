@@ -1,6 +1,6 @@
 """Pairs that leave the store: with their derivations, their counts and their words, in one transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, func, select, text, update
 
@@ -10,6 +10,12 @@ from hierogram.storage.records import PairRow
 from hierogram.storage.schema import corpora, ingest_batches, sentence_pairs, withdrawals
 from hierogram.storage.transactions import Writing, now
 from hierogram.storage.words import count_words
+
+
+Leaving = Callable[[Writing], None]
+
+LEAVING: list[Leaving] = []
+"""What else goes with pairs: called with their ids in `staged_ids`, while they are still there."""
 
 
 def request(writing: Writing, pair_ids: Sequence[int]) -> list[int]:
@@ -55,6 +61,8 @@ def withdraw(writing: Writing, rows: Sequence[PairRow]) -> None:
         if sweeps.get(row.id) != row.sweep:
             raise PairMovedError(f"pair {row.id} has been sampled or withdrawn by another process since it was read")
         writing.state.count_pairs(row.state, -1)
+    for leave in LEAVING:
+        leave(writing)
     leaving = "SELECT id FROM staged_ids"
     for corpus_id, number in connection.execute(
         select(sentence_pairs.c.corpus_id, func.count())

@@ -3,8 +3,10 @@
 import pytest
 from tests.storage.building import counts_of, delta, ingest, pair, query, update
 
+from hierogram.storage import withdrawals
 from hierogram.storage.exceptions import CountError, PairMovedError
 from hierogram.storage.store import Store
+from hierogram.storage.transactions import Writing
 
 
 def test_a_pair_leaves_with_its_derivation_its_counts_and_its_words(store: Store, store_url: str) -> None:
@@ -56,6 +58,21 @@ def test_nothing_leaves_where_something_is_wrong(store: Store) -> None:
         store.withdraw(store.pairs_by_id([1]), [delta("a", "x", -2)])
     assert [row.id for row in store.pairs()] == [1, 2]
     assert store.integrity() == []
+
+
+def test_others_hear_who_leaves_within_the_same_transaction(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    ingest(store, [pair("a", "x"), pair("b", "x")])
+    heard: list[int] = []
+
+    def leave(writing: Writing) -> None:
+        rows = writing.connection.exec_driver_sql(
+            "SELECT p.id FROM staged_ids AS s JOIN sentence_pairs AS p ON p.id = s.id"
+        )
+        heard.extend(row.id for row in rows)
+
+    monkeypatch.setattr(withdrawals, "LEAVING", [leave])
+    store.withdraw(store.pairs_by_id([2]), [])
+    assert heard == [2]
 
 
 def test_pairs_are_chosen_by_where_they_came_from(store: Store) -> None:
