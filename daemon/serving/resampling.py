@@ -108,7 +108,7 @@ class Turns:
         # At once, and beside the turn of the others: what is not committed yet could not be withdrawn, and a stream of
         # new pairs must not keep those before them from ever settling.
         seconds = self._settle(new) if new is not None else 0.0
-        worked = self._work(seconds)
+        worked = self._work(new, seconds)
         self._note_lag()
         return worked or new is not None or aligned > 0
 
@@ -130,11 +130,11 @@ class Turns:
                 shards.append(self._learner.open(self._learner.store.pairs_by_id(kept)))
         self._shards = shards
 
-    def _work(self, seconds: float) -> bool:
-        """A turn for the shard at the head of the queue, or for settled pairs; `seconds` went into new ones already."""
+    def _work(self, new: Shard | None, seconds: float) -> bool:
+        """A turn for the next shard, or for settled pairs; a `new` one has had its turn, of so many seconds."""
         share = self._section.new_share
-        if self._shards or seconds:
-            if self._shards and not self._stop.is_set():
+        if self._shards or new is not None:
+            if self._shards and self._shards[0] is not new and not self._stop.is_set():
                 seconds += self._settle(self._shards.popleft())
             self._owed += seconds * (1 - share) / share
             if self._owed >= self._section.commit_seconds and not self._stop.is_set():

@@ -1,0 +1,198 @@
+"""Whose turn it is: new pairs first, then those that were sampled longest ago; and nothing depends on interruptions."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import structlog
+from tests.daemon.test_learning import QUICK, contents, fill, some_pairs
+
+from hierogram.daemon.configuration import Configuration, SamplingSection
+from hierogram.daemon.learner import Learner
+from hierogram.daemon.recount import verify
+from hierogram.daemon.serving import resampling
+from hierogram.daemon.serving.condition import Board
+from hierogram.daemon.serving.resampling import Resampling, Turns
+from hierogram.daemon.serving.supervision import Heart
+from hierogram.storage.exceptions import StoreUnavailableError
+from hierogram.storage.store import Store, open_store
+
+SHORT = {"commit_seconds": 1e-6, "new_share": 1.0, "idle_share": 1.0}
+"""Turns of one sweep."""
+LOG = structlog.stdlib.get_logger()
+
+
+class Hands:
+    """Turns that a test takes one by one."""
+
+    def __init__(self, store: Store, **section: object) -> None:
+        self.board = Board()
+        self.stop = threading.Event()
+        self.learner = Learner(store, 1, likelihood_seconds=1e6)
+        self.turns = Turns(self.learner, SamplingSection.model_validate(section), self.stop, self.board, LOG)
+
+    def __enter__(self) -> "Hands":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.learner.close()
+
+    def settle(self) -> int:
+        """Takes turns until no pair is behind; returns how many it took."""
+        number = 0
+        while number == 0 or self.board.lag().pairs:
+            self.turns.take()
+            number += 1
+        return number
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as opened:
+        fill(opened, some_pairs(30))
+        yield opened
+
+
+def test_new_pairs_settle_and_settled_ones_are_sampled_again_in_turn(store: Store) -> None:
+    with Hands(store, idle_share=1.0) as hands:
+        hands.settle()
+        assert {row.sweep for row in store.pairs()} == {6}
+        hands.turns.take()
+        assert {row.sweep for row in store.pairs()} == {8}
+        assert hands.board.rejuvenated == 30
+    assert verify(store).problems == []
+
+
+def test_a_turn_ends_when_it_is_asked_to_and_the_next_goes_on(store: Store) -> None:
+    with Hands(store, **SHORT) as hands:
+        assert hands.settle() == 6
+    assert verify(store).problems == []
+
+
+def test_interruptions_change_nothing(tmp_path: Path) -> None:
+    results = []
+    for interrupted in (False, True):
+        with open_store(f"sqlite:///{tmp_path}/{interrupted}.db", create=True, settings=QUICK) as store:
+            fill(store, some_pairs(30))
+            while store.lag().pairs:
+                with Hands(store) as hands:
+                    if interrupted:
+                        hands.stop.set()
+                        hands.turns.take()
+                    else:
+                        hands.settle()
+            results.append(contents(store))
+    assert results[0] == results[1]
+
+
+def test_pairs_that_come_meanwhile_do_not_wait_for_those_before_them(store: Store) -> None:
+    with Hands(store, **SHORT) as hands:
+        hands.turns.take()
+        fill(store, some_pairs(35)[30:])
+        hands.turns.take()
+        # The new ones have had a turn, and those before them as well.
+        assert sorted({(row.id > 30, row.sweep) for row in store.pairs()}) == [(False, 2), (True, 1)]
+        hands.settle()
+    assert verify(store).problems == []
+
+
+def test_more_pairs_than_there_is_room_for_take_turns(store: Store) -> None:
+    with Hands(store, pairs_at_once=8) as hands:
+        hands.turns.take()
+        assert store.count_pairs(["settled"]) == 8
+        hands.settle()
+    assert store.count_pairs(["settled"]) == 30
+    assert verify(store).problems == []
+
+
+def test_settled_pairs_keep_their_share_while_there_are_new_ones(store: Store) -> None:
+    with Hands(store, new_share=0.01, commit_seconds=1e-6) as hands:
+        hands.settle()
+        fill(store, some_pairs(40)[30:])
+        rejuvenated = hands.board.rejuvenated
+        hands.turns.take()
+        assert hands.board.rejuvenated > rejuvenated
+
+
+def test_withdrawn_pairs_leave_memory_too(store: Store) -> None:
+    with Hands(store, **SHORT) as hands:
+        hands.turns.take()
+        store.request_withdrawals([3, 30])
+        hands.settle()
+        hands.turns.take()
+        assert store.count_pairs() == 28
+        with Learner(store) as anew:
+            assert hands.learner.measure() == anew.measure()
+    assert verify(store).problems == []
+
+
+def test_the_vocabulary_is_followed(store: Store) -> None:
+    with Hands(store) as hands:
+        hands.settle()
+        batch = store.begin_ingest("more", "more", "bars")
+        store.add_pairs(
+            batch, [some_pairs(1)[0]._replace(source="never seen", target="jamais vu", alignment="0-0 1-1")]
+        )
+        hands.turns.take()
+        assert hands.learner.model.log_source == Learner(store).model.log_source
+
+
+class Running:
+    """The loop in a thread, as the daemon runs it."""
+
+    def __init__(self, store: Store) -> None:
+        self.stop = threading.Event()
+        self.failed: Exception | None = None
+        configuration = Configuration.model_validate({"sampling": {"threads": 1, "commit_seconds": 0.05}})
+        self.loop = Resampling(store, lambda: configuration, Board(), LOG)
+
+    def run(self) -> None:
+        self.loop.run(self.stop, Heart())
+
+
+def test_rules_that_share_a_key_are_told_apart_without_a_restart(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    few_bits = np.uint64(0xFF)
+    rekeyed = []
+
+    def narrow(*arguments: object, **named: object) -> Learner:
+        return Learner(*arguments, **named, key_mask=few_bits)  # type: ignore[arg-type]
+
+    def rekey(some: Store) -> None:
+        rekeyed.append(some.settings().key_salt)
+        from hierogram.daemon.learning import rekey
+
+        rekey(some, few_bits)
+
+    monkeypatch.setattr(resampling, "Learner", narrow)
+    monkeypatch.setattr(resampling, "rekey", rekey)
+    fill(store, some_pairs(60)[30:])
+    running = Running(store)
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    for _ in range(2_000):
+        if store.count_pairs(["settled"]) == 60:
+            break
+        thread.join(0.02)
+    running.stop.set()
+    thread.join()
+    assert rekeyed
+    assert verify(store, key_mask=few_bits).problems == []
+
+
+def test_a_commit_that_fails_leaves_nothing_in_memory(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = Running(store)
+
+    def fail(*_: object) -> None:
+        raise StoreUnavailableError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "commit", fail)
+        with pytest.raises(StoreUnavailableError):
+            running.run()
+    with Hands(store) as hands:
+        hands.settle()
+        with Learner(store) as anew:
+            assert hands.learner.measure() == anew.measure()
+    assert verify(store).problems == []
