@@ -11,7 +11,6 @@ from hierogram.storage.schema import corpora, ingest_batches, sentence_pairs, wi
 from hierogram.storage.transactions import Writing, now
 from hierogram.storage.words import count_words
 
-
 Leaving = Callable[[Writing], None]
 
 LEAVING: list[Leaving] = []
