@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hierogram.daemon.exceptions import ConfigurationError
+from hierogram.daemon.exports.jobs import ExportJob
 from hierogram.daemon.web.configuration import HttpConfiguration
 
 ENVIRONMENT_PREFIX = "HIEROGRAM_"
@@ -128,6 +129,7 @@ class Configuration(Section):
     sampling: SamplingSection = Field(default_factory=SamplingSection)
     alignment: AlignmentSection = Field(default_factory=AlignmentSection)
     http: HttpConfiguration = Field(default_factory=HttpConfiguration)
+    exports: tuple[ExportJob, ...] = Field(default=(), description="Exports on a schedule: `[[exports]]`, one each.")
 
 
 class _WithEnvironment(BaseSettings, Configuration):

@@ -35,3 +35,7 @@ class DataUnavailableError(DaemonError):
 
 class DrawingError(DaemonError):
     """A derivation cannot be drawn."""
+
+
+class ScheduleError(DaemonError):
+    """There is no such job in the schedule, or it cannot be changed from here."""

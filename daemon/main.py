@@ -6,7 +6,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from hierogram.daemon.commands import aligning, corpora, demo, exports, grammar, serving, stores, support, treebanks
+from hierogram.daemon.commands import aligning, corpora, demo, exports, grammar, schedule, serving, stores, support, treebanks
 from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE, ChosenStore, was_given
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.samplers.exceptions import SamplerError
@@ -70,6 +70,8 @@ for command, example in (
     (demo.demo, "hierogram demo --data bible_alignments-0.4.2-py3-none-any.whl"),
 ):
     app.command(epilog=f"\b\nExample:\n  {example}")(command)
+
+app.add_typer(schedule.app, name="schedule")
 
 # Tools stand beside the daemon and may use all of it; they bring their commands themselves.
 for entry in sorted(entry_points(group="hierogram.commands")):

@@ -423,6 +423,9 @@ class ExportRow(NamedTuple):
     position: int | None
     error: str | None
     manifest: str | None
+    job: str | None
+    process: str | None
+    seconds: float | None
 
 
 @dataclass(slots=True)

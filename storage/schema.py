@@ -14,6 +14,7 @@ from sqlalchemy import (
     Column,
     DateTime,
     Double,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -21,12 +22,13 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    Unicode,
 )
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
 FERTILITIES = 8
@@ -374,7 +376,25 @@ exports = Table(
     Column("position", BigInteger),
     Column("error", TEXT),
     Column("manifest", TEXT),
+    Column("job", TEXT),
+    Column("process", TEXT),
+    Column("seconds", Double),
     CheckConstraint("state IN ('running', 'done', 'failed')", name="exports_state"),
+)
+Index(
+    "exports_running",
+    exports.c.id,
+    sqlite_where=exports.c.state == "running",
+    postgresql_where=exports.c.state == "running",
+)
+
+# APScheduler's own table, as its job store would make it.
+apscheduler_jobs = Table(
+    "apscheduler_jobs",
+    metadata,
+    Column("id", Unicode(191), primary_key=True),
+    Column("next_run_time", Float(25), index=True),
+    Column("job_state", LargeBinary, nullable=False),
 )
 
 # What clients may repeat: `digest` is that of the first `lines` lines, `answer` what was, or is to be, said (JSON).

@@ -476,10 +476,10 @@ class Store:
         with self.snapshot() as snapshot:
             return snapshot.integrity()
 
-    def record_export(self, name: str, path: str, format: str) -> int:
-        """Records that an export has begun; returns its id."""
+    def record_export(self, name: str, path: str, format: str, job: str | None = None) -> int:
+        """Records that an export has begun, as a run of a job, if any; returns its id."""
         with writing(self._engine, self._memory) as transaction:
-            return exports.record_export(transaction, name, path, format)
+            return exports.record_export(transaction, name, path, format, job)
 
     def finish_export(
         self,
@@ -491,6 +491,7 @@ class Store:
         position: int | None = None,
         manifest: str | None = None,
         error: str | None = None,
+        seconds: float | None = None,
     ) -> None:
         """Records how an export ended (failed if there is an `error`); raises `ExportUnknownError`."""
         with writing(self._engine, self._memory) as transaction:
@@ -503,9 +504,20 @@ class Store:
                 position=position,
                 manifest=manifest,
                 error=error,
+                seconds=seconds,
             )
 
-    def exports(self, limit: int = 20) -> list[ExportRow]:
-        """The last exports, newest first."""
+    def close_abandoned_exports(self) -> list[int]:
+        """Closes, as failed, the exports whose processes have ended without doing so; returns their ids."""
+        with writing(self._engine, self._memory) as transaction:
+            return exports.close_abandoned_exports(transaction)
+
+    def exports(self, limit: int = 20, job: str | None = None) -> list[ExportRow]:
+        """The last exports (of a job), newest first."""
         with reading(self._engine) as connection:
-            return exports.list_exports(connection, limit)
+            return exports.list_exports(connection, limit, job)
+
+    @property
+    def engine(self) -> Engine:
+        """The store's engine, for libraries that keep a table of their own in the same database."""
+        return self._engine

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -78,15 +78,15 @@ Marginals = Annotated[
 ]
 
 
-def make_options(**given: Any) -> "ExportOptions":
-    """The options that a command was given; raises `UsageError` where they do not go together."""
+Model = TypeVar("Model", bound="ExportOptions")
+
+
+def checked(model: type[Model], *, features: str | None, **given: Any) -> Model:
+    """The model of what a command was given; raises `UsageError` where it does not go together."""
     from pydantic import ValidationError
 
-    from hierogram.daemon.exports.options import ExportOptions
-
-    features = given.pop("features")
     try:
-        return ExportOptions(features=None if features is None else tuple(features.split(",")), **given)
+        return model(features=None if features is None else tuple(features.split(",")), **given)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
@@ -141,7 +141,10 @@ def export(
     store: StoreUrl = None,
 ) -> None:
     """Write the grammar as a file that decoders or analysts load, with a manifest beside it."""
-    options = make_options(
+    from hierogram.daemon.exports.options import ExportOptions
+
+    options = checked(
+        ExportOptions,
         format=format,
         features=features,
         compression=compression,

@@ -1,5 +1,6 @@
 """One export from one snapshot of the store: to a file of its own, or as a new version in a folder."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -97,7 +98,7 @@ def publish(
     options = (options or ExportOptions()).resolved()
     format = find_format(options.format)
     folder = folder.absolute()
-    with _recorded(store, job or name, folder, options.format) as record:
+    with _recorded(store, name, folder, options.format, job) as record:
         folder.mkdir(parents=True, exist_ok=True)
         with only_one(folder, name), working_folder(folder, name) as work:
             compression = _compression(options, format, None)
@@ -135,9 +136,12 @@ def _compression(options: ExportOptions, format: Format, path: Path | None) -> C
 
 
 @contextmanager
-def _recorded(store: Store, name: str, path: Path, format: str) -> Iterator[Callable[[Manifest], None]]:
+def _recorded(
+    store: Store, name: str, path: Path, format: str, job: str | None = None
+) -> Iterator[Callable[[Manifest], None]]:
     """The record of an export in the store: done, when told its manifest, or failed, and why."""
-    export_id = store.record_export(name, str(path), format)
+    started = time.monotonic()
+    export_id = store.record_export(name, str(path), format, job)
 
     def done(manifest: Manifest) -> None:
         store.finish_export(
@@ -147,13 +151,14 @@ def _recorded(store: Store, name: str, path: Path, format: str) -> Iterator[Call
             sha256=manifest.sha256,
             position=manifest.position,
             manifest=manifest.text(),
+            seconds=time.monotonic() - started,
         )
 
     try:
         yield done
     except BaseException as error:
         with suppress(StoreError):
-            store.finish_export(export_id, error=str(error) or type(error).__name__)
+            store.finish_export(export_id, error=str(error) or type(error).__name__, seconds=time.monotonic() - started)
         if isinstance(error, OSError):
             raise ExportError(f"{path}: cannot be written: {error.strerror or error}") from error
         if type(error).__module__.split(".")[0] in ("duckdb", "_duckdb"):

@@ -50,7 +50,7 @@ class Service:
         return [
             Intake(self.store, present, self.board, self.log),
             Resampling(self.store, present, self.board, self.log),
-            Scheduling(),
+            Scheduling(self.store, present, self.log),
             HttpLoop(self, lambda: self.configuration.http, self.configuration.daemon.grace_seconds / 2),
         ]
 

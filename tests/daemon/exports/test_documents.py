@@ -7,6 +7,7 @@ from pathlib import Path
 from tests.daemon.conftest import Run
 
 from hierogram.daemon.commands.exports import COMPRESSIONS, FORMAT_NAMES
+from hierogram.daemon.configuration import load_configuration
 from hierogram.daemon.exports.features import FEATURES
 from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.formats.cdec import NAMES
@@ -30,7 +31,7 @@ def test_the_commands_run(hierogram: Run, corpus: Path) -> None:
     hierogram("learn", "--sweeps", "2")
     blocks = re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL)
     commands = [shlex.split(line) for block in blocks for line in block.splitlines()]
-    assert len(commands) >= 4
+    assert len(commands) >= 9
     for _, *arguments in commands:
         ran = hierogram(*arguments)
         assert ran.code == 0, ran.err
@@ -43,3 +44,10 @@ def test_the_tables_are_complete() -> None:
         assert re.search(rf"^\| `{name}` .* `{cdec}` \|$", section("Features"), re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", section("The manifest"))) >= set(Manifest.__dataclass_fields__)
     assert {compression.value for compression in Compression} == set(COMPRESSIONS)
+
+
+def test_the_configuration_is_taken(tmp_path: Path) -> None:
+    [block] = re.findall(r"```toml\n(.*?)```", DOCUMENT, re.DOTALL)
+    (tmp_path / "hierogram.toml").write_text(block)
+    [job] = load_configuration(tmp_path / "hierogram.toml").exports
+    assert (job.name, job.hiero, job.keep) == ("nightly", True, 7)

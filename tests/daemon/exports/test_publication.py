@@ -1,0 +1,175 @@
+"""Files and versions appear whole, whatever happens to the process that writes them."""
+
+import gzip
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.storage.building import delta
+
+from hierogram.daemon.exceptions import ExportError
+from hierogram.daemon.exports.exporting import publish
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.exports.publication import (
+    appearing,
+    only_one,
+    publish_folder,
+    retire,
+    versions,
+    working_folder,
+)
+from hierogram.storage.store import open_store
+
+EXPORTER = """
+import sys
+from pathlib import Path
+from hierogram.daemon.exports.exporting import export, publish
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.storage.store import open_store
+store, folder = open_store(sys.argv[1]), Path(sys.argv[2])
+options = ExportOptions(format="moses")
+print("ready", flush=True)
+while True:
+    publish(store, folder / "versions", "news", options, keep=2)
+    export(store, folder / "file" / "g.gz", options)
+"""
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with appearing(path) as file:
+        file.write(b"half")
+        assert not path.exists()
+        file.write(b" and half")
+    assert path.read_bytes() == b"half and half"
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(path)
+    assert path.read_bytes() == b"half and half"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def interrupt(path: Path) -> None:
+    with appearing(path) as file:
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+
+def check_whole(folder: Path) -> int:
+    """Everything that is to be seen is whole; returns the number of versions."""
+    seen = [path for path in (folder / "versions").iterdir() if not path.name.startswith(".")]
+    found = [path for path in seen if path.name != "latest"]
+    for version in found:
+        manifest = json.loads((version / "manifest.json").read_text())
+        for file in ({"name": manifest["file"], **manifest}, *manifest["others"]):
+            content = (version / file["name"]).read_bytes()
+            assert hashlib.sha256(content).hexdigest() == file["sha256"]
+            gzip.decompress(content)
+    latest = folder / "versions" / "latest"
+    if latest.is_symlink():
+        assert (latest / "manifest.json").exists()
+    for path in (folder / "file").iterdir():
+        if path.name == "g.gz":
+            assert gzip.decompress(path.read_bytes()).endswith(b" ||| |||\n")
+        elif path.name == "g.gz.json":
+            assert json.loads(path.read_text())["rules"]
+        else:
+            assert path.name == "g.gz.glue" or path.name.startswith(".")
+    return len(found)
+
+
+def kill_again_and_again(folder: Path, times: int, seed: int) -> None:
+    url = f"sqlite:///{folder}/store.db"
+    with open_store(url, create=True) as store:
+        store.commit([], [delta(f"s{n}", f"t{n % 50}", 1 + n % 7) for n in range(2_000)])
+    (folder / "file").mkdir()
+    (folder / "versions").mkdir()
+    draw = random.Random(seed)
+    for _ in range(times):
+        process = subprocess.Popen([sys.executable, "-c", EXPORTER, url, str(folder)], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(draw.uniform(0.0, 0.8))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        check_whole(folder)
+    with open_store(url) as store:
+        made = publish(store, folder / "versions", "news", ExportOptions(format="moses"), keep=2)
+        assert check_whole(folder) <= 3
+        assert (folder / "versions" / "latest").resolve() == made.folder
+        for hidden in (folder / "versions").glob(".news.*.tmp"):
+            # Only what was renamed to be removed has no lock, and goes after a minute.
+            assert not (hidden / "lock").exists()
+        assert {row.state for row in store.exports(1_000)} <= {"done", "running"}
+        store.close_abandoned_exports()
+        assert {row.state for row in store.exports(1_000)} <= {"done", "failed"}
+
+
+def test_killing_the_exporter_leaves_nothing_in_part(tmp_path: Path) -> None:
+    kill_again_and_again(tmp_path, 5, 1)
+
+
+@pytest.mark.campaign
+def test_killing_the_exporter_many_times_leaves_nothing_in_part(tmp_path: Path) -> None:
+    kill_again_and_again(tmp_path, 200, 2)
+
+
+def test_leftovers_of_the_dead_are_cleared_and_those_of_the_living_stay(tmp_path: Path) -> None:
+    with working_folder(tmp_path, "news") as living:
+        dead = tmp_path / ".news.dead.tmp"
+        dead.mkdir()
+        (dead / "lock").touch()
+        fresh = tmp_path / ".news.fresh.tmp"
+        fresh.mkdir()
+        old = tmp_path / ".news.old.tmp"
+        old.mkdir()
+        os.utime(old, (0, 0))
+        other = tmp_path / ".new[s].dead.tmp"
+        other.mkdir()
+        with working_folder(tmp_path, "news"):
+            assert living.exists()
+            assert fresh.exists()
+            assert other.exists()
+            assert not dead.exists()
+            assert not old.exists()
+    assert not living.exists()
+
+
+def test_one_writer_for_each_name(tmp_path: Path) -> None:
+    with only_one(tmp_path, "a"), only_one(tmp_path, "b"), pytest.raises(ExportError, match="another export"):
+        only_one(tmp_path, "a").__enter__()
+    with only_one(tmp_path, "a"):
+        pass
+
+
+def make_version(folder: Path, name: str) -> Path:
+    written = folder / "written"
+    written.mkdir()
+    (written / "x").write_text("x")
+    publish_folder(written, folder / name)
+    return folder / name
+
+
+def test_versions_retire_by_number_and_by_age(tmp_path: Path) -> None:
+    names = ["news-20260101T000000Z", "news-20260102T000000Z", "news-20260102T000000Z-2", "news-20260103T000000Z"]
+    made = [make_version(tmp_path, name) for name in names]
+    other = make_version(tmp_path, "news-old-20260101T000000Z")
+    make_version(tmp_path, "news-20260104T000000Z")
+    (tmp_path / "latest").unlink()
+    (tmp_path / "latest").symlink_to(names[0])
+    assert [path.name for path in versions(tmp_path, "news")] == [*names, "news-20260104T000000Z"]
+    now = datetime(2026, 1, 4, 12, tzinfo=UTC)
+    gone = retire(tmp_path, "news", keep=3, max_age=timedelta(days=2), now=now)
+    # The oldest would go, but it is what `latest` shows.
+    assert set(gone) == {made[1], made[2]}
+    assert made[0].exists()
+    assert other.exists()
+    assert retire(tmp_path, "news", keep=None, max_age=None, now=now) == []
