@@ -6,7 +6,18 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from hierogram.daemon.commands import aligning, corpora, demo, exports, grammar, schedule, serving, stores, support, treebanks
+from hierogram.daemon.commands import (
+    aligning,
+    corpora,
+    demo,
+    exports,
+    grammar,
+    schedule,
+    serving,
+    stores,
+    support,
+    treebanks,
+)
 from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE, ChosenStore, was_given
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.samplers.exceptions import SamplerError
