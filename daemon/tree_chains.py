@@ -12,7 +12,7 @@ from hierogram.samplers.sweeps import State, SweepInfo
 from hierogram.samplers.table import RuleTable, empty_table
 from hierogram.samplers.tally import empty_ledger, tally
 from hierogram.samplers.tree_models import UNIFORM, TreeModel, build_tree_model, set_labels
-from hierogram.samplers.tree_priors import move_priors, tree_log_likelihood
+from hierogram.samplers.tree_priors import move_expansions, move_strengths, tree_log_likelihood
 from hierogram.samplers.tree_sweeps import JOINED, count_trees, init_trees, step_trees, tree_space
 from hierogram.samplers.tree_texts import render_fragments
 
@@ -84,7 +84,8 @@ class TreeChain:
         self.state, self.table, info = step_trees(
             self.seed, self.trees, self.state, self.table, self.model, sweeps, temperatures, self.space, report
         )
-        move_priors(self.seed, number, self.trees, self.state, self.table, self.model, self.space)
+        for move in (move_strengths, move_expansions):
+            move(self.seed, number, self.trees, self.state, self.table, self.model, self.space)
         return info
 
     def log_likelihood(self) -> float:

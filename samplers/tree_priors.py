@@ -188,21 +188,26 @@ def _grouped(fragments: Fragments, labels: int) -> tuple[NDArray[np.int64], NDAr
     return order, starts
 
 
-def move_priors(
+def move_strengths(
     seed: int, sweep: int, trees: TreeBatch, state: State, table: RuleTable, model: TreeModel, space: TreeSpace
 ) -> int:
-    """Resample every α_c, then every β_c, of the model in place; returns how many proposals of α were accepted.
+    """Propose a new α_c for every label, in place; returns how many were accepted.
 
     The draws are functions of (seed, label, sweep); labels are named by their numbers in the batch.
     """
     fragments = fragments_in_use(trees, state, table, model, space)
-    accepted = _move_strengths(
-        seed, sweep, *fragments, *_grouped(fragments, len(model.strength)), model, PROPOSAL_VARIANCE
+    return int(
+        _move_strengths(seed, sweep, *fragments, *_grouped(fragments, len(model.strength)), model, PROPOSAL_VARIANCE)
     )
+
+
+def move_expansions(
+    seed: int, sweep: int, trees: TreeBatch, state: State, table: RuleTable, model: TreeModel, space: TreeSpace
+) -> None:
+    """Draw every β_c, in place; the draws are keyed as those of `move_strengths`."""
     random = np.uint64(stream(seed, _EXPANSIONS << 33, sweep))
     _, expanded, stopped = _fragments(trees, state, table, model, space, random)
     _move_expansions(seed, sweep, expanded, stopped, model)
-    return int(accepted)
 
 
 @njit

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-SECTIONS = ("forests", "sweeps", "long", "curves", "schemes", "ingest", "learning", "absorbing", "starting")
+SECTIONS = ("forests", "sweeps", "long", "curves", "schemes", "ingest", "learning", "absorbing", "starting", "trees")
 _DEFAULT_SECTIONS = ("forests", "sweeps", "long", "ingest", "learning", "starting")
 
 
 def _measures() -> dict[str, Callable[..., dict[str, Any]]]:
-    from hierogram.tools.measures import sampling, starting, stores
+    from hierogram.tools.measures import sampling, starting, stores, treebanks
 
     return {
         "forests": sampling.measure_forests,
@@ -25,6 +25,7 @@ def _measures() -> dict[str, Callable[..., dict[str, Any]]]:
         "learning": stores.measure_learning,
         "absorbing": stores.measure_absorbing,
         "starting": starting.measure_starting,
+        "trees": treebanks.measure_trees,
     }
 
 
@@ -45,10 +46,17 @@ def _flat(figures: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
 
 
 def bench(
-    source: Annotated[Path, typer.Argument(help="Source side, a sentence a line.", exists=True, dir_okay=False)],
-    target: Annotated[Path, typer.Argument(help="Target side.", exists=True, dir_okay=False)],
-    alignment: Annotated[Path, typer.Argument(help="Alignments, Pharaoh lines.", exists=True, dir_okay=False)],
-    pairs: Annotated[int | None, typer.Option(min=1, help="Only the first so many pairs.")] = None,
+    source: Annotated[
+        Path | None, typer.Argument(help="Source side, a sentence a line.", exists=True, dir_okay=False)
+    ] = None,
+    target: Annotated[Path | None, typer.Argument(help="Target side.", exists=True, dir_okay=False)] = None,
+    alignment: Annotated[
+        Path | None, typer.Argument(help="Alignments, Pharaoh lines.", exists=True, dir_okay=False)
+    ] = None,
+    pairs: Annotated[int | None, typer.Option(min=1, help="Only the first so many pairs, or trees.")] = None,
+    treebank: Annotated[
+        Path | None, typer.Option(help="Trees in brackets, for the trees section.", exists=True, dir_okay=False)
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
@@ -64,13 +72,16 @@ def bench(
     large: Annotated[int, typer.Option(min=1, help="Pairs of its large store.")] = 150_000,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
 ) -> None:
-    """Measure forests, sweeps, ingest, learning, export and start-up on a bitext; each section in a fresh process.
+    """Measure forests, sweeps, ingest, learning, export and start-up on a bitext, or sweeps over a treebank.
+
+    Each section runs in a fresh process.
 
     Figures are worth comparing within one run: the load of a shared machine moves all of them together.
 
     \b
     Example:
       hierogram bench corpus.zh corpus.en align.gdfa --only sweeps --json
+      hierogram bench --only trees --treebank trees.ptb --pairs 2000
     """
     from hierogram.tools.measures.machine import describe_machine
     from hierogram.tools.measures.results import Corpus, measured
@@ -79,7 +90,11 @@ def bench(
     unknown = [name for name in chosen if name not in SECTIONS]
     if unknown:
         raise typer.BadParameter(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}", param_hint="--only")
-    extra = {"small": str(small), "large": str(large)}
+    if (source is None or target is None or alignment is None) and chosen != ("trees",):
+        raise typer.BadParameter("name a bitext: SOURCE TARGET ALIGNMENT, or --only trees with --treebank")
+    if "trees" in chosen and treebank is None:
+        raise typer.BadParameter("the section trees needs a treebank", param_hint="--treebank")
+    extra = {"treebank": str(treebank), "small": str(small), "large": str(large)}
     if postgres:
         extra["postgres"] = postgres
     corpus = Corpus(str(source), str(target), str(alignment), pairs, seed, threads, extra)

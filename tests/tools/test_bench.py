@@ -80,3 +80,16 @@ def test_the_convergence_figure_shows_top_down_ahead(bitext: list[str], tmp_path
     start = {row["method"]: float(row["log_likelihood"]) for row in rows if row["sweep"] == "0"}
     assert start["top-down"] == start["metropolis-hastings"]
     assert last["top-down"] > start["top-down"]
+
+
+def test_sweeps_over_a_treebank_are_measured(tmp_path: Path) -> None:
+    path = tmp_path / "trees.ptb"
+    path.write_text("(S (NP-SBJ (DT the) (NN cat)) (VP (VBZ sleeps) (ADVP (RB here)) (. .)))\n" * 20)
+    report = json.loads(run("hierogram.daemon.main", "bench", "--json", "--only", "trees", "--treebank", str(path)))
+    figures = report["sections"]["trees"]
+    assert figures["trees"] == 20
+    for base in ("uniform", "pcfg"):
+        # Every node but the root, TOP: S, NP, DT, NN, VP, VBZ, @VP, ADVP, RB and the full stop.
+        assert figures[base]["cut_decisions_per_sweep"] == 20 * 10
+        assert figures[base]["decisions_per_second"] > 0
+        assert figures[base]["log_likelihood_after"] != figures[base]["log_likelihood_before"]

@@ -1,0 +1,262 @@
+"""Tree-substitution grammars in plain Python: fragments as nested tuples, every option scored as a whole tree.
+
+Written from [CGB09] and model.md §6, not from the kernels: an option's weight is the probability of all fragments of
+the tree that results, given those of all other trees.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, product
+from math import exp, lgamma, log
+
+from tests.reference.streams import Stream
+
+from hierogram.samplers.brackets import Parse
+
+Fragment = tuple[object, ...]
+"""A label, then what is below it: words, fragments, and frontier nonterminals, which are labels alone in a tuple."""
+Variables = tuple[tuple[int, ...], tuple[int, ...]]
+"""Edges and cuts of a forest's nodes."""
+Joint = tuple[Variables, ...]
+
+NO_DENSITY = "no density factor"
+REPEAT_IGNORED = "fragments of one option do not see each other"
+STALE_COUNTS = "the tree's own fragments stay counted"
+ONE_PROCESS = "all labels share one process"
+NO_STOPS = "frontier nonterminals cost nothing"
+MUTANTS = (NO_DENSITY, REPEAT_IGNORED, STALE_COUNTS, ONE_PROCESS, NO_STOPS)
+
+
+def tails_of(parse: Parse, edges: Sequence[int], v: int) -> list[int]:
+    """The tails of v's present edge."""
+    return parse.nodes[v].edges[edges[v]]
+
+
+def fragment_at(parse: Parse, variables: Variables, v: int) -> Fragment:
+    """The fragment whose root is v."""
+    edges, cuts = variables
+    node = parse.nodes[v]
+    below: list[object] = []
+    place = node.start
+    for t in tails_of(parse, edges, v):
+        below += parse.words[place : parse.nodes[t].start]
+        below.append((parse.nodes[t].label,) if cuts[t] else fragment_at(parse, variables, t))
+        place = parse.nodes[t].end
+    below += parse.words[place : node.end]
+    return (node.label, *below)
+
+
+def on_tree(parse: Parse, variables: Variables) -> list[int]:
+    """The nodes of the present tree."""
+    found = [len(parse.nodes) - 1]
+    for v in found:
+        found += tails_of(parse, variables[0], v)
+    return found
+
+
+def fragments_of(parse: Parse, variables: Variables) -> list[Fragment]:
+    """The fragments of the derivation."""
+    root = len(parse.nodes) - 1
+    return [fragment_at(parse, variables, v) for v in on_tree(parse, variables) if v == root or variables[1][v]]
+
+
+def production_of(fragment: Fragment) -> tuple[str, ...]:
+    """The topmost expansion: labels as they are, words after a NUL."""
+    return (str(fragment[0]), *(str(x[0]) if isinstance(x, tuple) else f"\0{x}" for x in fragment[1:]))
+
+
+def write(fragment: Fragment) -> str:
+    """The fragment in brackets."""
+    return f"({' '.join(write(x) if isinstance(x, tuple) else str(x) for x in fragment)})"
+
+
+def base_of_treebank(base: str, parses: Iterable[Parse]) -> dict[tuple[str, ...], float]:
+    """ln P of each production: P_M uniform in number and identity of children, P_C by relative frequency."""
+    counts: defaultdict[tuple[str, ...], float] = defaultdict(float)
+    for parse in parses:
+        for v, node in enumerate(parse.nodes):
+            for k in range(len(node.edges)):
+                edges = [0] * len(parse.nodes)
+                edges[v] = k
+                cuts = (1,) * len(parse.nodes)
+                counts[production_of(fragment_at(parse, (tuple(edges), cuts), v))] += 1 / len(node.edges)
+    if base == "uniform":
+        symbols = len({symbol for production in counts for symbol in production})
+        widest = max(len(production) - 1 for production in counts)
+        return {p: -log(widest) - (len(p) - 1) * log(symbols) for p in counts}
+    heads: defaultdict[str, float] = defaultdict(float)
+    for production, count in counts.items():
+        heads[production[0]] += count
+    return {p: log(count / heads[p[0]]) for p, count in counts.items()}
+
+
+@dataclass
+class Grammar:
+    """A Dirichlet process for each label: α and β by label, ln P by production."""
+
+    expansion: dict[tuple[str, ...], float]
+    strength: dict[str, float]
+    expanded: dict[str, float]
+    mutant: str | None = None
+    bases: dict[Fragment, float] = field(default_factory=dict)
+
+    def log_base(self, fragment: Fragment) -> float:
+        """ln P0(fragment | its root's label)."""
+        if fragment not in self.bases:
+            total = self.expansion[production_of(fragment)]
+            for child in fragment[1:]:
+                if isinstance(child, tuple):
+                    beta = self.expanded[str(child[0])]
+                    if len(child) > 1:
+                        total += log(beta) + self.log_base(child)
+                    elif self.mutant != NO_STOPS:
+                        total += log(1 - beta)
+            self.bases[fragment] = total
+        return self.bases[fragment]
+
+    def log_score(self, fragments: Iterable[Fragment], rest: Counter[Fragment]) -> float:
+        """ln P of the fragments one after another, given the rest and those before."""
+        counts = rest.copy()
+        tokens: Counter[object] = Counter()
+        for fragment, n in counts.items():
+            tokens[self._process(fragment)] += n
+        total = 0.0
+        for fragment in fragments:
+            label = str(fragment[0])
+            fresh = exp(log(self.strength[label]) + self.log_base(fragment))
+            process = self._process(fragment)
+            total += log(counts[fragment] + fresh) - log(tokens[process] + self.strength[label])
+            if self.mutant != REPEAT_IGNORED:
+                counts[fragment] += 1
+                tokens[process] += 1
+        return total
+
+    def _process(self, fragment: Fragment) -> object:
+        return None if self.mutant == ONE_PROCESS else fragment[0]
+
+    def log_joint(self, counts: Counter[Fragment]) -> float:
+        """ln of Γ(α)/Γ(n + α) ∏ Γ(n_e + α P0)/Γ(α P0), for every label."""
+        total = 0.0
+        tokens: Counter[str] = Counter()
+        for fragment, n in counts.items():
+            label = str(fragment[0])
+            tokens[label] += n
+            fresh = self.strength[label] * exp(self.log_base(fragment))
+            total += lgamma(n + fresh) - lgamma(fresh)
+        for label, n in tokens.items():
+            total += lgamma(self.strength[label]) - lgamma(n + self.strength[label])
+        return total
+
+
+def changed(variables: Variables, which: int, v: int, value: int) -> Variables:
+    """The same but for the edge (0) or the cut (1) of v."""
+    new = list(variables)
+    new[which] = (*variables[which][:v], value, *variables[which][v + 1 :])
+    return new[0], new[1]
+
+
+@dataclass
+class Treebank:
+    """Trees and forests, and the grammar that they are sampled under."""
+
+    parses: Sequence[Parse]
+    grammar: Grammar
+    mutant: str | None = None
+
+    def options(self, p: int, v: int) -> tuple[int, int]:
+        """Numbers of values of the edge and of the cut of a node."""
+        return len(self.parses[p].nodes[v].edges), 1 if v == len(self.parses[p].nodes) - 1 else 2
+
+    def rest(self, joint: Joint, p: int) -> Counter[Fragment]:
+        """The fragments of all trees but p."""
+        return Counter(
+            fragment
+            for q, variables in enumerate(joint)
+            if q != p or self.mutant == STALE_COUNTS
+            for fragment in fragments_of(self.parses[q], variables)
+        )
+
+    def probabilities(self, joint: Joint, p: int, which: int, v: int, temperature: float = 1.0) -> list[float]:
+        """The conditional distribution of an edge (0) or a cut (1)."""
+        parse = self.parses[p]
+        rest = self.rest(joint, p)
+        weights = []
+        for value in range(self.options(p, v)[which]):
+            variables = changed(joint[p], which, v, value)
+            weight = self.grammar.log_score(fragments_of(parse, variables), rest) / temperature
+            if which == 0 and self.mutant != NO_DENSITY:
+                tree = on_tree(parse, variables)
+                below = {v}
+                for x in tree:
+                    if x in below:
+                        below |= set(tails_of(parse, variables[0], x))
+                for x in below - {v}:
+                    edges, cuts = self.options(p, x)
+                    weight += log(edges * cuts)
+            weights.append(weight)
+        most = max(weights)
+        linear = [exp(w - most) for w in weights]
+        return [w / sum(linear) for w in linear]
+
+    def sweep(self, joint: Joint, seed: int, names: Sequence[int], number: int, temperature: float) -> Joint:
+        """Every tree once, its nodes in the random order of its stream."""
+        for p, parse in enumerate(self.parses):
+            stream = Stream(seed, names[p], number)
+            turn = list(range(len(parse.nodes)))
+            for k in range(len(turn) - 1, 0, -1):
+                j = int(stream.uniform() * (k + 1))
+                turn[k], turn[j] = turn[j], turn[k]
+            for v in turn:
+                if v not in on_tree(parse, joint[p]):
+                    continue
+                for which in (0, 1):
+                    if self.options(p, v)[which] > 1:
+                        u = stream.uniform()
+                        reached = list(accumulate(self.probabilities(joint, p, which, v, temperature)))
+                        value = next((k for k, q in enumerate(reached) if q > u), len(reached) - 1)
+                        joint = (*joint[:p], changed(joint[p], which, v, value), *joint[p + 1 :])
+        return joint
+
+    def states(self) -> Iterator[Joint]:
+        """Every state of all variables."""
+        ranges = []
+        for p, parse in enumerate(self.parses):
+            nodes = range(len(parse.nodes))
+            edges = product(*(range(self.options(p, v)[0]) for v in nodes))
+            cuts = list(product(*((0, 1) if self.options(p, v)[1] == 2 else (1,) for v in nodes)))
+            ranges.append([(e, c) for e in edges for c in cuts])
+        return product(*ranges)
+
+    def posterior(self) -> dict[Joint, float]:
+        """The exact distribution: P of the derivations, and variables that are off them uniform."""
+        weights: dict[Joint, float] = {}
+        for joint in self.states():
+            fragments = Counter(
+                fragment for parse, variables in zip(self.parses, joint, strict=True)
+                for fragment in fragments_of(parse, variables)
+            )  # fmt: skip
+            weight = self.grammar.log_joint(fragments)
+            for p, parse in enumerate(self.parses):
+                for v in set(range(len(parse.nodes))) - set(on_tree(parse, joint[p])):
+                    edges, cuts = self.options(p, v)
+                    weight -= log(edges * cuts)
+            weights[joint] = weight
+        most = max(weights.values())
+        total = sum(exp(w - most) for w in weights.values())
+        return {joint: exp(w - most) / total for joint, w in weights.items()}
+
+    def push(self, distribution: dict[Joint, float], p: int, v: int) -> dict[Joint, float]:
+        """The exact distribution after the edge and the cut of one node were drawn."""
+        for which in (0, 1):
+            if self.options(p, v)[which] == 1:
+                continue
+            after: defaultdict[Joint, float] = defaultdict(float)
+            for joint, mass in distribution.items():
+                if v not in on_tree(self.parses[p], joint[p]):
+                    after[joint] += mass
+                    continue
+                for value, q in enumerate(self.probabilities(joint, p, which, v)):
+                    after[(*joint[:p], changed(joint[p], which, v, value), *joint[p + 1 :])] += mass * q
+            distribution = dict(after)
+        return distribution
