@@ -29,7 +29,9 @@ def rows_of(model: type[BaseModel]) -> list[str]:
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             continue
         default = field.get_default(call_default_factory=True)
-        shown = "none" if default is None else str(default).lower() if isinstance(default, bool) else f"`{default}`"
+        shown = (
+            "none" if default in (None, ()) else str(default).lower() if isinstance(default, bool) else f"`{default}`"
+        )
         rows.append(f"| `{name}` | {shown} | {field.description} |")
     return rows
 
