@@ -16,7 +16,9 @@ from typing import Any, TypeVar, cast
 import numba
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.codegen import CPUCodeLibrary
 from numba.extending import intrinsic
+from numba.np import arrayobj
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -38,13 +40,31 @@ def cache_folder() -> Path:
     return Path(base) / "hierogram" / "kernels" / _source_digest()
 
 
+_INLINED = "inlined."
 _compile: Any = numba.njit
 _options: Any = numba.config
 _options.CACHE_DIR = str(cache_folder())
 
 
+_arrays: Any = arrayobj
+_counting_from_either_end = _arrays.fix_integer_index
+
+
+def _index(context: Any, builder: Any, index_type: Any, index: Any, size: Any) -> Any:
+    """An index as machine code: no kernel counts from an array's end, so none has to ask whether it does."""
+    if context.enable_nrt:
+        return _counting_from_either_end(context, builder, index_type, index, size)
+    return context.cast(builder, index, index_type, types.intp if index_type.signed else types.uintp)
+
+
+# Without reference counts (see `njit`) only our kernels are compiled; all other code keeps Python's meaning of -1.
+_arrays.fix_integer_index = _index
+
+
 def njit(function: Function) -> Function:
-    """Compile a kernel that allocates nothing, without the GIL; errors follow C (no checks of bounds or zero division).
+    """Compile a kernel that allocates nothing, without the GIL; errors follow C: indices and divisors are not checked.
+
+    An index below 0 is an error too, it does not count from the end.
 
     The kernel runs without numba's reference counts, which cost more than the arithmetic in small functions; so the
     compiler refuses a kernel that would create an array.
@@ -53,8 +73,21 @@ def njit(function: Function) -> Function:
     return cast("Function", compiled)
 
 
+_optimize = CPUCodeLibrary._optimize_final_module
+
+
+def _optimize_once(library: Any) -> None:
+    """Optimise what has been linked, unless it is only there to be inlined: its callers are optimised with it."""
+    if not library.name.startswith(_INLINED):
+        _optimize(library)
+
+
+CPUCodeLibrary._optimize_final_module = _optimize_once
+
+
 def njit_inline(function: Function) -> Function:
-    """As `njit`, always inlined into its callers' machine code: for the steps of a kernel."""
+    """As `njit`, always inlined into its callers' machine code: for the steps of a kernel. Slow if called by itself."""
+    function.__qualname__ = _INLINED + function.__qualname__
     compiled = _compile(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function)
     return cast("Function", compiled)
 

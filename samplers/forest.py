@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.accelerate import njit_allocating
+from hierogram.samplers.accelerate import njit
 from hierogram.samplers.exceptions import ForestTooLargeError
 
 NO_TAIL = 0xFFFF
@@ -91,55 +91,37 @@ class Forests(NamedTuple):
         return int(self.node["degree"].sum(dtype=np.int64))
 
 
-@njit_allocating
-def _grow(array, size):
-    """The array with room for `size` items, its contents kept."""
-    if size <= len(array):
-        return array
-    grown = np.empty(max(size, 2 * len(array)), array.dtype)
-    grown[: len(array)] = array
-    return grown
+@njit
+def _fill(array, size, value):
+    for k in range(size):
+        array[k] = value
 
 
-@njit_allocating
-def _phrase_forests(bitext, first, last, span_limit, nodes_guess, tails_guess):
-    """Forests of pairs first..last of a bitext; also the first pair that was too large, or -1.
+@njit
+def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at, taken):
+    """Write the forests of pairs first..last of a bitext; returns the first pair that there was no room for, or `last`.
+
+    `forests` has room for some nodes and tails, of which `taken` int64[2] are taken; -1 - pair is returned where a pair
+    has too many nodes. `words_at` int32[7, n] and `node_at` int32[n²] are scratch memory for pairs of n words.
 
     Source spans are taken from right to left and, at each start, from short to long, so that every phrase
     inside a span is known before the span [model.md §1; CFGŠ14 Algorithm 2]. Aligned source words are
     renumbered without the unaligned ones; target positions need no renumbering, since a target word without
     links constrains nothing.
     """
-    longest_source = 1
-    longest_target = 1
-    for pair in range(first, last):
-        longest_source = max(longest_source, bitext.source_offset[pair + 1] - bitext.source_offset[pair])
-        longest_target = max(longest_target, bitext.target_offset[pair + 1] - bitext.target_offset[pair])
-    position = np.empty(longest_source, np.int32)
-    renumbered = np.empty(longest_source, np.int32)
-    lowest = np.empty(longest_source, np.int32)
-    highest = np.empty(longest_source, np.int32)
-    back_lowest = np.empty(longest_target, np.int32)
-    back_highest = np.empty(longest_target, np.int32)
-    ends = np.empty(longest_source, np.int32)
-    node_at = np.empty(longest_source * longest_source, np.int32)
-
-    pairs = last - first
-    node_offset = np.zeros(pairs + 1, np.int64)
-    pair_tail_offset = np.zeros(pairs + 1, np.int64)
-    nodes = np.empty(nodes_guess, NODE)
-    tails = np.empty(tails_guess, np.uint16)
-    too_large = -1
-
-    node = 0
-    tail = 0
+    position, renumbered, lowest, highest = words_at[0], words_at[1], words_at[2], words_at[3]
+    back_lowest, back_highest, ends = words_at[4], words_at[5], words_at[6]
+    nodes = forests.node
+    tails = forests.tails
+    node = taken[0]
+    tail = taken[1]
     for pair in range(first, last):
         words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
         target_words = bitext.target_offset[pair + 1] - bitext.target_offset[pair]
-        lowest[:words] = target_words
-        highest[:words] = -1
-        back_lowest[:target_words] = words
-        back_highest[:target_words] = -1
+        _fill(lowest, words, target_words)
+        _fill(highest, words, -1)
+        _fill(back_lowest, target_words, words)
+        _fill(back_highest, target_words, -1)
         for k in range(bitext.link_offset[pair], bitext.link_offset[pair + 1]):
             s = bitext.link_source[k]
             t = bitext.link_target[k]
@@ -160,11 +142,11 @@ def _phrase_forests(bitext, first, last, span_limit, nodes_guess, tails_guess):
             back_highest[t] = max(back_highest[t], s)
 
         # Room for every span as a node, so that only tails need looking after below.
-        most = max(1, aligned * (aligned + 1) // 2)
-        nodes = _grow(nodes, node + most)
+        if node + max(1, aligned * (aligned + 1) // 2) > len(nodes):
+            return pair
         first_node = node
         first_tail = tail
-        node_at[: aligned * aligned] = -1
+        _fill(node_at, aligned * aligned, -1)
         for i in range(aligned - 1, -1, -1):
             low = target_words
             high = -1
@@ -193,10 +175,9 @@ def _phrase_forests(bitext, first, last, span_limit, nodes_guess, tails_guess):
                 if back_high > j:
                     continue
                 if node - first_node >= MAX_NODES:
-                    if too_large < 0:
-                        too_large = pair
-                    break
-                tails = _grow(tails, tail + 2 * (j - i + 1))
+                    return -1 - pair
+                if tail + 2 * (j - i + 1) > len(tails):
+                    return pair
                 nodes[node]["tail_offset"] = tail - first_tail
                 edges = 0
                 height = 1
@@ -260,28 +241,60 @@ def _phrase_forests(bitext, first, last, span_limit, nodes_guess, tails_guess):
         nodes[node - 1]["target_start"] = 0
         nodes[node - 1]["target_end"] = target_words
         nodes[node - 1]["free"] = 0
-        node_offset[pair - first + 1] = node
-        pair_tail_offset[pair - first + 1] = tail
-    return node_offset, nodes[:node].copy(), pair_tail_offset, tails[:tail].copy(), too_large
+        forests.node_offset[pair + 1] = node
+        forests.pair_tail_offset[pair + 1] = tail
+        taken[0] = node
+        taken[1] = tail
+    return last
 
 
-def build_forests(bitext: Bitext, span_limit: int = 0, first: int = 0, last: int | None = None) -> Forests:
-    """Phrase decomposition forests of pairs first..last of a bitext [CFGŠ14 §3].
+def _with_room(forests: Forests, nodes: int, tails: int) -> Forests:
+    """The forests with room for so many nodes and tails, what is written kept."""
+    node, tail = forests.node, forests.tails
+    if nodes > len(node):
+        node = np.empty(max(nodes, 2 * len(node)), NODE)
+        node[: len(forests.node)] = forests.node
+    if tails > len(tail):
+        tail = np.empty(max(tails, 2 * len(tail)), np.uint16)
+        tail[: len(forests.tails)] = forests.tails
+    return forests._replace(node=node, tails=tail)
+
+
+def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
+    """Phrase decomposition forests of all pairs of a bitext [CFGŠ14 §3].
 
     Unaligned words go back to the lowest covering node of each derivation, which the spans say by themselves. Nodes
     wider than `span_limit` words on either side (0: no limit) are always cut. Raises `ForestTooLargeError` where a
     pair has more than 65,535 phrases (a monotone pair of 361 words).
     """
-    last = len(bitext.source_offset) - 1 if last is None else last
-    links = int(bitext.link_offset[last] - bitext.link_offset[first])
-    node_offset, node, pair_tail_offset, tails, too_large = _phrase_forests(
-        bitext, first, last, span_limit, 64 + 6 * links, 64 + 50 * links
+    pairs = len(bitext.source_offset) - 1
+    links = len(bitext.link_source)
+    source_words, target_words = np.diff(bitext.source_offset), np.diff(bitext.target_offset)
+    longest = int(max(source_words.max(initial=1), target_words.max(initial=1)))
+    words_at = np.empty((7, longest), np.int32)
+    node_at = np.empty(int(source_words.max(initial=1)) ** 2, np.int32)
+    taken = np.zeros(2, np.int64)
+    forests = Forests(
+        np.zeros(pairs + 1, np.int64),
+        np.empty(64 + 6 * links, NODE),
+        np.zeros(pairs + 1, np.int64),
+        np.empty(64 + 50 * links, np.uint16),
     )
-    if too_large >= 0:
-        raise ForestTooLargeError(
-            f"pair {too_large} has more than {MAX_NODES} phrases; leave out pairs of over 360 words"
-        )
-    return Forests(node_offset, node, pair_tail_offset, tails)
+    pair = 0
+    while True:
+        pair = _phrase_forests(bitext, pair, pairs, span_limit, forests, words_at, node_at, taken)
+        if pair < 0:
+            raise ForestTooLargeError(
+                f"pair {-1 - pair} has more than {MAX_NODES} phrases; leave out pairs of over 360 words"
+            )
+        if pair == pairs:
+            break
+        # What this pair may need at most, a phrase a span; its tails are twice the splits of all spans.
+        words = int(source_words[pair])
+        spans = words * (words + 1) // 2
+        forests = _with_room(forests, int(taken[0]) + max(1, spans), int(taken[1]) + spans * (words + 2))
+    nodes, tails = int(taken[0]), int(taken[1])
+    return forests._replace(node=forests.node[:nodes].copy(), tails=forests.tails[:tails].copy())
 
 
 class Node(NamedTuple):

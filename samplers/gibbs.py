@@ -20,11 +20,12 @@ from hierogram.samplers.visit import (
     EDGES_SAMPLED,
     EPOCH,
     gather_below,
-    log_score,
+    make_summary,
     make_tails,
     number_of,
     open_visit,
     rule_at,
+    score,
     seat,
     unseat,
 )
@@ -81,38 +82,39 @@ def sample_edge(v, u, view, places_mask, table, model, work, key_mask):
     present = view.edge[v]
     degree = np.int64(view.node[v]["degree"])
     head = _head_of(v, view, work)
-    current_rule = rule_at(head, view, places_mask, table, model, work, key_mask)
-    work.current[0] = current_rule
+    work.current[0] = rule_at(head, view, places_mask, table, model, work, key_mask)
     current_size, log_factor = gather_below(v, work.current, 1, view, places_mask, table, model, work, key_mask)
     for k in range(current_size):
         unseat(np.int64(work.current[k]), model, work)
-    for j in range(degree):
-        if j == present:
-            work.weight[j] = log_score(work.current, current_size, log_factor, model, work)
-            continue
+    choice = present
+    # One turn for each option, and one more to go on with the choice: every step stands here, and is compiled, once.
+    for turn in range(degree + 1):
+        chosen = turn == degree
+        if chosen:
+            choice = draw(work.weight, degree, u)
+        j = choice if chosen else turn
         view.edge[v] = j
         make_tails(v, view, work)
-        _compose_up_to(v, head, view, work)
-        work.used[0] = number_of(head, places_mask, table, model, work, key_mask)
-        size, log_f = gather_below(v, work.used, 1, view, places_mask, table, model, work, key_mask)
-        work.weight[j] = log_score(work.used, size, log_f, model, work)
-    choice = draw(work.weight, degree, u)
-    view.edge[v] = choice
-    make_tails(v, view, work)
+        rules = work.current
+        size = current_size
+        log_f = log_factor
+        if j != present:
+            _compose_up_to(v, head, view, work)
+            rules = work.used
+            rules[0] = number_of(head, places_mask, table, model, work, key_mask)
+            size, log_f = gather_below(v, rules, 1, view, places_mask, table, model, work, key_mask)
+        if not chosen:
+            factor, logarithm = score(rules, size, model, work)
+            work.weight[j] = log_f + logarithm + math.log(factor)
+        else:
+            for k in range(size):
+                seat(np.int64(rules[k]), model, work)
     work.registers[EDGES_SAMPLED] += 1
     if choice == present:
-        for k in range(current_size):
-            seat(np.int64(work.current[k]), model, work)
         _compose_inside(v, head, view, work)
     else:
         work.registers[EDGES_CHANGED] += 1
-        _compose_up_to(v, head, view, work)
-        chosen = number_of(head, places_mask, table, model, work, key_mask)
-        work.summary[head]["rule"] = chosen
-        work.used[0] = chosen
-        size, log_f = gather_below(v, work.used, 1, view, places_mask, table, model, work, key_mask)
-        for k in range(size):
-            seat(np.int64(work.used[k]), model, work)
+        work.summary[head]["rule"] = work.used[0]
 
 
 @njit_inline
@@ -121,8 +123,11 @@ def sample_cut(v, u, view, places_mask, table, model, work, key_mask):
     present = view.cut[v]
     head = _head_of(np.int64(work.summary[v]["parent"]), view, work)
     now = rule_at(head, view, places_mask, table, model, work, key_mask)
-    make_tails(v, view, work)
-    compose(v, view, work.summary, work.powers, work.scratch)
+    if view.node[v]["degree"] > 1:
+        # Its other edges have been tried a moment ago.
+        compose(v, view, work.summary, work.powers, work.scratch)
+    else:
+        make_summary(v, view, work)
     lower = number_of(v, places_mask, table, model, work, key_mask)
     view.cut[v] = 1 - present
     _compose_up_to(np.int64(work.summary[v]["parent"]), head, view, work)
@@ -136,12 +141,14 @@ def sample_cut(v, u, view, places_mask, table, model, work, key_mask):
         upper = other
         joined = now
         unseat(joined, model, work)
-    work.used[0] = joined
-    work.weight[0] = log_score(work.used, np.int64(1), 0.0, model, work)
-    work.used[0] = upper
     work.used[1] = lower
-    work.weight[1] = log_score(work.used, np.int64(2), 0.0, model, work)
-    choice = draw(work.weight, np.int64(2), u)
+    difference = 0.0
+    for cut in range(2):
+        work.used[0] = upper if cut else joined
+        work.weight[cut], logarithm = score(work.used, 1 + cut, model, work)
+        difference = logarithm - difference
+    split = work.weight[1] if difference == 0.0 else work.weight[1] * math.exp(difference)
+    choice = 0 if work.weight[0] > u * (work.weight[0] + split) else 1
     view.cut[v] = choice
     work.registers[CUTS_SAMPLED] += 1
     if choice != present:

@@ -11,10 +11,10 @@ from hierogram.samplers.visit import (
     ACCEPTED,
     PROPOSED,
     gather_below,
-    log_score,
     open_epoch,
     open_visit,
     rule_at,
+    score,
     seat,
     unseat,
 )
@@ -60,7 +60,8 @@ def propose_pair(view, state, places_mask, table, model, work, key_mask):
     for k in range(current_size):
         unseat(np.int64(work.current[k]), model, work)
     log_root = work.logarithm[np.int64(view.node[root]["degree"])]
-    current_score = log_score(work.current, current_size, log_factor + log_root, model, work)
+    factor, logarithm = score(work.current, current_size, model, work)
+    now = log_factor + log_root + logarithm + math.log(factor)
 
     for v in range(nodes):
         work.saved_edge[v] = view.edge[v]
@@ -69,10 +70,11 @@ def propose_pair(view, state, places_mask, table, model, work, key_mask):
     open_epoch(work)
     work.used[0] = rule_at(root, view, places_mask, table, model, work, key_mask)
     size, log_factor = gather_below(root, work.used, 1, view, places_mask, table, model, work, key_mask)
-    score = log_score(work.used, size, log_factor + log_root, model, work)
+    factor, logarithm = score(work.used, size, model, work)
+    then = log_factor + log_root + logarithm + math.log(factor)
     state = advance(state)
     work.registers[PROPOSED] += 1
-    if uniform(state) < math.exp(min(0.0, score - current_score)):
+    if uniform(state) < math.exp(min(0.0, then - now)):
         work.registers[ACCEPTED] += 1
         for k in range(size):
             seat(np.int64(work.used[k]), model, work)

@@ -119,7 +119,7 @@ def tables_of(model, count):
     """Estimated tables of a rule with this many customers, units of 2^-32 [Huang & Renals 2010]."""
     if count < len(model.by_count):
         return model.by_count[count]["tables"]
-    return np.int64(np.round(np.float64(count) ** model.discount * TABLE_UNIT))
+    return np.int64(np.float64(count) ** model.discount * TABLE_UNIT + 0.5)
 
 
 @njit_inline

@@ -32,7 +32,7 @@ def _fetch_pair(forests, bitext, words, state, pair):
     _fetch_lines(words.target, bitext.target_offset[pair], bitext.target_offset[pair + 1], 8)
 
 
-@njit
+@njit_inline
 def _begin(table, work):
     """Take the table's counts by length over and forget the last block."""
     for k in range(work.registers[OVERLAID]):
@@ -45,77 +45,7 @@ def _begin(table, work):
     work.registers[TOTAL] = table.totals[TOKENS]
 
 
-@njit
-def sweep_pairs(
-    direct,
-    seed,
-    forests,
-    bitext,
-    words,
-    state,
-    pairs,
-    sweeps,
-    stages,
-    places,
-    rows_read,
-    first,
-    last,
-    table,
-    model,
-    work,
-):
-    """Sweep over pairs first..last; `direct`: counts go to the table after each pair, else stay in the overlay."""
-    _begin(table, work)
-    sound = True
-    for p in range(first, last):
-        if stages[p] <= 0:
-            continue
-        if p + 1 < last:
-            _fetch_pair(forests, bitext, words, state, p + 1)
-            ahead = forests.node_offset[p + 1]
-            fetch_rows(ahead, forests.node_offset[p + 2] - ahead, rows_read, table)
-        view = view_pair(forests, bitext, words, state, p)
-        key = stream(seed, pairs[p], sweeps[p])
-        sweep_pair(view, key, stages[p], places[p], table, model, work, words.key_mask)
-        here = forests.node_offset[p]
-        remember_rows(here, forests.node_offset[p + 1] - here, rows_read, work)
-        sound &= close_visit(direct, table, model, work)
-    return sound
-
-
-@njit
-def propose_pairs(
-    direct,
-    seed,
-    forests,
-    bitext,
-    words,
-    state,
-    pairs,
-    sweeps,
-    stages,
-    places,
-    rows_read,
-    first,
-    last,
-    table,
-    model,
-    work,
-):
-    """As `sweep_pairs`, one Metropolis-Hastings step a pair."""
-    _begin(table, work)
-    sound = True
-    for p in range(first, last):
-        if stages[p] <= 0:
-            continue
-        view = view_pair(forests, bitext, words, state, p)
-        key = stream(seed, pairs[p], sweeps[p])
-        propose_pair(view, key, places[p], table, model, work, words.key_mask)
-        sound &= close_visit(direct, table, model, work)
-    return sound
-
-
-@njit
+@njit_inline
 def _log_overlay(work):
     """Note the overlay's changes in the worker's log, before the next block begins."""
     for k in range(work.registers[OVERLAID]):
@@ -128,7 +58,8 @@ def _log_overlay(work):
 
 
 @njit
-def sweep_blocks(
+def sweep_pairs(
+    direct,
     worker,
     workers,
     pairs_a_block,
@@ -148,35 +79,36 @@ def sweep_blocks(
     model,
     work,
 ):
-    """Sweep over every `workers`-th block of a round of pairs start..end, from `worker` on; changes go to the log."""
+    """Sweep over every `workers`-th block of pairs start..end, from block `worker` on.
+
+    `direct`: counts go to the table after each pair; else the table stays as it is, and changes go to the log.
+    """
     sound = True
     work.registers[LOGGED] = 0
     for first in range(start + worker * pairs_a_block, end, workers * pairs_a_block):
         last = min(first + pairs_a_block, end)
-        sound &= sweep_pairs(
-            False,
-            seed,
-            forests,
-            bitext,
-            words,
-            state,
-            pairs,
-            sweeps,
-            stages,
-            places,
-            rows_read,
-            first,
-            last,
-            table,
-            model,
-            work,
-        )
-        _log_overlay(work)
+        _begin(table, work)
+        for p in range(first, last):
+            if stages[p] <= 0:
+                continue
+            if p + 1 < last:
+                _fetch_pair(forests, bitext, words, state, p + 1)
+                ahead = forests.node_offset[p + 1]
+                fetch_rows(ahead, forests.node_offset[p + 2] - ahead, rows_read, table)
+            view = view_pair(forests, bitext, words, state, p)
+            key = stream(seed, pairs[p], sweeps[p])
+            sweep_pair(view, key, stages[p], places[p], table, model, work, words.key_mask)
+            here = forests.node_offset[p]
+            remember_rows(here, forests.node_offset[p + 1] - here, rows_read, work)
+            sound &= close_visit(direct, table, model, work)
+        if not direct:
+            _log_overlay(work)
     return sound
 
 
 @njit
-def propose_blocks(
+def propose_pairs(
+    direct,
     worker,
     workers,
     pairs_a_block,
@@ -196,30 +128,21 @@ def propose_blocks(
     model,
     work,
 ):
-    """As `sweep_blocks`, one Metropolis-Hastings step a pair."""
+    """As `sweep_pairs`, one Metropolis-Hastings step a pair."""
     sound = True
     work.registers[LOGGED] = 0
     for first in range(start + worker * pairs_a_block, end, workers * pairs_a_block):
         last = min(first + pairs_a_block, end)
-        sound &= propose_pairs(
-            False,
-            seed,
-            forests,
-            bitext,
-            words,
-            state,
-            pairs,
-            sweeps,
-            stages,
-            places,
-            rows_read,
-            first,
-            last,
-            table,
-            model,
-            work,
-        )
-        _log_overlay(work)
+        _begin(table, work)
+        for p in range(first, last):
+            if stages[p] <= 0:
+                continue
+            view = view_pair(forests, bitext, words, state, p)
+            key = stream(seed, pairs[p], sweeps[p])
+            propose_pair(view, key, places[p], table, model, work, words.key_mask)
+            sound &= close_visit(direct, table, model, work)
+        if not direct:
+            _log_overlay(work)
     return sound
 
 

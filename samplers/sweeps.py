@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.accelerate import njit, njit_allocating
+from hierogram.samplers.accelerate import njit
 from hierogram.samplers.forest import Bitext, Forests
 from hierogram.samplers.fragments import Words
 from hierogram.samplers.models import Model
-from hierogram.samplers.passes import merge, propose_blocks, propose_pairs, sweep_blocks, sweep_pairs
+from hierogram.samplers.passes import merge, propose_pairs, sweep_pairs
 from hierogram.samplers.streams import advance, stream, uniform
 from hierogram.samplers.table import RuleTable, with_room
 from hierogram.samplers.visit import (
@@ -108,13 +108,11 @@ class Blocks:
         return cls(min(32, pairs // 1024), 64)
 
 
-@njit_allocating
-def _bounds(forests):
-    pairs = len(forests.node_offset) - 1
-    bounds = np.empty(pairs, np.int64)
-    rules = np.zeros(pairs + 1, np.int64)
+@njit
+def _bounds(forests, bounds, rules):
+    """Bounds on the rules that each pair's visit meets and, cumulated, that its derivation has; the longest list."""
     most_listed = 1
-    for pair in range(pairs):
+    for pair in range(len(bounds)):
         listed = 0
         for node in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
             listed += np.int64(forests.node[node]["level"])
@@ -122,7 +120,7 @@ def _bounds(forests):
         bounds[pair] = rules_bound(forests, pair)
         last = forests.node_offset[pair + 1]
         rules[pair + 1] = rules[pair] + np.int64(forests.node[last - 1]["level"])
-    return bounds, rules, most_listed
+    return most_listed
 
 
 def make_batch(
@@ -133,7 +131,9 @@ def make_batch(
     longest_rule: int,
 ) -> Batch:
     """A batch of pairs, `pairs` their lasting numbers, `longest_rule` a bound on the length of rules."""
-    bounds, rules, most_listed = _bounds(forests)
+    bounds = np.empty(forests.pairs, np.int64)
+    rules = np.zeros(forests.pairs + 1, np.int64)
+    most_listed = _bounds(forests, bounds, rules)
     most_rules = int(bounds.max(initial=16))
     places = np.array([1 << int(2 * b - 1).bit_length() for b in bounds], np.uint64) - np.uint64(1)
     return Batch(
@@ -266,16 +266,15 @@ def step(
     for work in workers:
         _rest_stamps(work)
         work.registers[STATISTICS:] = 0
+    visit = sweep_pairs if method == GIBBS else propose_pairs
     if blocks is None:
-        visit = sweep_pairs if method == GIBBS else propose_pairs
         for first in range(0, batch.size, _PAIRS_A_CALL):
             last = min(first + _PAIRS_A_CALL, batch.size)
             table = with_room(table, int(batch.derivation_rules[last] - batch.derivation_rules[first]))
-            sound &= visit(True, seed, *arguments, first, last, table, model, workers[0])
+            sound &= visit(True, 0, 1, last - first, seed, *arguments, first, last, table, model, workers[0])
             if report:
                 report(last)
     else:
-        visit_blocks = sweep_blocks if method == GIBBS else propose_blocks
         size = blocks.pairs_a_block
         for start in range(0, batch.size, size * blocks.blocks_a_round):
             end = min(start + size * blocks.blocks_a_round, batch.size)
@@ -283,8 +282,8 @@ def step(
 
             def work_off(worker: int, start: int = start, end: int = end, table: RuleTable = table) -> bool:
                 return bool(
-                    visit_blocks(
-                        worker, len(workers), size, seed, *arguments, start, end, table, model, workers[worker]
+                    visit(
+                        False, worker, len(workers), size, seed, *arguments, start, end, table, model, workers[worker]
                     )
                 )
 

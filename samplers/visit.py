@@ -64,7 +64,8 @@ class Workspace(NamedTuple):
 
     `summary` SUMMARY[n] by node; `rule` RULE[r] by local rule; `places` uint64[m] the local hash map; `by_length`
     LENGTH[L] the counts by length at hand; `used`, `current` int32[n] the rules of an option; `stack`, `walk`,
-    `pending` int32[n]; `lists` int32 the rules below each node; `logarithm` float64 ln of small numbers; `scratch`
+    `pending` int32[n]; `lists` int32 the rules below each node; `change` int64[n]
+    by how much each rule of an option changes its length's tables; `logarithm` float64 ln of small numbers; `scratch`
     int64[2, n]; `weight` float64; `powers` uint64 of the hash's base; `overlay` uint64[o, 4] what a block of pairs has
     added to a frozen table, `overlay_list` its taken rows; `log` uint64[c, 4] the changes of all the worker's blocks of
     a round (key, change, shape); `saved_edge`, `saved_cut` a pair's variables; `registers` int64[16], names above.
@@ -80,6 +81,7 @@ class Workspace(NamedTuple):
     walk: NDArray[np.int32]
     pending: NDArray[np.int32]
     lists: NDArray[np.int32]
+    change: NDArray[np.int64]
     logarithm: NDArray[np.float64]
     scratch: NDArray[np.int64]
     weight: NDArray[np.float64]
@@ -122,6 +124,7 @@ def make_workspace(
         np.zeros(most_nodes + 1, np.int32),
         np.zeros(most_nodes + 1, np.int32),
         np.zeros(most_listed, np.int32),
+        np.zeros(most_nodes + 1, np.int64),
         np.log(np.maximum(1.0, np.arange(2 * most_options + 1))),
         np.zeros((2, most_nodes + 1), np.int64),
         np.zeros(max(2, most_options), np.float64),
@@ -221,14 +224,16 @@ def unseat(number, model, work):
 
 
 @njit_inline
-def log_score(rules, size, log_factor, model, work):
-    """log_factor + ln ∏ P(rule | rest and the rules before it), the rules scored in order; counts are as before after.
+def score(rules, size, model, work):
+    """∏ P(rule | rest and the rules before it), the rules scored in order; counts are as before after.
 
-    `rules` int32, its first `size` items are local numbers.
+    `rules` int32, its first `size` items are local numbers. Returns two factors: one linear, one by its natural
+    logarithm, which is 0 unless there are long rules or very many.
     """
     numerator = 1.0
     denominator = 1.0
-    logarithm = log_factor
+    logarithm = 0.0
+    total = work.registers[TOTAL]
     for k in range(size):
         rule = work.rule[rules[k]]
         length = np.int64(rule["length"])
@@ -243,7 +248,7 @@ def log_score(rules, size, log_factor, model, work):
                 shape_target_terminals(shape),
                 kind["tokens"],
                 kind["tables"],
-                work.registers[TOTAL],
+                total + k,
             )
         else:
             above, below = probability(
@@ -254,7 +259,7 @@ def log_score(rules, size, log_factor, model, work):
                 shape_target_terminals(shape),
                 kind["tokens"],
                 kind["tables"],
-                work.registers[TOTAL],
+                total + k,
             )
             numerator *= above
             denominator *= below
@@ -263,11 +268,20 @@ def log_score(rules, size, log_factor, model, work):
                 numerator = 1.0
                 denominator = 1.0
         if k + 1 < size:
-            seat(np.int64(rules[k]), model, work)
+            count = rule["count"]
+            change = tables_of(model, count + 1) - tables_of(model, count)
+            rule["count"] = count + 1
+            kind["tokens"] += 1
+            kind["tables"] += change
+            work.change[k] = change
     for k in range(size - 1):
-        unseat(np.int64(rules[k]), model, work)
+        rule = work.rule[rules[k]]
+        kind = work.by_length[rule["length"]]
+        rule["count"] -= 1
+        kind["tokens"] -= 1
+        kind["tables"] -= work.change[k]
     work.registers[EVALUATIONS] += size
-    return logarithm + math.log(numerator / denominator)
+    return numerator / denominator, logarithm
 
 
 @njit
