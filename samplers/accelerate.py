@@ -73,7 +73,8 @@ def njit(function: Function) -> Function:
     return cast("Function", compiled)
 
 
-_optimize = CPUCodeLibrary._optimize_final_module
+_libraries: Any = CPUCodeLibrary
+_optimize = _libraries._optimize_final_module
 
 
 def _optimize_once(library: Any) -> None:
@@ -82,7 +83,7 @@ def _optimize_once(library: Any) -> None:
         _optimize(library)
 
 
-CPUCodeLibrary._optimize_final_module = _optimize_once
+_libraries._optimize_final_module = _optimize_once
 
 
 def njit_inline(function: Function) -> Function:

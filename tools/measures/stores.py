@@ -24,6 +24,8 @@ _ABSORBED = 1_000
 _ABSORB_ROUNDS = 5
 _SMALL, _LARGE = 5_000, 150_000
 _PAIRS_A_CHUNK = 5_000
+_SECONDS_A_LIKELIHOOD = 60.0
+"""As often as the daemon measures the likelihood, which takes as long as the store is large."""
 
 
 @contextmanager
@@ -150,7 +152,7 @@ def measure_absorbing(corpus: Corpus) -> Figures:
         for name, store in stores.items():
             for first in range(0, sizes[name], _PAIRS_A_CHUNK * 4):
                 _store_pairs(store, _pairs(corpus, first, min(first + _PAIRS_A_CHUNK * 4, sizes[name])))
-            learners[name] = Learner(store, corpus.threads, likelihood_every=10**9)
+            learners[name] = Learner(store, corpus.threads, likelihood_seconds=_SECONDS_A_LIKELIHOOD)
             _settle(store, learners[name])
         for k in range(_ABSORB_ROUNDS):
             pairs = _pairs(corpus, fresh + k * _ABSORBED, fresh + (k + 1) * _ABSORBED)
