@@ -8,12 +8,25 @@ from typing import Annotated, Any
 
 import typer
 
-SECTIONS = ("forests", "sweeps", "long", "curves", "schemes", "ingest", "learning", "absorbing", "starting", "trees")
+SECTIONS = (
+    "forests",
+    "sweeps",
+    "long",
+    "curves",
+    "schemes",
+    "ingest",
+    "learning",
+    "absorbing",
+    "starting",
+    "trees",
+    "extraction",
+    "asking",
+)
 _DEFAULT_SECTIONS = ("forests", "sweeps", "long", "ingest", "learning", "starting")
 
 
 def _measures() -> dict[str, Callable[..., dict[str, Any]]]:
-    from hierogram.tools.measures import sampling, starting, stores, treebanks
+    from hierogram.tools.measures import grammars, sampling, starting, stores, treebanks
 
     return {
         "forests": sampling.measure_forests,
@@ -26,6 +39,8 @@ def _measures() -> dict[str, Callable[..., dict[str, Any]]]:
         "absorbing": stores.measure_absorbing,
         "starting": starting.measure_starting,
         "trees": treebanks.measure_trees,
+        "extraction": grammars.measure_extraction,
+        "asking": grammars.measure_asking,
     }
 
 
@@ -70,6 +85,7 @@ def bench(
     ] = None,
     small: Annotated[int, typer.Option(min=1, help="Pairs of the small store of the absorbing section.")] = 5_000,
     large: Annotated[int, typer.Option(min=1, help="Pairs of its large store.")] = 150_000,
+    rules: Annotated[int, typer.Option(min=1, help="Rules of the store of the asking section.")] = 1_000_000,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
 ) -> None:
     """Measure forests, sweeps, ingest, learning, export and start-up on a bitext, or sweeps over a treebank.
@@ -94,7 +110,7 @@ def bench(
         raise typer.BadParameter("name a bitext: SOURCE TARGET ALIGNMENT, or --only trees with --treebank")
     if "trees" in chosen and treebank is None:
         raise typer.BadParameter("the section trees needs a treebank", param_hint="--treebank")
-    extra = {"treebank": str(treebank), "small": str(small), "large": str(large)}
+    extra = {"treebank": str(treebank), "small": str(small), "large": str(large), "rules": str(rules)}
     if postgres:
         extra["postgres"] = postgres
     corpus = Corpus(str(source), str(target), str(alignment), pairs, seed, threads, extra)

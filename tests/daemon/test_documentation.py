@@ -119,7 +119,10 @@ def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
     assert found.stdout == blocks(README, "sh")[1].strip()
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/sql.md", "docs/exports.md"])
+@pytest.mark.parametrize(
+    "document",
+    ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/sql.md", "docs/exports.md", "docs/comparison.md"],
+)
 def test_links_lead_somewhere(document: str) -> None:
     path = ROOT / document
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):

@@ -55,6 +55,20 @@ def test_absorbing_is_measured_on_a_small_and_a_large_store(bitext: list[str]) -
     assert figures["ratio"] > 0
 
 
+def test_extraction_and_asking_are_measured(bitext: list[str]) -> None:
+    chosen = ["--only", "extraction", "--only", "asking", "--rules", "3000"]
+    sections = json.loads(run("hierogram.daemon.main", "bench", *bitext, "--json", *chosen))["sections"]
+    extraction = sections["extraction"]
+    assert extraction["pairs"] == 40
+    # Seven words in the place of one, so that rules without it come forty times and others five or six times.
+    assert extraction["extractions"] > 5 * extraction["rules"] > 0
+    asking = sections["asking"]
+    assert 3_000 <= asking["rules"] < 3_100
+    for name in ("by_source_side", "by_target_side", "all_of_a_source_side", "all_of_a_target_side", "by_word"):
+        assert 0 < asking[name]["median_ms"] <= asking[name]["most_ms"]
+    assert asking["grammar_rules_per_second"] > 0
+
+
 def test_schemes_are_compared_over_five_seeds(bitext: list[str]) -> None:
     report = json.loads(run("hierogram.daemon.main", "bench", *bitext, "--json", "--only", "schemes"))
     figures = report["sections"]["schemes"]

@@ -29,7 +29,8 @@ _SECONDS_A_LIKELIHOOD = 60.0
 
 
 @contextmanager
-def _folder() -> Iterator[Path]:
+def temporary_folder() -> Iterator[Path]:
+    """A folder that is gone afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="hierogram-bench-"))
     try:
         yield folder
@@ -60,7 +61,7 @@ def _ingest(store: Store, paths: list[str]) -> tuple[int, float]:
 def measure_ingest(corpus: Corpus) -> Figures:
     """Pairs a second from files to a committed store, on SQLite and, where a server is named, on Postgres."""
     figures: Figures = {}
-    with _folder() as folder:
+    with temporary_folder() as folder:
         urls = {"sqlite": f"sqlite:///{folder}/ingest.db"}
         if "postgres" in corpus.extra:
             urls["postgres"] = corpus.extra["postgres"]
@@ -74,7 +75,7 @@ def measure_ingest(corpus: Corpus) -> Figures:
 
 def measure_learning(corpus: Corpus) -> Figures:
     """The whole run on SQLite: ingest, 100 iterations with their commits, opening the store again, an export."""
-    with _folder() as folder:
+    with temporary_folder() as folder:
         path = folder / "learn.db"
         with open_store(f"sqlite:///{path}", create=True) as store:
             pairs, ingest_seconds = _ingest(store, _files(corpus, folder))
@@ -146,7 +147,7 @@ def measure_absorbing(corpus: Corpus) -> Figures:
     }
     figures: Figures = {"sizes": sizes, "seconds": {name: [] for name in sizes}}
     fresh = max(sizes.values())
-    with _folder() as folder:
+    with temporary_folder() as folder:
         stores = {name: open_store(f"sqlite:///{folder}/{name}.db", create=True) for name in sizes}
         learners = {}
         for name, store in stores.items():
