@@ -67,6 +67,11 @@ def read_gold(path: str) -> list[GoldLinks]:
     return gold
 
 
+def links_of(line: str) -> frozenset[Link]:
+    """The links of a canonical Pharaoh line."""
+    return frozenset(_link(word, b"-", "alignment", 1) for word in line.encode().split())
+
+
 def read_links(path: str) -> list[frozenset[Link]]:
     """Links to evaluate, Pharaoh lines; what follows ` ||| ` (scores) is passed over. Raises `InputError`."""
     return [

@@ -52,15 +52,14 @@ class VersePair:
 
     def line(self) -> str:
         """The pair as a JSON line for ingest."""
-        return json.dumps(
-            {
-                "id": self.name,
-                "source": " ".join(self.source),
-                "target": " ".join(self.target),
-                "alignment": self.links,
-            },
-            ensure_ascii=False,
-        )
+        return json.dumps({**self._texts(), "alignment": self.links}, ensure_ascii=False)
+
+    def raw_line(self) -> str:
+        """The pair without its links."""
+        return json.dumps(self._texts(), ensure_ascii=False)
+
+    def _texts(self) -> dict[str, str]:
+        return {"id": self.name, "source": " ".join(self.source), "target": " ".join(self.target)}
 
 
 def cache_folder() -> Path:

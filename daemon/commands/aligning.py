@@ -3,7 +3,7 @@
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,12 @@ from hierogram.daemon.commands.common import AsJson, interruptible, note, plural
 from hierogram.daemon.commands.grammar import announce_compilation
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.progress import progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hierogram.samplers.alignment_experience import Experience
+    from hierogram.samplers.alignment_texts import Side
 
 STANDARD_OUTPUT = Path("-")
 
@@ -57,6 +63,10 @@ def align(
     keep_case: Annotated[
         bool, typer.Option("--keep-case", help="Words that differ in case alone are different words.")
     ] = False,
+    priors: Annotated[
+        str | None,
+        typer.Option(metavar="STORE", help="Store whose aligner's counts to start from; nothing is written to it."),
+    ] = None,
     score: Annotated[
         bool, typer.Option("--score", help="Write ` ||| ` and each link's posterior probability after the links.")
     ] = False,
@@ -78,14 +88,32 @@ def align(
                 f"{source} has {plural(len(sources), 'line')}, {target} {plural(len(targets), 'line')}: "
                 "a sentence and its translation must stand on the same line"
             )
+        learned = _learned(priors) if priors is not None else None
         with progress("align", "sweeps") as shown:
-            aligned = sample(sources, targets, request, lambda done, total: shown.update(done, total, done))
+            aligned = sample(sources, targets, request, lambda done, total: shown.update(done, total, done), learned)
         if output == STANDARD_OUTPUT:
             for line in aligned.lines(score):
                 sys.stdout.write(line + "\n")
             return
         write_lines(output, aligned.lines(score))
     note(f"{output}: {plural(aligned.pairs, 'pair')}, {plural(len(aligned.links.source), 'link')}")
+
+
+def _learned(priors: str) -> "Callable[[Side, Side], Sequence[Experience]]":
+    """What the store's aligner knows about the words of two sides."""
+    from hierogram.daemon.experience import experience_of
+    from hierogram.storage.store import open_store
+
+    def learned(source: "Side", target: "Side") -> "Sequence[Experience]":
+        with open_store(priors) as store:
+            counts = store.aligner_counts(source.vocabulary, target.vocabulary)
+            if not counts.jumps:
+                note(f"{store.url}: its aligner has seen no pair yet: aligning without it")
+            known = store.vocabulary_sizes()
+        sizes = max(known[0], len(source.vocabulary)), max(known[1], len(target.vocabulary))
+        return experience_of(counts, source, target, sizes)
+
+    return learned
 
 
 def evaluate_alignment(

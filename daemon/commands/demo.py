@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hierogram.daemon.commands.common import chosen_store, interruptible, note, open_or_make, plural, say, was_given
-from hierogram.daemon.commands.grammar import announce_compilation, say_learned, telling
+from hierogram.daemon.commands.grammar import align_waiting, announce_compilation, say_aligned, say_learned, telling
 from hierogram.daemon.progress import progress
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hierogram.storage.store import Store
 
 DEMO_STORE = "sqlite:///hierogram-demo.db"
+DEMO_ALIGN_STORE = "sqlite:///hierogram-demo-align.db"
 DEMO_EXPORT = Path("hierogram-demo.txt.zst")
 CORPUS = "new-testament"
 
@@ -45,12 +46,17 @@ def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="File to export the grammar to.")
     ] = DEMO_EXPORT,
+    align: Annotated[
+        bool,
+        typer.Option("--align", help="Leave the hand-made links aside: align, compare with them, learn from that."),
+    ] = False,
     store: Annotated[str, typer.Option("--store", metavar="URL", help="Store to make, or to go on with.")] = DEMO_STORE,
 ) -> None:
     """Learn the grammar of the Greek New Testament and its English translation, in a minute or two.
 
     Fetches the texts and their hand-made word alignments from the Python package index (8.8 MB, kept in the user's
-    cache folder), stores 7,936 pairs of verses, learns, exports, and shows what was learned.
+    cache folder), stores 7,936 pairs of verses, learns, exports, and shows what was learned. With --align, in a store
+    of its own, the links are those of our aligner, and their error rate is told.
     """
     from hierogram.daemon.demo_data import CREDITS, WHEEL, check, fetch, read_verses
 
@@ -58,6 +64,8 @@ def demo(
     chosen = chosen_store(context)
     if chosen.given and not was_given(context, "store"):
         store = chosen.url
+    elif align and not was_given(context, "store"):
+        store = DEMO_ALIGN_STORE
     with interruptible("run `hierogram demo` again to go on"):
         if data is None:
             note(f"fetching {WHEEL} (or taking it from the cache) …")
@@ -68,24 +76,46 @@ def demo(
         say(CREDITS)
         opened, _ = open_or_make(store)
         with opened:
-            _store_verses(opened, verses, data.name)
+            _store_verses(opened, verses, data.name, align)
+            if align:
+                _align(opened, verses)
             _learn(opened, sweeps)
             _export(opened, output)
             _show_rules(opened)
             _say_how_to_go_on(opened.url)
 
 
-def _store_verses(store: "Store", verses: "Sequence[VersePair]", origin: str) -> None:
+def _store_verses(store: "Store", verses: "Sequence[VersePair]", origin: str, without_links: bool) -> None:
     from hierogram.daemon.formats import JSONL, fields_of_lines, json_object
     from hierogram.daemon.ingest import ingest
     from hierogram.daemon.lines import in_chunks
 
-    lines = [verse.line().encode() for verse in verses]
+    lines = [(verse.raw_line() if without_links else verse.line()).encode() for verse in verses]
     source = _Verses(origin, JSONL, fields_of_lines(in_chunks([lines]), json_object))
     done = ingest(store, source, CORPUS)
-    links = sum(len(verse.links) for verse in verses)
+    links = plural(sum(len(verse.links) for verse in verses), "link")
+    with_links = f"without the {links} made by hand" if without_links else f"with {links} made by hand"
     known = f" ({done.totals.duplicates:,} known already)" if done.totals.duplicates else ""
-    say(f"{plural(len(lines), 'pair')} of verses in {store.url}{known}, with {plural(links, 'link')} made by hand")
+    say(f"{plural(len(lines), 'pair')} of verses in {store.url}{known}, {with_links}")
+
+
+def _align(store: "Store", verses: "Sequence[VersePair]") -> None:
+    announce_compilation()
+    from hierogram.daemon.alignment_evaluation import GoldLinks, evaluate, links_of
+
+    say_aligned(align_waiting(store))
+    found = {(row.source, row.target): links_of(row.alignment) for row in store.pairs()}
+    gold, ours = [], []
+    for verse in verses:
+        links = found.get((" ".join(verse.source), " ".join(verse.target)))
+        if links is not None:
+            gold.append(GoldLinks(frozenset(verse.links), frozenset(verse.links)))
+            ours.append(links)
+    result = evaluate(gold, ours)
+    say(
+        f"  against the links made by hand: AER {result.aer:.3f}, precision {result.precision:.3f}, "
+        f"recall {result.recall:.3f}"
+    )
 
 
 def _learn(store: "Store", sweeps: int) -> None:

@@ -250,6 +250,27 @@ def test_the_daemon_aligns_samples_and_goes_over_alignments_again(tmp_path: Path
         assert verify(store).problems == []
 
 
+def test_files_are_aligned_with_what_a_store_knows(hierogram: Run, tmp_path: Path) -> None:
+    sources, targets, alignments = invented(PAIRS)
+    with open_store(f"sqlite:///{tmp_path}/store.db", create=True, settings=QUICK) as store:
+        put(store, 0, 250)
+        align_waiting(store)
+        before = store.position()
+    (tmp_path / "s").write_text("".join(line + "\n" for line in sources[250:255]))
+    (tmp_path / "t").write_text("".join(line + "\n" for line in targets[250:255]))
+    (tmp_path / "gold").write_text("".join(line + "\n" for line in alignments[250:255]))
+    rates = []
+    for more in ([], ["--priors", "store.db"]):
+        assert hierogram("align", "s", "t", "-o", "out", *more).code == 0
+        rates.append(json.loads(hierogram("evaluate-alignment", "gold", "out", "--json").out)["aer"])
+    assert rates[1] < min(0.1, rates[0])
+    with open_store(f"sqlite:///{tmp_path}/store.db") as store:
+        assert store.position() == before
+    refused = hierogram("align", "s", "t", "--priors", "store.db", "--model", "bhmm")
+    assert (refused.code, "is for bhmm-f, not for bhmm" in refused.err) == (3, True)
+    assert hierogram("align", "s", "t", "--priors", "missing.db").code == 3
+
+
 def store_is_mended(url: str) -> None:
     """Take all derivations out, so that what was changed by hand is sampled anew."""
     for statement in (

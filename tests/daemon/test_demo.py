@@ -84,6 +84,15 @@ def test_the_demo_runs_from_a_local_copy(hierogram: Run, wheel: Path, tmp_path: 
     assert (again.code, "(3 known already)" in again.out) == (0, True)
 
 
+def test_the_demo_aligns_for_itself_in_a_store_of_its_own(hierogram: Run, wheel: Path, tmp_path: Path) -> None:
+    said = hierogram("demo", "--align", "--data", str(wheel), "--sweeps", "1")
+    assert said.code == 0
+    assert "3 pairs of verses in sqlite:///hierogram-demo-align.db, without the 18 links made by hand" in said.out
+    assert "3 pairs aligned in" in said.out
+    assert "against the links made by hand: AER 0." in said.out
+    assert hierogram("--store", "hierogram-demo-align.db", "verify").code == 0
+
+
 def test_the_demo_keeps_out_of_the_store_of_ones_own_work(
     hierogram: Run, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
