@@ -31,7 +31,7 @@ from hierogram.daemon.lines import MAX_LINE_BYTES
 from hierogram.daemon.validation import Fields, reject
 from hierogram.storage.records import RejectedLine
 
-PARALLEL, BARS, JSONL = "parallel", "bars", "jsonl"
+PARALLEL, BARS, JSONL, TMX = "parallel", "bars", "jsonl", "tmx"
 
 _BAR = b"|||"
 

@@ -14,14 +14,16 @@ from hierogram.daemon.formats import (
     BARS,
     JSONL,
     PARALLEL,
+    TMX,
     bars,
     fields_of_lines,
     json_object,
     parallel_fields,
     recognise,
 )
-from hierogram.daemon.lines import STANDARD_INPUT, LineFile, open_lines
+from hierogram.daemon.lines import STANDARD_INPUT, LineFile, open_lines, read_blocks
 from hierogram.daemon.repeats import Repeats
+from hierogram.daemon.tokenizing import tokenized, tokenizer
 from hierogram.daemon.validation import Fields, validate
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import AddedPairs, IngestTotals, RejectedLine
@@ -96,11 +98,26 @@ class Input:
     files does not go with the format.
     """
 
-    def __init__(self, paths: Sequence[str], format: str = AUTO) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        format: str = AUTO,
+        languages: tuple[str, str] | None = None,
+        tokenize: tuple[str, str] | None = None,
+    ) -> None:
+        """`languages` to take from a TMX memory; with `tokenize`, those in which raw text is divided into tokens."""
+        if format == AUTO and len(paths) == 1 and _names_memory(paths[0]):
+            format = TMX
         _check_paths(paths, format)
+        tokenizers = (tokenizer(tokenize[0]), tokenizer(tokenize[1])) if tokenize else None
         with ExitStack() as stack:
             self._files = [stack.enter_context(open_lines(path)) for path in paths]
-            self.format, self.fields = _take_apart(self._files, format)
+            if format == TMX:
+                self.format, self.fields = TMX, _units_of(self._files[0], languages)
+            else:
+                self.format, self.fields = _take_apart(self._files, format)
+            if tokenizers is not None:
+                self.fields = tokenized(self.fields, *tokenizers)
             self._close = stack.pop_all().close
 
     @property
@@ -128,6 +145,17 @@ class Input:
         self._close()
 
 
+def _names_memory(path: str) -> bool:
+    return path.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tmx")
+
+
+def _units_of(file: LineFile, languages: tuple[str, str] | None) -> Iterator[Fields]:
+    # XML parsers are slow to load, and seldom needed.
+    from hierogram.daemon.translation_memories import memory_fields
+
+    return memory_fields(read_blocks(file, file.name), file.name, languages)
+
+
 def _take_apart(files: Sequence[LineFile], format: str) -> tuple[str, Iterator[Fields]]:
     """The format of the files, found out where it is not given, and their lines in it."""
     chunks = [file.chunks() for file in files]
@@ -141,9 +169,9 @@ def _take_apart(files: Sequence[LineFile], format: str) -> tuple[str, Iterator[F
 
 
 def _check_paths(paths: Sequence[str], format: str) -> None:
-    wanted = {AUTO: (1, 2, 3), PARALLEL: (2, 3), BARS: (1,), JSONL: (1,)}.get(format)
+    wanted = {AUTO: (1, 2, 3), PARALLEL: (2, 3), BARS: (1,), JSONL: (1,), TMX: (1,)}.get(format)
     if wanted is None:
-        raise UsageError(f"--format {format}: there are {AUTO}, {PARALLEL}, {BARS} and {JSONL}")
+        raise UsageError(f"--format {format}: there are {AUTO}, {PARALLEL}, {BARS}, {JSONL} and {TMX}")
     if len(paths) not in wanted:
         raise UsageError(
             f"{len(paths)} files given: ingest takes two or three, SOURCE TARGET [ALIGNMENT], or one in the format "

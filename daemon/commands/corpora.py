@@ -17,6 +17,7 @@ from hierogram.daemon.commands.common import (
     say_json,
     store_url,
 )
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
 
 if TYPE_CHECKING:
@@ -33,7 +34,14 @@ def ingest(
             'JSON lines {"source", "target", "alignment", "id"}; gzip and zstd are undone; - is standard input.',
         ),
     ],
-    format: Annotated[str, typer.Option(help="auto, parallel, bars or jsonl.")] = "auto",
+    format: Annotated[str, typer.Option(help="auto, parallel, bars, jsonl or tmx (auto by the name .tmx).")] = "auto",
+    languages: Annotated[
+        str | None, typer.Option(metavar="SRC,TGT", help="Languages to take from a TMX memory, as in fr,en.")
+    ] = None,
+    tokenize: Annotated[
+        str | None,
+        typer.Option(metavar="SRC,TGT", help="Divide running text into tokens, by the rules of two languages: fr,en."),
+    ] = None,
     corpus: Annotated[str, typer.Option(metavar="NAME", help="Corpus that the pairs belong to.")] = "default",
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any line was rejected.")] = False,
     as_json: AsJson = False,
@@ -48,7 +56,10 @@ def ingest(
     from hierogram.daemon.ingest import IngestProgress, Input
     from hierogram.daemon.ingest import ingest as take_in
 
-    with interruptible("what was stored stays; give the same files again to go on"), Input(files, format) as source:
+    with (
+        interruptible("what was stored stays; give the same files again to go on"),
+        Input(files, format, two(languages, "--languages"), two(tokenize, "--tokenize")) as source,
+    ):
         opened, made = open_or_make(store_url(context, store))
         with opened, progress("ingest", "lines") as shown:
             if made:
@@ -65,6 +76,16 @@ def ingest(
         _say(done)
     if strict and done.totals.rejected:
         raise typer.Exit(FOUND)
+
+
+def two(given: str | None, option: str) -> tuple[str, str] | None:
+    """The two languages that an option names; raises `UsageError` where it does not name two."""
+    if given is None:
+        return None
+    source, comma, target = given.partition(",")
+    if not (source and comma and target) or "," in target:
+        raise UsageError(f"{option} {given}: name two languages, source and target: {option} fr,en")
+    return source, target
 
 
 def _as_json(done: "IngestReport") -> dict[str, object]:
