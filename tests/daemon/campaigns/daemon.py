@@ -27,6 +27,8 @@ from hierogram.storage.store import open_store
 COMMAND = (sys.executable, "-m", "hierogram.daemon.main")
 PATIENCE = 300.0
 """Seconds that anything may take on a machine that is busy with other things."""
+WHILE_IT_IS_KILLED = float("inf")
+"""A feeder has no patience of its own: it may be killed off again and again; `Feeding.finish` bounds the whole."""
 
 
 def free_port() -> int:
@@ -206,7 +208,7 @@ class SpoolFeeder:
         daemon.spool.mkdir(exist_ok=True)
         part.write_text("".join(line + "\n" for line in self.speech.lines(self.most)))
         part.rename(daemon.spool / name)
-        wait_until((daemon.spool / "done" / name).exists, f"{name} is done")
+        wait_until((daemon.spool / "done" / name).exists, f"{name} is done", seconds=WHILE_IT_IS_KILLED)
         assert not list((daemon.spool / "failed").iterdir())
 
 
@@ -233,7 +235,7 @@ class HttpFeeder:
             assert answer.status_code in (200, 409, 429, 503), answer.text
             return answer if answer.status_code == 200 else None
 
-        found = wait_until(answered, "a body is answered").json()
+        found = wait_until(answered, "a body is answered", seconds=WHILE_IT_IS_KILLED).json()
         counted = (found["lines"], found["accepted"], found["duplicates"], found["rejected"])
         assert counted == (len(lines), len(lines), 0, 0)
 
@@ -253,7 +255,7 @@ class CommandFeeder:
         def ran() -> bool:
             return subprocess.run(command, capture_output=True, timeout=PATIENCE).returncode == 0
 
-        wait_until(ran, "ingest")
+        wait_until(ran, "ingest", seconds=WHILE_IT_IS_KILLED)
 
 
 class Feeding:
