@@ -1,0 +1,112 @@
+"""docs/http.md names every route, and each of its examples answers as it says."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+from tests.daemon.web.conftest import Connect, FakeService
+
+from hierogram.storage.store import Store
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "http.md").read_text()
+SECTIONS = [
+    (title.split(" ", 1), body)
+    for title, body in re.findall(r"^### ((?:GET|POST|DELETE) \S+)\n(.*?)(?=^##|\Z)", DOCUMENT, re.MULTILINE | re.DOTALL)
+]
+ADDRESS = "http://127.0.0.1:8470"
+PAIRS = (
+    b'{"source": "le jardin", "target": "the garden", "alignment": "0-0 1-1"}\n'
+    b'{"id": "n1", "source": "la mer", "target": "the sea", "alignment": [[0, 0], [1, 1]]}\n'
+    b'{"source": "la mer"}\n'
+)
+
+
+def asked(client: TestClient, command: str) -> Any:
+    """What the daemon answers to a line of curl's."""
+    program, *arguments = shlex.split(command)
+    assert program == "curl"
+    method, headers, content, url = "GET", {}, None, ""
+    while arguments:
+        match arguments.pop(0):
+            case "-s":
+                pass
+            case "-X":
+                method = arguments.pop(0)
+            case "-H":
+                name, value = arguments.pop(0).split(": ")
+                headers[name] = value
+            case "--data-binary":
+                assert arguments.pop(0) == "@pairs.jsonl"
+                method, content = "POST", PAIRS
+            case "-o":
+                arguments.pop(0)
+            case address:
+                assert address.startswith(ADDRESS), address
+                url = address.removeprefix(ADDRESS)
+    return method, url, client.request(method, url, headers=headers, content=content)
+
+
+def shape(value: Any) -> Any:
+    """The kinds of all that a value holds; what depends on the store (names, lengths) is left out."""
+    if isinstance(value, dict):
+        if value.keys() & {"missing-field", "news", "default"}:
+            return "by name"
+        return {key: shape(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return shape(value[0]) if value else "list"
+    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
+
+
+def test_every_route_is_documented(client: TestClient) -> None:
+    routes = {
+        (method.upper(), path)
+        for path, methods in client.get("/openapi.json").json()["paths"].items()
+        for method in methods
+    }
+    assert routes == {(method, path) for (method, path), _ in SECTIONS}
+
+
+def test_every_example_answers_as_the_document_says(learned: Store, connect: Connect) -> None:
+    client = connect(FakeService(learned))
+    compared = 0
+    for (method, path), body in SECTIONS:
+        [command] = re.findall(r"```sh\n(.*?)\n```", body, re.DOTALL)
+        used, url, answer = asked(client, command)
+        pattern = re.sub(r"\\{\w+\\}", r"\\d+", re.escape(path))
+        assert (used, bool(re.fullmatch(pattern, url.split("?")[0]))) == (method, True)
+        assert answer.status_code in (200, 204), answer.text
+        for said in re.findall(r"```json\n(.*?)```", body, re.DOTALL):
+            expected, found = json.loads(said), answer.json()
+            for loose in (expected, found):
+                for name in ("children", "oldest", "log_likelihood"):
+                    _forget(loose, name)
+            assert shape(found) == shape(expected), path
+            compared += 1
+    assert compared >= 8
+
+
+def _forget(value: Any, name: str) -> None:
+    """Takes out what may be empty or null."""
+    if isinstance(value, dict):
+        value.pop(name, None)
+        for item in value.values():
+            _forget(item, name)
+    elif isinstance(value, list):
+        for item in value:
+            _forget(item, name)
+
+
+def test_the_pairs_of_the_document_are_counted_as_it_says(learned: Store, connect: Connect) -> None:
+    client = connect(FakeService(learned))
+    [body] = [body for (method, _), body in SECTIONS if method == "POST"]
+    [command] = re.findall(r"```sh\n(.*?)\n```", body, re.DOTALL)
+    [said] = re.findall(r"```json\n(.*?)```", body, re.DOTALL)
+    expected = json.loads(said)
+    _, _, answer = asked(client, command)
+    assert answer.json() | {"batch": 0} == expected | {"batch": 0}
+    _, _, again = asked(client, command)
+    assert again.json() == answer.json()
+    assert again.headers["idempotency-replayed"] == "true"
