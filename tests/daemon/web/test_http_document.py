@@ -14,7 +14,9 @@ from hierogram.storage.store import Store
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "http.md").read_text()
 SECTIONS = [
     (title.split(" ", 1), body)
-    for title, body in re.findall(r"^### ((?:GET|POST|DELETE) \S+)\n(.*?)(?=^##|\Z)", DOCUMENT, re.MULTILINE | re.DOTALL)
+    for title, body in re.findall(
+        r"^### ((?:GET|POST|DELETE) \S+)\n(.*?)(?=^##|\Z)", DOCUMENT, re.MULTILINE | re.DOTALL
+    )
 ]
 ADDRESS = "http://127.0.0.1:8470"
 PAIRS = (
