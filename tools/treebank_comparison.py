@@ -195,28 +195,31 @@ def _cell(values: Sequence[float], form: str = "{:.1f}") -> str:
 
 
 def draw(runs: Sequence[dict[str, Any]], growing: Sequence[dict[str, Any]], path: Path) -> None:
-    """F1 against the number of training trees; log-likelihood and grammar size against sweeps; as PNG."""
+    """Log-likelihood and grammar size against sweeps, and F1 against the number of training trees where there is any;
+    as PNG."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    figure, panels = pyplot.subplots(1, 3, figsize=(14, 4.2))
-    for kind, method, style in ((PCFG, MPD, "s--"), (TSG, MPD, "o-."), (TSG, MER, "o-")):
-        mine = sorted((row for row in growing if row["grammar"] == kind), key=lambda row: row["task"]["train"])
-        trees = [row["task"]["train"] for row in mine]
-        f1 = [100 * row["scores"][method]["all"]["f1"] for row in mine]
-        panels[0].plot(trees, f1, style, label=f"{kind}, {method.upper()}")
-    panels[0].set(xlabel="training trees", ylabel="F1, development trees")
-    panels[0].legend(loc="lower right")
+    number = 3 if growing else 2
+    figure, panels = pyplot.subplots(1, number, figsize=(4.7 * number, 4.2))
     for row in runs:
         if row["curve"]:
             sweeps, likelihoods, sizes = zip(*row["curve"], strict=True)
-            panels[1].plot(sweeps, likelihoods, label=f"seed {row['task']['seed']}")
-            panels[2].plot(sweeps, sizes)
-    panels[1].set(xlabel="sweeps", ylabel="log-likelihood")
-    panels[1].legend(loc="lower right")
-    panels[2].set(xlabel="sweeps", ylabel="fragments in use")
+            panels[0].plot(sweeps, likelihoods, label=f"seed {row['task']['seed']}")
+            panels[1].plot(sweeps, sizes)
+    panels[0].set(xlabel="sweeps", ylabel="log-likelihood")
+    panels[0].legend(loc="lower right")
+    panels[1].set(xlabel="sweeps", ylabel="fragments in use")
+    if growing:
+        for kind, method, style in ((PCFG, MPD, "s--"), (TSG, MPD, "o-."), (TSG, MER, "o-")):
+            mine = sorted((row for row in growing if row["grammar"] == kind), key=lambda row: row["task"]["train"])
+            trees = [row["task"]["train"] for row in mine]
+            f1 = [100 * row["scores"][method]["all"]["f1"] for row in mine]
+            panels[2].plot(trees, f1, style, label=f"{kind}, {method.upper()}")
+        panels[2].set(xlabel="training trees", ylabel="F1, development trees")
+        panels[2].legend(loc="lower right")
     for panel in panels:
         panel.grid(alpha=0.3)
     figure.tight_layout()

@@ -1,7 +1,7 @@
 """The commands around trees that need no store: parse, evaluate-parse."""
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +20,11 @@ STANDARD_OUTPUT = Path("-")
 
 def parse(
     grammar: Annotated[
-        str, typer.Argument(metavar="GRAMMAR", help="Lines of `(NP (DT the) (NN)) ||| 17`: fragment and count.")
+        str,
+        typer.Argument(
+            metavar="GRAMMAR",
+            help="Lines of `(NP (DT the) (NN)) ||| 17`, fragment and count; or a store of trees, as for --store.",
+        ),
     ],
     sentences: Annotated[str, typer.Argument(metavar="FILE", help="Sentences, one a line; - is standard input.")],
     output: Annotated[
@@ -40,7 +44,9 @@ def parse(
             show_default="0 for mer, 1000 for mpp",
         ),
     ] = None,
-    root: Annotated[str, typer.Option(help="Label over whole sentences.")] = "TOP",
+    root: Annotated[
+        str | None, typer.Option(help="Label over whole sentences.", show_default="TOP, or as in the store")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random streams.")] = 1,
     binary: Annotated[bool, typer.Option("--binary", help="Leave the marks of binarisation, `@NP`, in.")] = False,
 ) -> None:
@@ -58,12 +64,24 @@ def parse(
 
     if method not in METHODS:
         raise UsageError(f"--method {method}: there are {', '.join(METHODS)}")
-    how = Transformations(root=root, binarisation=NO_BINARISATION if binary else RIGHT)
     trees, flat = [], 0
     with interruptible("no trees were written"):
         lines = [[word for word in line.replace("\t", " ").split(" ") if word] for line in read_sentences(sentences)]
-        known = approximate(binarised(read_grammar(grammar)), root)
-        parser = Parser(known, root, (1000 if method == MPP else 0) if draws is None else draws, seed)
+        priors, how = None, Transformations()
+        if grammar.endswith(".db") or "://" in grammar:
+            from hierogram.daemon.treebanks.stored import stored_grammar
+
+            fragments, priors, how = stored_grammar(grammar)
+        else:
+            fragments = read_grammar(grammar)
+        top = root or how.root
+        how = replace(how, root=top, binarisation=NO_BINARISATION if binary else RIGHT)
+        parser = Parser(
+            approximate(binarised(fragments), top, priors),
+            top,
+            (1000 if method == MPP else 0) if draws is None else draws,
+            seed,
+        )
         with progress("parse", "sentences") as shown:
             for number, words in enumerate(lines):
                 if words:

@@ -123,6 +123,8 @@ def _intermediate(label: str) -> str:
 def _refuse_marks(label: str, how: Transformations) -> None:
     if not label:
         raise FaultError(MALFORMED_TREE, "a node inside the tree has no label")
+    if label == "|" or (label.startswith("#") and label[1:].isdigit()):
+        raise FaultError(MALFORMED_TREE, f"label {label!r} is a sign of the notation of packed forests")
     if how.binarisation == RIGHT and label.startswith(INTERMEDIATE):
         raise FaultError(MALFORMED_TREE, f"label {label!r}: labels that begin with {INTERMEDIATE} are binarisation's")
     if how.unary == COLLAPSE and JOINT in label and label.strip(JOINT):

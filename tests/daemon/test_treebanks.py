@@ -153,6 +153,8 @@ def test_trees_that_cannot_be_transformed_are_faults() -> None:
         ("(S (@NP a))", "malformed-tree"),
         ("( a)", "malformed-tree"),
         ("(S ( a))", "malformed-tree"),
+        ("(S (| a))", "malformed-tree"),
+        ("(S (#1 a))", "malformed-tree"),
     ):
         with pytest.raises(FaultError) as fault:
             cleaned(read_tree(text), how)

@@ -1,0 +1,37 @@
+"""The tree grammar of a store, for parsing."""
+
+from typing import NamedTuple
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.treebanks.approximation import Prior
+from hierogram.daemon.treebanks.grammars import TreeGrammar
+from hierogram.daemon.treebanks.ingest import check_kind, treebank_of
+from hierogram.daemon.treebanks.transformations import Transformations
+from hierogram.daemon.treebanks.trees import read_tree
+from hierogram.storage.store import open_store
+
+
+class StoredGrammar(NamedTuple):
+    """Fragments in use with their counts, the learned priors of their labels, and how trees are transformed."""
+
+    grammar: TreeGrammar
+    priors: dict[str, Prior]
+    how: Transformations
+
+
+def stored_grammar(url: str) -> StoredGrammar:
+    """The grammar of the store at the URL.
+
+    Raises `UsageError` where it is none of trees, `InputError` where nothing was learned, and `StoreError`.
+    """
+    with open_store(url) as store:
+        check_kind(store)
+        treebank = treebank_of(store)
+        with store.snapshot() as snapshot:
+            fragments = [
+                (read_tree(rule.target, frontiers=True), float(rule.count)) for rule in snapshot.iterate_rules()
+            ]
+        if not fragments:
+            raise InputError(f"{store.url}: nothing has been learned yet: `hierogram --store {store.url} learn`")
+        priors = {row.label: Prior(row.strength, row.expanded) for row in store.labels()}
+    return StoredGrammar(TreeGrammar(fragments), priors, treebank.how if treebank else Transformations())
