@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.exports.exporting import Report
     from hierogram.daemon.exports.options import ExportOptions
 
-FORMAT_NAMES = ("cdec", "moses", "joshua", "thrax", "jsonl", "tsv", "parquet")
+FORMAT_NAMES = ("cdec", "moses", "joshua", "thrax", "jsonl", "tsv", "parquet", "fragments", "pcfg")
 COMPRESSIONS = ("auto", "zstd", "gzip", "none")
 _FIRST, _SECOND, _THIRD = "What", "Chiang's (2007) constraints", "How"
 

@@ -18,13 +18,15 @@ from hierogram.daemon.commands.common import (
 )
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import Progress, progress
+from hierogram.storage.records import TREES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from hierogram.daemon.arrivals import AlignReport
     from hierogram.daemon.learner import LearnProgress
     from hierogram.daemon.learning import LearnReport
+    from hierogram.storage.records import RuleRow
     from hierogram.storage.store import Store
 
 
@@ -124,12 +126,14 @@ def rules(
         bool, typer.Option("--containing", help="WORDS occur anywhere in the rule, on either side.")
     ] = False,
     limit: Annotated[int, typer.Option(min=1, help="Rules to show.")] = 20,
+    tree: Annotated[bool, typer.Option("--tree", help="Draw the fragments of a tree grammar.")] = False,
     as_json: AsJson = False,
     store: StoreUrl = None,
 ) -> None:
     """Show rules, most used first, with their counts and probabilities both ways.
 
-    A side is written as in `la [X,1] de`: words, and nonterminals numbered in source order.
+    A side is written as in `la [X,1] de`: words, and nonterminals numbered in source order. In a store of a tree
+    grammar WORDS is the label of the fragments' roots, and the probability that of the fragment given it.
     """
     from hierogram.storage.store import open_store
 
@@ -140,11 +144,17 @@ def rules(
         source, words = " ".join(words), []
     with open_store(store_url(context, store)) as opened:
         found = opened.find_rules(source, target, words=words, limit=limit)
+        fragments = opened.settings().grammar == TREES
+    if tree and not fragments:
+        raise UsageError("--tree draws the fragments of a tree grammar, and this store's grammar is of another kind")
     if as_json:
         say_json([asdict(rule) for rule in found])
         return
     if not found:
         note("no rule in use is like that" + (": try --containing" if source is not None else ""))
+        return
+    if fragments:
+        _say_fragments(found, tree)
         return
     say_table(
         ("count", "p(e|f)", "p(f|e)", "source", "target"),
@@ -160,3 +170,20 @@ def rules(
         ],
         numeric=(0, 1, 2),
     )
+
+
+def _say_fragments(found: "Sequence[RuleRow]", drawn: bool) -> None:
+    """Fragments as a table, or each with a drawing."""
+    rows = [(str(rule.count), f"{rule.p_target_given_source:.4f}", rule.source, rule.target) for rule in found]
+    if not drawn:
+        say_table(("count", "p", "root", "fragment"), rows, numeric=(0, 1))
+        return
+    from nltk.tree import Tree
+    from nltk.tree.prettyprinter import TreePrettyPrinter
+
+    for count, probability, _, fragment in rows:
+        say(f"{fragment}   ({plural(int(count), 'use')}, p {probability})")
+        # Words are quoted, so that they do not look like frontier nonterminals.
+        read = Tree.fromstring(fragment, read_leaf=lambda word: f"'{word}'")
+        for line in TreePrettyPrinter(read).text(unicodelines=True).rstrip().split("\n"):
+            say(f"    {line.rstrip()}")

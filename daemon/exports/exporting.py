@@ -187,6 +187,11 @@ class _Work:
         self._compression = compression
         self._report = report or (lambda *_: None)
         self._settings: Settings = snapshot.settings()
+        try:
+            features = format.of_grammar(self._settings.grammar, options.features)
+        except ValueError as error:
+            raise ExportError(str(error)) from error
+        self._options = options.model_copy(update={"features": features})
         self._filters: list[FilterCount] = []
 
     def write(self, name: str, glue_name: str, final: Path | None = None) -> Written:

@@ -5,8 +5,10 @@ from hierogram.daemon.exports.formats.format import Format
 from hierogram.daemon.exports.formats.joshua import JOSHUA, THRAX
 from hierogram.daemon.exports.formats.moses import MOSES
 from hierogram.daemon.exports.formats.tables import JSONL, PARQUET, TSV
+from hierogram.daemon.exports.formats.trees import FRAGMENTS, PCFG
 
-FORMATS: dict[str, Format] = {format.name: format for format in (CDEC, MOSES, JOSHUA, THRAX, JSONL, TSV, PARQUET)}
+_ALL = (CDEC, MOSES, JOSHUA, THRAX, JSONL, TSV, PARQUET, FRAGMENTS, PCFG)
+FORMATS: dict[str, Format] = {format.name: format for format in _ALL}
 
 
 def find_format(name: str) -> Format:

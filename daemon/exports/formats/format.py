@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from hierogram.daemon.exports.features import BY_NAME, Feature
 from hierogram.daemon.exports.options import Compression
+from hierogram.storage.records import SYNCHRONOUS, TREES
 
 Chosen = Sequence[Feature]
 
@@ -21,7 +22,8 @@ class Format:
     `line` makes the SQL expression of a rule's line from the chosen features; a format without it is a table of
     columns, which the scratch database writes itself. `features` are those that may be chosen; with `fixed` all are
     written.
-    `order` sorts the lines, `header` comes first, `glue` is a file of its own.
+    `order` sorts the lines, `header` comes first, `glue` is a file of its own; `grammars` are the kinds of grammar that
+    it can write.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Format:
     order: str = "source, target"
     header: Callable[[Chosen], str] | None = None
     glue: Callable[[Chosen], Sequence[str]] | None = None
+    grammars: tuple[str, ...] = (SYNCHRONOUS,)
 
     def check_features(self, names: Sequence[str] | None) -> None:
         """Raises `ValueError` where the format cannot write a feature, or leaves no choice."""
@@ -44,6 +47,20 @@ class Format:
         for name in names:
             if name not in self.features:
                 raise ValueError(f"{self.name} has no feature {name!r}; there are {', '.join(self.features)}")
+
+    def of_grammar(self, grammar: str, names: Sequence[str] | None) -> tuple[str, ...] | None:
+        """The names of the features to write of a kind of grammar; lexical weights belong to two languages.
+
+        Raises `ValueError` where the format is of another kind of grammar.
+        """
+        if grammar not in self.grammars:
+            from hierogram.daemon.exports.formats import FORMATS
+
+            suited = ", ".join(format.name for format in FORMATS.values() if grammar in format.grammars)
+            raise ValueError(f"{self.name} is no format for a grammar of the kind {grammar}; these are: {suited}")
+        if grammar != TREES or names is not None or self.fixed:
+            return None if names is None else tuple(names)
+        return tuple(name for name in self.features if not BY_NAME[name].lexical)
 
     def chosen(self, names: Sequence[str] | None) -> list[Feature]:
         """The features that are written, in the format's order."""

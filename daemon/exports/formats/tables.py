@@ -3,6 +3,7 @@
 from hierogram.daemon.exports.features import FEATURES
 from hierogram.daemon.exports.formats.format import Chosen, Format
 from hierogram.daemon.exports.options import Compression
+from hierogram.storage.records import SYNCHRONOUS, TREES
 
 _RULE = ("source", "target", "alignment", "scope", "nonterminals", "source_count", "target_count")
 _TEXTS = ("source", "target", "alignment")
@@ -36,6 +37,7 @@ JSONL = Format(
     suffix=".jsonl",
     compression=Compression.ZSTD,
     features=_FEATURES,
+    grammars=(SYNCHRONOUS, TREES),
     line=_json_line,
 )
 TSV = Format(
@@ -44,6 +46,7 @@ TSV = Format(
     suffix=".tsv",
     compression=Compression.ZSTD,
     features=_FEATURES,
+    grammars=(SYNCHRONOUS, TREES),
     line=_tab_line,
     header=_tab_header,
 )
@@ -53,5 +56,6 @@ PARQUET = Format(
     suffix=".parquet",
     compression=Compression.NONE,
     features=_FEATURES,
+    grammars=(SYNCHRONOUS, TREES),
     line=None,
 )

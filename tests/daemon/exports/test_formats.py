@@ -67,7 +67,7 @@ def check(found: list[Parsed], *, links: bool, samples: int = 1, order: bool = T
 
 
 def test_every_format_has_its_test() -> None:
-    assert set(FORMATS) == {"cdec", "moses", "joshua", "thrax", "jsonl", "tsv", "parquet"}
+    assert set(FORMATS) == {"cdec", "moses", "joshua", "thrax", "jsonl", "tsv", "parquet", "fragments", "pcfg"}
 
 
 @pytest.mark.parametrize("samples", [1, 8])
