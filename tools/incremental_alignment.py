@@ -1,0 +1,141 @@
+"""The last tenth of a corpus aligned on arrival, beside the whole aligned at once: cost and AER.
+
+    python -m hierogram.tools.incremental_alignment gold-fr-en-alibi gold-es-en-collins200+europarl-es-en-5k
+
+The first folder's pairs, those with manual links, come last, so that they are among those that arrive.
+"""
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from hierogram.daemon.aligning import Request, align
+from hierogram.daemon.alignment_evaluation import GoldLinks, evaluate, links_of, read_gold
+from hierogram.daemon.alignment_files import read_sentences
+from hierogram.daemon.arrivals import Arrivals, align_waiting
+from hierogram.storage.records import NewPair, Settings
+from hierogram.storage.store import Store, open_store
+from hierogram.tools.compare_aligners import CorpusFiles, corpus_of
+
+T = TypeVar("T")
+_LONGEST = 361
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One corpus. Seconds are those of processors; AER is that of the pairs that arrived and have manual links."""
+
+    corpus: str
+    pairs: int
+    arrived: int
+    evaluated: int
+    batch_seconds: float
+    arrival_seconds: float
+    rejuvenation_seconds: float
+    share: float
+    batch_aer: float
+    arrival_aer: float
+    rejuvenated_aer: float
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    started = time.process_time()
+    done = work()
+    return done, time.process_time() - started
+
+
+def _read(corpus: CorpusFiles) -> tuple[list[str], list[str], list[GoldLinks]]:
+    """Both sides in reverse order, and the manual links of the last pairs."""
+    sides = [[line for path in paths for line in read_sentences(path)] for paths in (corpus.source, corpus.target)]
+    gold = read_gold(corpus.gold) if corpus.gold is not None else []
+    return sides[0][::-1], sides[1][::-1], gold[::-1]
+
+
+def _put(store: Store, sources: Sequence[str], targets: Sequence[str], first: int, last: int) -> None:
+    batch = store.begin_ingest("corpus", f"{first}", "parallel")
+    pairs = []
+    for k in range(first, last):
+        source, target = sources[k].split(), targets[k].split()
+        pairs.append(NewPair(" ".join(source), " ".join(target), None, len(source), len(target), k + 1, f"{k}"))
+    store.add_pairs(batch, pairs)
+    store.finish_ingest(batch)
+
+
+def measure(corpus: CorpusFiles, threads: int) -> Row:
+    """Align the corpus at once, then its first nine tenths and the rest on arrival."""
+    sources, targets, gold = _read(corpus)
+    pairs = len(sources)
+    kept = pairs - pairs // 10
+    evaluated = min(len(gold), pairs - kept)
+    align(["a b", "c"], ["a b", "c"])
+    batch, batch_seconds = _timed(lambda: list(align(sources, targets, Request(threads=threads)).lines()))
+
+    def error(lines: Sequence[str]) -> float:
+        found = [links_of(line) for line in lines[pairs - evaluated :]]
+        return evaluate(gold[len(gold) - evaluated :], found).aer
+
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/store.db"
+        with open_store(url, create=True, settings=Settings(max_tokens=_LONGEST)) as store:
+            _put(store, sources, targets, 0, kept)
+            align_waiting(store, threads)
+            _put(store, sources, targets, kept, pairs)
+            arrivals = Arrivals(store, threads)
+            _, arrival_seconds = _timed(lambda: arrivals.align_new(pairs))
+            arrived = [row.alignment for row in store.pairs()]
+            _, rejuvenation_seconds = _timed(lambda: arrivals.rejuvenate(pairs - kept))
+            rejuvenated = [row.alignment for row in store.pairs()]
+    return Row(
+        corpus.name,
+        pairs,
+        pairs - kept,
+        evaluated,
+        batch_seconds,
+        arrival_seconds,
+        rejuvenation_seconds,
+        (arrival_seconds + rejuvenation_seconds) / batch_seconds,
+        error(batch),
+        error(arrived),
+        error(rejuvenated),
+    )
+
+
+HEAD = ("corpus", "pairs", "arrived", "batch s", "arrival s", "again s", "share", "AER batch", "arrival", "again")
+_LAYOUT = "{:<40.40} {:>7} {:>7} {:>8} {:>9} {:>8} {:>7} {:>9} {:>8} {:>7}"
+
+
+def _cells(row: Row) -> list[str]:
+    seconds = (row.batch_seconds, row.arrival_seconds, row.rejuvenation_seconds)
+    rates = (row.batch_aer, row.arrival_aer, row.rejuvenated_aer)
+    known = [f"{rate:.4f}" if row.evaluated else "–" for rate in rates]
+    counts = [f"{row.pairs:,}", f"{row.arrived:,}"]
+    return [row.corpus, *counts, *[f"{s:.1f}" for s in seconds], f"{100 * row.share:.1f} %", *known]
+
+
+def incremental(
+    corpora: Annotated[
+        list[str], typer.Argument(metavar="FOLDER...", help="Folders with corpora; FOLDER+FOLDER joins two.")
+    ],
+    threads: Annotated[int, typer.Option(min=1, help="Threads of either.")] = 2,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
+) -> None:
+    """Compare alignment on arrival with alignment of the whole: processors' time and AER of what arrives."""
+    rows = []
+    if not as_json:
+        print(_LAYOUT.format(*HEAD))
+    for folders in corpora:
+        rows.append(measure(corpus_of([Path(folder) for folder in folders.split("+")]), threads))
+        if not as_json:
+            print(_LAYOUT.format(*_cells(rows[-1])), flush=True)
+    if as_json:
+        print(json.dumps([asdict(row) for row in rows], indent=2))
+
+
+if __name__ == "__main__":
+    typer.run(incremental)
