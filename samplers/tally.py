@@ -23,7 +23,7 @@ OPEN_LABEL = -(1 << 30)
 LABEL_STEP = 1 << 16
 """A nonterminal is the symbol -(number + LABEL_STEP · label)."""
 
-_ENTRY = 2
+ENTRY = 2
 _PAIRS_A_CALL = 4096
 
 
@@ -216,7 +216,7 @@ def _tally(ledger, forests, bitext, words, state, first, last, chosen, count, sa
                 entry = ledger.sizes[0]
                 ledger.rows[row, KEY_HIGH] = high
                 ledger.rows[row, KEY_LOW] = low
-                ledger.rows[row, _ENTRY] = np.uint64(entry)
+                ledger.rows[row, ENTRY] = np.uint64(entry)
                 ledger.keys[entry, 0] = high
                 ledger.keys[entry, 1] = low
                 ledger.shapes[entry] = shape_of(work.summary, v)
@@ -230,7 +230,7 @@ def _tally(ledger, forests, bitext, words, state, first, last, chosen, count, sa
                 ledger.target_sizes[entry] = end - middle
                 ledger.sizes[0] = entry + 1
                 ledger.sizes[1] = end
-            entry = np.int64(ledger.rows[row, _ENTRY])
+            entry = np.int64(ledger.rows[row, ENTRY])
             if ledger.source_sizes[entry] != middle - start or ledger.target_sizes[entry] != end - middle:
                 return False
             for k in range(end - start):
@@ -247,7 +247,7 @@ def _refill(rows, keys, entries):
         row = find(rows, keys[entry, 0], keys[entry, 1])
         rows[row, KEY_HIGH] = keys[entry, 0]
         rows[row, KEY_LOW] = keys[entry, 1]
-        rows[row, _ENTRY] = np.uint64(entry)
+        rows[row, ENTRY] = np.uint64(entry)
 
 
 Scalar = TypeVar("Scalar", bound=np.generic)
