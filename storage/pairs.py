@@ -31,6 +31,7 @@ RUNNING, DONE, FAILED = "running", "done", "failed"
 
 MAX_TOKEN_BYTES = 1024
 """Longest token or external id that the store takes, in bytes of UTF-8 (Postgres cannot index all longer)."""
+_SURELY_SHORT = MAX_TOKEN_BYTES // 4
 
 _PAIR_COLUMNS = (
     "id",
@@ -223,8 +224,11 @@ def _stored_contents(writing: Writing, identities: list[bytes]) -> dict[bytes, t
 
 
 def _has_long_token(pair: NewPair) -> bool:
+    # A character has at most four bytes: only a very long word has to be encoded to know.
     return any(
-        len(text) * 4 > MAX_TOKEN_BYTES and any(len(token.encode()) > MAX_TOKEN_BYTES for token in text.split(" "))
+        len(text) > _SURELY_SHORT
+        and max(map(len, text.split(" "))) > _SURELY_SHORT
+        and any(len(token.encode()) > MAX_TOKEN_BYTES for token in text.split(" "))
         for text in (pair.source, pair.target, pair.external_id or "")
     )
 

@@ -107,6 +107,11 @@ class Writing:
     met_words: Words
     new_words: Words = field(default_factory=_no_words)
 
+    def knows_all_words(self) -> bool:
+        """Whether every word of the store is in memory; one that is not is new."""
+        known = sum(len(words[side]) for words in (self.met_words, self.new_words) for side in (SOURCE, TARGET))
+        return known == self.state.last_word_id
+
 
 @contextmanager
 def writing(engine: Engine, memory: WordMemory) -> Iterator[Writing]:
