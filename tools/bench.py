@@ -21,12 +21,13 @@ SECTIONS = (
     "trees",
     "extraction",
     "asking",
+    "exporting",
 )
 _DEFAULT_SECTIONS = ("forests", "sweeps", "long", "ingest", "learning", "starting")
 
 
 def _measures() -> dict[str, Callable[..., dict[str, Any]]]:
-    from hierogram.tools.measures import grammars, sampling, starting, stores, treebanks
+    from hierogram.tools.measures import exporting, grammars, sampling, starting, stores, treebanks
 
     return {
         "forests": sampling.measure_forests,
@@ -41,6 +42,7 @@ def _measures() -> dict[str, Callable[..., dict[str, Any]]]:
         "trees": treebanks.measure_trees,
         "extraction": grammars.measure_extraction,
         "asking": grammars.measure_asking,
+        "exporting": exporting.measure_exporting,
     }
 
 
@@ -85,7 +87,7 @@ def bench(
     ] = None,
     small: Annotated[int, typer.Option(min=1, help="Pairs of the small store of the absorbing section.")] = 5_000,
     large: Annotated[int, typer.Option(min=1, help="Pairs of its large store.")] = 150_000,
-    rules: Annotated[int, typer.Option(min=1, help="Rules of the store of the asking section.")] = 1_000_000,
+    rules: Annotated[int, typer.Option(min=1, help="Rules of the stores of the asking and exporting sections.")] = 1_000_000,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
 ) -> None:
     """Measure forests, sweeps, ingest, learning, export and start-up on a bitext, or sweeps over a treebank.

@@ -29,8 +29,11 @@ def read_test_set(path: Path) -> TestSet:
         raise ExportError(f"{path}: cannot be read as a test set, a sentence a line: {error}") from error
 
 
-def predicates(options: ExportOptions, samples: int) -> Iterator[tuple[str, str]]:
-    """The filters that look at one rule at a time: what each is called, and its condition in SQL."""
+def predicates(options: ExportOptions, samples: int, linked: bool) -> Iterator[tuple[str, str]]:
+    """The filters that look at one rule at a time: what each is called, and its condition in SQL.
+
+    Where rules have no links at all (`linked`), words on both sides have to do for an aligned pair of words.
+    """
     if options.min_count > 0:
         yield f"count ≥ {options.min_count:g}", f"uses >= {options.min_count!r} * {samples}"
     if options.max_scope is not None:
@@ -45,8 +48,10 @@ def predicates(options: ExportOptions, samples: int) -> Iterator[tuple[str, str]
     if options.max_source_symbols is not None:
         symbols = options.max_source_symbols
         yield f"source symbols ≤ {symbols}", f"source_terminals + nonterminals <= {symbols}"
-    if options.aligned:
+    if options.aligned and linked:
         yield "aligned words", "alignment <> ''"
+    elif options.aligned:
+        yield "words on both sides (the store has no links of rules)", "least(source_terminals, target_terminals) > 0"
     if options.max_span is not None:
         span = options.max_span
         yield (
@@ -62,7 +67,8 @@ def apply_filters(scratch: Scratch, options: ExportOptions, samples: int) -> lis
     """
     names = []
     conditions = []
-    for name, condition in predicates(options, samples):
+    linked = options.aligned and scratch.row("SELECT count(*) FROM rules WHERE alignment <> ''")[0] > 0
+    for name, condition in predicates(options, samples, linked):
         names.append(name)
         conditions.append(condition)
     if options.filter_for is not None:

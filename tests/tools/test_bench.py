@@ -69,6 +69,14 @@ def test_extraction_and_asking_are_measured(bitext: list[str]) -> None:
     assert asking["grammar_rules_per_second"] > 0
 
 
+def test_exports_are_measured_by_format(bitext: list[str]) -> None:
+    options = ["--json", "--only", "exporting", "--rules", "100"]
+    figures = json.loads(run("hierogram.daemon.main", "bench", *bitext, *options))["sections"]["exporting"]
+    for case in ("cdec", "cdec with lexical weights", "moses", "parquet"):
+        assert figures[case]["rules"] == figures["rules"] > 0
+        assert figures[case]["peak_memory_mb"] > 0
+
+
 def test_schemes_are_compared_over_five_seeds(bitext: list[str]) -> None:
     report = json.loads(run("hierogram.daemon.main", "bench", *bitext, "--json", "--only", "schemes"))
     figures = report["sections"]["schemes"]

@@ -71,6 +71,13 @@ def test_each_filter_by_itself(tmp_path: Path, name: str) -> None:
     assert [(before, after) for _, before, after in counts] == [(len(RULES), len(wanted))]
 
 
+def test_where_no_rule_has_links_words_on_both_sides_have_to_do(tmp_path: Path) -> None:
+    rules = [Given("a [X,1]", "[X,1] x"), Given("a", "x"), Given("a [X,1]", "[X,1]"), Given("[X,1]", "[X,1] x")]
+    path, _, counts = write(tmp_path, rules, ExportOptions(format="tsv", aligned=True, max_scope=None))
+    assert len(parsers.lines(path)) == 3
+    assert counts[0].filter.startswith("words on both sides")
+
+
 def test_the_preset_is_all_of_the_constraints(tmp_path: Path) -> None:
     found, counts = kept(tmp_path, hiero=True)
     constraints = {"max_nonterminals": 2, "no_adjacent": True, "max_source_symbols": 5, "aligned": True, "max_span": 10}
