@@ -87,7 +87,9 @@ def bench(
     ] = None,
     small: Annotated[int, typer.Option(min=1, help="Pairs of the small store of the absorbing section.")] = 5_000,
     large: Annotated[int, typer.Option(min=1, help="Pairs of its large store.")] = 150_000,
-    rules: Annotated[int, typer.Option(min=1, help="Rules of the stores of the asking and exporting sections.")] = 1_000_000,
+    rules: Annotated[
+        int, typer.Option(min=1, help="Rules of the stores of the asking and exporting sections.")
+    ] = 1_000_000,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
 ) -> None:
     """Measure forests, sweeps, ingest, learning, export and start-up on a bitext, or sweeps over a treebank.
