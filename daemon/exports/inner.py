@@ -1,0 +1,97 @@
+"""The alignment inside each rule: the one that most of its uses have, found by going through the derivations."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from hierogram.daemon.exports.scratch import Heard, Scratch
+from hierogram.storage.records import Settings
+from hierogram.storage.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hierogram.storage.records import PairRow
+
+_PAIRS_A_READ = 2_000
+_KINDS = {"source": "VARCHAR", "target": "VARCHAR", "alignment": "VARCHAR", "uses": "BIGINT"}
+
+Lines = Callable[["list[PairRow]", Settings, bool], list[str]]
+
+
+def load_inner_alignments(
+    scratch: Scratch, snapshot: Snapshot, corpus: int | None, sampled: bool, heard: Heard | None = None
+) -> None:
+    """Makes the table `inner_alignments` (source, target, alignment) of all rules that are used.
+
+    Over the samples, if `sampled`; of a corpus, if one is named. Of alignments that are as frequent the one that sorts
+    first is taken.
+    """
+    scratch.load("inner_uses", _KINDS, _blocks(snapshot, corpus, sampled), heard)
+    scratch.run("""
+        CREATE TABLE inner_alignments AS
+        SELECT source, target, coalesce(alignment, '') AS alignment FROM (
+            SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, alignment, sum(uses) AS uses
+              FROM inner_uses GROUP BY source, target, alignment
+        )
+        QUALIFY row_number() OVER (PARTITION BY source, target ORDER BY uses DESC, coalesce(alignment, '')) = 1""")
+    scratch.run("DROP TABLE inner_uses")
+
+
+def _blocks(snapshot: Snapshot, corpus: int | None, sampled: bool) -> Iterator[tuple[int, str]]:
+    settings = snapshot.settings()
+    lines_of = _reader()
+    pairs = 0
+    for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
+        pairs += len(rows)
+        lines = lines_of(rows, settings, sampled)
+        if lines:
+            yield pairs, "\n".join(lines) + "\n"
+
+
+def _reader() -> Lines:
+    # Here, because it brings the compiled samplers with it.
+    import numpy as np
+
+    from hierogram.daemon.batches import LoadedPairs, load_batch
+    from hierogram.daemon.changes import enter_samples, enter_state
+    from hierogram.samplers.derivations import decode_states, decode_trees, unpack_ring
+    from hierogram.samplers.rule_links import SIDE_BITS, rule_links
+    from hierogram.samplers.sweeps import State
+    from hierogram.samplers.tally import Ledger, empty_ledger
+    from hierogram.samplers.texts import render_rules
+
+    def text(links: bytes) -> str:
+        packed = np.frombuffer(links, np.uint32).tolist()
+        return " ".join(f"{link >> SIDE_BITS}-{link & (1 << SIDE_BITS) - 1}" for link in packed)
+
+    def count(
+        uses: Counter[tuple[int, bytes]], ledger: Ledger, loaded: LoadedPairs, state: State, chosen: "NDArray[np.bool_]"
+    ) -> None:
+        found = rule_links(ledger, loaded.batch, state, chosen)
+        links = found.links.tobytes()
+        ends = (4 * found.offset).tolist()
+        inside = [links[start:end] for start, end in zip(ends[:-1], ends[1:], strict=True)]
+        uses.update(zip(found.entries.tolist(), inside, strict=True))
+
+    def lines_of(rows: "list[PairRow]", settings: Settings, sampled: bool) -> list[str]:
+        loaded = load_batch(rows, settings)
+        forests = loaded.batch.forests
+        uses: Counter[tuple[int, bytes]] = Counter()
+        if sampled:
+            rings = [unpack_ring(row.ring or b"") for row in rows]
+            ledger = enter_samples(empty_ledger(), loaded, rings, 1)
+            for k in range(max(map(len, rings), default=0)):
+                blobs = [ring[k] if k < len(ring) else b"" for ring in rings]
+                count(uses, ledger, loaded, decode_trees(forests, blobs), np.array([bool(blob) for blob in blobs]))
+        else:
+            state = decode_states(forests, [row.current or b"" for row in rows])
+            ledger = enter_state(empty_ledger(), loaded, state, 1)
+            count(uses, ledger, loaded, state, np.ones(len(rows), np.bool_))
+        sources, targets = render_rules(ledger, np.arange(ledger.entries), loaded.source, loaded.target)
+        return [
+            f"{sources[entry]}\t{targets[entry]}\t{text(links)}\t{number}" for (entry, links), number in uses.items()
+        ]
+
+    return lines_of
