@@ -96,7 +96,8 @@ def checked(model: type[Model], *, features: str | None, **given: Any) -> Model:
 
 def telling(shown: Progress) -> "Report":
     """Tells a progress of an export's."""
-    return lambda what, done, total: shown.update(done, total, done, "reading" if what == "read" else "writing")
+    doing = {"read": "reading", "align": "aligning", "write": "writing"}
+    return lambda what, done, total: shown.update(done, total, done, doing[what])
 
 
 def export(

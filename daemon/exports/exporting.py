@@ -13,7 +13,8 @@ from hierogram.daemon.exports.compression import CompressedFile, compression_of,
 from hierogram.daemon.exports.filters import FilterCount, apply_filters
 from hierogram.daemon.exports.formats import find_format
 from hierogram.daemon.exports.formats.format import Format
-from hierogram.daemon.exports.loading import load_rules
+from hierogram.daemon.exports.inner import load_inner_alignments
+from hierogram.daemon.exports.loading import corpus_id, load_rules
 from hierogram.daemon.exports.manifest import MANIFEST_VERSION, ExportedFile, Manifest, manifest_path, today
 from hierogram.daemon.exports.options import Compression, ExportOptions
 from hierogram.daemon.exports.publication import (
@@ -28,12 +29,12 @@ from hierogram.daemon.exports.publication import (
 from hierogram.daemon.exports.scratch import scratch
 from hierogram.daemon.exports.writing import Written, write_rules
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.records import Settings
+from hierogram.storage.records import TREES, Settings
 from hierogram.storage.snapshot import Snapshot
 from hierogram.storage.store import Store
 
 Report = Callable[[str, int, int | None], None]
-"""Hears what is being done (`read`, `write`), how much of it is done, and of how much, where that is known."""
+"""Hears what is being done (`read`, `align`, `write`), how much of it is done, and of how much, where that is known."""
 
 GRAMMAR, GLUE = "grammar", "glue"
 """What the files of a version are called, before the suffixes."""
@@ -203,6 +204,12 @@ class _Work:
         last = self._snapshot.status().rules if options.corpus is None else None
         with scratch(self._work) as database:
             load_rules(database, self._snapshot, options, lambda done: self._report("read", done, last))
+            if self._needs_alignments():
+                corpus = None if options.corpus is None else corpus_id(self._snapshot, options.corpus)
+                pairs = None if corpus is not None else sum(self._snapshot.status().pairs.values())
+                load_inner_alignments(
+                    database, self._snapshot, corpus, options.sampled, lambda done: self._report("align", done, pairs)
+                )
             self._filters = apply_filters(database, options, samples)
             total = self._filters[-1].after if self._filters else database.row("SELECT count(*) FROM rules")[0]
             return write_rules(
@@ -217,6 +224,11 @@ class _Work:
                 lambda done: self._report("write", done, total),
                 final,
             )
+
+    def _needs_alignments(self) -> bool:
+        options = self._options
+        lexical = any(feature.lexical for feature in self._format.chosen(options.features))
+        return self._settings.grammar != TREES and (self._format.alignments or lexical or options.aligned)
 
     def _compress(self, path: Path) -> CompressedFile:
         return CompressedFile(

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hierogram.daemon.exports.scratch import Heard, Scratch
@@ -23,7 +24,7 @@ Lines = Callable[["list[PairRow]", Settings, bool], list[str]]
 def load_inner_alignments(
     scratch: Scratch, snapshot: Snapshot, corpus: int | None, sampled: bool, heard: Heard | None = None
 ) -> None:
-    """Makes the table `inner_alignments` (source, target, alignment) of all rules that are used.
+    """Gives every rule of the view `rules` the alignment that most of its uses have.
 
     Over the samples, if `sampled`; of a corpus, if one is named. Of alignments that are as frequent the one that sorts
     first is taken.
@@ -37,6 +38,14 @@ def load_inner_alignments(
         )
         QUALIFY row_number() OVER (PARTITION BY source, target ORDER BY uses DESC, coalesce(alignment, '')) = 1""")
     scratch.run("DROP TABLE inner_uses")
+    scratch.run("""
+        CREATE TABLE linked AS
+        SELECT rules.* REPLACE (coalesce(inner_alignments.alignment, '') AS alignment)
+          FROM rules LEFT JOIN inner_alignments USING (source, target)""")
+    scratch.run("DROP VIEW rules")
+    scratch.run("DROP TABLE loaded")
+    scratch.run("DROP TABLE inner_alignments")
+    scratch.run("CREATE VIEW rules AS SELECT * FROM linked")
 
 
 def _blocks(snapshot: Snapshot, corpus: int | None, sampled: bool) -> Iterator[tuple[int, str]]:
@@ -72,11 +81,12 @@ def _reader() -> Lines:
         found = rule_links(ledger, loaded.batch, state, chosen)
         links = found.links.tobytes()
         ends = (4 * found.offset).tolist()
-        inside = [links[start:end] for start, end in zip(ends[:-1], ends[1:], strict=True)]
+        inside = [links[start:end] for start, end in pairwise(ends)]
         uses.update(zip(found.entries.tolist(), inside, strict=True))
 
     def lines_of(rows: "list[PairRow]", settings: Settings, sampled: bool) -> list[str]:
         loaded = load_batch(rows, settings)
+        assert isinstance(loaded, LoadedPairs), "trees have no links"
         forests = loaded.batch.forests
         uses: Counter[tuple[int, bytes]] = Counter()
         if sampled:

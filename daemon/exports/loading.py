@@ -36,18 +36,9 @@ def load_rules(scratch: Scratch, snapshot: Snapshot, options: ExportOptions, hea
               FROM parts GROUP BY source, target""")
         scratch.run("DROP TABLE parts")
     # An empty field reads as no value.
-    shown = ", ".join(f"coalesce({name}, '') AS {name}" if name in ("source", "target") else name for name in _COLUMNS)
-    scratch.run(f"CREATE VIEW sides AS SELECT {shown.replace(', alignment', '')} FROM loaded")
-    if not inner:
-        scratch.run("CREATE VIEW rules AS SELECT *, '' AS alignment FROM sides")
-        return
-    load_inner_alignments(
-        scratch, snapshot, None if options.corpus is None else corpus_id(snapshot, options.corpus), options.sampled, heard
-    )
-    scratch.run("""
-        CREATE VIEW rules AS
-        SELECT sides.*, coalesce(alignment, '') AS alignment
-          FROM sides LEFT JOIN inner_alignments USING (source, target)""")
+    absent = ("source", "target", "alignment")
+    shown = ", ".join(f"coalesce({name}, '') AS {name}" if name in absent else name for name in _COLUMNS)
+    scratch.run(f"CREATE VIEW rules AS SELECT {shown} FROM loaded")
 
 
 def corpus_id(snapshot: Snapshot, name: str) -> int:

@@ -48,4 +48,5 @@ CDEC = Format(
     compression=Compression.GZIP,
     features=tuple(NAMES),
     line=_line,
+    alignments=True,
 )

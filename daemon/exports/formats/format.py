@@ -21,7 +21,7 @@ class Format:
 
     `line` makes the SQL expression of a rule's line from the chosen features; a format without it is a table of
     columns, which the scratch database writes itself. `features` are those that may be chosen; with `fixed` all are
-    written.
+    written. With `alignments` it shows which words of a rule are linked.
     `order` sorts the lines, `header` comes first, `glue` is a file of its own; `grammars` are the kinds of grammar that
     it can write.
     """
@@ -33,6 +33,7 @@ class Format:
     features: tuple[str, ...]
     line: Callable[[Chosen], str] | None
     fixed: bool = False
+    alignments: bool = False
     order: str = "source, target"
     header: Callable[[Chosen], str] | None = None
     glue: Callable[[Chosen], Sequence[str]] | None = None

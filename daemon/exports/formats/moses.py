@@ -46,4 +46,5 @@ MOSES = Format(
     fixed=True,
     order="line",
     glue=_glue,
+    alignments=True,
 )

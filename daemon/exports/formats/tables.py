@@ -39,6 +39,7 @@ JSONL = Format(
     features=_FEATURES,
     grammars=(SYNCHRONOUS, TREES),
     line=_json_line,
+    alignments=True,
 )
 TSV = Format(
     name="tsv",
@@ -49,6 +50,7 @@ TSV = Format(
     grammars=(SYNCHRONOUS, TREES),
     line=_tab_line,
     header=_tab_header,
+    alignments=True,
 )
 PARQUET = Format(
     name="parquet",
@@ -58,4 +60,5 @@ PARQUET = Format(
     features=_FEATURES,
     grammars=(SYNCHRONOUS, TREES),
     line=None,
+    alignments=True,
 )

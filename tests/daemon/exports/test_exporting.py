@@ -45,6 +45,21 @@ def test_an_export_holds_the_rules_of_the_store(learned: Store, tmp_path: Path) 
         assert values["count"] == pytest.approx(rule.count, rel=1e-4)
 
 
+@pytest.mark.parametrize("sampled", [False, True])
+def test_every_link_of_the_pairs_is_inside_one_rule(learned: Store, tmp_path: Path, sampled: bool) -> None:
+    path = tmp_path / "g.jsonl"
+    export(learned, path, ALL.model_copy(update={"format": "jsonl", "sampled": sampled}))
+    inside = 0.0
+    for line in parsers.lines(path):
+        row = json.loads(line)
+        source, target = row["source"].split(), row["target"].split()
+        links = parsers.links(row["alignment"])
+        assert not any(source[i].startswith("[X,") or target[j].startswith("[X,") for i, j in links)
+        inside += row["count"] * len(links)
+    # No rule of these pairs has two alignments, so that the most frequent one stands for all uses.
+    assert inside == pytest.approx(sum(len(line.split(" ||| ")[2].split()) for line in LINES))
+
+
 def test_lexical_weights_are_those_of_the_definition(learned: Store, tmp_path: Path) -> None:
     path = tmp_path / "g.jsonl"
     export(learned, path, ALL.model_copy(update={"format": "jsonl"}))
