@@ -123,25 +123,27 @@ def publish_folder(written: Path, final: Path) -> None:
 
 
 def version_name(folder: Path, name: str, moment: datetime) -> str:
-    """A name for a new version: the export's, and the time, in UTC; numbered where it is taken."""
-    wanted = f"{name}-{moment.astimezone(UTC).strftime(_TIME)}"
-    number = 1
-    candidate = wanted
-    while (folder / candidate).exists():
-        number += 1
-        candidate = f"{wanted}-{number}"
-    return candidate
+    """A name for a new version: the export's, and the time, in UTC; numbered where the newest has that time or a later."""
+    stamp, number = moment.astimezone(UTC).strftime(_TIME), 1
+    for newest, last, _ in _stamped(folder, name)[-1:]:
+        if stamp <= newest:
+            stamp, number = newest, last + 1
+    return f"{name}-{stamp}" + (f"-{number}" if number > 1 else "")
 
 
 def versions(folder: Path, name: str) -> list[Path]:
     """The versions of an export in its folder, oldest first."""
+    return [path for *_, path in _stamped(folder, name)]
+
+
+def _stamped(folder: Path, name: str) -> list[tuple[str, int, Path]]:
     pattern = re.compile(re.escape(name) + r"-(\d{8}T\d{6}Z)(?:-(\d+))?\Z")
     found = []
     for path in folder.iterdir():
         match = pattern.match(path.name)
         if match and path.is_dir() and not path.is_symlink():
             found.append((match.group(1), int(match.group(2) or 1), path))
-    return [path for *_, path in sorted(found)]
+    return sorted(found)
 
 
 def retire(folder: Path, name: str, *, keep: int | None, max_age: timedelta | None, now: datetime) -> list[Path]:

@@ -23,6 +23,7 @@ from hierogram.daemon.exports.publication import (
     only_one,
     publish_folder,
     retire,
+    version_name,
     versions,
     working_folder,
 )
@@ -41,6 +42,20 @@ while True:
     publish(store, folder / "versions", "news", options, keep=2)
     export(store, folder / "file" / "g.gz", options)
 """
+
+
+def test_a_new_version_sorts_behind_all_others(tmp_path: Path) -> None:
+    """Also within a second, after older ones have left, and when the clock has been set back."""
+    moment = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    made = []
+    for wait in (0, 0, 0, -3600, 1):
+        name = version_name(tmp_path, "news", moment + timedelta(seconds=wait))
+        (tmp_path / name).mkdir()
+        made.append(name)
+        if len(made) == 3:
+            (tmp_path / made[0]).rmdir()
+    assert made == ["news-20260301T120000Z", *(f"news-20260301T120000Z-{n}" for n in (2, 3, 4)), "news-20260301T120001Z"]
+    assert [path.name for path in versions(tmp_path, "news")] == made[1:]
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
