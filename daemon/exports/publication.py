@@ -123,7 +123,7 @@ def publish_folder(written: Path, final: Path) -> None:
 
 
 def version_name(folder: Path, name: str, moment: datetime) -> str:
-    """A name for a new version: the export's, and the time, in UTC; numbered where the newest has that time or a later."""
+    """A name for a new version: the export's, and the time, in UTC; numbered where the newest is not older."""
     stamp, number = moment.astimezone(UTC).strftime(_TIME), 1
     for newest, last, _ in _stamped(folder, name)[-1:]:
         if stamp <= newest:

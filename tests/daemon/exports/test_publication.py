@@ -54,7 +54,8 @@ def test_a_new_version_sorts_behind_all_others(tmp_path: Path) -> None:
         made.append(name)
         if len(made) == 3:
             (tmp_path / made[0]).rmdir()
-    assert made == ["news-20260301T120000Z", *(f"news-20260301T120000Z-{n}" for n in (2, 3, 4)), "news-20260301T120001Z"]
+    noon = "news-20260301T120000Z"
+    assert made == [noon, *(f"{noon}-{n}" for n in (2, 3, 4)), "news-20260301T120001Z"]
     assert [path.name for path in versions(tmp_path, "news")] == made[1:]
 
 
