@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Blocks = Iterator[tuple[int, str]]
 Heard = Callable[[int], None]
 
-MEMORY = "256MB"
+MEMORY = "208MB"
 """Bound of the scratch database's memory."""
 
 _PART_BYTES = 1 << 24

@@ -48,7 +48,7 @@ def write_rules(
     prepare(scratch, snapshot, options, features, samples)
     if final is not None:
         assert options.filter_for is not None
-        rules = scratch.row("SELECT count(*) FROM kept")[0]
+        rules = scratch.row("SELECT count(*) FROM scored")[0]
         return Written(rules, write_sentences(scratch, features, options.filter_for, path.parent, final, compress))
     if format.line is None:
         written = _write_table(scratch, features, format, path)
@@ -75,11 +75,18 @@ def prepare(scratch: Scratch, snapshot: Snapshot, options: ExportOptions, featur
 
 
 def score(scratch: Scratch, options: ExportOptions, samples: int, features: Chosen, lexical: bool) -> None:
-    """Makes the view `scored`: the rules kept, with their counts, sums and features."""
+    """Makes the view `scored`: the rules kept, with their counts, sums and features.
+
+    A join at a time, and what is no longer needed goes, so that no two of them share the bound of memory.
+    """
     among = "rules" if options.marginals is Marginals.BEFORE else "kept"
     for side in ("source", "target"):
         scratch.run(f"CREATE TABLE of_{side} AS SELECT {side}, sum(uses) AS {side}_sum FROM {among} GROUP BY {side}")
-    weights = "LEFT JOIN lexical USING (id)" if lexical else ""
+    _replace(scratch, "with_source", "kept JOIN of_source USING (source)", "of_source", "loaded")
+    _replace(scratch, "with_sums", "with_source JOIN of_target USING (target)", "of_target", "with_source")
+    if lexical:
+        _replace(scratch, "with_weights", "with_sums LEFT JOIN lexical USING (id)", "lexical", "with_sums")
+    joined = "with_weights" if lexical else "with_sums"
     values = "".join(
         f", {feature.value} AS {feature.name}"
         for feature in features
@@ -94,8 +101,14 @@ def score(scratch: Scratch, options: ExportOptions, samples: int, features: Chos
                    CAST(target_sum AS DOUBLE) AS target_uses, CAST(uses AS DOUBLE) / {samples} AS count,
                    CAST(source_sum AS DOUBLE) / {samples} AS source_count,
                    CAST(target_sum AS DOUBLE) / {samples} AS target_count{lex}
-              FROM kept JOIN of_source USING (source) JOIN of_target USING (target) {weights}
+              FROM {joined}
         )""")
+
+
+def _replace(scratch: Scratch, table: str, joined: str, *gone: str) -> None:
+    scratch.run(f"CREATE TABLE {table} AS SELECT * FROM {joined}")
+    for old in gone:
+        scratch.run(f"DROP TABLE {old}")
 
 
 def _write_lines(
@@ -106,8 +119,11 @@ def _write_lines(
     with compressed as file:
         if format.header is not None:
             file.write(format.header(features) + "\n")
-        query = f"SELECT {format.line(features)} AS line FROM scored ORDER BY {format.order}"
-        for lines in scratch.texts(query):
+        sides = "" if format.order == "line" else "source, target, "
+        scratch.run(f"CREATE TABLE lines AS SELECT {sides}{format.line(features)} AS line FROM scored")
+        for table in ("with_sums", "with_weights"):
+            scratch.run(f"DROP TABLE IF EXISTS {table}")
+        for lines in scratch.texts(f"SELECT line FROM lines ORDER BY {format.order}"):
             rules += len(lines)
             lines.append("")
             file.write("\n".join(lines))
@@ -117,6 +133,8 @@ def _write_lines(
 
 def _write_table(scratch: Scratch, features: Chosen, format: Format, path: Path) -> tuple[int, ExportedFile]:
     query = f"SELECT {', '.join(columns(features))} FROM scored ORDER BY {format.order}"
+    # With several threads the rows of a group, and so its dictionaries, would depend on who comes first.
+    scratch.run("SET threads = 1")
     scratch.run(
         f"COPY ({query}) TO {quoted(str(path))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP})"
     )
