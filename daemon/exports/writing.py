@@ -82,7 +82,7 @@ def score(scratch: Scratch, options: ExportOptions, samples: int, features: Chos
     among = "rules" if options.marginals is Marginals.BEFORE else "kept"
     for side in ("source", "target"):
         scratch.run(f"CREATE TABLE of_{side} AS SELECT {side}, sum(uses) AS {side}_sum FROM {among} GROUP BY {side}")
-    _replace(scratch, "with_source", "kept JOIN of_source USING (source)", "of_source", "loaded")
+    _replace(scratch, "with_source", "kept JOIN of_source USING (source)", "of_source", "loaded", "linked")
     _replace(scratch, "with_sums", "with_source JOIN of_target USING (target)", "of_target", "with_source")
     if lexical:
         _replace(scratch, "with_weights", "with_sums LEFT JOIN lexical USING (id)", "lexical", "with_sums")
@@ -108,7 +108,7 @@ def score(scratch: Scratch, options: ExportOptions, samples: int, features: Chos
 def _replace(scratch: Scratch, table: str, joined: str, *gone: str) -> None:
     scratch.run(f"CREATE TABLE {table} AS SELECT * FROM {joined}")
     for old in gone:
-        scratch.run(f"DROP TABLE {old}")
+        scratch.run(f"DROP TABLE IF EXISTS {old}")
 
 
 def _write_lines(
