@@ -2,9 +2,11 @@
 
 from hierogram.daemon.exceptions import DaemonError
 
+DIFFERENT_WORDS = "different-words"
 EMPTY_LINE = "empty-line"
 EMPTY_SIDE = "empty-side"
 FIELD_COUNT = "field-count"
+FOREST_OPTION = "forest-option"
 INVALID_UTF8 = "invalid-utf8"
 LENGTH_MISMATCH = "length-mismatch"
 LINE_BREAK = "line-break"

@@ -5,16 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hierogram.samplers.brackets import Parse, productions, read_parse
+from hierogram.samplers.brackets import check_size, productions, read_parse
 from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
-from hierogram.samplers.forest import MAX_LABEL, MAX_NODES, Bitext, Node, assemble
+from hierogram.samplers.forest import Bitext, Node, assemble
 from hierogram.samplers.fragments import Words
 from hierogram.samplers.keys import ALL_BITS, hash_words
+from hierogram.samplers.limits import MAX_LABEL
 from hierogram.samplers.sweeps import Batch, make_batch
 from hierogram.samplers.tree_models import Expansions
 from hierogram.samplers.tree_sweeps import TreeBatch
-
-_DEEPEST = 0x7FFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,10 @@ def load_trees(
     longest = 1
     for text, number in zip(texts, ids, strict=True):
         parse = read_parse(text)
-        _check_size(parse, number)
+        try:
+            check_size(parse)
+        except ForestTooLargeError as error:
+            raise ForestTooLargeError(f"tree {number}: {error}: leave it out") from error
         pair = []
         for node in parse.nodes:
             label = labels.setdefault(node.label, len(labels) + 1)
@@ -78,15 +80,3 @@ def load_trees(
         list(known), np.array(numbers, np.int32), np.array(weights), np.cumsum([0, *degrees], dtype=np.int64)
     )
     return LoadedTrees(TreeBatch(batch, expansions, ["", *labels]), list(words), key_salt, key_mask)
-
-
-def _check_size(parse: Parse, number: int) -> None:
-    """Raises `ForestTooLargeError` where a tree has more nodes or words than the forests' numbers can tell apart."""
-    levels: list[int] = []
-    for node in parse.nodes:
-        levels.append(max(1 + sum(levels[tail] for tail in edge) for edge in node.edges))
-    if len(parse.nodes) > MAX_NODES or levels[-1] > _DEEPEST or len(parse.words) > _DEEPEST:
-        raise ForestTooLargeError(
-            f"tree {number} has {len(parse.nodes)} nodes and {len(parse.words)} words; at most {MAX_NODES} nodes,"
-            f" {_DEEPEST} of them in one tree, and {_DEEPEST} words can be sampled: leave it out"
-        )

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hierogram.samplers.exceptions import BracketError
+from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
+from hierogram.samplers.limits import MAX_NODES, MAX_TREE
 
 _TOKEN = re.compile(r"[ \t]*(?:#([0-9]+)=\(|([()])|([^ \t()]+))")
 _REFERENCE = re.compile(r"#([0-9]+)\Z")
@@ -176,30 +177,57 @@ def write_parse(parse: Parse) -> str:
             for tail in edge:
                 uses[tail] += 1
     names: dict[int, int] = {}
+    pieces: list[str] = []
+    # What is still to be written, the next last: texts, nodes, and nodes (as ~number) that get their name when closed.
+    waiting: list[str | int] = [len(parse.nodes) - 1]
+    opened: list[int] = []
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            pieces.append(item)
+        elif item < 0:
+            names[~item] = len(names) + 1
+            pieces[opened.pop()] = f"#{names[~item]}="
+        elif item in names:
+            pieces.append(f"(#{names[item]})")
+        else:
+            if uses[item] > 1:
+                opened.append(len(pieces))
+                pieces.append("")
+                waiting.append(~item)
+            waiting.append(")")
+            waiting += reversed(_expansions(parse, parse.nodes[item]))
+            pieces.append(f"({parse.nodes[item].label}")
+    return "".join(pieces)
 
-    def written(number: int) -> str:
-        if number in names:
-            return f"(#{names[number]})"
-        node = parse.nodes[number]
-        expansions = []
-        for edge in node.edges:
-            place = node.start
-            items: list[str] = []
-            for tail in edge:
-                items += parse.words[place : parse.nodes[tail].start]
-                items.append(written(tail))
-                place = parse.nodes[tail].end
-            items += parse.words[place : node.end]
-            expansions.append(" ".join(items))
-        if len(expansions) > 1:
-            expansions = [f"({_EXPANSION} {expansion})" for expansion in expansions]
-        text = f"({node.label} {' '.join(expansions)})"
-        if uses[number] > 1:
-            names[number] = len(names) + 1
-            return f"#{names[number]}={text}"
-        return text
 
-    return written(len(parse.nodes) - 1)
+def _expansions(parse: Parse, node: TreeNode) -> list[str | int]:
+    """What stands after the label of a node: texts, and the numbers of the nodes below it."""
+    items: list[str | int] = []
+    for edge in node.edges:
+        if len(node.edges) > 1:
+            items.append(f" ({_EXPANSION}")
+        place = node.start
+        for tail in edge:
+            items += [f" {word}" for word in parse.words[place : parse.nodes[tail].start]]
+            items += (" ", tail)
+            place = parse.nodes[tail].end
+        items += [f" {word}" for word in parse.words[place : node.end]]
+        if len(node.edges) > 1:
+            items.append(")")
+    return items
+
+
+def check_size(parse: Parse) -> None:
+    """Raises `ForestTooLargeError` where a tree has more nodes or words than the forests' numbers can tell apart."""
+    sizes: list[int] = []
+    for node in parse.nodes:
+        sizes.append(max(1 + sum(sizes[tail] for tail in edge) for edge in node.edges))
+    if len(parse.nodes) > MAX_NODES or sizes[-1] > MAX_TREE or len(parse.words) > MAX_TREE:
+        raise ForestTooLargeError(
+            f"{len(parse.nodes)} nodes and {len(parse.words)} words; at most {MAX_NODES} nodes,"
+            f" {MAX_TREE} of them in one tree, and {MAX_TREE} words can be sampled"
+        )
 
 
 def pack(parses: Sequence[Parse]) -> Parse:
@@ -235,17 +263,21 @@ def pack(parses: Sequence[Parse]) -> Parse:
         roots[root] = None
     if len(roots) != 1:
         raise BracketError(f"trees with different root labels: {', '.join(sorted(key[3] for key in roots))}")
-    numbers: dict[tuple[int, int, int, str], int] = {}
+    numbers: dict[Key, int] = {}
     nodes: list[TreeNode] = []
-
-    def visit(key: tuple[int, int, int, str]) -> int:
+    waiting = list(roots)
+    while waiting:
+        key = waiting[-1]
+        missing = [tail for edge in expansions[key] for tail in edge if tail not in numbers]
+        waiting += reversed(missing)
+        if missing:
+            continue
+        waiting.pop()
         if key not in numbers:
-            edges = [[visit(tail) for tail in edge] for edge in expansions[key]]
-            nodes.append(TreeNode(key[3], key[0], key[1], edges))
-            numbers[key] = len(nodes) - 1
-        return numbers[key]
-
-    visit(next(iter(roots)))
+            numbers[key] = len(nodes)
+            nodes.append(
+                TreeNode(key[3], key[0], key[1], [[numbers[tail] for tail in edge] for edge in expansions[key]])
+            )
     return Parse(words, nodes)
 
 

@@ -15,13 +15,10 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.accelerate import njit
 from hierogram.samplers.exceptions import ForestTooLargeError
+from hierogram.samplers.limits import MAX_LABEL, MAX_NODES
 
 NO_TAIL = 0xFFFF
 """Padding in `Forests.tails` where an edge has fewer tails than its node's widest edge."""
-MAX_NODES = 0xFFFF
-"""Nodes that one pair may have."""
-MAX_LABEL = 0x3FFF
-"""The largest label; beyond it the symbols of fragments would run into each other."""
 
 
 class Bitext(NamedTuple):

@@ -48,7 +48,12 @@ def ingest(
     corpus: Annotated[str, typer.Option(metavar="NAME", help="Corpus that the pairs belong to.")] = "default",
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any line was rejected.")] = False,
     trees: Annotated[
-        bool, typer.Option("--trees", help="The file is a treebank, in Penn brackets; the store is one of trees.")
+        bool,
+        typer.Option("--trees", help="The file has trees in brackets, or packed forests; the store is one of trees."),
+    ] = False,
+    nbest: Annotated[
+        bool,
+        typer.Option("--nbest", help="Trees: n-best lists, a blank line after each; a list becomes a packed forest."),
     ] = False,
     functions: Annotated[
         bool, typer.Option("--functions", help="Trees: keep functional tags and indices, `NP-SBJ-1`.")
@@ -70,6 +75,8 @@ def ingest(
     reason, and the others go in. The same input offered again is stored once. A store's first trees settle for its life
     how trees are transformed and which words are known.
     """
+    if nbest and not trees:
+        raise UsageError("--nbest is for trees: hierogram ingest --trees --nbest lists.txt")
     if trees:
         if len(files) != 1 or was_given(context, "format"):
             raise UsageError("--trees takes one file, and no --format")
@@ -78,7 +85,8 @@ def ingest(
 
         how = Transformations(functions, traces, unary, binarisation, root, rare)
         given = how if any(was_given(context, name) for name in options) else None
-        _end(_ingest_trees(store_url(context, store), files[0], given, corpus), strict, as_json, "tree")
+        done = _ingest_trees(store_url(context, store), files[0], given, corpus, nbest)
+        _end(done, strict, as_json, "forest" if nbest else "tree")
         return
     from hierogram.daemon.ingest import IngestProgress, Input
     from hierogram.daemon.ingest import ingest as take_in
@@ -100,7 +108,7 @@ def ingest(
     _end(done, strict, as_json, "pair")
 
 
-def _ingest_trees(url: str, path: str, how: "Transformations | None", corpus: str) -> "IngestReport":
+def _ingest_trees(url: str, path: str, how: "Transformations | None", corpus: str, lists: bool) -> "IngestReport":
     from hierogram.daemon.ingest import IngestProgress
     from hierogram.daemon.treebanks.ingest import ingest_trees
     from hierogram.storage.records import TREES, Settings
@@ -115,7 +123,7 @@ def _ingest_trees(url: str, path: str, how: "Transformations | None", corpus: st
                 said = f"{now.totals.rejected:,} rejected" if now.totals.rejected else ""
                 shown.update(now.bytes_read, now.bytes_total, now.lines, said)
 
-            return ingest_trees(opened, path, how, corpus, tell)
+            return ingest_trees(opened, path, how, corpus, tell, lists)
 
 
 def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:

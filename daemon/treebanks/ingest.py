@@ -1,4 +1,4 @@
-"""Trees into a store: read, transformed, and stored as sentence and tree; what is no tree is kept apart.
+"""Trees and forests into a store: read, transformed, stored with their sentence; what is none is kept apart.
 
 The first input settles two things for the store's life: how trees are transformed, and which words are known. All other
 words become classes, in this input and in every later one, so that a tree offered again is the same tree.
@@ -15,24 +15,28 @@ from hierogram.daemon.faults import TOO_LONG, FaultError
 from hierogram.daemon.ingest import DEFAULT_CORPUS, IngestProgress, IngestReport
 from hierogram.daemon.lines import LINES_A_CHUNK, LineFile, open_lines
 from hierogram.daemon.repeats import Repeats
-from hierogram.daemon.treebanks.reading import decoded_tree, tree_texts
+from hierogram.daemon.treebanks.candidates import candidate_lists, candidates
+from hierogram.daemon.treebanks.forests import cleaned_forest, is_forest, packed, read_forest, transformed_forest
+from hierogram.daemon.treebanks.reading import TreeText, decoded_tree, tree_texts
 from hierogram.daemon.treebanks.transformations import Transformations, cleaned, transformed
-from hierogram.daemon.treebanks.trees import Tree, words_of
-from hierogram.daemon.treebanks.unknown_words import Vocabulary, vocabulary_of
+from hierogram.daemon.treebanks.trees import Tree
+from hierogram.daemon.treebanks.unknown_words import Vocabulary, vocabulary_of_sentences
 from hierogram.daemon.validation import reject
+from hierogram.samplers.brackets import Parse, check_size, write_parse
+from hierogram.samplers.exceptions import ForestTooLargeError
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import TREES, NewPair, RejectedLine
 from hierogram.storage.store import Store
 
 FORMAT = "trees"
+LISTS = "nbest"
 
 
 class _Read(NamedTuple):
-    """A tree of the input, and the line where it begins."""
+    """A sentence of the input with its transformed tree or forest, and the line where it begins."""
 
     line: int
-    tree: Tree
-    length: int
+    parse: Parse
 
 
 class Treebank(NamedTuple):
@@ -70,8 +74,11 @@ def ingest_trees(
     how: Transformations | None = None,
     corpus: str = DEFAULT_CORPUS,
     report: Callable[[IngestProgress], None] | None = None,
+    lists: bool = False,
 ) -> IngestReport:
-    """Store the trees of a file or `-`; `how` None takes what is settled, or the defaults.
+    """Store the trees and packed forests of a file or `-`; `how` None takes what is settled, or the defaults.
+
+    With `lists` the file has n-best lists, and each becomes a packed forest.
 
     The whole input is in memory, since its words have to be counted first. Raises `UsageError` where the store holds
     no tree grammar or was settled otherwise, and `InputError` where the input is damaged.
@@ -84,30 +91,26 @@ def ingest_trees(
         raise UsageError(f"{store.url}: its trees are transformed by {before.how}, for its life, not by {how}")
     how = how or (before.how if before else Transformations())
     with open_lines(path) as file:
-        batch = store.begin_ingest(corpus, file.name, FORMAT)
-        result = IngestReport(batch, corpus, file.name, FORMAT)
+        batch = store.begin_ingest(corpus, file.name, LISTS if lists else FORMAT)
+        result = IngestReport(batch, corpus, file.name, LISTS if lists else FORMAT)
         try:
-            trees, rejected = _read(file, how, settings.max_tokens)
-            binary = [transformed(tree.tree, how) for tree in trees]
-            known = sorted(vocabulary_of(binary, how.rare).known)
+            sentences, rejected = _read(file, how, settings.max_tokens, lists)
+            known = sorted(vocabulary_of_sentences((read.parse.words for read in sentences), how.rare).known)
             settled = _decoded(store.settle_treebank({"transformations": asdict(how), "known": known}))
             if settled.how != how:
                 raise UsageError(f"{store.url}: its trees are transformed by {settled.how}, for its life, not by {how}")
             repeats = Repeats()
             try:
-                for first in range(0, max(len(trees), 1), LINES_A_CHUNK):
+                for first in range(0, max(len(sentences), 1), LINES_A_CHUNK):
                     pairs = [
-                        _pair(read, settled.vocabulary.in_tree(tree), repeats)
-                        for read, tree in zip(
-                            trees[first : first + LINES_A_CHUNK], binary[first : first + LINES_A_CHUNK], strict=True
-                        )
+                        _pair(read, settled.vocabulary, repeats) for read in sentences[first : first + LINES_A_CHUNK]
                     ]
                     # What could not be read goes with the first trees.
                     kept = rejected if first == 0 else []
                     added = store.add_pairs(batch, pairs, kept)
                     result.add(added.totals, [*kept, *added.rejected])
                     if report:
-                        share = (first + len(pairs)) / max(len(trees), 1) * file.bytes_read
+                        share = (first + len(pairs)) / max(len(sentences), 1) * file.bytes_read
                         report(IngestProgress(result.lines, result.totals, int(share), file.bytes_read))
             finally:
                 repeats.close()
@@ -120,27 +123,49 @@ def ingest_trees(
     return result
 
 
-def _read(file: LineFile, how: Transformations, max_tokens: int) -> tuple[list[_Read], list[RejectedLine]]:
-    """The cleaned trees of a file, and what is none."""
-    trees: list[_Read] = []
+def _read(file: LineFile, how: Transformations, max_tokens: int, lists: bool) -> tuple[list[_Read], list[RejectedLine]]:
+    """The sentences of a file, and what is none."""
+    sentences: list[_Read] = []
     rejected: list[RejectedLine] = []
-    for text in tree_texts(file.chunks()):
+    for text in candidate_lists(file.chunks()) if lists else tree_texts(file.chunks()):
         try:
-            tree = cleaned(decoded_tree(text.content), how)
-            length = len(words_of(tree))
-            if length > max_tokens:
+            parse = _of_list(text, how) if lists else _of_text(text.content, how)
+            if len(parse.words) > max_tokens:
                 raise FaultError(
                     TOO_LONG,
-                    f"the tree has {length} words, this store takes at most {max_tokens} "
+                    f"the tree has {len(parse.words)} words, this store takes at most {max_tokens} "
                     "(`hierogram init --max-tokens`)",
                 )
-            trees.append(_Read(text.line, tree, length))
+            check_size(parse)
+            sentences.append(_Read(text.line, parse))
         except FaultError as fault:
             rejected.append(reject(text.line, fault, text.content))
-    return trees, rejected
+        except ForestTooLargeError as error:
+            rejected.append(reject(text.line, FaultError(TOO_LONG, f"the tree has {error}"), text.content))
+    return sentences, rejected
 
 
-def _pair(read: _Read, tree: Tree, repeats: Repeats) -> NewPair:
-    source, target = " ".join(words_of(tree)), str(tree)
+def _of_text(content: bytes, how: Transformations) -> Parse:
+    """The transformed tree or packed forest of a text; raises `FaultError`."""
+    if is_forest(content):
+        return transformed_forest(cleaned_forest(read_forest(content), how), how)
+    return packed([transformed(cleaned(decoded_tree(content), how), how)])
+
+
+def _of_list(listed: TreeText, how: Transformations) -> Parse:
+    """The packed forest of an n-best list; raises `FaultError`."""
+    trees: list[Tree] = []
+    for text in candidates(listed):
+        try:
+            trees.append(transformed(cleaned(decoded_tree(text.content), how), how))
+        except FaultError as fault:
+            where = f"line {text.line}, tree {len(trees) + 1} of the list"
+            raise FaultError(fault.reason, f"{where}: {fault.message}") from fault
+    return packed(trees)
+
+
+def _pair(read: _Read, vocabulary: Vocabulary, repeats: Repeats) -> NewPair:
+    words = vocabulary.in_words(read.parse.words)
+    source, target = " ".join(words), write_parse(Parse(words, read.parse.nodes))
     occurrence = repeats.occurrence(source, target, "")
-    return NewPair(source, target, "", read.length, 0, read.line, occurrence=occurrence)
+    return NewPair(source, target, "", len(words), 0, read.line, occurrence=occurrence)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.faults import INVALID_UTF8, LINE_TOO_LONG, FaultError
+from hierogram.daemon.faults import INVALID_UTF8, LINE_TOO_LONG, NUL_BYTE, FaultError
 from hierogram.daemon.lines import MAX_LINE_BYTES, open_lines
 from hierogram.daemon.treebanks.trees import Tree, read_tree
 
@@ -44,15 +44,21 @@ def tree_texts(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
 
 def decoded_tree(content: bytes) -> Tree:
     """The tree in these bytes; raises `FaultError`."""
+    return read_tree(decoded(content))
+
+
+def decoded(content: bytes) -> str:
+    """The text of a tree; raises `FaultError` where it is too long or holds what a text cannot hold."""
     if len(content) > MAX_LINE_BYTES:
         raise FaultError(LINE_TOO_LONG, f"the tree is longer than {MAX_LINE_BYTES} bytes")
+    if b"\0" in content:
+        raise FaultError(NUL_BYTE, f"the tree holds a NUL byte at offset {content.index(0)}")
     try:
-        text = content.decode()
+        return content.decode()
     except UnicodeDecodeError as error:
         raise FaultError(
             INVALID_UTF8, f"the tree is not UTF-8: byte 0x{content[error.start]:02x} at offset {error.start}"
         ) from error
-    return read_tree(text)
 
 
 def read_trees(path: str, limit: int | None = None) -> list[Tree]:

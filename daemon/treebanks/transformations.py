@@ -58,7 +58,7 @@ def cleaned(tree: Tree, how: Transformations) -> Tree:
             return []
         if not how.functions:
             label = plain_label(label)
-        _refuse_marks(label, how)
+        refuse_marks(label, how)
         if len(children) == 1 and isinstance(children[0], Tree) and children[0].label == label:
             return children
         return [Tree(label, tuple(children))]
@@ -83,7 +83,7 @@ def transformed(tree: Tree, how: Transformations) -> Tree:
                 return [Tree(f"{label}{JOINT}{child.label}", child.children)]
         if how.binarisation == RIGHT:
             while len(children) > 2:
-                children[-2:] = [Tree(_intermediate(label), tuple(children[-2:]))]
+                children[-2:] = [Tree(intermediate(label), tuple(children[-2:]))]
         return [Tree(label, tuple(children))]
 
     [found] = rewritten(tree, change)
@@ -116,11 +116,13 @@ def plain_label(label: str) -> str:
     return label
 
 
-def _intermediate(label: str) -> str:
+def intermediate(label: str) -> str:
+    """The label of the rest of the children, where binarisation divides those of a node of this label."""
     return f"{INTERMEDIATE}{label.rpartition(JOINT)[2] or label}"
 
 
-def _refuse_marks(label: str, how: Transformations) -> None:
+def refuse_marks(label: str, how: Transformations) -> None:
+    """Raises `FaultError` where a label is missing, or is a sign that transformations or notation need."""
     if not label:
         raise FaultError(MALFORMED_TREE, "a node inside the tree has no label")
     if label == "|" or (label.startswith("#") and label[1:].isdigit()):

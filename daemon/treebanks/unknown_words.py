@@ -5,7 +5,7 @@ with the beginning of the sentence apart, digits, hyphens, and a dozen endings; 
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from hierogram.daemon.treebanks.trees import Tree, with_words, words_of
@@ -65,13 +65,22 @@ class Vocabulary:
         """The word, or its class."""
         return word if word in self.known else word_class(word, position, self.known)
 
+    def in_words(self, words: Sequence[str]) -> list[str]:
+        """The words of a sentence, each that is not known replaced by its class."""
+        return [self.of(word, position) for position, word in enumerate(words)]
+
     def in_tree(self, tree: Tree) -> Tree:
         """The tree with every word that is not known replaced by its class."""
-        replaced = iter([self.of(word, position) for position, word in enumerate(words_of(tree))])
+        replaced = iter(self.in_words(words_of(tree)))
         return with_words(tree, lambda _: next(replaced))
 
 
 def vocabulary_of(trees: Iterable[Tree], rare: int, besides: Iterable[str] = ()) -> Vocabulary:
     """The words seen more than `rare` times in the trees, and those `besides`."""
-    counts = Counter(word for tree in trees for word in words_of(tree))
+    return vocabulary_of_sentences((words_of(tree) for tree in trees), rare, besides)
+
+
+def vocabulary_of_sentences(sentences: Iterable[Iterable[str]], rare: int, besides: Iterable[str] = ()) -> Vocabulary:
+    """The words seen more than `rare` times in the sentences, and those `besides`."""
+    counts = Counter(word for words in sentences for word in words)
     return Vocabulary(frozenset(word for word, count in counts.items() if count > rare) | frozenset(besides))

@@ -89,7 +89,7 @@ def test_the_commands_of_the_document_run(hierogram: Run, treebank: str, tmp_pat
     document = (Path(__file__).parents[2] / "docs" / "trees.md").read_text()
     (tmp_path / "sentences.txt").write_text("the dog saw the cat\n")
     (tmp_path / "gold.mrg").write_text("(S (NP (DT the) (NN dog)) (VP (VBD saw) (NP (DT the) (NN cat))))\n")
-    [block] = re.findall(r"```sh\n(.*?)```", document, re.DOTALL)
+    block = re.findall(r"```sh\n(.*?)```", document, re.DOTALL)[0]
     for line in block.splitlines():
         ran = hierogram(*line.split()[1:])
         assert ran.code == 0, (line, ran.err)

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from hierogram.samplers.brackets import (
     Parse,
     TreeNode,
+    check_size,
     pack,
     productions,
     read_parse,
     write_parse,
 )
-from hierogram.samplers.exceptions import BracketError
+from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
+from hierogram.samplers.limits import MAX_TREE
 
 LABELS = st.sampled_from(["S", "NP", "@NP", "PRP$", "-LRB-", "''", "#", "A|B"])
 WORDS = st.text(st.characters(exclude_characters="() \t\r\n\0", exclude_categories=["Cs"]), min_size=1, max_size=4) | (
@@ -106,6 +108,21 @@ def test_an_n_best_list_is_packed() -> None:
 @given(st.lists(trees(), min_size=1, max_size=1))
 def test_one_tree_is_packed_as_it_is(texts: list[str]) -> None:
     assert trees_of(pack([read_parse(text) for text in texts])) == set(texts)
+
+
+def test_no_depth_is_too_deep() -> None:
+    chain = "(A (B " * 3000 + "a" + "))" * 3000
+    packed = pack([read_parse(f"(S {chain})"), read_parse("(S a)")])
+    assert len(packed.nodes) == 6001
+    assert write_parse(packed) == f"(S (| {chain}) (| a))"
+
+
+def test_what_is_too_large_to_be_sampled() -> None:
+    check_size(read_parse(f"(S {'a ' * MAX_TREE})"))
+    with pytest.raises(ForestTooLargeError, match="32768 words"):
+        check_size(read_parse(f"(S {'a ' * (MAX_TREE + 1)})"))
+    with pytest.raises(ForestTooLargeError, match="32768 nodes"):
+        check_size(read_parse("(S " * (MAX_TREE + 1) + "a" + ")" * (MAX_TREE + 1)))
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from hierogram.samplers.exceptions import KeyCollisionError
-from hierogram.samplers.forest import MAX_LABEL, Bitext, Forests, Node, assemble
+from hierogram.samplers.forest import Bitext, Forests, Node, assemble
 from hierogram.samplers.fragments import Words
 from hierogram.samplers.keys import hash_words
+from hierogram.samplers.limits import MAX_LABEL
 from hierogram.samplers.sweeps import Batch, State, make_batch
 from hierogram.samplers.tally import Ledger, empty_ledger, tally
 from hierogram.samplers.texts import render_rules, spellings
