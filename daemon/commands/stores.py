@@ -152,11 +152,16 @@ def status(context: typer.Context, as_json: AsJson = False, store: StoreUrl = No
     with open_store(store_url(context, store)) as opened:
         now = opened.status()
         settings = opened.settings()
+        writer = opened.lease()
     if as_json:
-        say_json({**asdict(now), "settings": asdict(settings)})
+        held = writer and {name: str(getattr(writer, name)) for name in ("command", "host", "pid", "since")}
+        say_json({**asdict(now), "settings": asdict(settings), "writer": held})
         return
     for name, text in _status_lines(now):
         say(f"{name:<16}{text}")
+    if writer:
+        who = f"{writer.command}, process {writer.pid} on {writer.host}"
+        say(f"{'writer':<16}{who}, since {writer.since:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def _status_lines(now: "StoreStatus") -> list[tuple[str, str]]:

@@ -50,9 +50,10 @@ def load_inner_alignments(
 
 def _blocks(snapshot: Snapshot, corpus: int | None, sampled: bool) -> Iterator[tuple[int, str]]:
     settings = snapshot.settings()
-    lines_of = _reader()
+    lines_of: Lines | None = None
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
+        lines_of = lines_of or _reader()
         pairs += len(rows)
         lines = lines_of(rows, settings, sampled)
         if lines:

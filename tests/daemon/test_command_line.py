@@ -15,6 +15,7 @@ from tests.daemon.conftest import LINES, Run
 
 from hierogram.daemon.main import app
 from hierogram.storage.connection import make_engine, parse_url
+from hierogram.storage.store import open_store
 
 COMMANDS = ("init", "ingest", "learn", "rules", "export", "status", "verify", "demo")
 SHORT = ("--sweeps-per-level", "2", "--levels", "3", "--thinning", "2", "--samples", "3")
@@ -75,6 +76,15 @@ def test_from_files_to_an_exported_grammar(hierogram: Run, corpus: Path, tmp_pat
 
     sound = hierogram("verify")
     assert (sound.code, sound.out[:6]) == (0, "sound:")
+
+
+def test_status_tells_who_writes(hierogram: Run, corpus: Path) -> None:
+    hierogram("ingest", str(corpus))
+    assert json.loads(hierogram("status", "--json").out)["writer"] is None
+    with open_store("hierogram.db") as store:
+        store.take_lease("hierogram serve", 60)
+        assert json.loads(hierogram("status", "--json").out)["writer"]["pid"] == str(os.getpid())
+        assert f"writer          hierogram serve, process {os.getpid()} on " in hierogram("status").out
 
 
 def test_people_get_words_and_tables(hierogram: Run, corpus: Path) -> None:
