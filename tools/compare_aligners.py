@@ -27,6 +27,7 @@ from hierogram.daemon.exceptions import InputError
 OURS = ("bhmm-f", "bhmm", "bhmm-z")
 EFLOMAL = "eflomal"
 GOLD = "gold.talp"
+DEMO = "demo"
 _KIBIBYTES_A_MEBIBYTE = 1024
 
 
@@ -73,6 +74,21 @@ def corpus_of(folders: Sequence[Path]) -> CorpusFiles:
     gold = first / GOLD
     name = "+".join(folder.name for folder in folders)
     return CorpusFiles(name, files[0], files[1], str(gold) if gold.is_file() else None)
+
+
+def demo_corpus(folder: Path) -> CorpusFiles:
+    """The verses of the demo, all of which have manual links, as files in the folder; they are fetched if need be."""
+    from hierogram.daemon.demo_data import fetch, read_verses
+
+    verses = list(read_verses(fetch()))
+    texts = {
+        "corpus.el": (" ".join(verse.source) for verse in verses),
+        "corpus.en": (" ".join(verse.target) for verse in verses),
+        GOLD: (" ".join(f"{i}-{j}" for i, j in verse.links) for verse in verses),
+    }
+    for name, lines in texts.items():
+        (folder / name).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return CorpusFiles(DEMO, (str(folder / "corpus.el"),), (str(folder / "corpus.en"),), str(folder / GOLD))
 
 
 def align_ours(source: Path, target: Path, output: Path, model: str, seed: int, threads: int) -> float:
@@ -174,7 +190,11 @@ def _cells(row: Row) -> list[str]:
 
 def compare(
     corpora: Annotated[
-        list[str], typer.Argument(metavar="FOLDER...", help="Folders with corpora; FOLDER+FOLDER joins two.")
+        list[str],
+        typer.Argument(
+            metavar="FOLDER...",
+            help=f"Folders with corpora; FOLDER+FOLDER joins two; {DEMO}: the verses of `hierogram demo`.",
+        ),
     ],
     aligner: Annotated[
         list[str] | None,
@@ -191,12 +211,14 @@ def compare(
     if not as_json:
         print(_LAYOUT.format(*HEAD))
     for folders in corpora:
-        corpus = corpus_of([Path(folder) for folder in folders.split("+")])
-        for name in aligner or [EFLOMAL, OURS[0]]:
-            with tempfile.TemporaryDirectory() as folder:
-                rows.append(measure(corpus, name, seed, threads, Path(folder)))
-            if not as_json:
-                print(_LAYOUT.format(*_cells(rows[-1])), flush=True)
+        with tempfile.TemporaryDirectory() as made:
+            demo = folders == DEMO
+            corpus = demo_corpus(Path(made)) if demo else corpus_of([Path(folder) for folder in folders.split("+")])
+            for name in aligner or [EFLOMAL, OURS[0]]:
+                with tempfile.TemporaryDirectory() as folder:
+                    rows.append(measure(corpus, name, seed, threads, Path(folder)))
+                if not as_json:
+                    print(_LAYOUT.format(*_cells(rows[-1])), flush=True)
     if as_json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
 
