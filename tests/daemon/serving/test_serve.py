@@ -76,9 +76,9 @@ def test_a_second_signal_ends_the_daemon_at_once(tmp_path: Path, serve: Serve) -
     daemon.until("daemon started")
     blocking = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
     blocking.execute("BEGIN IMMEDIATE")
-    # The claim on the store cannot be given up while someone else writes, so the daemon waits for a few seconds.
+    # Loops that write, and the claim on the store, wait while someone else writes, and the daemon waits for them.
     daemon.send(signal.SIGTERM)
-    daemon.until("daemon ended")
+    daemon.until("daemon ends")
     assert daemon.end() == -signal.SIGTERM
     blocking.close()
 
