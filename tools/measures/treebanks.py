@@ -1,4 +1,4 @@
-"""Sweeps over a treebank: cut decisions a second on one core."""
+"""Sweeps over a treebank: cut decisions a second on one core; and parsing with the grammar that they learn."""
 
 import time
 
@@ -6,8 +6,12 @@ import numpy as np
 
 from hierogram.daemon.tree_batches import load_trees
 from hierogram.daemon.tree_chains import TreeChain
+from hierogram.daemon.treebanks.approximation import Prior, approximate
+from hierogram.daemon.treebanks.grammars import TreeGrammar
+from hierogram.daemon.treebanks.parsing import MER, MPD, Parser
 from hierogram.daemon.treebanks.reading import read_trees
 from hierogram.daemon.treebanks.transformations import Transformations, cleaned, transformed
+from hierogram.daemon.treebanks.trees import read_tree, words_of
 from hierogram.daemon.treebanks.unknown_words import vocabulary_of
 from hierogram.samplers.schedule import Annealing
 from hierogram.samplers.tree_sweeps import init_trees
@@ -15,6 +19,28 @@ from hierogram.tools.measures.results import Corpus, Figures
 
 _SWEEPS = 60
 _STEADY = 10
+_SHORTEST, _LONGEST, _SENTENCES = 38, 42, 15
+
+
+def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
+    """Median seconds of processor time that sentences of about 40 words take with the chain's grammar, by method."""
+    fragments = [(read_tree(found.fragment, frontiers=True), float(found.uses)) for found in chain.fragments()]
+    priors = {label: Prior(*prior) for label, prior in chain.priors().items()}
+    grammar = approximate(TreeGrammar(fragments), Transformations().root, priors)
+    parser = Parser(grammar, Transformations().root, 0, seed)
+    sentences = [words_of(read_tree(text)) for text in trees]
+    chosen = [words for words in sentences if _SHORTEST <= len(words) <= _LONGEST][:_SENTENCES]
+    rules = sum(map(len, grammar.rules))
+    figures: Figures = {"sentences": len(chosen), "fragments": len(fragments), "chart_rules": rules}
+    for method in (MPD, MER):
+        seconds = []
+        for number, words in enumerate([*chosen[:1], *chosen]):
+            started = time.process_time()
+            parser.parse(words, number, (method,))
+            seconds.append(time.process_time() - started)
+        # The first one is for the compiler.
+        figures[f"{method}_median_seconds"] = float(np.median(seconds[1:])) if chosen else None
+    return figures
 
 
 def training_texts(path: str, trees: int | None = None) -> list[str]:
@@ -57,4 +83,5 @@ def measure_trees(corpus: Corpus) -> Figures:
             "log_likelihood_before": before,
             "log_likelihood_after": chain.log_likelihood(),
         }
+    figures["parsing"] = measure_parsing(chain, texts, corpus.seed)
     return figures
