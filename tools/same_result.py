@@ -3,7 +3,8 @@
 python -m hierogram.tools.same_result corpus.zh corpus.en align.gdfa --pairs 10000 --results same-result.json
 
 The daemon's own turns are taken, without its threads and pauses. Every pair gets the schedule and, once all have
-settled, the same number of rejuvenations. What is in the file of results is not computed again.
+settled, the same number of rejuvenations. Pairs come with ids, as those of a corpus in parts should: without, a pair
+that is in two of its parts would be stored once. What is in the file of results is not computed again.
 """
 
 import json
@@ -30,7 +31,9 @@ from hierogram.storage.store import Store, open_store
 SEEDS = (1, 2, 3, 4, 5)
 BATCHES = 10
 
-Lines = list[tuple[str, str, str]]
+Lines = list[dict[str, str | int]]
+"""Sources, targets, alignments and ids."""
+
 Result = dict[str, float]
 
 
@@ -69,8 +72,8 @@ class _Daemon:
 
 
 def _offer(store: Store, folder: Path, lines: Lines) -> None:
-    path = folder / "offered.bars"
-    path.write_text("".join(" ||| ".join(line) + "\n" for line in lines), encoding="utf-8")
+    path = folder / "offered.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     with Input([str(path)]) as source:
         ingest(store, source)
 
@@ -168,15 +171,18 @@ def main(
     target: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
     alignment: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
     pairs: Annotated[int, typer.Option(min=BATCHES, help="Only the first so many pairs.")] = 10_000,
-    rounds: Annotated[int, typer.Option(min=1, help="Visits of ten sweeps after the schedule.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="Visits of ten sweeps after the schedule.")] = 10,
     threads: Annotated[int, typer.Option(min=1)] = 2,
     seeds: Annotated[int, typer.Option(min=2, max=len(SEEDS), help="Seeds of batch runs.")] = len(SEEDS),
     results: Annotated[Path, typer.Option(help="File of results, JSON; what is in it is kept.")] = Path("results.json"),
 ) -> None:
     """Learn the same pairs in four ways and write a table of the results."""
     with source.open() as one, target.open() as two, alignment.open() as three:
-        columns = zip(one, two, three, strict=True)
-        lines = [(s.rstrip("\n"), t.rstrip("\n"), a.rstrip("\n")) for s, t, a in islice(columns, pairs)]
+        columns = islice(zip(one, two, three, strict=True), pairs)
+        lines: Lines = [
+            {"source": s.rstrip("\n"), "target": t.rstrip("\n"), "alignment": a.rstrip("\n"), "id": number}
+            for number, (s, t, a) in enumerate(columns)
+        ]
     known: dict[str, Result] = json.loads(results.read_text()) if results.exists() else {}
     wanted: list[tuple[str, Way, int]] = [
         (f"one run of learn, seed {seed}", in_one_run, seed) for seed in SEEDS[:seeds]
