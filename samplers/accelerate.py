@@ -119,4 +119,15 @@ def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     return types.void(array, index), generate
 
 
-__all__ = ["cache_folder", "njit", "njit_allocating", "njit_inline", "prefetch"]
+@intrinsic
+def take_turn(typing_context: Any, counter: Any) -> Any:
+    """What the first item of an int64 array was before this call made it one more, whatever other threads do."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        return builder.atomic_rmw("add", array.data, context.get_constant(types.int64, 1), "monotonic")
+
+    return types.int64(counter), generate
+
+
+__all__ = ["cache_folder", "njit", "njit_allocating", "njit_inline", "prefetch", "take_turn"]

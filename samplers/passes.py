@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hierogram.samplers.accelerate import njit, njit_inline, prefetch
+from hierogram.samplers.accelerate import njit, njit_inline, prefetch, take_turn
 from hierogram.samplers.fragments import view_pair
 from hierogram.samplers.gibbs import sweep_pair
 from hierogram.samplers.metropolis import propose_pair
@@ -60,8 +60,7 @@ def _log_overlay(work):
 @njit
 def sweep_pairs(
     direct,
-    worker,
-    workers,
+    turns,
     pairs_a_block,
     seed,
     forests,
@@ -79,13 +78,16 @@ def sweep_pairs(
     model,
     work,
 ):
-    """Sweep over every `workers`-th block of pairs start..end, from block `worker` on.
+    """Sweep over blocks of the pairs start..end, as long as `turns` int64[1], the blocks that workers took, leaves any.
 
     `direct`: counts go to the table after each pair; else the table stays as it is, and changes go to the log.
     """
     sound = True
     work.registers[LOGGED] = 0
-    for first in range(start + worker * pairs_a_block, end, workers * pairs_a_block):
+    while True:
+        first = start + take_turn(turns) * pairs_a_block
+        if first >= end:
+            break
         last = min(first + pairs_a_block, end)
         _begin(table, work)
         for p in range(first, last):
@@ -109,8 +111,7 @@ def sweep_pairs(
 @njit
 def propose_pairs(
     direct,
-    worker,
-    workers,
+    turns,
     pairs_a_block,
     seed,
     forests,
@@ -131,7 +132,10 @@ def propose_pairs(
     """As `sweep_pairs`, one Metropolis-Hastings step a pair."""
     sound = True
     work.registers[LOGGED] = 0
-    for first in range(start + worker * pairs_a_block, end, workers * pairs_a_block):
+    while True:
+        first = start + take_turn(turns) * pairs_a_block
+        if first >= end:
+            break
         last = min(first + pairs_a_block, end)
         _begin(table, work)
         for p in range(first, last):

@@ -176,8 +176,8 @@ class CountsError(RuntimeError):
 class Spaces:
     """What `step` needs beside its arguments, made once for all sweeps over a batch; it changes how fast they are.
 
-    `workers`: a workspace for each worker among whom a round's blocks are dealt out. `rows_read` uint32[N]: which rows
-    of the table each pair's last visit read, as long as they fit in its nodes' places.
+    `workers`: a workspace for each worker; who has time takes the next block of a round. `rows_read` uint32[N]: which
+    rows of the table each pair's last visit read, as long as they fit in its nodes' places.
     """
 
     workers: list[Workspace]
@@ -271,7 +271,8 @@ def step(
         for first in range(0, batch.size, _PAIRS_A_CALL):
             last = min(first + _PAIRS_A_CALL, batch.size)
             table = with_room(table, int(batch.derivation_rules[last] - batch.derivation_rules[first]))
-            sound &= visit(True, 0, 1, last - first, seed, *arguments, first, last, table, model, workers[0])
+            turns = np.zeros(1, np.int64)
+            sound &= visit(True, turns, last - first, seed, *arguments, first, last, table, model, workers[0])
             if report:
                 report(last)
     else:
@@ -280,12 +281,16 @@ def step(
             end = min(start + size * blocks.blocks_a_round, batch.size)
             table = with_room(table, int(batch.derivation_rules[end] - batch.derivation_rules[start]))
 
-            def work_off(worker: int, start: int = start, end: int = end, table: RuleTable = table) -> bool:
-                return bool(
-                    visit(
-                        False, worker, len(workers), size, seed, *arguments, start, end, table, model, workers[worker]
-                    )
-                )
+            turns = np.zeros(1, np.int64)
+
+            def work_off(
+                worker: int,
+                turns: NDArray[np.int64] = turns,
+                start: int = start,
+                end: int = end,
+                table: RuleTable = table,
+            ) -> bool:
+                return bool(visit(False, turns, size, seed, *arguments, start, end, table, model, workers[worker]))
 
             sound &= all(list(run(work_off, range(len(workers)))))
             for work in workers:

@@ -1,9 +1,9 @@
 """The rule table: how often each rule is used in all derivations, keyed by 128 bits.
 
 Open addressing over one array of 32-byte rows: key (two words), count, and the rule's shape packed into one
-word; a row never straddles a cache line. A rule whose count falls to 0 keeps its row until the next rebuild.
-Counts by length (customers and estimated tables) are kept beside the rows, in whole numbers, so that they do
-not depend on the order of updates.
+word; a row never straddles a cache line. A rule whose count falls to 0 leaves, and the rows behind it close up, so the
+table holds the rules in use and nothing else, however many come and go. Counts by length (customers and estimated
+tables) are kept beside the rows, in whole numbers, so that they do not depend on the order of updates.
 """
 
 from typing import NamedTuple
@@ -89,6 +89,24 @@ def find(rows, key_high, key_low):
         row = (row + np.uint64(1)) & mask
 
 
+@njit_inline
+def _vacate(rows, row):
+    """Free a row, and move up those behind it that would no longer be found."""
+    mask = np.uint64(rows.shape[0] - 1)
+    free = np.uint64(row)
+    other = free
+    while True:
+        other = (other + np.uint64(1)) & mask
+        if rows[other, KEY_LOW] == np.uint64(0) and rows[other, KEY_HIGH] == np.uint64(0):
+            break
+        if ((other - rows[other, KEY_LOW]) & mask) >= ((other - free) & mask):
+            for column in range(4):
+                rows[free, column] = rows[other, column]
+            free = other
+    for column in range(4):
+        rows[free, column] = np.uint64(0)
+
+
 @njit
 def add(table, model, key_high, key_low, shape, change):
     """Add `change` to a rule's count; the caller has seen to it that a row is free. False: the count fell below 0."""
@@ -106,19 +124,19 @@ def add(table, model, key_high, key_low, shape, change):
     table.totals[TOKENS] += change
     table.by_length[length]["tokens"] += change
     table.by_length[length]["tables"] += tables_of(model, after) - tables_of(model, before)
+    if after == 0:
+        _vacate(table.rows, row)
+        table.totals[ROWS] -= 1
     return after >= 0
 
 
 @njit
 def _refill(old, new):
-    used = 0
     for i in range(old.shape[0]):
         if old[i, COUNT] != np.uint64(0):
             row = find(new, old[i, KEY_HIGH], old[i, KEY_LOW])
             for c in range(4):
                 new[row, c] = old[i, c]
-            used += 1
-    return used
 
 
 @njit
@@ -149,18 +167,17 @@ def empty_table(longest_rule: int, expected_rules: int = 0) -> RuleTable:
 
 
 def with_room(table: RuleTable, new_rules: int) -> RuleTable:
-    """The table itself where it can take `new_rules` more, else a copy without dead rows and large enough.
+    """The table itself where it can take `new_rules` more, else a copy that is large enough.
 
     Counts do not depend on where rows lie, so it does not matter when this happens.
     """
     capacity = len(table.rows)
     if _ROWS_PER_RULE * (int(table.totals[ROWS]) + new_rules) <= capacity:
         return table
-    live = table.rule_types
-    while capacity < _ROWS_PER_RULE * (live + new_rules) * 5 // 4:
+    while capacity < _ROWS_PER_RULE * (int(table.totals[ROWS]) + new_rules):
         capacity *= 2
     rows = _empty_rows(capacity)
-    table.totals[ROWS] = _refill(table.rows, rows)
+    _refill(table.rows, rows)
     return RuleTable(rows, table.by_length, table.totals)
 
 
