@@ -1,6 +1,7 @@
 """Numbers the repeats of a pair within one input, however large that is."""
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from struct import Struct
 from typing import cast
@@ -9,6 +10,10 @@ from hierogram.daemon.exceptions import InputError
 
 _IN_MEMORY = 2_000_000
 _FINGERPRINT = Struct("qq")
+
+
+Content = tuple[str, str, str | None]
+"""Source, target and alignment of a pair."""
 
 
 class Repeats:
@@ -24,9 +29,22 @@ class Repeats:
         self._repeats: dict[bytes, int] = {}
         self._file: sqlite3.Connection | None = None
 
-    def occurrence(self, source: str, target: str, alignment: str | None) -> int:
-        """How many times this content has come before; raises `InputError` where a temporary file cannot grow."""
-        fingerprint = _FINGERPRINT.pack(hash((source, target, alignment)), hash((alignment, target, source)))
+    def occurrences(self, contents: Sequence[Content]) -> list[int]:
+        """How many times each content has come before; raises `InputError` where a temporary file cannot grow."""
+        pack = _FINGERPRINT.pack
+        fingerprints = [pack(hash(content), hash(content[::-1])) for content in contents]
+        new = set(fingerprints)
+        if (
+            len(new) == len(fingerprints)
+            and len(self._seen) + len(new) <= self._in_memory
+            and self._file is None
+            and self._seen.isdisjoint(new)
+        ):
+            self._seen |= new
+            return [0] * len(new)
+        return [self._occurrence(fingerprint) for fingerprint in fingerprints]
+
+    def _occurrence(self, fingerprint: bytes) -> int:
         if self._file is not None:
             return self._in_file(self._file, fingerprint)
         if fingerprint not in self._seen:

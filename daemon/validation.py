@@ -6,6 +6,7 @@ Unicode spaces included, is part of a token, so that token numbers are those of 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 
 from hierogram.daemon.alignments import are_canonical, canonical_alignment
 from hierogram.daemon.faults import (
@@ -18,7 +19,7 @@ from hierogram.daemon.faults import (
     FaultError,
 )
 from hierogram.daemon.lines import MAX_LINE_BYTES
-from hierogram.daemon.repeats import Repeats
+from hierogram.daemon.repeats import Content, Repeats
 from hierogram.storage.records import NewPair, RejectedLine
 
 KEPT_BYTES = 4096
@@ -177,14 +178,21 @@ def validate(fields: Fields, max_tokens: int, repeats: Repeats) -> tuple[list[Ne
         reject(fields.numbers[k], fault, fields.content(k)) for k, fault in sorted(faults.items())
     ]
     rejected.sort(key=lambda line: line.line)
-    columns = zip(sources, targets, alignments, source_lengths, target_lengths, fields.numbers, fields.ids, strict=True)
-    occurrence = repeats.occurrence
-    pairs = [
-        NewPair(
-            source, target, alignment, source_length, target_length, number, external_id,
-            0 if external_id is not None else occurrence(source, target, alignment),
-        )
-        for k, (source, target, alignment, source_length, target_length, number, external_id) in enumerate(columns)
-        if k not in faults
-    ]  # fmt: skip
-    return pairs, rejected
+    sound = [k not in faults for k in range(len(sources))]
+    contents = list(compress(zip(sources, targets, alignments, strict=True), sound))
+    lengths = compress(zip(source_lengths, target_lengths, fields.numbers, strict=True), sound)
+    ids = list(compress(fields.ids, sound))
+    occurrences = _occurrences(contents, ids, repeats)
+    return [
+        NewPair(*content, *place, external_id, occurrence)
+        for content, place, external_id, occurrence in zip(contents, lengths, ids, occurrences, strict=True)
+    ], rejected
+
+
+def _occurrences(contents: Sequence[Content], ids: Sequence[str | None], repeats: Repeats) -> list[int]:
+    """Of each pair the number of its repeat; 0 for pairs with an identifier, whose repeats are told by that."""
+    nameless = [own is None for own in ids]
+    if all(nameless):
+        return repeats.occurrences(contents)
+    numbers = iter(repeats.occurrences(list(compress(contents, nameless))))
+    return [next(numbers) if without else 0 for without in nameless]

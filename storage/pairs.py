@@ -1,6 +1,7 @@
 """Ingest's writes and the reads of sentence pairs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from operator import attrgetter
 
 from sqlalchemy import Connection, Row, Select, insert, select, update
@@ -103,41 +104,10 @@ def add_pairs(
     renew_batch(writing.connection, batch_id)
     corpus_id, corpus, origin = batch
     fresh, duplicates, refused = _sort_out(writing, corpus, pairs)
-    state = writing.state
-    first = state.last_pair_id + 1
-    added_at = writing.loader.moment(now())
-    writing.loader.insert(
-        sentence_pairs,
-        _PAIR_COLUMNS,
-        [
-            (
-                number,
-                corpus_id,
-                batch_id,
-                pair[6],
-                identity,
-                pair[0],
-                pair[1],
-                pair[2] or "",
-                NOBODY if pair[2] is None else GIVEN,
-                pair[3],
-                pair[4],
-                UNALIGNED if pair[2] is None else WAITING,
-                0,
-                0,
-                added_at,
-            )
-            for number, (identity, pair) in enumerate(fresh.items(), first)
-        ],
-    )
-    count_words(writing, [pair[0] for pair in fresh.values()], [pair[1] for pair in fresh.values()])
+    _insert_pairs(writing, corpus_id, batch_id, fresh)
     turned_down = [*rejected, *refused]
     _keep_rejected(writing, batch_id, corpus, origin, turned_down)
     totals = IngestTotals(len(fresh), duplicates, len(turned_down))
-    state.last_pair_id += len(fresh)
-    raw = sum(pair[2] is None for pair in fresh.values())
-    state.count_pairs(UNALIGNED, raw)
-    state.count_pairs(WAITING, len(fresh) - raw)
     writing.connection.execute(
         update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs + len(fresh))
     )
@@ -151,6 +121,42 @@ def add_pairs(
         )
     )
     return AddedPairs(totals, refused)
+
+
+def _insert_pairs(writing: Writing, corpus_id: int, batch_id: int, pairs: Mapping[bytes, NewPair]) -> None:
+    """Stores the pairs (by identity) and counts their words."""
+    if not pairs:
+        return
+    sources, targets, alignments, source_lengths, target_lengths, _, external_ids, _ = zip(
+        *pairs.values(), strict=True
+    )
+    raw = alignments.count(None)
+    # Columns, because a tuple for each pair would be made and looked at by the garbage collector only to be bound.
+    writing.loader.insert(
+        sentence_pairs,
+        _PAIR_COLUMNS,
+        zip(
+            range(writing.state.last_pair_id + 1, writing.state.last_pair_id + 1 + len(pairs)),
+            repeat(corpus_id),
+            repeat(batch_id),
+            external_ids,
+            pairs,
+            sources,
+            targets,
+            [alignment or "" for alignment in alignments],
+            [NOBODY if alignment is None else GIVEN for alignment in alignments],
+            source_lengths,
+            target_lengths,
+            [UNALIGNED if alignment is None else WAITING for alignment in alignments],
+            repeat(0),
+            repeat(0),
+            repeat(writing.loader.moment(now())),
+        ),
+    )
+    count_words(writing, sources, targets)
+    writing.state.last_pair_id += len(pairs)
+    writing.state.count_pairs(UNALIGNED, raw)
+    writing.state.count_pairs(WAITING, len(pairs) - raw)
 
 
 def finish_ingest(writing: Writing, batch_id: int, error: str | None) -> None:
@@ -183,7 +189,10 @@ def _sort_out(
     """The new pairs by identity, the number of duplicates, and the pairs that cannot be stored."""
     identities = pair_identities(corpus, pairs)
     stored = _stored_contents(writing, identities)
-    fresh: dict[bytes, NewPair] = {}
+    fresh = dict(zip(identities, pairs, strict=True))
+    if not stored and len(fresh) == len(pairs) and not _may_have_long_token(pairs):
+        return fresh, 0, []
+    fresh = {}
     duplicates = 0
     refused: list[RejectedLine] = []
     for identity, pair in zip(identities, pairs, strict=True):
@@ -221,6 +230,11 @@ def _stored_contents(writing: Writing, identities: list[bytes]) -> dict[bytes, t
         identity: (source, target, alignment if aligned_by == GIVEN else None)
         for identity, source, target, alignment, aligned_by in rows
     }
+
+
+def _may_have_long_token(pairs: Sequence[NewPair]) -> bool:
+    texts = [text for pair in pairs for text in (pair[0], pair[1], pair[6] or "") if len(text) > _SURELY_SHORT]
+    return any(max(map(len, text.split(" "))) > _SURELY_SHORT for text in texts)
 
 
 def _has_long_token(pair: NewPair) -> bool:

@@ -54,7 +54,8 @@ def count_words(writing: Writing, sources: Sequence[str], targets: Sequence[str]
         increments += [(word_id, sign * counts[token]) for token, word_id in ids.items()]
         _add_words(writing, side, {token: count for token, count in counts.items() if token not in ids})
     writing.loader.stage(staged_increments, sorted(increments))
-    unused = _unused(writing) if sign > 0 else {}
+    all_in_use = writing.state.source_types + writing.state.target_types == writing.state.last_word_id
+    unused = _unused(writing) if sign > 0 and not all_in_use else {}
     writing.connection.execute(
         update(vocabulary)
         .values(count=vocabulary.c.count + staged_increments.c.count)

@@ -5,7 +5,7 @@ words become classes, in this input and in every later one, so that a tree offer
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import NamedTuple
@@ -102,9 +102,7 @@ def ingest_trees(
             repeats = Repeats()
             try:
                 for first in range(0, max(len(sentences), 1), LINES_A_CHUNK):
-                    pairs = [
-                        _pair(read, settled.vocabulary, repeats) for read in sentences[first : first + LINES_A_CHUNK]
-                    ]
+                    pairs = _pairs(sentences[first : first + LINES_A_CHUNK], settled.vocabulary, repeats)
                     # What could not be read goes with the first trees.
                     kept = rejected if first == 0 else []
                     added = store.add_pairs(batch, pairs, kept)
@@ -164,8 +162,12 @@ def _of_list(listed: TreeText, how: Transformations) -> Parse:
     return packed(trees)
 
 
-def _pair(read: _Read, vocabulary: Vocabulary, repeats: Repeats) -> NewPair:
-    words = vocabulary.in_words(read.parse.words)
-    source, target = " ".join(words), write_parse(Parse(words, read.parse.nodes))
-    occurrence = repeats.occurrence(source, target, "")
-    return NewPair(source, target, "", len(words), 0, read.line, occurrence=occurrence)
+def _pairs(sentences: Sequence[_Read], vocabulary: Vocabulary, repeats: Repeats) -> list[NewPair]:
+    contents = []
+    for read in sentences:
+        words = vocabulary.in_words(read.parse.words)
+        contents.append((" ".join(words), write_parse(Parse(words, read.parse.nodes)), ""))
+    return [
+        NewPair(*content, len(read.parse.words), 0, read.line, occurrence=occurrence)
+        for read, content, occurrence in zip(sentences, contents, repeats.occurrences(contents), strict=True)
+    ]

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, Engine, event
@@ -211,3 +212,13 @@ def test_pairs_that_are_not_indexed(big_store: Store) -> None:
     for entry in seen:
         for table in ("rules", "rule_pairs", "sentence_pairs", "visits", "indexed_pairs"):
             assert_no_scan(entry["plan"], table)
+
+
+def test_a_pair_is_stored_without_a_temporary_index(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    open_store(url, create=True).close()
+    columns = query(url, "SELECT name FROM pragma_table_info('sentence_pairs')")
+    program = query(url, f"EXPLAIN INSERT INTO sentence_pairs VALUES ({', '.join('1' for _ in columns)})")
+    steps = {row[1] for row in program}
+    assert "Insert" in steps
+    assert not steps & {"OpenEphemeral", "OpenAutoindex"}
