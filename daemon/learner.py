@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.batches import ALL_BITS, longest_rule
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.kernels import SweepKernel
 from hierogram.daemon.shards import Shard, schedule_of
 from hierogram.daemon.withdrawing import withdraw
 from hierogram.samplers.likelihood import log_likelihood
 from hierogram.samplers.models import Model, ModelSettings, build_model
-from hierogram.samplers.sweeps import GIBBS, Blocks, step, workspaces
+from hierogram.samplers.sweeps import GIBBS, Blocks, compile_merging, step, workspaces
 from hierogram.samplers.table import RuleTable, empty_table, fill_table, shapes_of
 from hierogram.samplers.tally import count_rules
 from hierogram.storage.records import TREES, PairRow, Settings, SweepRecord
@@ -89,6 +90,7 @@ class Learner:
         self.settings = store.settings()
         if self.settings.grammar == TREES:
             raise UsageError(f"{store.url} holds a tree grammar, whose trees are sampled by `hierogram learn` alone")
+        self._kernel = SweepKernel(method)
         self._vocabulary = store.vocabulary_sizes()
         self.model = model_of(self.settings, self._vocabulary)
         self.table = load_table(store, self.model, self.settings)
@@ -111,6 +113,7 @@ class Learner:
 
     def close(self) -> None:
         """End the learner's threads."""
+        self._kernel.close()
         self.executor.shutdown()
 
     def __enter__(self) -> Self:
@@ -168,6 +171,9 @@ class Learner:
         batch = shard.loaded.batch
         blocks = Blocks.suited_to(batch.size)
         spaces = workspaces(batch, blocks, self.threads)
+        if blocks is not None:
+            compile_merging(spaces, self.table, self.model)
+        self._kernel.wait()
         records: list[SweepRecord] = []
         last_commit = time.monotonic()
         wait = _SECONDS_A_COMMIT

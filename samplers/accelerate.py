@@ -2,27 +2,31 @@
 
 Numba's own cache looks at the file of a kernel but not at the modules that the kernel calls. So compiled
 code is kept in a per-user folder named by a digest of all samplers' sources and the versions of numba and
-Python; any edit starts a fresh folder.
+Python; any edit starts a fresh folder. Where the folder cannot be written, kernels are compiled for the process.
 """
 
 import hashlib
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
 from importlib.resources import files
 from os import environ
 from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
 from llvmlite import ir
-from numba.core import cgutils, types
-from numba.core.codegen import CPUCodeLibrary
+from numba.core import caching, cgutils, environment, types
+from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+@cache
 def _source_digest() -> str:
     digest = hashlib.blake2b(digest_size=10)
     digest.update(f"numba {numba.__version__} python {sys.version_info[:3]}".encode())
@@ -40,10 +44,55 @@ def cache_folder() -> Path:
     return Path(base) / "hierogram" / "kernels" / _source_digest()
 
 
-_INLINED = "inlined."
+_caching: Any = caching
 _compile: Any = numba.njit
-_options: Any = numba.config
-_options.CACHE_DIR = str(cache_folder())
+
+
+class _Locator(_caching.UserProvidedCacheLocator):  # type: ignore[misc]
+    """Our folder, which is made when the first kernel is kept and may as well be one that can only be read."""
+
+    def __init__(self, function: Any, path: str) -> None:
+        self._py_file = path
+        self._lineno = function.__code__.co_firstlineno
+        self._cache_path = str(cache_folder() / self.get_suitable_cache_subpath(path))
+
+    @classmethod
+    def from_function(cls, function: Any, path: str) -> "_Locator":
+        return cls(function, path)
+
+
+class _Kept(_caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_Locator,)
+
+
+class _Cache(_caching.FunctionCache):  # type: ignore[misc]
+    _impl_class = _Kept
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """A kernel that was kept; None, too, where the folder cannot be read."""
+        with suppress(OSError):
+            return super().load_overload(signature, target)
+        return None
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        """Keep a kernel, or leave it at having compiled it."""
+        with suppress(OSError):
+            super().save_overload(signature, compiled)
+
+
+def _kernel(function: Function, **options: Any) -> Function:
+    compiled = _compile(nogil=True, error_model="numpy", **options)(function)
+    compiled._cache = _Cache(function)
+    return cast("Function", compiled)
+
+
+def is_kept(kernel: Callable[..., Any]) -> bool:
+    """Whether the cache has the kernel compiled for this machine's processor, whatever its arguments' types."""
+    known: Any = kernel
+    processor = known.targetctx.codegen().magic_tuple()
+    with suppress(OSError):
+        return any(key[1] == processor for key in known._cache._cache_file._load_index())
+    return False
 
 
 _arrays: Any = arrayobj
@@ -69,34 +118,89 @@ def njit(function: Function) -> Function:
     The kernel runs without numba's reference counts, which cost more than the arithmetic in small functions; so the
     compiler refuses a kernel that would create an array.
     """
-    compiled = _compile(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
-    return cast("Function", compiled)
-
-
-_libraries: Any = CPUCodeLibrary
-_optimize = _libraries._optimize_final_module
-
-
-def _optimize_once(library: Any) -> None:
-    """Optimise what has been linked, unless it is only there to be inlined: its callers are optimised with it."""
-    if not library.name.startswith(_INLINED):
-        _optimize(library)
-
-
-_libraries._optimize_final_module = _optimize_once
-
-
-def njit_inline(function: Function) -> Function:
-    """As `njit`, always inlined into its callers' machine code: for the steps of a kernel. Slow if called by itself."""
-    function.__qualname__ = _INLINED + function.__qualname__
-    compiled = _compile(cache=True, nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function)
-    return cast("Function", compiled)
+    return _kernel(function, _nrt=False)
 
 
 def njit_allocating(function: Function) -> Function:
     """As `njit`, for what runs outside sweeps and may create arrays."""
-    compiled = _compile(cache=True, nogil=True, error_model="numpy")(function)
-    return cast("Function", compiled)
+    return _kernel(function)
+
+
+@cache
+def _alone(function: Function) -> Function:
+    return njit(function)
+
+
+_INLINED = "inlined."
+
+
+def njit_inline(function: Function) -> Function:
+    """As `njit`, always inlined into its callers' machine code: for the steps of a kernel.
+
+    Called from Python it is compiled once more, as a kernel of its own.
+    """
+    named = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+    named.__qualname__ = _INLINED + function.__qualname__
+    named.__module__ = function.__module__
+    step = _compile(
+        nogil=True, error_model="numpy", _nrt=False, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )(named)
+    # There is no machine code behind the step's signatures, so Python must find none.
+    step._insert = lambda *overload: None
+    step._compile_for_args = lambda *arguments: _alone(function)
+    return cast("Function", step)
+
+
+# Steps that are only there to be inlined are optimised and emitted as a part of their callers. To do that for
+# themselves as well would be for nothing: their libraries stay as they were lowered.
+
+_libraries: Any = CPUCodeLibrary
+_codegen: Any = JITCPUCodegen
+_optimise = _libraries._optimize_final_module
+_load = _libraries._finalize_final_module
+_set_environment = _codegen.set_env
+_environments: Any = environment.Environment._memo
+
+
+def _is_step(library: Any) -> bool:
+    return bool(library.name.startswith(_INLINED))
+
+
+def _optimise_functions(library: Any, module: Any) -> None:
+    module.data_layout = library._codegen._data_layout
+    if not _is_step(library):
+        manager, builder = library._codegen._function_pass_manager()
+        for function in module.functions:
+            if not function.is_declaration:
+                manager.run(function, builder)
+
+
+def _optimise_kernel(library: Any) -> None:
+    if not _is_step(library):
+        _optimise(library)
+
+
+def _load_kernel(library: Any) -> None:
+    """Make machine code, and give the steps in it their environments, as numba does with what the cache has."""
+    if _is_step(library):
+        library._finalized = True
+        return
+    _load(library)
+    for variable in library._final_module.global_variables:
+        known = _environments.get(variable.name)
+        if known is not None:
+            library.codegen.set_env(variable.name, known)
+
+
+def _set_known_environment(codegen: Any, name: str, known: Any) -> None:
+    if codegen._engine.is_symbol_defined(name):
+        _set_environment(codegen, name, known)
+
+
+_libraries._optimize_functions = _optimise_functions
+_libraries._optimize_final_module = _optimise_kernel
+_libraries._finalize_final_module = _load_kernel
+_codegen.set_env = _set_known_environment
 
 
 @intrinsic
@@ -130,4 +234,4 @@ def take_turn(typing_context: Any, counter: Any) -> Any:
     return types.int64(counter), generate
 
 
-__all__ = ["cache_folder", "njit", "njit_allocating", "njit_inline", "prefetch", "take_turn"]
+__all__ = ["cache_folder", "is_kept", "njit", "njit_allocating", "njit_inline", "prefetch", "take_turn"]

@@ -9,18 +9,18 @@ numbers [approximate distributed Gibbs, Newman et al. 2009].
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.accelerate import njit
-from hierogram.samplers.forest import Bitext, Forests
+from hierogram.samplers.forest import NODE, Bitext, Forests
 from hierogram.samplers.fragments import Words
-from hierogram.samplers.models import Model
+from hierogram.samplers.models import Model, ModelSettings, build_model
 from hierogram.samplers.passes import merge, propose_pairs, sweep_pairs
 from hierogram.samplers.streams import advance, stream, uniform
-from hierogram.samplers.table import RuleTable, with_room
+from hierogram.samplers.table import RuleTable, empty_table, with_room
 from hierogram.samplers.visit import (
     ACCEPTED,
     CUTS_CHANGED,
@@ -29,6 +29,7 @@ from hierogram.samplers.visit import (
     EDGES_SAMPLED,
     EPOCH,
     EVALUATIONS,
+    LOGGED,
     PROPOSED,
     READS,
     STATISTICS,
@@ -234,6 +235,46 @@ def _one_after_the_other(task: Task, items: Iterable[int]) -> Iterable[bool]:
     return map(task, items)
 
 
+def _arguments(
+    batch: Batch, state: State, sweeps: NDArray[np.int64], stages: NDArray[np.int16], spaces: Spaces
+) -> tuple[object, ...]:
+    return (
+        batch.forests, batch.bitext, batch.words, state, batch.pairs,
+        sweeps, stages, batch.places, spaces.rows_read,
+    )  # fmt: skip
+
+
+def kernel_of(method: int) -> Callable[..., Any]:
+    """The kernel that visits pairs by a method."""
+    return cast("Callable[..., Any]", sweep_pairs if method == GIBBS else propose_pairs)
+
+
+def compile_sweep(method: int = GIBBS) -> None:
+    """Compile what visits pairs, by visiting none; the cache keeps it."""
+    offset = np.zeros(1, np.int64)
+    words, links, hashes = np.zeros(0, np.int32), np.zeros(0, np.int16), np.zeros(0, np.uint64)
+    batch = Batch(
+        Bitext(words, offset, words, offset, links, links, offset),
+        Words(hashes, hashes, np.uint64(0)),
+        Forests(offset, np.zeros(0, NODE), offset, np.zeros(0, np.uint16)),
+        pairs=np.zeros(0, np.int64), places=hashes, derivation_rules=offset,
+        most_nodes=1, most_rules=16, most_options=2, most_listed=1, longest_rule=1,
+    )  # fmt: skip
+    model = build_model(ModelSettings(), 1, 1, batch.longest_rule)
+    spaces = workspaces(batch, None)
+    state = State(np.zeros(0, np.uint16), np.zeros(0, np.uint8))
+    arguments = _arguments(batch, state, np.zeros(0, np.int64), np.zeros(0, np.int16), spaces)
+    table = empty_table(batch.longest_rule)
+    kernel_of(method)(True, np.zeros(1, np.int64), 1, 0, *arguments, 0, 0, table, model, spaces.workers[0])
+
+
+def compile_merging(spaces: Spaces, table: RuleTable, model: Model) -> None:
+    """Compile what merges the blocks of a round, by merging nothing."""
+    for work in spaces.workers[:1]:
+        work.registers[LOGGED] = 0
+        merge(work, table, model)
+
+
 def step(
     seed: int,
     batch: Batch,
@@ -256,17 +297,14 @@ def step(
     function over the workers of `spaces`, in threads if it likes, and the result is the same for any number of them.
     `report` hears how many pairs are done. Raises `CountsError` where state and counts do not belong together.
     """
-    arguments = (
-        batch.forests, batch.bitext, batch.words, state, batch.pairs,
-        sweeps, stages, batch.places, spaces.rows_read,
-    )  # fmt: skip
+    arguments = _arguments(batch, state, sweeps, stages, spaces)
     totals = np.zeros(16, np.int64)
     sound = True
     workers = spaces.workers
     for work in workers:
         _rest_stamps(work)
         work.registers[STATISTICS:] = 0
-    visit = sweep_pairs if method == GIBBS else propose_pairs
+    visit = kernel_of(method)
     if blocks is None:
         for first in range(0, batch.size, _PAIRS_A_CALL):
             last = min(first + _PAIRS_A_CALL, batch.size)

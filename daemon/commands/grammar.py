@@ -85,7 +85,7 @@ def say_aligned(done: "AlignReport") -> None:
 def announce_compilation() -> None:
     """Says why nothing moves at first, where the samplers have not run on this machine before.
 
-    To be called before anything imports them: the folder of compiled code is there as soon as they are imported.
+    To be called before anything is compiled: the folder is made when the first kernel is kept.
     """
     from hierogram.samplers.accelerate import cache_folder
 

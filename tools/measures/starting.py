@@ -14,11 +14,14 @@ _FIRST_SWEEP = """
 import time
 started = time.perf_counter()
 import numpy as np
+from hierogram.daemon.kernels import SweepKernel
 from hierogram.tools.measures.results import Corpus
 from hierogram.tools.measures.sampling import Chain, load
 corpus = Corpus({source!r}, {target!r}, {alignment!r}, 100)
+kernel = SweepKernel()
 batch, model = load(corpus)
 chain = Chain(batch, model, corpus)
+kernel.wait()
 chain.sweep(1, np.ones(batch.size, np.int16), map)
 print(time.perf_counter() - started)
 """
