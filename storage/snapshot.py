@@ -1,13 +1,13 @@
 """Reading a whole store as one state, however long that takes and whoever writes meanwhile."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from typing import TypeVar
 
 from sqlalchemy import Connection, Double, Executable, Select, cast, func, select
 
 from hierogram.storage.alignments import all_aligner_counts, iterate_links
-from hierogram.storage.bulk import corpus_number, pair_blocks, rule_blocks
+from hierogram.storage.bulk import Block, corpus_number, pair_blocks, rule_blocks
 from hierogram.storage.configuration import read_settings
 from hierogram.storage.integrity import find_problems
 from hierogram.storage.pairs import pair_rows
@@ -75,12 +75,12 @@ class Snapshot:
         columns = [rules.c[field.name] for field in fields(StoredRule)]
         return self._stream(StoredRule, select(*columns))
 
-    def rule_blocks(self, *, sampled: bool = False) -> Iterator[tuple[int, str]]:
-        """Rules with a count as blocks of lines, the quickest way to read them all: see `storage.bulk`."""
-        return rule_blocks(self._connection, sampled=sampled)
+    def rule_blocks(self, columns: Sequence[str], *, sampled: bool = False) -> Iterator[Block]:
+        """Columns of the rules with a count, and the count, the quickest way to read them all: see `storage.bulk`."""
+        return rule_blocks(self._connection, columns, sampled=sampled)
 
-    def pair_blocks(self, corpus_id: int | None = None) -> Iterator[tuple[int, str]]:
-        """Pairs, all or those of a corpus, as blocks of lines: see `storage.bulk`."""
+    def pair_blocks(self, corpus_id: int | None = None) -> Iterator[Block]:
+        """Pairs, all or those of a corpus, as blocks of columns: see `storage.bulk`."""
         return pair_blocks(self._connection, corpus_id)
 
     def corpus_id(self, name: str) -> int | None:

@@ -92,9 +92,9 @@ class CompressedFile:
         """The digest, hexadecimal."""
         return self._digest.hexdigest()
 
-    def write(self, text: str) -> None:
-        """Appends text."""
-        self._put(self._compressor.compress(text.encode()))
+    def write(self, data: bytes) -> None:
+        """Appends bytes."""
+        self._put(self._compressor.compress(data))
 
     def _put(self, data: bytes) -> None:
         if data:

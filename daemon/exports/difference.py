@@ -1,14 +1,14 @@
 """How two exports differ: rules added, removed, and most changed."""
 
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.publication import working_folder
 from hierogram.daemon.exports.reading import Exported, find_export, read_export
-from hierogram.daemon.exports.scratch import Scratch, quoted, scratch
+from hierogram.daemon.exports.scratch import Blocks, Scratch, quoted, scratch
 
 _LINES_A_BLOCK = 10_000
 _KINDS = ("same", "changed", "added", "removed")
@@ -78,17 +78,14 @@ def compare(before: Path, after: Path, limit: int) -> Difference:
         )
 
 
-def _blocks(exported: Exported) -> Iterator[tuple[int, str]]:
-    lines: list[str] = []
+def _blocks(exported: Exported) -> Blocks:
+    rules = read_export(exported)
     number = 0
-    for number, rule in enumerate(read_export(exported), 1):
-        count = "" if rule.count is None else repr(rule.count)
-        lines.append(f"{rule.source}\t{rule.target}\t{count}\n")
-        if len(lines) == _LINES_A_BLOCK:
-            yield number, "".join(lines)
-            lines = []
-    if lines:
-        yield number, "".join(lines)
+    while some := list(islice(rules, _LINES_A_BLOCK)):
+        number += len(some)
+        sources, targets = (rule.source for rule in some), (rule.target for rule in some)
+        counts = ("" if rule.count is None else repr(rule.count) for rule in some)
+        yield number, ["\n".join(column) for column in (sources, targets, counts)]
 
 
 def _most(database: Scratch, kind: str, value: str, limit: int) -> list[ChangedRule]:

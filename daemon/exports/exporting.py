@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.compression import CompressedFile, compression_of, suffix_of
-from hierogram.daemon.exports.filters import FilterCount, apply_filters
+from hierogram.daemon.exports.filters import FilterCount, apply_filters, shape_of
 from hierogram.daemon.exports.formats import find_format
 from hierogram.daemon.exports.formats.format import Format
 from hierogram.daemon.exports.inner import load_inner_alignments
@@ -203,7 +203,8 @@ class _Work:
         options, samples = self._options, self._settings.samples if self._options.sampled else 1
         last = self._snapshot.status().rules if options.corpus is None else None
         with scratch(self._work) as database:
-            load_rules(database, self._snapshot, options, lambda done: self._report("read", done, last))
+            shape = sorted(shape_of(options).union(self._format.shape))
+            load_rules(database, self._snapshot, options, shape, lambda done: self._report("read", done, last))
             if self._needs_alignments():
                 corpus = None if options.corpus is None else corpus_id(self._snapshot, options.corpus)
                 pairs = None if corpus is not None else sum(self._snapshot.status().pairs.values())

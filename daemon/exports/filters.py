@@ -29,6 +29,20 @@ def read_test_set(path: Path) -> TestSet:
         raise ExportError(f"{path}: cannot be read as a test set, a sentence a line: {error}") from error
 
 
+def shape_of(options: ExportOptions) -> set[str]:
+    """The columns of a rule's shape that the filters look at."""
+    found = set()
+    if options.max_scope is not None:
+        found.add("scope")
+    if options.max_nonterminals is not None or options.no_adjacent:
+        found.add("nonterminals")
+    if options.max_source_symbols is not None:
+        found |= {"source_terminals", "nonterminals"}
+    if options.aligned or options.max_span is not None:
+        found |= {"source_terminals", "target_terminals", "nonterminals"}
+    return found
+
+
 def predicates(options: ExportOptions, samples: int, linked: bool) -> Iterator[tuple[str, str]]:
     """The filters that look at one rule at a time: what each is called, and its condition in SQL.
 

@@ -1,11 +1,11 @@
 """The alignment inside each rule: the one that most of its uses have, found by going through the derivations."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hierogram.daemon.exports.scratch import Heard, Scratch
+from hierogram.daemon.exports.scratch import Blocks, Heard, Scratch
 from hierogram.storage.records import Settings
 from hierogram.storage.snapshot import Snapshot
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PAIRS_A_READ = 2_000
 _KINDS = {"source": "VARCHAR", "target": "VARCHAR", "alignment": "VARCHAR", "uses": "BIGINT"}
 
-Lines = Callable[["list[PairRow]", Settings, bool], list[str]]
+Columns = Callable[["list[PairRow]", Settings, bool], list[str]]
 
 
 def load_inner_alignments(
@@ -29,7 +29,14 @@ def load_inner_alignments(
     Over the samples, if `sampled`; of a corpus, if one is named. Of alignments that are as frequent the one that sorts
     first is taken.
     """
-    scratch.load("inner_uses", _KINDS, _blocks(snapshot, corpus, sampled), heard)
+    link_rules(scratch, _blocks(snapshot, corpus, sampled), heard)
+
+
+def link_rules(scratch: Scratch, blocks: Blocks, heard: Heard | None = None) -> None:
+    """Gives every rule of the view `rules` its most frequent alignment; blocks are of rules, alignments and uses."""
+    scratch.load("inner_uses", _KINDS, blocks, heard)
+    if not scratch.row("SELECT count(*) FROM inner_uses")[0]:
+        return
     scratch.run("""
         CREATE TABLE inner_alignments AS
         SELECT source, target, coalesce(alignment, '') AS alignment FROM (
@@ -40,27 +47,28 @@ def load_inner_alignments(
     scratch.run("DROP TABLE inner_uses")
     scratch.run("""
         CREATE TABLE linked AS
-        SELECT rules.* REPLACE (coalesce(inner_alignments.alignment, '') AS alignment)
+        SELECT rules.* EXCLUDE (id) REPLACE (coalesce(inner_alignments.alignment, '') AS alignment)
           FROM rules LEFT JOIN inner_alignments USING (source, target)""")
     scratch.run("DROP VIEW rules")
     scratch.run("DROP TABLE loaded")
+    scratch.run("ALTER TABLE linked RENAME TO loaded")
     scratch.run("DROP TABLE inner_alignments")
-    scratch.run("CREATE VIEW rules AS SELECT * FROM linked")
+    scratch.run("CREATE VIEW rules AS SELECT rowid AS id, * FROM loaded")
 
 
-def _blocks(snapshot: Snapshot, corpus: int | None, sampled: bool) -> Iterator[tuple[int, str]]:
+def _blocks(snapshot: Snapshot, corpus: int | None, sampled: bool) -> Blocks:
     settings = snapshot.settings()
-    lines_of: Lines | None = None
+    columns_of: Columns | None = None
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
-        lines_of = lines_of or _reader()
+        columns_of = columns_of or _reader()
         pairs += len(rows)
-        lines = lines_of(rows, settings, sampled)
-        if lines:
-            yield pairs, "\n".join(lines) + "\n"
+        columns = columns_of(rows, settings, sampled)
+        if columns:
+            yield pairs, columns
 
 
-def _reader() -> Lines:
+def _reader() -> Columns:
     # Here, because it brings the compiled samplers with it.
     import numpy as np
 
@@ -85,7 +93,7 @@ def _reader() -> Lines:
         inside = [links[start:end] for start, end in pairwise(ends)]
         uses.update(zip(found.entries.tolist(), inside, strict=True))
 
-    def lines_of(rows: "list[PairRow]", settings: Settings, sampled: bool) -> list[str]:
+    def columns_of(rows: "list[PairRow]", settings: Settings, sampled: bool) -> list[str]:
         loaded = load_batch(rows, settings)
         assert isinstance(loaded, LoadedPairs), "trees have no links"
         forests = loaded.batch.forests
@@ -101,8 +109,7 @@ def _reader() -> Lines:
             ledger = enter_state(empty_ledger(), loaded, state, 1)
             count(uses, ledger, loaded, state, np.ones(len(rows), np.bool_))
         sources, targets = render_rules(ledger, np.arange(ledger.entries), loaded.source, loaded.target)
-        return [
-            f"{sources[entry]}\t{targets[entry]}\t{text(links)}\t{number}" for (entry, links), number in uses.items()
-        ]
+        used = ((sources[entry], targets[entry], text(links), str(number)) for (entry, links), number in uses.items())
+        return ["\n".join(column) for column in zip(*used, strict=True)]
 
-    return lines_of
+    return columns_of

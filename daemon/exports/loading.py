@@ -1,44 +1,47 @@
 """From the store into the scratch database: all rules, or those of one corpus counted anew."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection
 
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.exports.scratch import Heard, Scratch
-from hierogram.storage.bulk import RULE_COLUMNS
+from hierogram.daemon.exports.scratch import Blocks, Heard, Scratch
 from hierogram.storage.records import RuleDelta, Settings
 from hierogram.storage.snapshot import Snapshot
 
 _PAIRS_A_READ = 2_000
-_KINDS = {"source": "VARCHAR", "target": "VARCHAR", "alignment": "VARCHAR", "id": "BIGINT", "uses": "BIGINT"}
-_COLUMNS = (*RULE_COLUMNS, "uses")
+_SIDES = {"source": "VARCHAR", "target": "VARCHAR"}
+_USES = {"uses": "BIGINT"}
 
 
-def _kinds() -> dict[str, str]:
-    return {name: _KINDS.get(name, "INTEGER") for name in _COLUMNS}
+def load_rules(
+    scratch: Scratch,
+    snapshot: Snapshot,
+    options: ExportOptions,
+    shape: Collection[str],
+    heard: Heard | None = None,
+) -> None:
+    """Makes the view `rules`: id, source, target, alignment (empty), the columns `shape`, and the count as `uses`.
 
-
-def load_rules(scratch: Scratch, snapshot: Snapshot, options: ExportOptions, heard: Heard | None = None) -> None:
-    """Makes the table `rules`: `RULE_COLUMNS`, and the count as `uses` (over all samples, if they are averaged).
-
-    Raises `ExportError` where there is no such corpus.
+    The count is over all samples, if they are averaged; the id is one within the scratch database. Raises `ExportError`
+    where there is no such corpus.
     """
+    kinds = _SIDES | dict.fromkeys(shape, "INTEGER") | _USES
     if options.corpus is None:
-        scratch.load("loaded", _kinds(), snapshot.rule_blocks(sampled=options.sampled), heard)
+        scratch.load("loaded", kinds, snapshot.rule_blocks((*_SIDES, *shape), sampled=options.sampled), heard)
     else:
         corpus = corpus_id(snapshot, options.corpus)
-        blocks = _recounted(snapshot, corpus, options.sampled, heard)
-        scratch.load("parts", _kinds(), blocks)
-        same = ", ".join(f"min({name}) AS {name}" for name in RULE_COLUMNS if name not in ("id", "source", "target"))
+        scratch.load("parts", kinds, _recounted(snapshot, corpus, options.sampled, shape, heard))
+        same = "".join(f"min({name}) AS {name}, " for name in shape)
         scratch.run(f"""
             CREATE TABLE loaded AS
-            SELECT min(id) AS id, source, target, {same}, CAST(sum(uses) AS BIGINT) AS uses
-              FROM parts GROUP BY source, target""")
+            SELECT source, target, {same}CAST(sum(uses) AS BIGINT) AS uses FROM parts GROUP BY source, target""")
         scratch.run("DROP TABLE parts")
-    # An empty field reads as no value.
-    absent = ("source", "target", "alignment")
-    shown = ", ".join(f"coalesce({name}, '') AS {name}" if name in absent else name for name in _COLUMNS)
-    scratch.run(f"CREATE VIEW rules AS SELECT {shown} FROM loaded")
+    shown = "".join(f"{name}, " for name in shape)
+    scratch.run(f"""
+        CREATE VIEW rules AS
+        SELECT rowid AS id, coalesce(source, '') AS source, coalesce(target, '') AS target, '' AS alignment,
+               {shown}uses
+          FROM loaded""")
 
 
 def corpus_id(snapshot: Snapshot, name: str) -> int:
@@ -50,25 +53,19 @@ def corpus_id(snapshot: Snapshot, name: str) -> int:
     return found
 
 
-def _recounted(snapshot: Snapshot, corpus: int, sampled: bool, heard: Heard | None) -> Iterator[tuple[int, str]]:
+def _recounted(snapshot: Snapshot, corpus: int, sampled: bool, shape: Collection[str], heard: Heard | None) -> Blocks:
     """The rules that a corpus's pairs use, counted anew, a part of the pairs at a time."""
     settings = snapshot.settings()
     count = _counting()
-    pairs = number = 0
+    names = (*_SIDES, *shape, "sampled_count" if sampled else "count")
+    pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
-        lines = []
-        for rule in count(rows, settings, sampled):
-            uses = rule.sampled_count if sampled else rule.count
-            if uses:
-                number += 1
-                lines.append(
-                    "\t".join(map(str, [number, *(getattr(rule, name, "") for name in RULE_COLUMNS[1:]), uses]))
-                )
+        rules = [rule for rule in count(rows, settings, sampled) if getattr(rule, names[-1])]
         pairs += len(rows)
         if heard:
             heard(pairs)
-        if lines:
-            yield pairs, "\n".join(lines) + "\n"
+        if rules:
+            yield pairs, ["\n".join(str(getattr(rule, name)) for rule in rules) for name in names]
 
 
 def _counting() -> Callable[..., list[RuleDelta]]:

@@ -6,32 +6,47 @@ numbers, and what is written is sorted by what is unique.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
+
+from hierogram.storage.bulk import Block
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-Blocks = Iterator[tuple[int, str]]
+Blocks = Iterator[Block]
 Heard = Callable[[int], None]
 
-MEMORY = "208MB"
-"""Bound of the scratch database's memory."""
+MEMORY = 288_000_000
+"""Bound of the scratch database's memory, bytes."""
 
-_PART_BYTES = 1 << 24
+_ROOM = 6
+"""Joining, sorting and writing at once takes this many times the rules' bytes, at most."""
+
+_PART_BYTES = 1 << 23
 _STREAM_ROWS = 20_000
-_TAB = "\t"
+_STREAM_BYTES = 1 << 20
+
+# No quotes and no escapes. The first line is left out: at the beginning of a file U+FEFF would be taken for a mark.
+_READ = (
+    "delim='\t', quote='', escape='', comment='', new_line='\\n', header=false, skip=1, auto_detect=false,"
+    " strict_mode=false, max_line_size=16777216, parallel=false"
+)
+_FIRST_LINE = b"\n"
+_WRITE = "FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\n', USE_TMP_FILE false"
 
 
 class Scratch:
     """The scratch database; made by `scratch`."""
 
-    def __init__(self, connection: "DuckDBPyConnection", folder: Path) -> None:
+    def __init__(self, connection: "DuckDBPyConnection", folder: Path, memory: int) -> None:
         self._connection = connection
         self._folder = folder
+        self._memory = memory
+        self._loaded = 0
 
     def run(self, statement: str, parameters: list[object] | None = None) -> None:
         """Runs a statement."""
@@ -56,45 +71,87 @@ class Scratch:
         for rows in self.columns(query):
             yield [row[0] for row in rows]  # type: ignore[misc]
 
+    def stage(self, name: str, query: str, *used: str) -> None:
+        """Makes a step between the rules and what is written, by a name.
+
+        Where there is room for all steps at once it is a view. Otherwise a table, and the tables that were `used` up
+        go, so that no two steps share the bound of memory.
+        """
+        if self._loaded * _ROOM <= self._memory:
+            self.run(f"CREATE VIEW {name} AS {query}")
+            return
+        self.run(f"CREATE TABLE {name} AS {query}")
+        for table in used:
+            self.run(f"DROP TABLE {table}")
+
+    def lines(self, query: str) -> Iterator[bytes]:
+        """A query's one column of texts in its order, as lines, in pieces that end anywhere.
+
+        The database writes them into a pipe while they are taken out.
+        """
+        with ExitStack() as stack:
+            read_end, write_end = os.pipe()
+            taken = stack.enter_context(open(read_end, "rb", buffering=0))
+            writer = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="export"))
+            # Closed before the thread is waited for, so that a reader who stops early ends the writing too.
+            stack.callback(taken.close)
+            written = writer.submit(self._write_lines, query, write_end)
+            while piece := taken.read(_STREAM_BYTES):
+                yield piece
+            written.result()
+
+    def _write_lines(self, query: str, pipe: int) -> None:
+        try:
+            self.run("SET preserve_insertion_order = true")
+            self.run(f"COPY ({query}) TO '/dev/fd/{pipe}' ({_WRITE})")
+        finally:
+            os.close(pipe)
+
     def load(self, table: str, columns: dict[str, str], blocks: Blocks, heard: Heard | None = None) -> None:
-        """Appends blocks of tab-separated lines to a table (made if new) with the columns, name to type.
+        """Appends blocks to a table (made if new) with the columns, name to type. Empty values come as NULL.
 
         The next part is read from the store while the last one is taken in.
         """
         made = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         self.run(f"CREATE TABLE IF NOT EXISTS {table} ({made})")
-        read = ", ".join(f"'{name}': '{kind}'" for name, kind in columns.items())
         with ThreadPoolExecutor(1, thread_name_prefix="export") as reader:
             number = 0
-            waiting = reader.submit(self._write_part, blocks, number)
+            waiting = reader.submit(self._write_part, blocks, number, len(columns))
             while (part := waiting.result()) is not None:
                 number += 1
-                waiting = reader.submit(self._write_part, blocks, number)
-                path, reached = part
-                self.run(
-                    f"INSERT INTO {table} SELECT * FROM read_csv({quoted(str(path))}, delim='\t', quote='', escape='',"
-                    " comment='', new_line='\\n', header=false, auto_detect=false, strict_mode=false,"
-                    f" max_line_size=16777216, columns={{{read}}})"
+                waiting = reader.submit(self._write_part, blocks, number, len(columns))
+                paths, reached = part
+                files = (
+                    f"read_csv({quoted(str(path))}, {_READ}, columns={{'{name}': '{kind}'}})"
+                    for path, (name, kind) in zip(paths, columns.items(), strict=True)
                 )
-                path.unlink()
+                # Files of one column each, put side by side.
+                self.run(f"INSERT INTO {table} SELECT * FROM {' POSITIONAL JOIN '.join(files)}")
+                for path in paths:
+                    path.unlink()
                 if heard:
                     heard(reached)
 
-    def _write_part(self, blocks: Blocks, number: int) -> tuple[Path, int] | None:
-        path = self._folder / f"{number}.tsv"
+    def _write_part(self, blocks: Blocks, number: int, columns: int) -> tuple[list[Path], int] | None:
+        paths = [self._folder / f"{number}.{column}" for column in range(columns)]
         size = reached = 0
-        with path.open("wb") as file:
-            for reached, lines in blocks:  # noqa: B007
-                size += file.write(lines.encode())
+        with ExitStack() as stack:
+            files: list[BinaryIO] = [stack.enter_context(path.open("wb")) for path in paths]
+            for file in files:
+                file.write(_FIRST_LINE)
+            for reached, block in blocks:  # noqa: B007
+                for file, column in zip(files, block, strict=True):
+                    size += file.write(column.encode()) + file.write(b"\n")
                 if size >= _PART_BYTES:
                     break
-        return (path, reached) if size else None
+        self._loaded += size
+        return (paths, reached) if size else None
 
-    def insert(self, table: str, rows: list[tuple[object, ...]]) -> None:
-        """Appends a few thousand rows of simple values to a table, by way of a file."""
-        lines = "".join(_TAB.join(map(str, row)) + "\n" for row in rows)
+    def insert(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """Appends a few thousand rows of simple values to a table, by way of files."""
         kinds = {name: kind for name, kind, *_ in self._connection.execute(f"DESCRIBE {table}").fetchall()}
-        self.load(table, kinds, iter([(len(rows), lines)]))
+        block = ["\n".join(map(str, column)) for column in zip(*rows, strict=True)]
+        self.load(table, kinds, iter([(len(rows), block)]))
 
 
 def quoted(value: str) -> str:
@@ -103,7 +160,7 @@ def quoted(value: str) -> str:
 
 
 @contextmanager
-def scratch(folder: Path, memory: str = MEMORY) -> Iterator[Scratch]:
+def scratch(folder: Path, memory: int = MEMORY) -> Iterator[Scratch]:
     """A scratch database that keeps its files in the folder."""
     import duckdb
 
@@ -112,7 +169,7 @@ def scratch(folder: Path, memory: str = MEMORY) -> Iterator[Scratch]:
     connection = duckdb.connect(
         ":memory:",
         config={
-            "memory_limit": memory,
+            "memory_limit": f"{memory}B",
             "threads": max(1, min(2, os.cpu_count() or 1)),
             "temp_directory": str(spill),
             "preserve_insertion_order": "false",
@@ -121,6 +178,6 @@ def scratch(folder: Path, memory: str = MEMORY) -> Iterator[Scratch]:
         },
     )
     try:
-        yield Scratch(connection, folder)
+        yield Scratch(connection, folder, memory)
     finally:
         connection.close()

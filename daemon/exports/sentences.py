@@ -34,7 +34,7 @@ def write_sentences(
 
     def put(number: int, lines: list[str]) -> None:
         with compress(written / f"grammar.{number}.gz") as file:
-            file.write("".join(line + "\n" for line in lines))
+            file.write("".join(line + "\n" for line in lines).encode())
         files[number] = ExportedFile(file.path.name, file.bytes, file.sha256)
 
     query = f"""
@@ -52,5 +52,5 @@ def write_sentences(
         for number, sentence in enumerate(sentences)
     )
     with CompressedFile(written / LIST, Compression.NONE) as file:
-        file.write(listing)
+        file.write(listing.encode())
     return [ExportedFile(LIST, file.bytes, file.sha256), *(files[number] for number in range(len(sentences)))]

@@ -45,7 +45,7 @@ def write_rules(
     With `final` it is grammars by sentence that are written, into the folder of `path`, which will have that name.
     """
     features = format.chosen(options.features)
-    prepare(scratch, snapshot, options, features, samples)
+    prepare(scratch, snapshot, options, format, features, samples)
     if final is not None:
         assert options.filter_for is not None
         rules = scratch.row("SELECT count(*) FROM scored")[0]
@@ -57,12 +57,14 @@ def write_rules(
     files = [written[1]]
     if format.glue is not None:
         with compress(glue) as file:
-            file.write("".join(line + "\n" for line in format.glue(features)))
+            file.write("".join(line + "\n" for line in format.glue(features)).encode())
         files.append(ExportedFile(glue.name, file.bytes, file.sha256))
     return Written(written[0], files)
 
 
-def prepare(scratch: Scratch, snapshot: Snapshot, options: ExportOptions, features: Chosen, samples: int) -> None:
+def prepare(
+    scratch: Scratch, snapshot: Snapshot, options: ExportOptions, format: Format, features: Chosen, samples: int
+) -> None:
     """Makes the view `scored` of the rules kept, and what it needs."""
     lexical = any(feature.lexical for feature in features)
     if lexical:
@@ -71,21 +73,24 @@ def prepare(scratch: Scratch, snapshot: Snapshot, options: ExportOptions, featur
         weigh(scratch, "kept")
     for macro in MACROS:
         scratch.run(macro)
-    score(scratch, options, samples, features, lexical)
+    score(scratch, options, samples, format, features, lexical)
 
 
-def score(scratch: Scratch, options: ExportOptions, samples: int, features: Chosen, lexical: bool) -> None:
-    """Makes the view `scored`: the rules kept, with their counts, sums and features.
-
-    A join at a time, and what is no longer needed goes, so that no two of them share the bound of memory.
-    """
+def score(
+    scratch: Scratch, options: ExportOptions, samples: int, format: Format, features: Chosen, lexical: bool
+) -> None:
+    """Makes the view `scored`: the rules kept, with their counts, sums and features."""
     among = "rules" if options.marginals is Marginals.BEFORE else "kept"
     for side in ("source", "target"):
-        scratch.run(f"CREATE TABLE of_{side} AS SELECT {side}, sum(uses) AS {side}_sum FROM {among} GROUP BY {side}")
-    _replace(scratch, "with_source", "kept JOIN of_source USING (source)", "of_source", "loaded", "linked")
-    _replace(scratch, "with_sums", "with_source JOIN of_target USING (target)", "of_target", "with_source")
+        scratch.run(f"""
+            CREATE TABLE of_{side} AS
+            SELECT {side}, CAST(sum(uses) AS BIGINT) AS {side}_sum FROM {among} GROUP BY {side}""")
+    shape = "".join(f", {name}" for name in format.shape)
+    scratch.stage("with_source", "SELECT * FROM kept JOIN of_source USING (source)", "of_source", "loaded")
+    scratch.stage("with_sums", "SELECT * FROM with_source JOIN of_target USING (target)", "of_target", "with_source")
     if lexical:
-        _replace(scratch, "with_weights", "with_sums LEFT JOIN lexical USING (id)", "lexical", "with_sums")
+        joined = "SELECT * FROM with_sums LEFT JOIN lexical USING (id)"
+        scratch.stage("with_weights", joined, "lexical", "with_sums")
     joined = "with_weights" if lexical else "with_sums"
     values = "".join(
         f", {feature.value} AS {feature.name}"
@@ -96,37 +101,31 @@ def score(scratch: Scratch, options: ExportOptions, samples: int, features: Chos
     scratch.run(f"""
         CREATE VIEW scored AS
         SELECT *{values} FROM (
-            SELECT source, target, alignment, scope, nonterminals, source_terminals, target_terminals,
-                   CAST(uses AS DOUBLE) AS uses, CAST(source_sum AS DOUBLE) AS source_uses,
-                   CAST(target_sum AS DOUBLE) AS target_uses, CAST(uses AS DOUBLE) / {samples} AS count,
-                   CAST(source_sum AS DOUBLE) / {samples} AS source_count,
+            SELECT source, target, alignment{shape}, CAST(uses AS DOUBLE) AS uses,
+                   CAST(source_sum AS DOUBLE) AS source_uses, CAST(target_sum AS DOUBLE) AS target_uses,
+                   CAST(uses AS DOUBLE) / {samples} AS count, CAST(source_sum AS DOUBLE) / {samples} AS source_count,
                    CAST(target_sum AS DOUBLE) / {samples} AS target_count{lex}
               FROM {joined}
         )""")
-
-
-def _replace(scratch: Scratch, table: str, joined: str, *gone: str) -> None:
-    scratch.run(f"CREATE TABLE {table} AS SELECT * FROM {joined}")
-    for old in gone:
-        scratch.run(f"DROP TABLE IF EXISTS {old}")
 
 
 def _write_lines(
     scratch: Scratch, features: Chosen, format: Format, compressed: CompressedFile, heard: Heard
 ) -> tuple[int, ExportedFile]:
     assert format.line is not None
+    line = f"{format.line(features)} AS line"
+    if format.order == "line":
+        query = f"SELECT line FROM (SELECT {line} FROM scored) ORDER BY line"
+    else:
+        # Lines are longer than what they are made of, so they are made when all is sorted.
+        query = f"SELECT {line} FROM (SELECT * FROM scored ORDER BY {format.order})"
     rules = 0
     with compressed as file:
         if format.header is not None:
-            file.write(format.header(features) + "\n")
-        sides = "" if format.order == "line" else "source, target, "
-        scratch.run(f"CREATE TABLE lines AS SELECT {sides}{format.line(features)} AS line FROM scored")
-        for table in ("with_sums", "with_weights"):
-            scratch.run(f"DROP TABLE IF EXISTS {table}")
-        for lines in scratch.texts(f"SELECT line FROM lines ORDER BY {format.order}"):
-            rules += len(lines)
-            lines.append("")
-            file.write("\n".join(lines))
+            file.write((format.header(features) + "\n").encode())
+        for piece in scratch.lines(query):
+            rules += piece.count(b"\n")
+            file.write(piece)
             heard(rules)
     return rules, ExportedFile(file.path.name, file.bytes, file.sha256)
 

@@ -1,8 +1,8 @@
 """What a format is: how a rule becomes a line, in SQL over the columns of a scored rule.
 
-The columns are `source`, `target` (in the store's notation), `alignment` (links of words), `nonterminals`,
-`source_terminals`, `target_terminals`, `scope`, `uses`, `count`, `source_uses`, `target_uses`, `source_count`,
-`target_count` (sums over the rules with that side), and the values of `hierogram.daemon.exports.features`.
+The columns are `source`, `target` (in the store's notation), `alignment` (links of words), those of the format's shape,
+`uses`, `count`, `source_uses`, `target_uses`, `source_count`, `target_count` (sums over the rules with that side), and
+the values of `hierogram.daemon.exports.features`.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,8 @@ class Format:
 
     `line` makes the SQL expression of a rule's line from the chosen features; a format without it is a table of
     columns, which the scratch database writes itself. `features` are those that may be chosen; with `fixed` all are
-    written. With `alignments` it shows which words of a rule are linked.
+    written. With `alignments` it shows which words of a rule are linked. `shape` are the columns that it needs of
+    `scope`, `nonterminals`, `source_terminals` and `target_terminals`.
     `order` sorts the lines, `header` comes first, `glue` is a file of its own; `grammars` are the kinds of grammar that
     it can write.
     """
@@ -34,6 +35,7 @@ class Format:
     line: Callable[[Chosen], str] | None
     fixed: bool = False
     alignments: bool = False
+    shape: tuple[str, ...] = ("nonterminals",)
     order: str = "source, target"
     header: Callable[[Chosen], str] | None = None
     glue: Callable[[Chosen], Sequence[str]] | None = None

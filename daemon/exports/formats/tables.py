@@ -5,7 +5,8 @@ from hierogram.daemon.exports.formats.format import Chosen, Format
 from hierogram.daemon.exports.options import Compression
 from hierogram.storage.records import SYNCHRONOUS, TREES
 
-_RULE = ("source", "target", "alignment", "scope", "nonterminals", "source_count", "target_count")
+_SHAPE = ("scope", "nonterminals")
+_RULE = ("source", "target", "alignment", *_SHAPE, "source_count", "target_count")
 _TEXTS = ("source", "target", "alignment")
 _FEATURES = tuple(feature.name for feature in FEATURES if feature.name != "glue")
 
@@ -40,6 +41,7 @@ JSONL = Format(
     grammars=(SYNCHRONOUS, TREES),
     line=_json_line,
     alignments=True,
+    shape=_SHAPE,
 )
 TSV = Format(
     name="tsv",
@@ -51,6 +53,7 @@ TSV = Format(
     line=_tab_line,
     header=_tab_header,
     alignments=True,
+    shape=_SHAPE,
 )
 PARQUET = Format(
     name="parquet",
@@ -61,4 +64,5 @@ PARQUET = Format(
     grammars=(SYNCHRONOUS, TREES),
     line=None,
     alignments=True,
+    shape=_SHAPE,
 )

@@ -5,13 +5,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hierogram.daemon.exports.compression import CompressedFile
-from hierogram.daemon.exports.filters import FilterCount, apply_filters
+from hierogram.daemon.exports.filters import FilterCount, apply_filters, shape_of
 from hierogram.daemon.exports.formats import find_format
+from hierogram.daemon.exports.inner import link_rules
 from hierogram.daemon.exports.loading import load_rules
 from hierogram.daemon.exports.options import Compression, ExportOptions
 from hierogram.daemon.exports.scratch import scratch
 from hierogram.daemon.exports.writing import Written, write_rules
 from hierogram.samplers.rules import Rule, parse_side
+from hierogram.storage.bulk import Block
 
 
 class Given(NamedTuple):
@@ -52,14 +54,18 @@ class Source:
         self.rules = rules
         self.pairs = pairs
 
-    def rule_blocks(self, *, sampled: bool = False) -> Iterator[tuple[int, str]]:
+    def rule_blocks(self, columns: Sequence[str], *, sampled: bool = False) -> Iterator[Block]:
         for number, given in enumerate(self.rules, 1):
             rule = Rule(parse_side(given.source), parse_side(given.target))
-            values = (number, given.source, given.target, rule.scope, rule.nonterminals, rule.source_terminals)
-            yield number, "\t".join(map(str, (*values, rule.target_terminals, given.alignment, given.uses))) + "\n"
+            shape = [str(getattr(rule, name)) for name in columns[2:]]
+            yield number, [given.source, given.target, *shape, str(given.uses)]
 
-    def pair_blocks(self, corpus_id: int | None = None) -> Iterator[tuple[int, str]]:
-        yield len(self.pairs), "".join("\t".join(pair) + "\n" for pair in self.pairs)
+    def pair_blocks(self, corpus_id: int | None = None) -> Iterator[Block]:
+        yield len(self.pairs), ["\n".join(column) for column in zip(*self.pairs, strict=True)]
+
+    def linked_blocks(self) -> Iterator[Block]:
+        for number, given in enumerate(self.rules, 1):
+            yield number, [given.source, given.target, given.alignment, str(given.uses)]
 
 
 def write(
@@ -71,13 +77,15 @@ def write(
     work = folder / f"work-{name}"
     work.mkdir()
     with scratch(work) as database:
-        load_rules(database, source, options)  # type: ignore[arg-type]
+        format = find_format(options.format)
+        load_rules(database, source, options, sorted(shape_of(options).union(format.shape)))  # type: ignore[arg-type]
+        link_rules(database, source.linked_blocks())
         counts = apply_filters(database, options, samples)
         written = write_rules(
             database,
             source,  # type: ignore[arg-type]
             options,
-            find_format(options.format),
+            format,
             samples,
             folder / name,
             folder / f"{name}.glue",

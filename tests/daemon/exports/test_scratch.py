@@ -1,0 +1,80 @@
+"""Texts go into the scratch database and out of it as they are, and nothing hangs when one of the ends fails."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.daemon.exports.rules import ODD, write
+
+from hierogram.daemon.exports.formats import FORMATS
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.exports.scratch import scratch
+from hierogram.storage.records import SYNCHRONOUS
+
+LINES = 200_000
+
+# What a text in the store can hold: anything but NUL and line ends; tabs separate tokens.
+ODD_TEXTS = ["", " ", "\ufeff", "\ufeffa", "\u2028", "\x85", "\x01", '"', '"a"', "'", "\\", "\\n", "#", ",", "NULL"]
+texts = st.sampled_from(ODD_TEXTS) | st.text(
+    st.characters(exclude_characters="\0\t\n\r", exclude_categories=["Cs"]), max_size=8
+)
+
+
+def through(blocks: Sequence[Sequence[tuple[str, str]]]) -> bytes:
+    with tempfile.TemporaryDirectory() as folder, scratch(Path(folder)) as database:
+        kinds = {"number": "INTEGER", "a": "VARCHAR", "b": "VARCHAR"}
+        number = 0
+        for rows in blocks:
+            columns = [[str(number + k) for k in range(len(rows))], *zip(*rows, strict=True)]
+            database.load("texts", kinds, iter([(0, ["\n".join(column) for column in columns])]))
+            number += len(rows)
+        line = "coalesce(a, '') || chr(9) || coalesce(b, '')"
+        return b"".join(database.lines(f"SELECT line FROM (SELECT {line} AS line, number FROM texts) ORDER BY number"))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.lists(st.tuples(texts, texts), min_size=1, max_size=9), min_size=1, max_size=3))
+def test_texts_come_out_as_they_went_in(blocks: list[list[tuple[str, str]]]) -> None:
+    assert through(blocks) == "".join(f"{a}\t{b}\n" for rows in blocks for a, b in rows).encode()
+
+
+def test_many_lines_come_in_order(tmp_path: Path) -> None:
+    with scratch(tmp_path) as database:
+        query = f"SELECT CAST(k AS VARCHAR) AS line FROM range({LINES}) t(k) ORDER BY hash(k), k"
+        found = b"".join(database.lines(query)).split(b"\n")
+        database.run("SET threads = 1")
+        assert b"".join(database.lines(query)).split(b"\n") == found
+    assert sorted(map(int, found[:-1])) == list(range(LINES))
+    assert found[-1] == b""
+
+
+def test_whoever_stops_reading_ends_the_writing(tmp_path: Path) -> None:
+    with scratch(tmp_path) as database:
+        pieces = database.lines(f"SELECT repeat('a', 100) FROM range({LINES})")
+        assert next(pieces).startswith(b"aaa")
+        pieces.close()
+        assert b"".join(database.lines("SELECT 'still there'")) == b"still there\n"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["SELECT none", f"SELECT CASE WHEN k < {LINES} THEN 'a' ELSE error('odd') END FROM range({LINES + 1}) t(k)"],
+)
+def test_what_fails_while_writing_is_raised(tmp_path: Path, wrong: str) -> None:
+    with scratch(tmp_path) as database, pytest.raises(duckdb.Error, match=r"none|odd"):
+        list(database.lines(wrong))
+
+
+@pytest.mark.parametrize("format", [name for name, format in FORMATS.items() if SYNCHRONOUS in format.grammars])
+def test_without_room_it_goes_step_by_step(tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables instead of views between the steps, and the same bytes."""
+    written = []
+    for name, room in (("roomy", 0), ("tight", 1 << 60)):
+        monkeypatch.setattr("hierogram.daemon.exports.scratch._ROOM", room)
+        path, _, _ = write(tmp_path, ODD, ExportOptions(format=format, max_scope=None, per_source=2), name=name)
+        written.append(path.read_bytes())
+    assert written[0] == written[1]
