@@ -2,14 +2,14 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from types import TracebackType
 from typing import Protocol, Self
 
-from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.formats import (
     BARS,
     JSONL,
@@ -26,11 +26,14 @@ from hierogram.daemon.repeats import Repeats
 from hierogram.daemon.tokenizing import tokenized, tokenizer
 from hierogram.daemon.validation import Fields, validate
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.records import AddedPairs, IngestTotals, RejectedLine
+from hierogram.storage.records import AddedPairs, IngestTotals, NewPair, RejectedLine
 from hierogram.storage.store import Receipt, Store
 
 AUTO = "auto"
 DEFAULT_CORPUS = "default"
+
+CHUNKS_A_TRANSACTION = 4
+"""What a transaction costs besides its pairs (words that are counted again, the disk) is shared by so many chunks."""
 
 _SHOWN_REJECTIONS = 10
 
@@ -185,7 +188,7 @@ def _check_paths(paths: Sequence[str], format: str) -> None:
 
 
 class Intake:
-    """An input on its way into the store, a chunk and a transaction at a time.
+    """An input on its way into the store, some chunks and a transaction at a time.
 
     What was stored before is left alone, what is wrong is kept apart. `report` counts what has been stored so far.
     """
@@ -198,13 +201,18 @@ class Intake:
         self.report = IngestReport(store.begin_ingest(corpus, origin, format), corpus, origin, format)
 
     def add(
-        self, fields: Fields, receipt: Callable[[IngestTotals, list[RejectedLine]], Receipt] | None = None
+        self, *chunks: Fields, receipt: Callable[[IngestTotals, list[RejectedLine]], Receipt] | None = None
     ) -> tuple[IngestTotals, list[RejectedLine]]:
-        """Store a chunk; returns what became of its lines, and those that were rejected.
+        """Store chunks; returns what became of their lines, and those that were rejected.
 
-        `receipt` tells from the same what to record, in the same transaction, of the request that brought the chunk.
+        `receipt` tells from the same what to record, in the same transaction, of the request that brought the chunks.
         """
-        pairs, rejected = validate(fields, self._max_tokens, self._repeats)
+        pairs: list[NewPair] = []
+        rejected: list[RejectedLine] = []
+        for fields in chunks:
+            sound, wrong = validate(fields, self._max_tokens, self._repeats)
+            pairs += sound
+            rejected += wrong
 
         def write(added: AddedPairs) -> Receipt:
             assert receipt is not None
@@ -241,13 +249,13 @@ def ingest(
 ) -> IngestReport:
     """Store the input's pairs in the corpus; what was stored before is left alone, what is wrong is kept apart.
 
-    Every chunk is one transaction. Raises `InputError` where an input is damaged: the chunks before are stored, the
+    A few chunks are one transaction. Raises `InputError` where an input is damaged: the chunks before are stored, the
     batch is marked as failed, and the same input offered again, once whole, adds only what is missing.
     """
     intake = Intake(store, corpus, source.origin, source.format)
     try:
-        for fields in source.fields:
-            intake.add(fields)
+        for chunks in _several(source.fields):
+            intake.add(*chunks)
             if report:
                 done = intake.report
                 report(IngestProgress(done.lines, done.totals, source.bytes_read, source.bytes_total))
@@ -255,3 +263,20 @@ def ingest(
         intake.fail(str(error) or type(error).__name__)
         raise
     return intake.finish()
+
+
+def _several(chunks: Iterable[Fields]) -> Iterator[list[Fields]]:
+    """The chunks, as many together as go into one transaction; fewer in the end, and before the input fails."""
+    gathered: list[Fields] = []
+    try:
+        for fields in chunks:
+            gathered.append(fields)
+            if len(gathered) == CHUNKS_A_TRANSACTION:
+                yield gathered
+                gathered = []
+    except InputError:
+        if gathered:
+            yield gathered
+        raise
+    if gathered:
+        yield gathered

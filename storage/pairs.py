@@ -127,9 +127,7 @@ def _insert_pairs(writing: Writing, corpus_id: int, batch_id: int, pairs: Mappin
     """Stores the pairs (by identity) and counts their words."""
     if not pairs:
         return
-    sources, targets, alignments, source_lengths, target_lengths, _, external_ids, _ = zip(
-        *pairs.values(), strict=True
-    )
+    sources, targets, alignments, source_lengths, target_lengths, _, external_ids, _ = zip(*pairs.values(), strict=True)
     raw = alignments.count(None)
     # Columns, because a tuple for each pair would be made and looked at by the garbage collector only to be bound.
     writing.loader.insert(

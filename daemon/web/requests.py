@@ -96,7 +96,7 @@ class Body:
         def receipt(added: IngestTotals, rejected: list[RejectedLine]) -> Receipt:
             return self._record(self.answer.plus(added, rejected), digest.digest()), self._since
 
-        totals, rejected = intake.add(fields, receipt if self._key is not None else None)
+        totals, rejected = intake.add(fields, receipt=receipt if self._key is not None else None)
         self.answer = self.answer.plus(totals, rejected)
         self._digest = digest
         self._seen = self._since = self.answer.lines

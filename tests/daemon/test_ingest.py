@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from hierogram.daemon import ingest as ingesting
 from hierogram.daemon import lines
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.ingest import IngestProgress, Input, ingest
@@ -105,7 +106,8 @@ def test_a_damaged_file_fails_after_what_was_whole_and_may_come_again(
 def test_a_chunk_is_stored_whole_or_not_at_all(
     store: Store, store_url: str, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines.LineFile.chunks, "__defaults__", (2,))
+    monkeypatch.setattr(lines.LineFile.chunks, "__defaults__", (1,))
+    monkeypatch.setattr(ingesting, "CHUNKS_A_TRANSACTION", 2)
     add_pairs, calls = Store.add_pairs, []
 
     def fail_at_third(self: Store, *arguments: object) -> object:
@@ -122,12 +124,12 @@ def test_a_chunk_is_stored_whole_or_not_at_all(
     assert store.integrity() == []
 
 
-def test_progress_is_told_chunk_by_chunk(store: Store, tmp_path: Path) -> None:
-    path = write(tmp_path / "bars", "a ||| b ||| 0-0\n" * 12_000)
+def test_progress_is_told_transaction_by_transaction(store: Store, tmp_path: Path) -> None:
+    path = write(tmp_path / "bars", "a ||| b ||| 0-0\n" * 22_000)
     told: list[IngestProgress] = []
     with Input([path]) as source:
         ingest(store, source, report=told.append)
-    assert [now.lines for now in told] == [5_000, 10_000, 12_000]
+    assert [now.lines for now in told] == [20_000, 22_000]
     assert told[-1].bytes_read == told[-1].bytes_total == Path(path).stat().st_size
 
 
