@@ -15,6 +15,7 @@ from os import environ
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
+from uuid import uuid4
 
 import numba
 from llvmlite import ir
@@ -65,8 +66,23 @@ class _Kept(_caching.CompileResultCacheImpl):  # type: ignore[misc]
     _locator_classes = (_Locator,)
 
 
+class CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
+    """Where the compiled signatures of a function are kept."""
+
+    def _data_name(self, number: int) -> str:
+        """The name of a file that no other process gives: two that compile at once would both give the next number.
+
+        One would then find the other's kernel, for other types, under its own signature.
+        """
+        return cast("str", self._data_name_pattern.format(number=uuid4().int))
+
+
 class _Cache(_caching.FunctionCache):  # type: ignore[misc]
     _impl_class = _Kept
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._cache_file = CacheFile(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """A kernel that was kept; None, too, where the folder cannot be read."""
@@ -234,4 +250,4 @@ def take_turn(typing_context: Any, counter: Any) -> Any:
     return types.int64(counter), generate
 
 
-__all__ = ["cache_folder", "is_kept", "njit", "njit_allocating", "njit_inline", "prefetch", "take_turn"]
+__all__ = ["CacheFile", "cache_folder", "is_kept", "njit", "njit_allocating", "njit_inline", "prefetch", "take_turn"]
