@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.accelerate import njit
 from hierogram.samplers.fragments import key_of, view_pair
 from hierogram.samplers.sweeps import Batch, State
-from hierogram.samplers.tally import push_tails, small_workspace
-from hierogram.samplers.visit import EPOCH, make_summary
+from hierogram.samplers.walk import begin_walk, next_rule, small_workspace
 
 
 class Occurrences(NamedTuple):
@@ -28,21 +27,16 @@ def _list_rules(forests, bitext, words, state, pairs, keys, work):
     taken = 0
     for pair in range(len(forests.node_offset) - 1):
         view = view_pair(forests, bitext, words, state, pair)
-        work.registers[EPOCH] += 1
-        root = len(view.node) - 1
-        work.stack[0] = root
-        depth = 1
-        while depth > 0:
-            depth -= 1
-            v = np.int64(work.stack[depth])
-            depth = push_tails(v, view, work.stack, depth)
-            if v == root or view.cut[v]:
-                make_summary(v, view, work)
-                high, low = key_of(work.summary, v, words.key_mask)
-                pairs[taken] = pair
-                keys[taken, 0] = high
-                keys[taken, 1] = low
-                taken += 1
+        depth = begin_walk(view, work)
+        while True:
+            v, depth = next_rule(view, work, depth)
+            if v < 0:
+                break
+            high, low = key_of(work.summary, v, words.key_mask)
+            pairs[taken] = pair
+            keys[taken, 0] = high
+            keys[taken, 1] = low
+            taken += 1
     return taken
 
 

@@ -10,8 +10,8 @@ from hierogram.samplers.forest import NO_TAIL
 from hierogram.samplers.fragments import key_of, view_pair
 from hierogram.samplers.sweeps import Batch, State
 from hierogram.samplers.table import find
-from hierogram.samplers.tally import ENTRY, Ledger, push_tails, small_workspace
-from hierogram.samplers.visit import EPOCH, make_summary
+from hierogram.samplers.tally import ENTRY, Ledger
+from hierogram.samplers.walk import begin_walk, next_rule, small_workspace
 
 SIDE_BITS = 16
 
@@ -86,17 +86,11 @@ def _rule_links(ledger, forests, bitext, words, state, chosen, work, scratch, en
             while k < last_link and bitext.link_source[k] == word:
                 k += 1
         first_link[len(view.source)] = k
-        work.registers[EPOCH] += 1
-        root = len(view.node) - 1
-        work.stack[0] = root
-        depth = 1
-        while depth > 0:
-            depth -= 1
-            v = np.int64(work.stack[depth])
-            depth = push_tails(v, view, work.stack, depth)
-            if v != root and view.cut[v] == 0:
-                continue
-            make_summary(v, view, work)
+        depth = begin_walk(view, work)
+        while True:
+            v, depth = next_rule(view, work, depth)
+            if v < 0:
+                break
             high, low = key_of(work.summary, v, words.key_mask)
             _mark_nonterminals(v, view, work.walk, source_end, target_end)
             start = np.int64(view.node[v]["source_start"])

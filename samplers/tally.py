@@ -16,7 +16,7 @@ from hierogram.samplers.fragments import key_of, scope_of, shape_of, view_pair
 from hierogram.samplers.models import Model
 from hierogram.samplers.sweeps import Batch, State
 from hierogram.samplers.table import KEY_HIGH, KEY_LOW, RuleTable, add, find, with_room
-from hierogram.samplers.visit import EPOCH, Workspace, make_summary, make_workspace
+from hierogram.samplers.walk import begin_walk, next_rule, small_workspace
 
 OPEN_LABEL = -(1 << 30)
 """Symbols of a tree fragment: OPEN_LABEL - 2·label opens it, one less closes it."""
@@ -173,19 +173,6 @@ def _target_symbols(v, view, words, symbols, position, numbers, stack, stack_pos
 
 
 @njit
-def push_tails(v, view, stack, depth):
-    """Push the tails of v's present edge, the first one on top; the new depth."""
-    arity = np.int64(view.node[v]["arity"])
-    first = np.int64(view.node[v]["tail_offset"]) + np.int64(view.edge[v]) * arity
-    for i in range(arity - 1, -1, -1):
-        t = view.tails[first + i]
-        if t != NO_TAIL:
-            stack[depth] = t
-            depth += 1
-    return depth
-
-
-@njit
 def _tally(ledger, forests, bitext, words, state, first, last, chosen, count, sampled, work, numbers, stacks):
     """Enter the rules of pairs first..last's derivations. False: two rules had one key."""
     for pair in range(first, last):
@@ -194,17 +181,11 @@ def _tally(ledger, forests, bitext, words, state, first, last, chosen, count, sa
         view = view_pair(forests, bitext, words, state, pair)
         source = bitext.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1]]
         target = bitext.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1]]
-        work.registers[EPOCH] += 1
-        root = len(view.node) - 1
-        work.stack[0] = root
-        depth = 1
-        while depth > 0:
-            depth -= 1
-            v = np.int64(work.stack[depth])
-            depth = push_tails(v, view, work.stack, depth)
-            if v != root and view.cut[v] == 0:
-                continue
-            make_summary(v, view, work)
+        depth = begin_walk(view, work)
+        while True:
+            v, depth = next_rule(view, work, depth)
+            if v < 0:
+                break
             high, low = key_of(work.summary, v, words.key_mask)
             start = ledger.sizes[1]
             middle, nonterminals = _source_symbols(
@@ -291,11 +272,6 @@ def _with_room(ledger: Ledger, rules: int, symbols: int) -> Ledger:
     )
 
 
-def small_workspace(batch: Batch) -> Workspace:
-    """A workspace in which fragments can be summed up, and nothing else."""
-    return make_workspace(batch.most_nodes, 2, 2, 1, batch.longest_rule, 1, 1)
-
-
 def tally(
     ledger: Ledger,
     batch: Batch,
@@ -341,18 +317,13 @@ def _count(table, model, forests, bitext, words, state, first, last, skipped, ch
         if skipped[pair]:
             continue
         view = view_pair(forests, bitext, words, state, pair)
-        work.registers[EPOCH] += 1
-        root = len(view.node) - 1
-        work.stack[0] = root
-        depth = 1
-        while depth > 0:
-            depth -= 1
-            v = np.int64(work.stack[depth])
-            depth = push_tails(v, view, work.stack, depth)
-            if v == root or view.cut[v]:
-                make_summary(v, view, work)
-                high, low = key_of(work.summary, v, words.key_mask)
-                sound &= add(table, model, high, low, shape_of(work.summary, v), change)
+        depth = begin_walk(view, work)
+        while True:
+            v, depth = next_rule(view, work, depth)
+            if v < 0:
+                break
+            high, low = key_of(work.summary, v, words.key_mask)
+            sound &= add(table, model, high, low, shape_of(work.summary, v), change)
     return sound
 
 
