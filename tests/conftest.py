@@ -15,6 +15,16 @@ from hierogram.storage.connection import parse_url
 from hierogram.storage.store import Store, open_store
 
 BACKENDS = ("sqlite", "postgres")
+MOST_WORKERS = 8
+"""Each worker has a Postgres server of its own."""
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One process a core for the whole quick suite, for what is chosen from it the one that was started."""
+    whole = config.args_source is not pytest.Config.ArgsSource.ARGS and config.option.markexpr == "not campaign"
+    chosen = not whole or config.option.keyword or config.option.lf
+    cores = len(os.sched_getaffinity(0))
+    return 0 if chosen or cores == 1 else min(cores, MOST_WORKERS)
 
 
 @pytest.fixture(scope="session")
@@ -65,6 +75,52 @@ def _administer(server: str, *statements: str) -> None:
     engine.dispose()
 
 
+class Templates:
+    """Stores that are made once a session, and copied for each test that wants one like them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.made: dict[tuple[str, str], str] = {}
+
+    def copy(self, name: str, url: str, make: Callable[[str], None], database: Callable[[], str]) -> None:
+        """Puts a copy at the URL; `make` makes the template, at a Postgres database from `database` or in a file."""
+        backend = make_url(url).get_backend_name()
+        if (name, backend) not in self.made:
+            template = f"sqlite:///{self.folder / name}.db" if backend == "sqlite" else database()
+            make(template)
+            self.made[name, backend] = template
+        template = self.made[name, backend]
+        if backend == "sqlite":
+            shutil.copy(template.removeprefix("sqlite:///"), url.removeprefix("sqlite:///"))
+        else:
+            _make_anew(url, like=str(make_url(template).database))
+
+
+def _make_anew(url: str, like: str) -> None:
+    """Drops a Postgres database and makes it again as a copy of another."""
+    name = make_url(url).database
+    server = make_url(url).set(database="postgres").render_as_string(hide_password=False)
+    _administer(server, f"DROP DATABASE {name} WITH (FORCE)", f"CREATE DATABASE {name} TEMPLATE {like}")
+
+
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Templates:
+    return Templates(tmp_path_factory.mktemp("templates"))
+
+
+CopyStore = Callable[[str, str, Callable[[str], None]], None]
+
+
+@pytest.fixture
+def copy_store(templates: Templates, request: pytest.FixtureRequest) -> CopyStore:
+    """Puts, at a URL, a copy of the store of a name, which is made where it is wanted for the first time."""
+
+    def copy(name: str, url: str, make: Callable[[str], None]) -> None:
+        templates.copy(name, url, make, lambda: request.getfixturevalue("make_database")())
+
+    return copy
+
+
 @pytest.fixture(scope="session")
 def one_database(make_database: Callable[[], str]) -> str:
     """A Postgres database that one test after the other has to itself."""
@@ -82,7 +138,8 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def store(store_url: str) -> Iterator[Store]:
+def store(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
     """A new store with default settings, once on each database."""
-    with open_store(store_url, create=True) as opened:
+    copy_store("new", store_url, lambda url: open_store(url, create=True).close())
+    with open_store(store_url) as opened:
         yield opened

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
+from tests.conftest import CopyStore
 
 from hierogram.daemon.main import main
 from hierogram.storage.records import Settings
@@ -65,15 +66,19 @@ def hierogram(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     """The small corpus as a file."""
-    path = tmp_path / "corpus.bars"
+    return written(tmp_path)
+
+
+def written(folder: Path) -> Path:
+    path = folder / "corpus.bars"
     path.write_text("".join(line + "\n" for line in LINES))
     return path
 
 
 @pytest.fixture
-def learned_url(store_url: str, corpus: Path) -> str:
+def learned_url(store_url: str, copy_store: CopyStore, tmp_path_factory: pytest.TempPathFactory) -> str:
     """URL of a store that has learned from the small corpus, once on each database."""
-    teach(store_url, corpus)
+    copy_store("learned", store_url, lambda url: teach(url, written(tmp_path_factory.mktemp("corpus"))))
     return store_url
 
 

@@ -82,9 +82,7 @@ def test_every_draw_leaves_the_posterior_as_it_is(name: str, base: str) -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_mutant_moves_it(mutant: str) -> None:
-    worst = max(
-        moved(treebank(texts, "pcfg", mutant), treebank(texts, "pcfg").posterior()) for texts in SMALL.values()
-    )
+    worst = max(moved(treebank(texts, "pcfg", mutant), treebank(texts, "pcfg").posterior()) for texts in SMALL.values())
     assert worst > 0.005
 
 
