@@ -19,6 +19,14 @@ MOST_WORKERS = 8
 """Each worker has a Postgres server of its own."""
 
 
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Without pytest-xdist everything runs in one process, and what pyproject.toml says of several means nothing."""
+    if not pluginmanager.hasplugin("xdist"):
+        parser.addoption("--numprocesses")
+        parser.addoption("--dist")
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One process a core for the whole quick suite, for what is chosen from it the one that was started."""
     whole = config.args_source is not pytest.Config.ArgsSource.ARGS and config.option.markexpr == "not campaign"
