@@ -144,6 +144,27 @@ def _moses(_: list[str]) -> Callable[[str], ReadRule]:
     return read
 
 
+def _fragments(_: list[str]) -> Callable[[str], ReadRule]:
+    def read(line: str) -> ReadRule:
+        fragment, count, _ = line.split(" ||| ")
+        return ReadRule(_root(fragment), fragment, float(count))
+
+    return read
+
+
+def _context_free(_: list[str]) -> Callable[[str], ReadRule]:
+    def read(line: str) -> ReadRule:
+        # From behind, because a word of the flat rule may be `|||`; in a fragment a bracket comes after it.
+        _, values, fragment = line.rsplit(" ||| ", 2)
+        return ReadRule(_root(fragment), fragment, float(values.split(" ")[1]))
+
+    return read
+
+
+def _root(fragment: str) -> str:
+    return fragment[1:].split(" ", 1)[0]
+
+
 def _json(_: list[str]) -> Callable[[str], ReadRule]:
     def read(line: str) -> ReadRule:
         rule = json.loads(line)
@@ -174,4 +195,6 @@ _READERS: dict[str, Callable[[list[str]], Callable[[str], ReadRule]]] = {
     "moses": _moses,
     "jsonl": _json,
     "tsv": _tabs,
+    "fragments": _fragments,
+    "pcfg": _context_free,
 }

@@ -9,7 +9,9 @@ from tests.daemon.conftest import Run
 from tests.daemon.test_tree_chains import TREES
 from tests.daemon.test_tree_learning import QUICK, put
 
+from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.learning import learn
+from hierogram.storage.records import TREES as TREE_GRAMMAR
 from hierogram.storage.store import open_store
 
 
@@ -82,3 +84,28 @@ def test_rules_are_shown_and_drawn(url: str, hierogram: Run) -> None:
 
 def test_drawing_needs_a_tree_grammar(learned_url: str, hierogram: Run) -> None:
     assert hierogram("--store", learned_url, "rules", "maison", "--tree").code == 2
+
+
+@pytest.mark.parametrize("format", sorted(name for name, format in FORMATS.items() if TREE_GRAMMAR in format.grammars))
+def test_exports_of_fragments_can_be_compared(url: str, hierogram: Run, format: str) -> None:
+    before = uses(hierogram, url)
+    assert hierogram("--store", url, "export", "-f", format, "-o", "before").code == 0
+    assert hierogram("diff", "before", "before").code == 0
+    with open_store(url) as store:
+        put(store, ["(S (NP (SYM |||)) (VP (VBD [X,1]) (NP (NN new))))"] * 3)
+        learn(store, sweeps=2)
+    after = uses(hierogram, url)
+    assert hierogram("--store", url, "export", "-f", format, "-o", "after").code == 0
+    said = hierogram("diff", "before", "after", "--json", "--limit", "1000")
+    assert said.code == 1
+    told = json.loads(said.out)
+    both = before.keys() & after.keys()
+    assert {rule["target"]: rule["after"] for rule in told["most_added"]} == {
+        fragment: count for fragment, count in after.items() if fragment not in before
+    }
+    assert {rule["target"]: rule["before"] for rule in told["most_removed"]} == {
+        fragment: count for fragment, count in before.items() if fragment not in after
+    }
+    assert told["changed"] == sum(before[fragment] != after[fragment] for fragment in both)
+    assert told["most_added"]
+    assert all(rule["target"].startswith(f"({rule['source']} ") for rule in told["most_added"])

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -41,6 +43,7 @@ print("ready", flush=True)
 while True:
     publish(store, folder / "versions", "news", options, keep=2)
     export(store, folder / "file" / "g.gz", options)
+    print("done", flush=True)
 """
 
 
@@ -101,22 +104,42 @@ def check_whole(folder: Path) -> int:
     return len(found)
 
 
+@contextmanager
+def exporter(url: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has begun to export, killed at the end."""
+    process = subprocess.Popen([sys.executable, "-c", EXPORTER, url, str(folder)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline() == b"ready\n"
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+
 def kill_again_and_again(folder: Path, times: int, seed: int) -> None:
     url = f"sqlite:///{folder}/store.db"
     with open_store(url, create=True) as store:
         store.commit([], [delta(f"s{n}", f"t{n % 50}", 1 + n % 7) for n in range(2_000)])
     (folder / "file").mkdir()
     (folder / "versions").mkdir()
+    # The first one shows how long both exports take, the others die somewhere on the way.
+    with exporter(url, folder) as process:
+        started = time.monotonic()
+        assert process.stdout.readline() == b"done\n"
+        length = time.monotonic() - started
+    left = set(folder.rglob(".*.tmp"))
     draw = random.Random(seed)
+    interrupted = 0
     for _ in range(times):
-        process = subprocess.Popen([sys.executable, "-c", EXPORTER, url, str(folder)], stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        time.sleep(draw.uniform(0.0, 0.8))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
+        with exporter(url, folder) as process:
+            time.sleep(draw.uniform(0.0, 1.1 * length))
+        found = set(folder.rglob(".*.tmp"))
+        interrupted += bool(found - left)
+        left = found
         check_whole(folder)
+    assert interrupted > times // 2
     with open_store(url) as store:
         made = publish(store, folder / "versions", "news", ExportOptions(format="moses"), keep=2)
         assert check_whole(folder) <= 3
