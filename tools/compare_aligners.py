@@ -103,7 +103,7 @@ def align_ours(source: Path, target: Path, output: Path, model: str, seed: int, 
 
 def align_eflomal(source: Path, target: Path, output: Path) -> float:
     """Align two files by eflomal's model 3 with its default settings; the seconds until its links were written."""
-    import eflomal  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    import eflomal
     import numpy as np
 
     with tempfile.TemporaryDirectory() as folder:

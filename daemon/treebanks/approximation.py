@@ -205,8 +205,8 @@ def approximate(
 class _Base:
     """P_C: the probability of a fragment by its productions and by where it stops."""
 
-    def __init__(self, productions: Counter[Production], priors: Mapping[str, Prior]) -> None:
-        heads: Counter[str] = Counter()
+    def __init__(self, productions: Mapping[Production, float], priors: Mapping[str, Prior]) -> None:
+        heads: defaultdict[str, float] = defaultdict(float)
         for (label, _, _), count in productions.items():
             heads[label] += count
         self.production = {production: count / heads[production[0]] for production, count in productions.items()}
@@ -231,7 +231,7 @@ def _packed(
     seated: list[float],
     fragments: list[Tree],
     whole: dict[str, float],
-    counted: Counter[Production],
+    counted: Mapping[Production, float],
     root: str,
 ) -> Approximation:
     labels = len(interning.labels)

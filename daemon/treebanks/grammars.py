@@ -5,7 +5,7 @@ productions of the treebank and their counts can be read off the grammar.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,13 +28,13 @@ class TreeGrammar:
 
     fragments: Sequence[tuple[Tree, float]]
 
-    def productions(self) -> Counter[Production]:
+    def productions(self) -> dict[Production, float]:
         """The context-free productions within all fragments, and how often they were used."""
-        counts: Counter[Production] = Counter()
+        counts: defaultdict[Production, float] = defaultdict(float)
         for fragment, count in self.fragments:
             for node in preorder(fragment):
                 if isinstance(node, Tree) and node.children:
-                    counts[production_of(node)] += count  # type: ignore[assignment]
+                    counts[production_of(node)] += count
         return counts
 
     def words(self) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from http import HTTPStatus
 from importlib.metadata import version
+from typing import Any
 
 from anyio import move_on_after, to_thread
 from fastapi import APIRouter
@@ -51,14 +52,14 @@ async def _ask_store(service: Service) -> tuple[StoreStatus | None, str | None]:
 def health_routes(service: Service, configuration: HttpConfiguration, metrics: RequestMetrics) -> APIRouter:
     """The routes of this module."""
     router = APIRouter(tags=["health"])
-    answers = {HTTPStatus.SERVICE_UNAVAILABLE.value: {"model": HealthAnswer}}
+    answers: dict[int | str, dict[str, Any]] = {HTTPStatus.SERVICE_UNAVAILABLE.value: {"model": HealthAnswer}}
 
-    @router.get("/healthz", response_model=HealthAnswer, responses=answers)  # type: ignore[arg-type]
+    @router.get("/healthz", response_model=HealthAnswer, responses=answers)
     async def healthz() -> Response:
         """Alive: every loop has moved of late."""
         return _answer(_standing_loops(service.condition()))
 
-    @router.get("/readyz", response_model=HealthAnswer, responses=answers)  # type: ignore[arg-type]
+    @router.get("/readyz", response_model=HealthAnswer, responses=answers)
     async def readyz() -> Response:
         """Ready: loops move, nothing is degraded, the store answers and has this version's schema, lag is in bounds."""
         condition = service.condition()

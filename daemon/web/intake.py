@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, TypeVar
 
@@ -122,7 +123,7 @@ def intake_routes(
     async def take_in(request: Request, body: Body) -> None:
         async for lines in line_chunks(request, configuration, ending):
             await intakes.wait_for_lag()
-            metrics.count_lines(await intakes.in_thread(lambda lines=lines: body.add(lines)))  # type: ignore[misc]
+            metrics.count_lines(await intakes.in_thread(partial(body.add, lines)))
         await intakes.in_thread(body.finish)
 
     async def fail(body: Body, reason: str) -> None:

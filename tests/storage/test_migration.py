@@ -9,8 +9,9 @@ from tests.storage.building import delta, ingest, pair, query, update
 from hierogram.storage import migration
 from hierogram.storage.connection import make_engine, parse_url, writing_connection
 from hierogram.storage.exceptions import SchemaOutdatedError, SchemaTooNewError, StoreMissingError
-from hierogram.storage.schema import REVISIONS, metadata, view_statements
+from hierogram.storage.schema import REVISIONS, metadata
 from hierogram.storage.store import Store, open_store, upgrade
+from hierogram.storage.views import view_statements
 
 
 def schema_of(url: str) -> list[str]:

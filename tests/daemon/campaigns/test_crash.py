@@ -38,7 +38,7 @@ def kill_again_and_again(url: str, folder: Path, kills: int, pause: float) -> No
 
 
 def test_killed_a_few_times(store_url: str, tmp_path: Path) -> None:
-    kill_again_and_again(store_url, tmp_path, kills=2, pause=0.1)
+    kill_again_and_again(store_url, tmp_path, kills=2, pause=0.3)
 
 
 @pytest.mark.campaign

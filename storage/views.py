@@ -1,0 +1,81 @@
+"""The views: what people ask the store by, beside its tables."""
+
+VIEWS = {
+    "rule_table": """
+SELECT r.id, r.source, r.target, r.count,
+       CAST(r.count AS DOUBLE PRECISION)
+         / (SELECT sum(s.count) FROM rules AS s WHERE s.source = r.source) AS p_target_given_source,
+       CAST(r.count AS DOUBLE PRECISION)
+         / (SELECT sum(t.count) FROM rules AS t WHERE t.target = r.target) AS p_source_given_target,
+       r.sampled_count, r.length, r.scope, r.nonterminals, r.hiero
+  FROM rules AS r
+ WHERE r.count > 0""",
+    "word_rules": """
+SELECT v.token, v.side, r.*
+  FROM vocabulary AS v
+  JOIN rule_words AS w ON w.word_id = v.id
+  JOIN rule_table AS r ON r.id = w.rule_id""",
+    "by_source": """
+SELECT id, source, target, count,
+       CAST(count AS DOUBLE PRECISION) / sum(count) OVER (PARTITION BY source) AS p_target_given_source,
+       scope, nonterminals, hiero
+  FROM rules
+ WHERE count > 0""",
+    "by_target": """
+SELECT id, target, source, count,
+       CAST(count AS DOUBLE PRECISION) / sum(count) OVER (PARTITION BY target) AS p_source_given_target,
+       scope, nonterminals, hiero
+  FROM rules
+ WHERE count > 0""",
+    "grammar": """
+SELECT id, source, target, count,
+       CAST(count AS DOUBLE PRECISION) / sum(count) OVER (PARTITION BY source) AS p_target_given_source,
+       CAST(count AS DOUBLE PRECISION) / sum(count) OVER (PARTITION BY target) AS p_source_given_target,
+       CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END AS words_only, CASE WHEN count = 1 THEN 1 ELSE 0 END AS singleton,
+       scope, nonterminals, hiero
+  FROM rules
+ WHERE count > 0""",
+    "averaged_grammar": """
+SELECT id, source, target,
+       sampled_count / (SELECT CAST(value AS DOUBLE PRECISION) FROM settings WHERE name = 'samples') AS count,
+       CAST(sampled_count AS DOUBLE PRECISION) / sum(sampled_count) OVER (PARTITION BY source) AS p_target_given_source,
+       CAST(sampled_count AS DOUBLE PRECISION) / sum(sampled_count) OVER (PARTITION BY target) AS p_source_given_target,
+       CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END AS words_only,
+       scope, nonterminals, hiero
+  FROM rules
+ WHERE sampled_count > 0""",
+    "rule_changes": """
+SELECT h.day, h.rule_id, h.source, h.target, h.count AS count_before, coalesce(r.count, 0) AS count_now,
+       coalesce(r.count, 0) - h.count AS change
+  FROM rule_history AS h
+  LEFT JOIN rules AS r ON r.source = h.source AND r.target = h.target""",
+    "rule_support": """
+SELECT r.id AS rule_id, r.source AS rule_source, r.target AS rule_target, u.uses, p.id AS pair_id, c.name AS corpus,
+       p.source, p.target, p.alignment, CASE WHEN i.position = v.position THEN 1 ELSE 0 END AS current
+  FROM rules AS r
+  JOIN rule_pairs AS u ON u.rule_id = r.id
+  JOIN sentence_pairs AS p ON p.id = u.pair_id
+  JOIN indexed_pairs AS i ON i.pair_id = p.id
+  JOIN visits AS v ON v.pair_id = p.id
+  JOIN corpora AS c ON c.id = p.corpus_id""",
+    "growth": """
+SELECT {day} AS day, count(*) AS pairs,
+       sum(source_length) AS source_tokens, sum(target_length) AS target_tokens
+  FROM sentence_pairs
+ GROUP BY {day}""",
+    "rejections": """
+SELECT reason, origin, count(*) AS number
+  FROM rejected_lines
+ GROUP BY reason, origin""",
+}
+"""The views for people, by name; `{day}` is the UTC day of a pair, as each database writes it."""
+
+_DAY = {
+    "sqlite": "date(added_at)",
+    "postgresql": "to_char(added_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
+}
+
+
+def view_statements(dialect: str) -> list[str]:
+    """The statements that create the views on `sqlite` or `postgresql`, in an order that works."""
+    return [f"CREATE VIEW {name} AS {text.strip().format(day=_DAY[dialect])}" for name, text in VIEWS.items()]
