@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.tree_batches import LoadedTrees, load_trees
 from hierogram.samplers.forest import Bitext, build_forests
-from hierogram.samplers.fragments import Words
+from hierogram.samplers.fragments import add_up
 from hierogram.samplers.keys import ALL_BITS, hash_words
 from hierogram.samplers.sweeps import Batch, make_batch
 from hierogram.samplers.texts import Spellings, spellings
@@ -57,7 +57,7 @@ def load_batch(
     target, target_offset, target_words = number_words(row.target for row in rows)
     link_source, link_target, link_offset = read_links([row.alignment for row in rows])
     bitext = Bitext(source, source_offset, target, target_offset, link_source, link_target, link_offset)
-    words = Words(
+    words = add_up(
         hash_words(source_words, settings.key_salt)[source],
         hash_words(target_words, settings.key_salt)[target],
         key_mask,

@@ -8,7 +8,7 @@ import numpy as np
 from hierogram.samplers.brackets import check_size, productions, read_parse
 from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
 from hierogram.samplers.forest import Bitext, Node, assemble
-from hierogram.samplers.fragments import Words
+from hierogram.samplers.fragments import add_up
 from hierogram.samplers.keys import ALL_BITS, hash_words
 from hierogram.samplers.limits import MAX_LABEL
 from hierogram.samplers.sweeps import Batch, make_batch
@@ -74,7 +74,7 @@ def load_trees(
     none = np.zeros(len(offsets), np.int64)
     no_links = np.zeros(0, np.int16)
     bitext = Bitext(source, offsets, np.zeros(0, np.int32), none, no_links, no_links, none)
-    hashed = Words(hash_words(words, key_salt)[source], np.zeros(0, np.uint64), key_mask)
+    hashed = add_up(hash_words(words, key_salt)[source], np.zeros(0, np.uint64), key_mask)
     batch = make_batch(bitext, hashed, assemble(pairs), np.asarray(ids, np.int64), longest)
     expansions = Expansions(
         list(known), np.array(numbers, np.int32), np.array(weights), np.cumsum([0, *degrees], dtype=np.int64)

@@ -19,6 +19,7 @@ from uuid import uuid4
 
 import numba
 from llvmlite import ir
+from llvmlite.binding import Linkage
 from numba.core import caching, cgutils, environment, types
 from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
 from numba.extending import intrinsic
@@ -192,7 +193,11 @@ def _optimise_functions(library: Any, module: Any) -> None:
 
 
 def _optimise_kernel(library: Any) -> None:
+    """Optimise a kernel with what is linked into it, which is its own: arguments that none uses are dropped."""
     if not _is_step(library):
+        for linked in library._final_module.functions:
+            if not linked.is_declaration and linked.linkage == Linkage.linkonce_odr:
+                linked.linkage = Linkage.internal
         _optimise(library)
 
 

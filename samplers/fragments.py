@@ -60,14 +60,46 @@ _ZERO = np.uint64(0)
 
 
 class Words(NamedTuple):
-    """The hashed words of a batch: `source`, `target` uint64, parallel to a bitext's words.
+    """The hashed words of a batch, added up: `source`, `target` uint64, one more than the bitext has words.
 
+    Entry k is the polynomial hash of all words before word k, so that the hash of any run of words is a difference.
     `key_mask` is all ones; tests narrow it to make keys collide.
     """
 
     source: NDArray[np.uint64]
     target: NDArray[np.uint64]
     key_mask: np.uint64
+
+
+@njit
+def _add_up(hashes, running):
+    value = _ZERO
+    for k in range(len(hashes)):
+        running[k] = value
+        value = value * BASE + hashes[k]
+    running[len(hashes)] = value
+
+
+def _running(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    running = np.empty(len(hashes) + 1, np.uint64)
+    _add_up(hashes, running)
+    return running
+
+
+def add_up(source: NDArray[np.uint64], target: NDArray[np.uint64], key_mask: np.uint64) -> Words:
+    """The words of a batch from the hash of each, parallel to a bitext's words."""
+    return Words(_running(source), _running(target), key_mask)
+
+
+def make_summaries(nodes: int) -> NDArray[np.void]:
+    """SUMMARY[nodes + 1] for `compose`; the last row is that of a nonterminal, which stands for any cut node."""
+    summary = np.zeros(nodes + 1, SUMMARY)
+    nonterminal = summary[nodes]
+    nonterminal["source_hash"] = SOURCE_NONTERMINAL
+    nonterminal["target_hash"] = TARGET_NONTERMINAL
+    for field in ("numbering", "source_size", "target_size", "nonterminals", "begins", "ends"):
+        nonterminal[field] = 1
+    return summary
 
 
 class PairView(NamedTuple):
@@ -98,8 +130,8 @@ def view_pair(forests, bitext, words, state, pair):
     return PairView(
         forests.node[a:b],
         forests.tails[forests.pair_tail_offset[pair] : forests.pair_tail_offset[pair + 1]],
-        words.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1]],
-        words.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1]],
+        words.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1] + 1],
+        words.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1] + 1],
         state.edge[a:b],
         state.cut[a:b],
     )
@@ -117,15 +149,23 @@ def order_by_target(node, tails, first, size, order):
         order[k] = i
 
 
+@njit_inline
+def _and_words(value, running, start, end, powers):
+    """The hash of symbols whose hash is `value` and of the words start..end after them."""
+    return (value - running[start]) * powers[end - start] + running[end]
+
+
 @njit
 def compose(v, view, summary, powers, scratch):
     """Write the summary of v, expanded by its present edge, to `summary[v]`; uncut tails' summaries are valid.
 
-    `scratch` int64[2, n] has room for one item a tail in each row.
+    `summary` is of `make_summaries`; `scratch` int64[2, n] has room for one item a tail in each row. There are as few
+    branches as can be, since none could be foreseen.
     """
     node = view.node
     tails = view.tails
     cut = view.cut
+    nonterminal = len(summary) - 1
     here = node[v]
     arity = np.int64(here["arity"])
     first = np.int64(here["tail_offset"]) + np.int64(view.edge[v]) * arity
@@ -143,48 +183,33 @@ def compose(v, view, summary, powers, scratch):
     position = np.int64(here["source_start"])
     size = 0
     for i in range(arity):
-        t = tails[first + i]
+        t = np.int64(tails[first + i])
         if t == NO_TAIL:
             break
         size += 1
+        is_cut = np.int64(cut[t])
+        below = summary[nonterminal if is_cut else t]
         start = np.int64(node[t]["source_start"])
-        if position < start:
-            ends = 0
-            source_size += start - position
-            source_terminals += start - position
-            while position < start:
-                source_hash = source_hash * BASE + view.source[position]
-                position += 1
-        scratch[0, i] = nonterminals
-        if cut[t]:
-            source_hash = source_hash * BASE + (SOURCE_NONTERMINAL + np.uint64(node[t]["label"]) * _LABEL)
-            adjacent += ends
-            if source_size == 0:
-                begins = 1
-            ends = 1
-            source_size += 1
-            nonterminals += 1
-        else:
-            below = summary[t]
-            tail_size = np.int64(below["source_size"])
-            tail_begins = np.int64(below["begins"])
-            source_hash = source_hash * powers[tail_size] + below["source_hash"]
-            adjacent += np.int64(below["adjacent"]) + (ends & tail_begins)
-            if source_size == 0:
-                begins = tail_begins
-            ends = np.int64(below["ends"])
-            source_size += tail_size
-            nonterminals += np.int64(below["nonterminals"])
-            source_terminals += np.int64(below["source_terminals"])
+        source_hash = _and_words(source_hash, view.source, position, start, powers)
+        source_size += start - position
+        source_terminals += start - position + np.int64(below["source_terminals"])
+        ends = ends if position == start else 0
         position = np.int64(node[t]["source_end"])
+        scratch[0, i] = nonterminals
+        tail_size = np.int64(below["source_size"])
+        tail_begins = np.int64(below["begins"])
+        source_hash = source_hash * powers[tail_size] + below["source_hash"]
+        source_hash += np.uint64(is_cut * np.int64(node[t]["label"])) * _LABEL
+        adjacent += np.int64(below["adjacent"]) + (ends & tail_begins)
+        begins = tail_begins if source_size == 0 else begins
+        ends = np.int64(below["ends"])
+        source_size += tail_size
+        nonterminals += np.int64(below["nonterminals"])
     end = np.int64(here["source_end"])
-    if position < end:
-        ends = 0
-        source_size += end - position
-        source_terminals += end - position
-        while position < end:
-            source_hash = source_hash * BASE + view.source[position]
-            position += 1
+    source_hash = _and_words(source_hash, view.source, position, end, powers)
+    source_size += end - position
+    source_terminals += end - position
+    ends = ends if position == end else 0
     if label != 0:
         source_hash = source_hash * BASE + _CLOSE
         source_size += 1
@@ -197,45 +222,31 @@ def compose(v, view, summary, powers, scratch):
     position = np.int64(here["target_start"])
     end = np.int64(here["target_end"])
     if position < end:
+        swapped = 0
         if size == 2:
-            swapped = node[tails[first]]["target_start"] > node[tails[first + 1]]["target_start"]
-            scratch[1, 0] = 1 if swapped else 0
-            scratch[1, 1] = 0 if swapped else 1
-        else:
+            swapped = 1 if node[tails[first]]["target_start"] > node[tails[first + 1]]["target_start"] else 0
+        elif size > 2:
             order_by_target(node, tails, first, np.int64(size), scratch[1])
         for k in range(size):
-            i = scratch[1, k]
-            t = tails[first + i]
+            i = scratch[1, k] if size > 2 else k ^ swapped
+            t = np.int64(tails[first + i])
+            is_cut = np.int64(cut[t])
+            below = summary[nonterminal if is_cut else t]
             start = np.int64(node[t]["target_start"])
-            if position < start:
-                target_size += start - position
-                target_terminals += start - position
-                while position < start:
-                    target_hash = target_hash * BASE + view.target[position]
-                    numbering = numbering * BASE
-                    position += 1
+            position = min(position, start)
+            tail_size = np.int64(below["target_size"])
+            power = powers[tail_size]
             shift = np.uint64(scratch[0, i]) * TARGET_STEP
-            if cut[t]:
-                symbol = TARGET_NONTERMINAL + np.uint64(node[t]["label"]) * _LABEL + shift
-                target_hash = target_hash * BASE + symbol
-                numbering = numbering * BASE + _ONE
-                target_size += 1
-            else:
-                below = summary[t]
-                tail_size = np.int64(below["target_size"])
-                power = powers[tail_size]
-                target_hash = target_hash * power + (below["target_hash"] + shift * below["numbering"])
-                numbering = numbering * power + below["numbering"]
-                target_size += tail_size
-                target_terminals += np.int64(below["target_terminals"])
+            target_hash = _and_words(target_hash, view.target, position, start, powers) * power + below["target_hash"]
+            target_hash += shift * below["numbering"] + np.uint64(is_cut * np.int64(node[t]["label"])) * _LABEL
+            numbering = numbering * powers[start - position] * power + below["numbering"]
+            target_size += start - position + tail_size
+            target_terminals += start - position + np.int64(below["target_terminals"])
             position = np.int64(node[t]["target_end"])
-        if position < end:
-            target_size += end - position
-            target_terminals += end - position
-            while position < end:
-                target_hash = target_hash * BASE + view.target[position]
-                numbering = numbering * BASE
-                position += 1
+        target_hash = _and_words(target_hash, view.target, position, end, powers)
+        numbering *= powers[end - position]
+        target_size += end - position
+        target_terminals += end - position
 
     own = summary[v]
     own["source_hash"] = source_hash
@@ -252,14 +263,20 @@ def compose(v, view, summary, powers, scratch):
 
 
 @njit_inline
-def key_of(summary, v, key_mask):
-    """The two words of the key of the rule whose fragment is summed up in row v; never (0, 0)."""
-    high = mix(summary[v]["source_hash"])
-    low = mix(summary[v]["target_hash"] + high) & key_mask
+def key_of_hashes(source_hash, target_hash, key_mask):
+    """The two words of the key of the rule whose sides have these hashes."""
+    high = mix(source_hash)
+    low = mix(target_hash + high) & key_mask
     high = high & key_mask
     if low == _ZERO and high == _ZERO:
         low = _ONE
     return high, low
+
+
+@njit_inline
+def key_of(summary, v, key_mask):
+    """The two words of the key of the rule whose fragment is summed up in row v; never (0, 0)."""
+    return key_of_hashes(summary[v]["source_hash"], summary[v]["target_hash"], key_mask)
 
 
 @njit_inline

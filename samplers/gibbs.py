@@ -20,10 +20,12 @@ from hierogram.samplers.visit import (
     EDGES_SAMPLED,
     EPOCH,
     gather_below,
+    list_below,
     make_summary,
     make_tails,
     number_of,
     open_visit,
+    read_counts,
     rule_at,
     score,
     seat,
@@ -77,44 +79,59 @@ def draw(weights, size, u):
 
 
 @njit_inline
-def sample_edge(v, u, view, places_mask, table, model, work, key_mask):
-    """Draw the edge of v: an option weighs P of the rules that it leads to, times its density factor [CFGŠ14 eq. 6]."""
-    present = view.edge[v]
-    degree = np.int64(view.node[v]["degree"])
-    head = _head_of(v, view, work)
-    work.current[0] = rule_at(head, view, places_mask, table, model, work, key_mask)
-    current_size, log_factor = gather_below(v, work.current, 1, view, places_mask, table, model, work, key_mask)
-    for k in range(current_size):
-        unseat(np.int64(work.current[k]), model, work)
-    choice = present
-    # One turn for each option, and one more to go on with the choice: every step stands here, and is compiled, once.
-    for turn in range(degree + 1):
-        chosen = turn == degree
-        if chosen:
-            choice = draw(work.weight, degree, u)
-        j = choice if chosen else turn
+def _lay_out_options(v, head, view, places_mask, table, work, key_mask):
+    """Sum up and list what each edge of v leads to, so that all rules that are met for the first time are on their way.
+
+    Returns the edge for which the summaries above v stand.
+    """
+    present = np.int64(view.edge[v])
+    summed_up = present
+    work.top[present] = rule_at(head, view, places_mask, table, work, key_mask)
+    for j in range(np.int64(view.node[v]["degree"])):
         view.edge[v] = j
         make_tails(v, view, work)
-        rules = work.current
-        size = current_size
-        log_f = log_factor
         if j != present:
             _compose_up_to(v, head, view, work)
-            rules = work.used
-            rules[0] = number_of(head, places_mask, table, model, work, key_mask)
-            size, log_f = gather_below(v, rules, 1, view, places_mask, table, model, work, key_mask)
-        if not chosen:
-            factor, logarithm = score(rules, size, model, work)
-            work.weight[j] = log_f + logarithm + math.log(factor)
+            work.top[j] = number_of(head, places_mask, table, work, key_mask)
+            summed_up = j
+        list_below(v, view, places_mask, table, work, key_mask)
+    return summed_up
+
+
+@njit_inline
+def sample_edge(v, u, view, places_mask, table, model, work, key_mask):
+    """Draw the edge of v: an option weighs P of the rules that it leads to, times its density factor [CFGŠ14 eq. 6]."""
+    present = np.int64(view.edge[v])
+    degree = np.int64(view.node[v]["degree"])
+    head = _head_of(v, view, work)
+    summed_up = _lay_out_options(v, head, view, places_mask, table, work, key_mask)
+    read_counts(table, model, work)
+    choice = present
+    # The present rules leave, each option is weighed, the chosen rules come: every step is compiled once.
+    for turn in range(degree + 2):
+        j = present
+        if turn > degree:
+            choice = draw(work.weight, degree, u)
+            j = choice
+        elif turn > 0:
+            j = turn - 1
+        view.edge[v] = j
+        work.used[0] = work.top[j]
+        size, log_factor = gather_below(v, work.used, 1, view, work)
+        if turn == 0:
+            for k in range(size):
+                unseat(np.int64(work.used[k]), model, work)
+        elif turn <= degree:
+            factor, logarithm = score(work.used, size, model, work)
+            work.weight[j] = log_factor + logarithm + math.log(factor)
         else:
             for k in range(size):
-                seat(np.int64(rules[k]), model, work)
+                seat(np.int64(work.used[k]), model, work)
     work.registers[EDGES_SAMPLED] += 1
-    if choice == present:
+    work.registers[EDGES_CHANGED] += 1 if choice != present else 0
+    work.summary[head]["rule"] = work.top[choice]
+    if choice != summed_up:
         _compose_inside(v, head, view, work)
-    else:
-        work.registers[EDGES_CHANGED] += 1
-        work.summary[head]["rule"] = work.used[0]
 
 
 @njit_inline
@@ -122,16 +139,17 @@ def sample_cut(v, u, view, places_mask, table, model, work, key_mask):
     """Draw whether v is a boundary between two rules, by the probability of one joined rule against two."""
     present = view.cut[v]
     head = _head_of(np.int64(work.summary[v]["parent"]), view, work)
-    now = rule_at(head, view, places_mask, table, model, work, key_mask)
+    now = rule_at(head, view, places_mask, table, work, key_mask)
     if view.node[v]["degree"] > 1:
         # Its other edges have been tried a moment ago.
         compose(v, view, work.summary, work.powers, work.scratch)
     else:
         make_summary(v, view, work)
-    lower = number_of(v, places_mask, table, model, work, key_mask)
+    lower = number_of(v, places_mask, table, work, key_mask)
     view.cut[v] = 1 - present
     _compose_up_to(np.int64(work.summary[v]["parent"]), head, view, work)
-    other = number_of(head, places_mask, table, model, work, key_mask)
+    other = number_of(head, places_mask, table, work, key_mask)
+    read_counts(table, model, work)
     if present:
         upper = now
         joined = other
@@ -162,7 +180,8 @@ def sample_cut(v, u, view, places_mask, table, model, work, key_mask):
     else:
         seat(joined, model, work)
         work.summary[head]["rule"] = joined
-    _compose_inside(np.int64(work.summary[v]["parent"]), head, view, work)
+    if choice == present:
+        _compose_inside(np.int64(work.summary[v]["parent"]), head, view, work)
 
 
 @njit_inline

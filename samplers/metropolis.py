@@ -11,8 +11,10 @@ from hierogram.samplers.visit import (
     ACCEPTED,
     PROPOSED,
     gather_below,
+    list_below,
     open_epoch,
     open_visit,
+    read_counts,
     rule_at,
     score,
     seat,
@@ -55,8 +57,10 @@ def propose_pair(view, state, places_mask, table, model, work, key_mask):
     open_visit(work)
     nodes = len(view.node)
     root = nodes - 1
-    work.current[0] = rule_at(root, view, places_mask, table, model, work, key_mask)
-    current_size, log_factor = gather_below(root, work.current, 1, view, places_mask, table, model, work, key_mask)
+    work.current[0] = rule_at(root, view, places_mask, table, work, key_mask)
+    list_below(root, view, places_mask, table, work, key_mask)
+    current_size, log_factor = gather_below(root, work.current, 1, view, work)
+    read_counts(table, model, work)
     for k in range(current_size):
         unseat(np.int64(work.current[k]), model, work)
     log_root = work.logarithm[np.int64(view.node[root]["degree"])]
@@ -68,8 +72,10 @@ def propose_pair(view, state, places_mask, table, model, work, key_mask):
         work.saved_cut[v] = view.cut[v]
     state = _propose(state, view, work)
     open_epoch(work)
-    work.used[0] = rule_at(root, view, places_mask, table, model, work, key_mask)
-    size, log_factor = gather_below(root, work.used, 1, view, places_mask, table, model, work, key_mask)
+    work.used[0] = rule_at(root, view, places_mask, table, work, key_mask)
+    list_below(root, view, places_mask, table, work, key_mask)
+    size, log_factor = gather_below(root, work.used, 1, view, work)
+    read_counts(table, model, work)
     factor, logarithm = score(work.used, size, model, work)
     then = log_factor + log_root + logarithm + math.log(factor)
     state = advance(state)

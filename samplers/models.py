@@ -34,8 +34,8 @@ BY_LENGTH = np.dtype(
 )
 """By rule length l: Poisson probability, linear and natural-log; by number of terminals: V_f^-l and V_e^-l, linear."""
 
-BY_COUNT = np.dtype([("tables", np.int64), ("seated", np.float64)])
-"""By count n: n^d in units of 2^-32, and n - d n^d."""
+BY_COUNT = np.dtype([("tables", np.int64), ("more_tables", np.int64), ("seated", np.float64)])
+"""By count n: n^d and (n+1)^d - n^d in units of 2^-32, and n - d n^d, which is 0 for n = 0."""
 
 
 class Model(NamedTuple):
@@ -101,6 +101,7 @@ def build_model(settings: ModelSettings, source_types: int, target_types: int, l
     powers[0] = 0.0
     by_count = np.zeros(_KNOWN_COUNTS, BY_COUNT)
     by_count["tables"] = np.round(powers * TABLE_UNIT).astype(np.int64)
+    by_count["more_tables"][:-1] = np.diff(by_count["tables"])
     by_count["seated"] = counts - discount * powers
     return Model(
         PITMAN_YOR if settings.kind == "pitman-yor" else DIRICHLET,
@@ -123,6 +124,14 @@ def tables_of(model, count):
 
 
 @njit_inline
+def more_tables(model, count):
+    """By how much one more customer than `count` changes a rule's estimated tables, units of 2^-32."""
+    if count < len(model.by_count) - 1:
+        return model.by_count[count]["more_tables"]
+    return tables_of(model, count + 1) - tables_of(model, count)
+
+
+@njit_inline
 def probability(model, count, length, source_terminals, target_terminals, tokens, tables, total):
     """P(r | rest), linear, of a rule that is not long [model.md §3], as numerator and denominator.
 
@@ -131,11 +140,10 @@ def probability(model, count, length, source_terminals, target_terminals, tokens
     if model.kind == PITMAN_YOR:
         poisson = model.by_length[length]["poisson"]
         fresh = (model.strength + model.discount * (tables * _ONE_UNIT)) * poisson
-        if count > 0:
-            if count < len(model.by_count):
-                fresh += model.by_count[count]["seated"]
-            else:
-                fresh += count - model.discount * np.float64(count) ** model.discount
+        if count < len(model.by_count):
+            fresh += model.by_count[count]["seated"]
+        else:
+            fresh += count - model.discount * np.float64(count) ** model.discount
         return poisson * fresh, tokens + model.strength
     base = model.by_length[source_terminals]["power_source"] * model.by_length[target_terminals]["power_target"]
     return count + model.strength * base, total + model.strength

@@ -81,11 +81,11 @@ def _rule_links(ledger, forests, bitext, words, state, chosen, work, scratch, en
         view = view_pair(forests, bitext, words, state, pair)
         last_link = bitext.link_offset[pair + 1]
         k = bitext.link_offset[pair]
-        for word in range(len(view.source)):
+        for word in range(len(view.source) - 1):
             first_link[word] = k
             while k < last_link and bitext.link_source[k] == word:
                 k += 1
-        first_link[len(view.source)] = k
+        first_link[len(view.source) - 1] = k
         depth = begin_walk(view, work)
         while True:
             v, depth = next_rule(view, work, depth)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.accelerate import njit, njit_inline
-from hierogram.samplers.models import TABLE_UNIT
+from hierogram.samplers.models import BY_COUNT, TABLE_UNIT
 
 UNIFORM = "uniform"
 """The base distribution P_M."""
@@ -88,8 +88,9 @@ def build_tree_model(
     """The kernels' constants; `strength` and `expanded` float64[L] are α_c and β_c by label number."""
     if not (strength > 0).all() or not ((expanded > 0) & (expanded < 1)).all():
         raise ValueError("every strength has to be above 0, every probability of expansion between 0 and 1")
-    by_count = np.zeros(_KNOWN_COUNTS, [("tables", np.int64), ("seated", np.float64)])
+    by_count = np.zeros(_KNOWN_COUNTS, BY_COUNT)
     by_count["tables"][1:] = int(TABLE_UNIT)
+    by_count["more_tables"][0] = int(TABLE_UNIT)
     by_count["seated"] = np.arange(_KNOWN_COUNTS)
     model = TreeModel(
         strength.copy(),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.accelerate import njit, njit_inline
 from hierogram.samplers.forest import NO_TAIL
-from hierogram.samplers.fragments import SUMMARY, compose, key_of, powers_of_base
+from hierogram.samplers.fragments import SUMMARY, compose, key_of, make_summaries, powers_of_base
 from hierogram.samplers.table import COUNT, add, find
 from hierogram.samplers.tree_models import log_base
 
@@ -53,7 +53,7 @@ class TreeSpace(NamedTuple):
 def make_tree_space(most_nodes: int, most_edges: int, longest_rule: int) -> TreeSpace:
     """Scratch memory for forests of so many nodes, so many edges a node, and fragments of so many symbols."""
     return TreeSpace(
-        np.zeros(most_nodes, SUMMARY),
+        make_summaries(most_nodes),
         np.zeros(most_nodes),
         np.zeros(most_nodes, np.int32),
         np.zeros(most_nodes, np.uint8),

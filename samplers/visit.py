@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.accelerate import njit, njit_inline, prefetch
 from hierogram.samplers.forest import NO_TAIL
-from hierogram.samplers.fragments import SUMMARY, compose, key_of, powers_of_base, shape_of
-from hierogram.samplers.models import is_long, log_probability, probability, tables_of
+from hierogram.samplers.fragments import compose, key_of_hashes, make_summaries, powers_of_base, shape_of
+from hierogram.samplers.models import is_long, log_probability, more_tables, probability
 from hierogram.samplers.table import (
     COUNT,
     KEY_HIGH,
@@ -28,9 +28,9 @@ from hierogram.samplers.table import (
     shape_target_terminals,
 )
 
-VISIT, EPOCH, NEXT_RULE, OVERLAID, TOTAL, LOGGED, LISTED = 0, 1, 2, 3, 4, 5, 6
+VISIT, EPOCH, NEXT_RULE, OVERLAID, TOTAL, LOGGED, LISTED, COUNTED = 0, 1, 2, 3, 4, 5, 6, 7
 """Registers: the visit's number, that of its summaries, rules met in it, rows taken in the overlay, all customers,
-changes in the log, places taken by lists."""
+changes in the log, places taken by lists, rules of the visit whose counts were read."""
 EVALUATIONS, READS, EDGES_SAMPLED, EDGES_CHANGED = 8, 9, 10, 11
 CUTS_SAMPLED, CUTS_CHANGED, PROPOSED, ACCEPTED = 12, 13, 14, 15
 """Registers that count: rules scored, rules read from the table, variables sampled and changed, MH steps."""
@@ -40,11 +40,14 @@ STATISTICS = 8
 _TINY = 1e-100
 _HUGE = 1e100
 _32 = np.uint64(32)
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 
 
 RULE = np.dtype(
     [
+        ("source_hash", np.uint64),
+        ("target_hash", np.uint64),
         ("key_high", np.uint64),
         ("key_low", np.uint64),
         ("shape", np.uint64),
@@ -55,20 +58,21 @@ RULE = np.dtype(
         ("long", np.int32),
     ]
 )
-"""A rule met in a visit: key, shape word, count now, count when it was first met, row in the rule
+"""A rule met in a visit: hashes of both sides, key, shape word, count now, count when it was first met, row in the rule
 table; its length, and 1 if it is to be scored by logarithms."""
 
 
 class Workspace(NamedTuple):
     """Scratch memory of one worker; nothing is allocated during a sweep.
 
-    `summary` SUMMARY[n] by node; `rule` RULE[r] by local rule; `places` uint64[m] the local hash map; `by_length`
+    `summary` SUMMARY[n+1] by node; `rule` RULE[r] by local rule; `places` uint64[m] the local hash map; `by_length`
     LENGTH[L] the counts by length at hand; `used`, `current` int32[n] the rules of an option; `stack`, `walk`,
-    `pending` int32[n]; `lists` int32 the rules below each node; `change` int64[n]
-    by how much each rule of an option changes its length's tables; `logarithm` float64 ln of small numbers; `scratch`
-    int64[2, n]; `weight` float64; `powers` uint64 of the hash's base; `overlay` uint64[o, 4] what a block of pairs has
-    added to a frozen table, `overlay_list` its taken rows; `log` uint64[c, 4] the changes of all the worker's blocks of
-    a round (key, change, shape); `saved_edge`, `saved_cut` a pair's variables; `registers` int64[16], names above.
+    `pending` int32[n]; `lists` int32 the rules below each node; `change` int64[n] by how much each rule of an option
+    changes its length's tables; `logarithm` float64 ln of small numbers; `scratch` int64[2, n]; by option, `weight`
+    float64 and `top` int32 its uppermost rule; `powers` uint64 of the hash's base; `overlay` uint64[o, 4] what a block
+    of pairs has added to a frozen table, `overlay_list` its taken rows; `log` uint64[c, 4] the changes of all the
+    worker's blocks of a round (key, change, shape); `saved_edge`, `saved_cut` a pair's variables; `registers`
+    int64[16], names above.
     """
 
     summary: NDArray[np.void]
@@ -85,6 +89,7 @@ class Workspace(NamedTuple):
     logarithm: NDArray[np.float64]
     scratch: NDArray[np.int64]
     weight: NDArray[np.float64]
+    top: NDArray[np.int32]
     powers: NDArray[np.uint64]
     overlay: NDArray[np.uint64]
     overlay_list: NDArray[np.int64]
@@ -114,7 +119,7 @@ def make_workspace(
     """
     overlay = power_of_two(2 * overlay_rules + 2)
     return Workspace(
-        np.zeros(most_nodes, SUMMARY),
+        make_summaries(most_nodes),
         np.zeros(most_rules, RULE),
         np.zeros(power_of_two(2 * most_rules), np.uint64),
         np.zeros(longest_rule + 1, LENGTH),
@@ -128,6 +133,7 @@ def make_workspace(
         np.log(np.maximum(1.0, np.arange(2 * most_options + 1))),
         np.zeros((2, most_nodes + 1), np.int64),
         np.zeros(max(2, most_options), np.float64),
+        np.zeros(max(2, most_options), np.int32),
         powers_of_base(longest_rule + 2),
         np.zeros((overlay, 4), np.uint64),
         np.zeros(overlay, np.int64),
@@ -161,42 +167,60 @@ def open_visit(work):
     """Forget the last visit."""
     work.registers[VISIT] += 1
     work.registers[NEXT_RULE] = 0
+    work.registers[COUNTED] = 0
     open_epoch(work)
 
 
 @njit_inline
-def number_of(row, places_mask, table, model, work, key_mask):
-    """The local number of the rule summed up in a row; its count is read when it is first met in a visit."""
-    high, low = key_of(work.summary, row, key_mask)
+def number_of(row, places_mask, table, work, key_mask):
+    """The local number of the rule summed up in a row; `read_counts` reads the counts of those that are met first.
+
+    Meanwhile the row of the table is on its way.
+    """
+    source_hash = work.summary[row]["source_hash"]
+    target_hash = work.summary[row]["target_hash"]
     visit = np.uint64(work.registers[VISIT])
-    place = (low >> _32) & places_mask
+    place = ((source_hash * _SPREAD + target_hash) >> _32) & places_mask
     while True:
         entry = work.places[place]
         if (entry >> _32) != visit:
             break
         known = np.int64(entry & _LOW_HALF)
-        if work.rule[known]["key_low"] == low and work.rule[known]["key_high"] == high:
+        if work.rule[known]["source_hash"] == source_hash and work.rule[known]["target_hash"] == target_hash:
             return known
         place = (place + np.uint64(1)) & places_mask
     number = work.registers[NEXT_RULE]
     work.registers[NEXT_RULE] = number + 1
     work.places[place] = (visit << _32) | np.uint64(number)
-    work.rule[number]["key_high"] = high
-    work.rule[number]["key_low"] = low
-    shape = shape_of(work.summary, row)
-    length = shape_length(shape)
-    work.rule[number]["shape"] = shape
-    work.rule[number]["length"] = length
-    work.rule[number]["long"] = is_long(model, length, shape_source_terminals(shape), shape_target_terminals(shape))
-    work.registers[READS] += 1
-    row_in_table = find(table.rows, high, low)
-    work.rule[number]["row"] = row_in_table
-    count = np.int64(table.rows[row_in_table, COUNT])
-    if work.registers[OVERLAID] > 0:
-        count += np.int64(work.overlay[find(work.overlay, high, low), COUNT])
-    work.rule[number]["count"] = count
-    work.rule[number]["base"] = count
+    high, low = key_of_hashes(source_hash, target_hash, key_mask)
+    prefetch(table.rows, np.int64(low & np.uint64(table.rows.shape[0] - 1)))
+    rule = work.rule[number]
+    rule["source_hash"] = source_hash
+    rule["target_hash"] = target_hash
+    rule["key_high"] = high
+    rule["key_low"] = low
+    rule["shape"] = shape_of(work.summary, row)
     return number
+
+
+@njit_inline
+def read_counts(table, model, work):
+    """Read the counts of the rules that were met since this was last done."""
+    for number in range(work.registers[COUNTED], work.registers[NEXT_RULE]):
+        rule = work.rule[number]
+        shape = rule["shape"]
+        length = shape_length(shape)
+        rule["length"] = length
+        rule["long"] = is_long(model, length, shape_source_terminals(shape), shape_target_terminals(shape))
+        row = find(table.rows, rule["key_high"], rule["key_low"])
+        count = np.int64(table.rows[row, COUNT])
+        if work.registers[OVERLAID] > 0:
+            count += np.int64(work.overlay[find(work.overlay, rule["key_high"], rule["key_low"]), COUNT])
+        rule["row"] = row
+        rule["count"] = count
+        rule["base"] = count
+    work.registers[READS] += work.registers[NEXT_RULE] - work.registers[COUNTED]
+    work.registers[COUNTED] = work.registers[NEXT_RULE]
 
 
 @njit_inline
@@ -207,7 +231,7 @@ def seat(number, model, work):
     rule["count"] = count + 1
     kind = work.by_length[rule["length"]]
     kind["tokens"] += 1
-    kind["tables"] += tables_of(model, count + 1) - tables_of(model, count)
+    kind["tables"] += more_tables(model, count)
     work.registers[TOTAL] += 1
 
 
@@ -219,7 +243,7 @@ def unseat(number, model, work):
     rule["count"] = count - 1
     kind = work.by_length[rule["length"]]
     kind["tokens"] -= 1
-    kind["tables"] += tables_of(model, count - 1) - tables_of(model, count)
+    kind["tables"] -= more_tables(model, count - 1)
     work.registers[TOTAL] -= 1
 
 
@@ -269,7 +293,7 @@ def score(rules, size, model, work):
                 denominator = 1.0
         if k + 1 < size:
             count = rule["count"]
-            change = tables_of(model, count + 1) - tables_of(model, count)
+            change = more_tables(model, count)
             rule["count"] = count + 1
             kind["tokens"] += 1
             kind["tables"] += change
@@ -319,23 +343,24 @@ def make_tails(v, view, work):
         t = view.tails[first + i]
         if t == NO_TAIL:
             break
-        if view.cut[t] == 0:
+        if view.cut[t] == 0 and work.summary[t]["made"] != np.uint32(work.registers[EPOCH]):
             make_summary(np.int64(t), view, work)
 
 
 @njit_inline
-def rule_at(v, view, places_mask, table, model, work, key_mask):
+def rule_at(v, view, places_mask, table, work, key_mask):
     """Local number of the rule whose left-hand side is v; made once a visit, kept up to date by whoever changes it."""
     visit = np.uint32(work.registers[EPOCH])
     if work.summary[v]["rule_made"] != visit:
-        make_summary(v, view, work)
-        work.summary[v]["rule"] = number_of(v, places_mask, table, model, work, key_mask)
+        if work.summary[v]["made"] != visit:
+            make_summary(v, view, work)
+        work.summary[v]["rule"] = number_of(v, places_mask, table, work, key_mask)
         work.summary[v]["rule_made"] = visit
     return np.int64(work.summary[v]["rule"])
 
 
 @njit
-def list_rules(v, view, places_mask, table, model, work, key_mask):
+def list_rules(v, view, places_mask, table, work, key_mask):
     """See to it that the rules of v's derivation are listed, its own first if v is cut, and the variables counted.
 
     Below the node that is being sampled nothing has changed in a sweep, so each node is listed once, from its tails'
@@ -364,7 +389,7 @@ def list_rules(v, view, places_mask, table, model, work, key_mask):
         start = work.registers[LISTED]
         size = 0
         if view.cut[x]:
-            work.lists[start] = rule_at(x, view, places_mask, table, model, work, key_mask)
+            work.lists[start] = rule_at(x, view, places_mask, table, work, key_mask)
             size = 1
         log_options = work.logarithm[np.int64(view.node[x]["degree"]) << np.int64(view.node[x]["free"])]
         for i in range(arity):
@@ -386,8 +411,21 @@ def list_rules(v, view, places_mask, table, model, work, key_mask):
 
 
 @njit_inline
-def gather_below(v, rules, size, view, places_mask, table, model, work, key_mask):
-    """Append the rules of all cut nodes strictly below v, top-down in source order; also the density factor.
+def list_below(v, view, places_mask, table, work, key_mask):
+    """See to it that the rules of v's tails under its present edge are listed."""
+    arity = np.int64(view.node[v]["arity"])
+    first = np.int64(view.node[v]["tail_offset"]) + np.int64(view.edge[v]) * arity
+    for i in range(arity):
+        t = view.tails[first + i]
+        if t == NO_TAIL:
+            break
+        if work.summary[t]["list_made"] != np.uint32(work.registers[EPOCH]):
+            list_rules(t, view, places_mask, table, work, key_mask)
+
+
+@njit_inline
+def gather_below(v, rules, size, view, work):
+    """Append the rules of all cut nodes strictly below v, listed before, top-down in source order; the density factor.
 
     Returns (size, log_factor): the number of rules in `rules`, and the log of the product, over the nodes strictly
     below v, of the number of values of their variables [CFGŠ14 eq. 6].
@@ -399,7 +437,6 @@ def gather_below(v, rules, size, view, places_mask, table, model, work, key_mask
         t = view.tails[first + i]
         if t == NO_TAIL:
             break
-        list_rules(t, view, places_mask, table, model, work, key_mask)
         below = work.summary[t]
         log_factor += below["log_options"]
         start = np.int64(below["list_start"])

@@ -14,7 +14,7 @@ from tests.reference.models import Dirichlet, Model, PitmanYor
 from tests.reference.rules import Bracket, Nonterminal, Rule, Symbol, Variables
 
 from hierogram.samplers import forest as arrays
-from hierogram.samplers.fragments import Words
+from hierogram.samplers.fragments import add_up
 from hierogram.samplers.keys import hash_words
 from hierogram.samplers.likelihood import log_likelihood
 from hierogram.samplers.models import Model as KernelModel
@@ -99,7 +99,7 @@ def to_batch(forests: Sequence[Forest], span_limit: int) -> Batch:
     bitext = to_bitext([(f.source, f.target, set()) for f in forests])
     source = hash_words(numbered([f.source for f in forests]), SALT)
     target = hash_words(numbered([f.target for f in forests]), SALT)
-    words = Words(source[bitext.source], target[bitext.target], np.uint64((1 << 64) - 1))
+    words = add_up(source[bitext.source], target[bitext.target], np.uint64((1 << 64) - 1))
     longest = max(2 * len(f.source) + len(f.target) + 2 * len(f.nodes) for f in forests) + 4
     return make_batch(bitext, words, to_arrays(forests, span_limit), np.arange(len(forests)), longest)
 

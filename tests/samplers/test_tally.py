@@ -5,7 +5,7 @@ import pytest
 
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.forest import Bitext, Forests, Node, assemble
-from hierogram.samplers.fragments import Words
+from hierogram.samplers.fragments import add_up
 from hierogram.samplers.keys import hash_words
 from hierogram.samplers.limits import MAX_LABEL
 from hierogram.samplers.sweeps import Batch, State, make_batch
@@ -28,7 +28,7 @@ def batch_of(forests: Forests, source: int, target: int, key_mask: np.uint64 = A
         none,
         np.array([0, 0]),
     )
-    words = Words(hash_words(SOURCE, 0)[bitext.source], hash_words(TARGET, 0)[bitext.target], key_mask)
+    words = add_up(hash_words(SOURCE, 0)[bitext.source], hash_words(TARGET, 0)[bitext.target], key_mask)
     return make_batch(bitext, words, forests, np.array([1]), 20)
 
 
