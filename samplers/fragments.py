@@ -37,7 +37,8 @@ SUMMARY = np.dtype(
         ("list_made", np.uint32),
         ("list_start", np.int32),
         ("list_size", np.int32),
-        ("log_options", np.float64),
+        ("options_folds", np.int32),
+        ("options", np.float64),
     ],
     align=True,
 )
@@ -45,8 +46,8 @@ SUMMARY = np.dtype(
 the target side's nonterminals, symbols, terminals, nonterminals, adjacent nonterminal pairs on the source side, and
 whether that side begins and ends with a nonterminal), the epoch in which it was made; the local number of the
 rule at the node and the epoch in which that was found; the node's parent in the present tree; the epoch in which the
-rules of the derivation below it were listed, where the list stands, and the log of the number of values that the
-variables of that derivation have."""
+rules of the derivation below it were listed, where the list stands, and the number of values that the variables of
+that derivation have together, in two parts as in `hierogram.samplers.visit`."""
 
 BASE = np.uint64(0xD1342543DE82EF95)
 TARGET_STEP = np.uint64(0xA0761D6478BD642F)

@@ -5,8 +5,6 @@ node it draws the edge (SampleEdge) and then the cut (SampleCut), each from its 
 counts of everything else, and goes on in the tree that results.
 """
 
-import math
-
 import numpy as np
 
 from hierogram.samplers.accelerate import njit_inline
@@ -19,6 +17,7 @@ from hierogram.samplers.visit import (
     EDGES_CHANGED,
     EDGES_SAMPLED,
     EPOCH,
+    FOLD,
     gather_below,
     list_below,
     make_summary,
@@ -62,14 +61,23 @@ def _compose_inside(v, head, view, work):
 
 
 @njit_inline
-def draw(weights, size, u):
-    """The first option whose cumulated weight exceeds u of the sum; `weights` are logarithms and are overwritten."""
-    most = weights[0]
-    for k in range(1, size):
-        most = max(most, weights[k])
+def draw(weights, folds, size, u):
+    """The first option whose cumulated weight exceeds u of the sum.
+
+    An option weighs weights[k] * FOLD**folds[k]; both are overwritten.
+    """
+    most = np.int64(-1 << 62)
+    for k in range(size):
+        while weights[k] < 1.0:
+            weights[k] *= FOLD
+            folds[k] -= 1
+        most = max(most, folds[k])
     total = 0.0
     for k in range(size):
-        total += math.exp(weights[k] - most)
+        if folds[k] == most:
+            total += weights[k]
+        elif folds[k] == most - 1:
+            total += weights[k] / FOLD
         weights[k] = total
     threshold = u * total
     for k in range(size):
@@ -111,19 +119,20 @@ def sample_edge(v, u, view, places_mask, table, model, work, key_mask):
     for turn in range(degree + 2):
         j = present
         if turn > degree:
-            choice = draw(work.weight, degree, u)
+            choice = draw(work.weight, work.folds, degree, u)
             j = choice
         elif turn > 0:
             j = turn - 1
         view.edge[v] = j
         work.used[0] = work.top[j]
-        size, log_factor = gather_below(v, work.used, 1, view, work)
+        size, factor, folds = gather_below(v, work.used, 1, view, work)
         if turn == 0:
             for k in range(size):
                 unseat(np.int64(work.used[k]), model, work)
         elif turn <= degree:
-            factor, logarithm = score(work.used, size, model, work)
-            work.weight[j] = log_factor + logarithm + math.log(factor)
+            probability, more_folds = score(work.used, size, model, work)
+            work.weight[j] = probability * factor
+            work.folds[j] = folds + more_folds
         else:
             for k in range(size):
                 seat(np.int64(work.used[k]), model, work)
@@ -160,12 +169,12 @@ def sample_cut(v, u, view, places_mask, table, model, work, key_mask):
         joined = now
         unseat(joined, model, work)
     work.used[1] = lower
-    difference = 0.0
+    difference = 0
     for cut in range(2):
         work.used[0] = upper if cut else joined
-        work.weight[cut], logarithm = score(work.used, 1 + cut, model, work)
-        difference = logarithm - difference
-    split = work.weight[1] if difference == 0.0 else work.weight[1] * math.exp(difference)
+        work.weight[cut], folds = score(work.used, 1 + cut, model, work)
+        difference = folds - difference
+    split = work.weight[1] if difference == 0 else work.weight[1] * FOLD**difference
     choice = 0 if work.weight[0] > u * (work.weight[0] + split) else 1
     view.cut[v] = choice
     work.registers[CUTS_SAMPLED] += 1

@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 
-from hierogram.samplers.accelerate import njit
+from hierogram.samplers.accelerate import njit, njit_inline
 from hierogram.samplers.forest import NO_TAIL
 from hierogram.samplers.streams import advance, uniform
 from hierogram.samplers.visit import (
     ACCEPTED,
+    LOG_FOLD,
     PROPOSED,
     gather_below,
     list_below,
@@ -48,6 +49,12 @@ def _propose(state, view, work):
     return state
 
 
+@njit_inline
+def _logarithm(value, folds):
+    """ln(value * FOLD**folds)."""
+    return math.log(value) + folds * LOG_FOLD
+
+
 @njit
 def propose_pair(view, state, places_mask, table, model, work, key_mask):
     """One Metropolis-Hastings step for a pair; off-tree variables keep their values.
@@ -59,13 +66,12 @@ def propose_pair(view, state, places_mask, table, model, work, key_mask):
     root = nodes - 1
     work.current[0] = rule_at(root, view, places_mask, table, work, key_mask)
     list_below(root, view, places_mask, table, work, key_mask)
-    current_size, log_factor = gather_below(root, work.current, 1, view, work)
+    current_size, factor, folds = gather_below(root, work.current, 1, view, work)
     read_counts(table, model, work)
     for k in range(current_size):
         unseat(np.int64(work.current[k]), model, work)
-    log_root = work.logarithm[np.int64(view.node[root]["degree"])]
-    factor, logarithm = score(work.current, current_size, model, work)
-    now = log_factor + log_root + logarithm + math.log(factor)
+    probability, more_folds = score(work.current, current_size, model, work)
+    now = _logarithm(probability * factor, folds + more_folds)
 
     for v in range(nodes):
         work.saved_edge[v] = view.edge[v]
@@ -74,10 +80,10 @@ def propose_pair(view, state, places_mask, table, model, work, key_mask):
     open_epoch(work)
     work.used[0] = rule_at(root, view, places_mask, table, work, key_mask)
     list_below(root, view, places_mask, table, work, key_mask)
-    size, log_factor = gather_below(root, work.used, 1, view, work)
+    size, factor, folds = gather_below(root, work.used, 1, view, work)
     read_counts(table, model, work)
-    factor, logarithm = score(work.used, size, model, work)
-    then = log_factor + log_root + logarithm + math.log(factor)
+    probability, more_folds = score(work.used, size, model, work)
+    then = _logarithm(probability * factor, folds + more_folds)
     state = advance(state)
     work.registers[PROPOSED] += 1
     if uniform(state) < math.exp(min(0.0, then - now)):

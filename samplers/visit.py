@@ -37,8 +37,10 @@ CUTS_SAMPLED, CUTS_CHANGED, PROPOSED, ACCEPTED = 12, 13, 14, 15
 STATISTICS = 8
 """The first of the registers that count."""
 
-_TINY = 1e-100
-_HUGE = 1e100
+FOLD = 2.0**256
+"""Products are kept within 64-bit floats: numbers of this size are taken out, and counted."""
+LOG_FOLD = 256 * math.log(2.0)
+_UNFOLD = 1.0 / FOLD
 _32 = np.uint64(32)
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
@@ -68,11 +70,11 @@ class Workspace(NamedTuple):
     `summary` SUMMARY[n+1] by node; `rule` RULE[r] by local rule; `places` uint64[m] the local hash map; `by_length`
     LENGTH[L] the counts by length at hand; `used`, `current` int32[n] the rules of an option; `stack`, `walk`,
     `pending` int32[n]; `lists` int32 the rules below each node; `change` int64[n] by how much each rule of an option
-    changes its length's tables; `logarithm` float64 ln of small numbers; `scratch` int64[2, n]; by option, `weight`
-    float64 and `top` int32 its uppermost rule; `powers` uint64 of the hash's base; `overlay` uint64[o, 4] what a block
-    of pairs has added to a frozen table, `overlay_list` its taken rows; `log` uint64[c, 4] the changes of all the
-    worker's blocks of a round (key, change, shape); `saved_edge`, `saved_cut` a pair's variables; `registers`
-    int64[16], names above.
+    changes its length's tables; `scratch` int64[2, n]; by option, its weight is `weight` float64 times FOLD to the
+    power of `folds` int64, and `top` int32 its uppermost rule; `powers` uint64 of the hash's base; `overlay`
+    uint64[o, 4] what a block of pairs has added to a frozen table, `overlay_list` its taken rows; `log` uint64[c, 4]
+    the changes of all the worker's blocks of a round (key, change, shape); `saved_edge`, `saved_cut` a pair's
+    variables; `registers` int64[16], names above.
     """
 
     summary: NDArray[np.void]
@@ -86,9 +88,9 @@ class Workspace(NamedTuple):
     pending: NDArray[np.int32]
     lists: NDArray[np.int32]
     change: NDArray[np.int64]
-    logarithm: NDArray[np.float64]
     scratch: NDArray[np.int64]
     weight: NDArray[np.float64]
+    folds: NDArray[np.int64]
     top: NDArray[np.int32]
     powers: NDArray[np.uint64]
     overlay: NDArray[np.uint64]
@@ -130,9 +132,9 @@ def make_workspace(
         np.zeros(most_nodes + 1, np.int32),
         np.zeros(most_listed, np.int32),
         np.zeros(most_nodes + 1, np.int64),
-        np.log(np.maximum(1.0, np.arange(2 * most_options + 1))),
         np.zeros((2, most_nodes + 1), np.int64),
         np.zeros(max(2, most_options), np.float64),
+        np.zeros(max(2, most_options), np.int64),
         np.zeros(max(2, most_options), np.int32),
         powers_of_base(longest_rule + 2),
         np.zeros((overlay, 4), np.uint64),
@@ -251,22 +253,23 @@ def unseat(number, model, work):
 def score(rules, size, model, work):
     """∏ P(rule | rest and the rules before it), the rules scored in order; counts are as before after.
 
-    `rules` int32, its first `size` items are local numbers. Returns two factors: one linear, one by its natural
-    logarithm, which is 0 unless there are long rules or very many.
+    `rules` int32, its first `size` items are local numbers. Returns (value, folds), the product being
+    value * FOLD**folds and value less than FOLD; folds is 0 unless there are long rules or very many.
     """
     numerator = 1.0
     denominator = 1.0
-    logarithm = 0.0
+    folds = 0
     total = work.registers[TOTAL]
     for k in range(size):
         rule = work.rule[rules[k]]
+        count = rule["count"]
         length = np.int64(rule["length"])
         shape = rule["shape"]
         kind = work.by_length[length]
         if rule["long"]:
-            logarithm += log_probability(
+            logarithm = log_probability(
                 model,
-                rule["count"],
+                count,
                 length,
                 shape_source_terminals(shape),
                 shape_target_terminals(shape),
@@ -274,10 +277,13 @@ def score(rules, size, model, work):
                 kind["tables"],
                 total + k,
             )
+            whole = math.ceil(logarithm / LOG_FOLD)
+            folds += np.int64(whole)
+            numerator *= math.exp(logarithm - whole * LOG_FOLD)
         else:
             above, below = probability(
                 model,
-                rule["count"],
+                count,
                 length,
                 shape_source_terminals(shape),
                 shape_target_terminals(shape),
@@ -287,12 +293,13 @@ def score(rules, size, model, work):
             )
             numerator *= above
             denominator *= below
-            if numerator < _TINY or denominator > _HUGE:
-                logarithm += math.log(numerator) - math.log(denominator)
-                numerator = 1.0
-                denominator = 1.0
+        if denominator > FOLD:
+            numerator *= _UNFOLD
+            denominator *= _UNFOLD
+        while numerator < _UNFOLD:
+            numerator *= FOLD
+            folds -= 1
         if k + 1 < size:
-            count = rule["count"]
             change = more_tables(model, count)
             rule["count"] = count + 1
             kind["tokens"] += 1
@@ -305,7 +312,7 @@ def score(rules, size, model, work):
         kind["tokens"] -= 1
         kind["tables"] -= work.change[k]
     work.registers[EVALUATIONS] += size
-    return numerator / denominator, logarithm
+    return numerator / denominator, folds
 
 
 @njit
@@ -391,13 +398,18 @@ def list_rules(v, view, places_mask, table, work, key_mask):
         if view.cut[x]:
             work.lists[start] = rule_at(x, view, places_mask, table, work, key_mask)
             size = 1
-        log_options = work.logarithm[np.int64(view.node[x]["degree"]) << np.int64(view.node[x]["free"])]
+        options = np.float64(np.int64(view.node[x]["degree"]) << np.int64(view.node[x]["free"]))
+        folds = 0
         for i in range(arity):
             t = view.tails[first + i]
             if t == NO_TAIL:
                 break
             below = work.summary[t]
-            log_options += below["log_options"]
+            options *= below["options"]
+            folds += np.int64(below["options_folds"])
+            if options > FOLD:
+                options *= _UNFOLD
+                folds += 1
             tail_start = np.int64(below["list_start"])
             for k in range(np.int64(below["list_size"])):
                 work.lists[start + size] = work.lists[tail_start + k]
@@ -406,7 +418,8 @@ def list_rules(v, view, places_mask, table, work, key_mask):
         own["list_made"] = epoch
         own["list_start"] = start
         own["list_size"] = size
-        own["log_options"] = log_options
+        own["options"] = options
+        own["options_folds"] = folds
         work.registers[LISTED] = start + size
 
 
@@ -427,10 +440,11 @@ def list_below(v, view, places_mask, table, work, key_mask):
 def gather_below(v, rules, size, view, work):
     """Append the rules of all cut nodes strictly below v, listed before, top-down in source order; the density factor.
 
-    Returns (size, log_factor): the number of rules in `rules`, and the log of the product, over the nodes strictly
-    below v, of the number of values of their variables [CFGŠ14 eq. 6].
+    Returns (size, factor, folds): the number of rules in `rules`, and the product, over the nodes strictly below v, of
+    the number of values of their variables [CFGŠ14 eq. 6], which is factor * FOLD**folds.
     """
-    log_factor = 0.0
+    factor = 1.0
+    folds = 0
     arity = np.int64(view.node[v]["arity"])
     first = np.int64(view.node[v]["tail_offset"]) + np.int64(view.edge[v]) * arity
     for i in range(arity):
@@ -438,12 +452,16 @@ def gather_below(v, rules, size, view, work):
         if t == NO_TAIL:
             break
         below = work.summary[t]
-        log_factor += below["log_options"]
+        factor *= below["options"]
+        folds += np.int64(below["options_folds"])
+        if factor > FOLD:
+            factor *= _UNFOLD
+            folds += 1
         start = np.int64(below["list_start"])
         for k in range(np.int64(below["list_size"])):
             rules[size] = work.lists[start + k]
             size += 1
-    return size, log_factor
+    return size, factor, folds
 
 
 @njit_inline
