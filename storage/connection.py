@@ -4,24 +4,33 @@ SQLite runs in WAL mode with `synchronous=FULL`: a commit is on the disk before 
 power failure could lose the last commits (never corrupt the store), and an ingest that had been reported as
 stored could be gone. Every writer takes the store's one write lock first (SQLite: BEGIN IMMEDIATE, Postgres:
 the row of `store_state`), so that writers queue instead of failing half-way and all see each other's results.
+
+On SQLite, all writers of a process share one connection. SQLite throws a connection's page cache away when another one
+has written, and new rules come at random places of the indexes: a cache that stays valid and holds them is what keeps a
+commit into a large store about as fast as into a small one.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from hierogram.storage.exceptions import StoreUnavailableError, StoreUrlError
 
 SQLITE = "sqlite"
 POSTGRES = "postgresql"
 
+CACHE = "cache_mb"
+"""In the query of an SQLite store's URL: megabytes of pages that the connection which writes may keep in memory."""
+
 _WRITES = "hierogram_writes"
+_WRITER = "hierogram_writer"
 _BUSY_SECONDS = 300
 """How long a writer waits for the ones before it; a commit of millions of rules takes minutes."""
 
@@ -32,10 +41,12 @@ _SQLITE_PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=FULL",
     "foreign_keys=ON",
-    "cache_size=-65536",
-    "wal_autocheckpoint=16384",
+    # 256 MB of pages, so that those which several commits change are copied into the file once.
+    "wal_autocheckpoint=65536",
     "journal_size_limit=268435456",
 )
+_READING_CACHE_MB = 32
+_WRITING_CACHE_MB = 256
 
 
 def parse_url(text: str) -> URL:
@@ -53,12 +64,19 @@ def parse_url(text: str) -> URL:
     if backend == SQLITE:
         if not url.database or url.database == ":memory:":
             raise StoreUrlError(f"a store needs a file, {text!r} names none: say sqlite:///grammar.db")
+        if not _cache_of(url).isdecimal() or int(_cache_of(url)) < 1:
+            raise StoreUrlError(f"{text!r}: {CACHE} is a number of megabytes, 1 or more, as in ?{CACHE}=64")
         return url.set(drivername="sqlite+pysqlite")
     if backend in (POSTGRES, "postgres"):
         return url.set(drivername="postgresql+psycopg")
     raise StoreUrlError(
         f"{text!r} names no store: say sqlite:///grammar.db, postgresql://user@host/database, or a path ending in .db"
     )
+
+
+def _cache_of(url: URL) -> str:
+    value = url.query.get(CACHE, str(_WRITING_CACHE_MB))
+    return value if isinstance(value, str) else ""
 
 
 def shown_url(url: URL) -> str:
@@ -78,10 +96,7 @@ def make_engine(url: URL) -> Engine:
             raise StoreUnavailableError(
                 f"{shown_url(url)}: this Python has SQLite {sqlite3.sqlite_version}, a store needs 3.33 or later"
             )
-        engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
-        event.listen(engine, "connect", _prepare_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
-        return engine
+        return _make_sqlite_engine(url)
     return create_engine(
         url,
         pool_pre_ping=True,
@@ -93,12 +108,34 @@ def make_engine(url: URL) -> Engine:
     )
 
 
-def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
-    # The driver's own implicit BEGIN would come too late for readers and without IMMEDIATE for writers.
-    assert isinstance(connection, sqlite3.Connection)
-    connection.isolation_level = None
-    for pragma in _SQLITE_PRAGMAS:
-        connection.execute(f"PRAGMA {pragma}").close()
+def _make_sqlite_engine(url: URL) -> Engine:
+    plain = url.difference_update_query([CACHE])
+    reader = create_engine(plain, connect_args={"timeout": _BUSY_SECONDS})
+    writer = create_engine(
+        plain,
+        connect_args={"timeout": _BUSY_SECONDS},
+        poolclass=QueuePool,
+        pool_size=1,
+        max_overflow=0,
+        pool_timeout=_BUSY_SECONDS,
+    )
+    for engine, megabytes in ((reader, _READING_CACHE_MB), (writer, int(_cache_of(url)))):
+        event.listen(engine, "connect", _preparation(megabytes))
+        event.listen(engine, "begin", _begin_sqlite)
+    event.listen(reader, "engine_disposed", lambda _: writer.dispose())
+    reader.update_execution_options(**{_WRITER: writer})
+    return reader
+
+
+def _preparation(megabytes: int) -> Callable[[DBAPIConnection, ConnectionPoolEntry], None]:
+    def prepare(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+        # The driver's own implicit BEGIN would come too late for readers and without IMMEDIATE for writers.
+        assert isinstance(connection, sqlite3.Connection)
+        connection.isolation_level = None
+        for pragma in (*_SQLITE_PRAGMAS, f"cache_size={-1024 * megabytes}"):
+            connection.execute(f"PRAGMA {pragma}").close()
+
+    return prepare
 
 
 def _begin_sqlite(connection: Connection) -> None:
@@ -113,6 +150,8 @@ def failures_named(url: URL) -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise StoreUnavailableError(_explain(url, error.orig or error)) from error
+    except PoolTimeoutError as error:
+        raise StoreUnavailableError(_explain_wait(url, "another thread")) from error
     except sqlite3.Error as error:
         raise StoreUnavailableError(_explain(url, error)) from error
     except Exception as error:
@@ -124,9 +163,7 @@ def failures_named(url: URL) -> Iterator[None]:
 def _explain(url: URL, error: BaseException) -> str:
     text = " ".join(str(error).split())
     if "database is locked" in text or "lock timeout" in text:
-        return (
-            f"{shown_url(url)}: another process has been writing for over {_BUSY_SECONDS} s: try again when it is done"
-        )
+        return _explain_wait(url, "another process")
     if "file is not a database" in text:
         return f"{shown_url(url)}: the file is not an SQLite database: name another file"
     if "disk is full" in text or "No space left" in text:
@@ -138,6 +175,10 @@ def _explain(url: URL, error: BaseException) -> str:
     if "disk is full" in text or "No space left" in text or "could not extend file" in text:
         return f"{shown_url(url)}: the disk is full ({text}): make room; nothing of what was under way was written"
     return f"{shown_url(url)}: {text}"
+
+
+def _explain_wait(url: URL, who: str) -> str:
+    return f"{shown_url(url)}: {who} has been writing for over {_BUSY_SECONDS} s: try again when it is done"
 
 
 @contextmanager
@@ -165,7 +206,8 @@ def reading_snapshot(engine: Engine) -> Iterator[Connection]:
 @contextmanager
 def writing_connection(engine: Engine) -> Iterator[Connection]:
     """A connection in a transaction that may write: committed at the end, rolled back by any exception."""
-    with failures_named(engine.url), engine.connect() as connection:
+    writer = engine.get_execution_options().get(_WRITER, engine)
+    with failures_named(engine.url), writer.connect() as connection:
         connection = connection.execution_options(**{_WRITES: True})
         with connection.begin():
             yield connection

@@ -1,14 +1,15 @@
 """Several who write at once queue up, and all that they wrote is there."""
 
 from collections.abc import Callable
+from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
 from tests.storage.building import counts_of, delta, pair
 
 from hierogram.storage import connection as connections
-from hierogram.storage.connection import make_engine, parse_url
-from hierogram.storage.exceptions import StoreError, StoreUnavailableError
+from hierogram.storage.connection import make_engine, parse_url, reading, writing_connection
+from hierogram.storage.exceptions import StoreError, StoreUnavailableError, StoreUrlError
 from hierogram.storage.store import Store, open_store
 from hierogram.storage.transactions import WordMemory, writing
 
@@ -89,6 +90,44 @@ def test_a_writer_does_not_wait_for_ever(store: Store, store_url: str, monkeypat
     blocking.dispose()
     store.commit([], [delta("a", "x", 1)])
     assert store.position() == 2
+
+
+def test_a_thread_does_not_wait_for_ever_for_another(
+    store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "_BUSY_SECONDS", 1)
+    engine = make_engine(parse_url(store_url))
+    with (
+        writing(engine, WordMemory()),
+        pytest.raises(StoreUnavailableError, match="has been writing for over 1 s"),
+        writing(engine, WordMemory()),
+    ):
+        pass
+    engine.dispose()
+    assert store.position() == 1
+
+
+def test_threads_write_through_one_connection_with_the_large_cache(tmp_path: Path) -> None:
+    engine = make_engine(parse_url(f"sqlite:///{tmp_path / 'x.db'}?cache_mb=5"))
+    writers = []
+
+    def work(_number: int) -> None:
+        with writing_connection(engine) as connection:
+            assert connection.exec_driver_sql("PRAGMA cache_size").scalar_one() == -5 * 1024
+            writers.append(connection.connection.driver_connection)
+
+    at_once(work)
+    assert len(writers) == WRITERS
+    assert len(set(map(id, writers))) == 1
+    with reading(engine) as connection:
+        assert connection.connection.driver_connection is not writers[0]
+    engine.dispose()
+
+
+@pytest.mark.parametrize("cache", ["0", "-1", "much", "1.5", "1&cache_mb=2"])
+def test_a_cache_is_a_number_of_megabytes(cache: str) -> None:
+    with pytest.raises(StoreUrlError, match="cache_mb is a number of megabytes"):
+        parse_url(f"sqlite:///x.db?cache_mb={cache}")
 
 
 def test_states_that_do_not_exist_are_refused(store: Store) -> None:
