@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.accelerate import njit, njit_inline
 from hierogram.samplers.heuristic_extraction import FIRST_WORD, MASS_UNIT, RowShape
-from hierogram.samplers.texts import Spellings
+from hierogram.samplers.texts import Spellings, put_number
 
 _HALF = np.uint64(32)
 _SYMBOL = np.uint64(0xFFFFFFFF)
@@ -200,19 +200,6 @@ def read_sources(rows: NDArray[np.uint64], shape: RowShape) -> tuple[SourceSides
 
 
 @njit
-def _put_whole(buffer, position, number):
-    digits = 1
-    bound = 10
-    while number >= bound:
-        digits += 1
-        bound *= 10
-    for k in range(digits):
-        buffer[position + digits - 1 - k] = 48 + number % 10
-        number //= 10
-    return position + digits
-
-
-@njit
 def _put_text(buffer, position, row, word, places, spelling):
     for place in range(places):
         symbol = _symbol(row, word, place)
@@ -251,7 +238,7 @@ def _put_lines(rows, shape, source, target, buffer):
         if rest == _DECIMALS:
             whole += 1
             rest = 0
-        position = _put_whole(buffer, position, whole)
+        position = put_number(buffer, position, whole)
         if rest > 0:
             buffer[position] = 46
             position += 1

@@ -29,7 +29,8 @@ def spellings(words: Sequence[str]) -> Spellings:
 
 
 @njit
-def _put_number(buffer, position, number):
+def put_number(buffer, position, number):
+    """Write a whole number that is not negative; the position after it."""
     digits = 1
     bound = 10
     while number >= bound:
@@ -56,7 +57,7 @@ def _put_side(buffer, position, symbols, start, size, letters, starts):
             buffer[position] = 91  # [
             buffer[position + 1] = 88  # X
             buffer[position + 2] = 44  # ,
-            position = _put_number(buffer, position + 3, -symbol)
+            position = put_number(buffer, position + 3, -symbol)
             buffer[position] = 93  # ]
             position += 1
     buffer[position] = _NEWLINE
