@@ -20,7 +20,7 @@ from uuid import uuid4
 import numba
 from llvmlite import ir
 from llvmlite.binding import Linkage
-from numba.core import caching, cgutils, environment, types
+from numba.core import caching, cgutils, environment, targetconfig, types
 from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
 from numba.extending import intrinsic
 from numba.np import arrayobj
@@ -222,6 +222,42 @@ _libraries._optimize_functions = _optimise_functions
 _libraries._optimize_final_module = _optimise_kernel
 _libraries._finalize_final_module = _load_kernel
 _codegen.set_env = _set_known_environment
+
+
+# Numba asks for the same types again and again, and compares all options of a compilation each time it does.
+
+_options: Any = targetconfig.TargetConfig
+_stack: Any = targetconfig.ConfigStack
+_functions: Any = types.Function
+_alike = _options.__eq__
+_resolve = _functions.get_call_type
+_PLAIN = (types.Number, types.Boolean, types.Array, types.Record)
+_resolved: dict[object, tuple[Any, Any, Any]] = {}
+
+
+def _equal(options: Any, other: Any) -> Any:
+    if type(options) is type(other) and options._values == other._values:
+        return True
+    return _alike(options, other)
+
+
+def _call_type(function: Any, context: Any, arguments: Any, keywords: Any) -> Any:
+    """The signature of a call of one of numba's own functions, looked up once for the same types and options."""
+    if keywords or not all(isinstance(argument, _PLAIN) for argument in arguments):
+        return _resolve(function, context, arguments, keywords)
+    key = id(function), id(context), tuple(arguments), _stack.top_or_none()
+    if key in _resolved:
+        _, signature, implementation = _resolved[key]
+        function._impl_keys[signature.args] = implementation
+    else:
+        signature = _resolve(function, context, arguments, keywords)
+        _resolved[key] = function, signature, function._impl_keys[signature.args]
+    return signature
+
+
+_options.__eq__ = _equal
+_options.__hash__ = lambda options: hash(type(options))
+_functions.get_call_type = _call_type
 
 
 @intrinsic
