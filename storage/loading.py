@@ -28,7 +28,6 @@ def _count_column(name: str) -> Column[object]:
     return Column(name, SERIAL)
 
 
-staged_identities = _staged("staged_identities", Column("identity", LargeBinary))
 staged_digests = _staged("staged_digests", Column("digest", LargeBinary))
 staged_words = _staged(
     "staged_words",

@@ -4,12 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from operator import attrgetter
 
-from sqlalchemy import Connection, Row, Select, insert, select, update
+from sqlalchemy import Connection, Row, Select, insert, select, text, update
 
 from hierogram.storage.claims import claim_batch, release_batch, renew_batch
+from hierogram.storage.connection import POSTGRES
 from hierogram.storage.exceptions import IngestError, StoreError
-from hierogram.storage.identity import pair_identities, rejection_digest
-from hierogram.storage.loading import staged_digests, staged_identities
+from hierogram.storage.identity import IDENTITY_BYTES, pair_identities, rejection_digest
+from hierogram.storage.loading import staged_digests
 from hierogram.storage.records import (
     GIVEN,
     NOBODY,
@@ -212,18 +213,28 @@ def _sort_out(
     return fresh, duplicates, refused
 
 
+_CONTENT = "p.identity, p.source, p.target, p.alignment, p.aligned_by"
+
+# One value that holds all identities costs half of what a staging table of them does.
+_CONTENTS_ON_SQLITE = text(
+    "WITH RECURSIVE places (place) AS"
+    " (SELECT 0 WHERE :number > 0 UNION ALL SELECT place + 1 FROM places WHERE place + 1 < :number)"
+    f" SELECT {_CONTENT} FROM places CROSS JOIN sentence_pairs AS p"
+    " WHERE p.identity = substr(:identities, :width * place + 1, :width)"
+)
+_CONTENTS_ON_POSTGRES = text(
+    f"SELECT {_CONTENT} FROM unnest(CAST(:identities AS bytea[])) AS offered (identity)"
+    " JOIN sentence_pairs AS p ON p.identity = offered.identity"
+)
+
+
 def _stored_contents(writing: Writing, identities: list[bytes]) -> dict[bytes, tuple[str, str, str | None]]:
     """Source, target and given alignment (None: there is none) of the pairs that are stored, by identity."""
-    writing.loader.stage(staged_identities, ((identity,) for identity in identities))
-    rows = writing.connection.execute(
-        select(
-            sentence_pairs.c.identity,
-            sentence_pairs.c.source,
-            sentence_pairs.c.target,
-            sentence_pairs.c.alignment,
-            sentence_pairs.c.aligned_by,
-        ).select_from(staged_identities.join(sentence_pairs, sentence_pairs.c.identity == staged_identities.c.identity))
-    )
+    if writing.connection.dialect.name == POSTGRES:
+        rows = writing.connection.execute(_CONTENTS_ON_POSTGRES, {"identities": identities})
+    else:
+        parameters = {"identities": b"".join(identities), "number": len(identities), "width": IDENTITY_BYTES}
+        rows = writing.connection.execute(_CONTENTS_ON_SQLITE, parameters)
     return {
         identity: (source, target, alignment if aligned_by == GIVEN else None)
         for identity, source, target, alignment, aligned_by in rows

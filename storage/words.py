@@ -1,7 +1,6 @@
 """The vocabulary: words by side, how often they occur in stored pairs, and their ids."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sqlalchemy import func, select, update
@@ -44,12 +43,14 @@ def count_words(writing: Writing, sources: Sequence[str], targets: Sequence[str]
     A word that no pair has any more keeps its id, but is none of the store's types until one has it again. The target
     side of a tree grammar is the tree itself, whose words are those of the source side.
     """
+    # Whoever only looks needs no numpy.
+    from hierogram.storage.tokens import count_tokens
+
     if grammar_kind(writing.connection) == TREES:
         targets = []
     increments: list[tuple[int, int]] = []
     for side, texts in ((SOURCE, sources), (TARGET, targets)):
-        counts = Counter(" ".join(texts).split(" "))
-        counts.pop("", None)
+        counts = count_tokens(texts)
         ids = _known_ids(writing, side, list(counts))
         increments += [(word_id, sign * counts[token]) for token, word_id in ids.items()]
         _add_words(writing, side, {token: count for token, count in counts.items() if token not in ids})
