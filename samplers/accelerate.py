@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
+from importlib.util import find_spec
 from os import environ
 from pathlib import Path
 from types import FunctionType
@@ -23,7 +24,7 @@ from llvmlite.binding import Linkage
 from numba.core import caching, cgutils, environment, targetconfig, types
 from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
 from numba.extending import intrinsic
-from numba.np import arrayobj
+from numba.np import arrayobj, linalg
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -45,6 +46,22 @@ def cache_folder() -> Path:
     base = environ.get("HIEROGRAM_CACHE") or environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "hierogram" / "kernels" / _source_digest()
 
+
+_linalg: Any = linalg
+_look_for_blas = _linalg.ensure_blas
+
+
+def _is_there() -> None:
+    if find_spec("scipy") is None:
+        raise ImportError("there is no scipy")
+
+
+# To know whether there is linear algebra numba imports scipy, which takes as long as importing numba itself.
+_linalg.ensure_blas = _is_there
+from numba.np import arraymath  # noqa: E402
+
+_math: Any = arraymath
+_linalg.ensure_blas = _math.ensure_blas = _look_for_blas
 
 _caching: Any = caching
 _compile: Any = numba.njit

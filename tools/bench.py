@@ -103,7 +103,7 @@ def bench(
       hierogram bench corpus.zh corpus.en align.gdfa --only sweeps --json
       hierogram bench --only trees --treebank trees.ptb --pairs 2000
     """
-    from hierogram.tools.measures.machine import describe_machine
+    from hierogram.tools.measures.machine import describe_machine, processor_times, stolen_share
     from hierogram.tools.measures.results import Corpus, measured
 
     chosen = tuple(only or _DEFAULT_SECTIONS)
@@ -123,8 +123,13 @@ def bench(
         _say("machine", report["machine"])
     for name in chosen:
         print(f"measuring {name} …", file=sys.stderr, flush=True)
+        before = processor_times()
         result = measured(name, _measures()[name], corpus)
-        report["sections"][name] = {**result.figures, "peak_memory_mb": round(result.peak_memory / 1e6, 1)}
+        report["sections"][name] = {
+            **result.figures,
+            "peak_memory_mb": round(result.peak_memory / 1e6, 1),
+            "stolen_share": stolen_share(before, processor_times()),
+        }
         if not as_json:
             _say(name, report["sections"][name])
     if as_json:

@@ -22,9 +22,7 @@ def symbols(side: str) -> str:
 
 def is_plain(side: str, characters: str) -> str:
     """Whether none of the characters is in the side but for the brackets of its nonterminals."""
-    own = " AND ".join(
-        f"strlen({side}) - strlen(replace({side}, '{bracket}', '')) = nonterminals" for bracket in "[]"
-    )
+    own = " AND ".join(f"strlen({side}) - strlen(replace({side}, '{bracket}', '')) = nonterminals" for bracket in "[]")
     none = f"NOT contains({side}, '[') AND NOT contains({side}, ']')"
     others = "".join(f" AND NOT contains({side}, '{character}')" for character in characters)
     return f"(CASE WHEN nonterminals = 0 THEN {none} ELSE {own} END{others})"

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hierogram.tools.measures.machine import stolen_share
+
 SECTIONS = ("forests", "sweeps", "long", "ingest", "learning")
 
 
@@ -44,6 +46,13 @@ def test_the_benchmark_reports_every_section_as_json(bitext: list[str]) -> None:
     assert sections["ingest"]["sqlite"]["pairs"] == 40
     assert sections["learning"]["export_rules"] == sections["learning"]["rules_in_store"]
     assert all(figures["peak_memory_mb"] > 0 for figures in sections.values())
+    assert all(0 <= figures["stolen_share"] < 1 for figures in sections.values())
+
+
+def test_what_the_host_took_is_a_share_of_what_was_wanted() -> None:
+    assert stolen_share((1_000, 10), (1_200, 60)) == 0.25
+    assert stolen_share((1_000, 10), (1_000, 10)) == 0
+    assert stolen_share(None, (1, 0)) is None
 
 
 def test_absorbing_is_measured_on_a_small_and_a_large_store(bitext: list[str]) -> None:

@@ -28,3 +28,26 @@ def describe_machine() -> dict[str, str | int | float]:
         "python": sys.version.split()[0],
         **{name: version(name) for name in ("hierogram", "numpy", "numba", "sqlalchemy")},
     }
+
+
+Ticks = tuple[int, int]
+"""Ticks that all processors have counted while they had something to do, and those that the host gave to others."""
+
+
+def processor_times() -> Ticks | None:
+    """The ticks until now; None where the system does not tell."""
+    statistics = Path("/proc/stat")
+    if not statistics.exists():
+        return None
+    user, nice, system, _, _, interrupts, soft, stolen = map(int, statistics.read_text().split()[1:9])
+    return user + nice + system + interrupts + soft + stolen, stolen
+
+
+def stolen_share(before: Ticks | None, after: Ticks | None) -> float | None:
+    """What share of the processors' time a virtual machine did not get when it wanted it.
+
+    None where the system does not tell.
+    """
+    if before is None or after is None:
+        return None
+    return round((after[1] - before[1]) / max(after[0] - before[0], 1), 3)

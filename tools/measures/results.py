@@ -1,11 +1,13 @@
 """A measurement as a value, and running one in a process of its own."""
 
+import itertools
 import multiprocessing
 import resource
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 Figures = dict[str, Any]
@@ -40,6 +42,18 @@ class Corpus:
     def paths(self) -> list[str]:
         """The three files."""
         return [self.source, self.target, self.alignment]
+
+    def files(self, folder: Path) -> list[str]:
+        """The three files cut to the number of pairs, the cut ones in the folder."""
+        if self.pairs is None:
+            return self.paths
+        paths = []
+        for k, path in enumerate(self.paths):
+            cut = folder / f"{k}.txt"
+            with Path(path).open("rb") as whole, cut.open("wb") as part:
+                part.writelines(itertools.islice(whole, self.pairs))
+            paths.append(str(cut))
+        return paths
 
 
 Measure = Callable[[Corpus], Figures]

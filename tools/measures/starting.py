@@ -5,11 +5,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from hierogram.tools.measures.results import Corpus, Figures
 
 _REPEATS = 5
+_PAIRS = 100
 _FIRST_SWEEP = """
 import time
 started = time.perf_counter()
@@ -17,7 +19,7 @@ import numpy as np
 from hierogram.daemon.kernels import SweepKernel
 from hierogram.tools.measures.results import Corpus
 from hierogram.tools.measures.sampling import Chain, load
-corpus = Corpus({source!r}, {target!r}, {alignment!r}, 100)
+corpus = Corpus(*{files!r})
 kernel = SweepKernel()
 batch, model = load(corpus)
 chain = Chain(batch, model, corpus)
@@ -33,9 +35,9 @@ def _timed(command: list[str], environment: dict[str, str]) -> float:
     return time.perf_counter() - started
 
 
-def _first_sweep(corpus: Corpus, environment: dict[str, str]) -> float:
-    code = _FIRST_SWEEP.format(source=corpus.source, target=corpus.target, alignment=corpus.alignment)
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)
+def _first_sweep(files: list[str], environment: dict[str, str]) -> float:
+    command = [sys.executable, "-c", _FIRST_SWEEP.format(files=files)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return float(done.stdout)
 
 
@@ -43,9 +45,12 @@ def measure_starting(corpus: Corpus) -> Figures:
     """Seconds until `hierogram --help` has answered, and until a first sweep is done, kernels compiled or not."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "HIEROGRAM_CACHE": str(Path(folder) / "cache")}
+        # Without it, Python would parse every module again each time.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        files = replace(corpus, pairs=_PAIRS).files(Path(folder))
         command = [sys.executable, "-m", "hierogram.daemon.main", "--help"]
         return {
             "help_seconds": min(_timed(command, environment) for _ in range(_REPEATS)),
-            "first_sweep_cold_seconds": _first_sweep(corpus, environment),
-            "first_sweep_warm_seconds": min(_first_sweep(corpus, environment) for _ in range(2)),
+            "first_sweep_cold_seconds": _first_sweep(files, environment),
+            "first_sweep_warm_seconds": min(_first_sweep(files, environment) for _ in range(_REPEATS)),
         }

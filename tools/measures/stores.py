@@ -1,6 +1,5 @@
 """The store at work: ingest, learning into it, opening it, absorbing a batch, exporting."""
 
-import itertools
 import shutil
 import tempfile
 import time
@@ -38,19 +37,6 @@ def temporary_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _files(corpus: Corpus, folder: Path) -> list[str]:
-    """The corpus's files, cut to its number of pairs."""
-    if corpus.pairs is None:
-        return corpus.paths
-    paths = []
-    for k, path in enumerate(corpus.paths):
-        cut = folder / f"{k}.txt"
-        with Path(path).open("rb") as whole, cut.open("wb") as part:
-            part.writelines(itertools.islice(whole, corpus.pairs))
-        paths.append(str(cut))
-    return paths
-
-
 def _ingest(store: Store, paths: list[str]) -> tuple[int, float]:
     with Input(paths) as source:
         started = time.perf_counter()
@@ -65,7 +51,7 @@ def measure_ingest(corpus: Corpus) -> Figures:
         urls = {"sqlite": f"sqlite:///{folder}/ingest.db"}
         if "postgres" in corpus.extra:
             urls["postgres"] = corpus.extra["postgres"]
-        paths = _files(corpus, folder)
+        paths = corpus.files(folder)
         for name, url in urls.items():
             with open_store(url, create=True) as store:
                 pairs, seconds = _ingest(store, paths)
@@ -78,7 +64,7 @@ def measure_learning(corpus: Corpus) -> Figures:
     with temporary_folder() as folder:
         path = folder / "learn.db"
         with open_store(f"sqlite:///{path}", create=True) as store:
-            pairs, ingest_seconds = _ingest(store, _files(corpus, folder))
+            pairs, ingest_seconds = _ingest(store, corpus.files(folder))
             done = learn(store, threads=corpus.threads)
         started = time.perf_counter()
         with open_store(f"sqlite:///{path}") as store, Learner(store, corpus.threads) as learner:
