@@ -49,38 +49,63 @@ def load_lexicon(scratch: Scratch, blocks: Blocks, heard: Heard | None = None) -
 
 
 def weigh(scratch: Scratch, rules: str) -> None:
-    """Makes the table `lexical` (id, lex(e|f), lex(f|e)) for the rules of a table or view."""
+    """Makes the table `lexical` (id, lex(e|f), lex(f|e)) for the rules of a table or view.
+
+    Links within rules are looked up and averaged; of words without links only the word is.
+    """
+    scratch.run(f"""
+        CREATE TABLE unlinked AS
+        SELECT e AS word, {_log(_units("e_given_f"), "1")} AS to_target, NULL AS to_source
+          FROM lexicon WHERE f = {_NULL}
+        UNION ALL
+        SELECT f, NULL, {_log(_units("f_given_e"), "1")} FROM lexicon WHERE e = {_NULL}""")
     s, t = symbols("source"), symbols("target")
     scratch.run(f"""
         CREATE TABLE lexical AS
-        WITH split AS (
-            SELECT id, {s} AS s, {t} AS t, {_positions("alignment", 1)} AS i, {_positions("alignment", 2)} AS j
-              FROM {rules}
-        ), linked AS (
-            SELECT id, unnest(i) AS i, unnest(j) AS j,
-                   unnest(list_transform(i, lambda x: s[x + 1])) AS f,
-                   unnest(list_transform(j, lambda x: t[x + 1])) AS e
-              FROM split
-            UNION ALL
-            SELECT id, unnest({_unlinked("s", "i")}), -1,
-                   unnest(list_transform({_unlinked("s", "i")}, lambda x: s[x + 1])), {_NULL}
-              FROM split
-            UNION ALL
-            SELECT id, -1, unnest({_unlinked("t", "j")}), {_NULL},
-                   unnest(list_transform({_unlinked("t", "j")}, lambda x: t[x + 1]))
-              FROM split
+        WITH linked AS (
+            SELECT id, i, j, {word("s[i + 1]")} AS f, {word("t[j + 1]")} AS e FROM (
+                SELECT id, {s} AS s, {t} AS t,
+                       unnest({_positions("alignment", 1)}) AS i, unnest({_positions("alignment", 2)}) AS j
+                  FROM {rules} WHERE alignment <> ''
+            )
         ), weighed AS (
-            SELECT id, i, j, CAST(round(coalesce(e_given_f, {FLOOR}) * 1125899906842624) AS BIGINT) AS e_given_f,
-                   CAST(round(coalesce(f_given_e, {FLOOR}) * 1125899906842624) AS BIGINT) AS f_given_e
-              FROM (SELECT id, i, j, {word("f")} AS f, {word("e")} AS e FROM linked) LEFT JOIN lexicon USING (f, e)
+            SELECT id, i, j, {_units(f"coalesce(e_given_f, {FLOOR})")} AS e_given_f,
+                   {_units(f"coalesce(f_given_e, {FLOOR})")} AS f_given_e
+              FROM linked LEFT JOIN lexicon USING (f, e)
         ), words AS (
-            SELECT id, {_log_mean("e_given_f")} AS to_target, 0 AS to_source FROM weighed WHERE j >= 0 GROUP BY id, j
+            SELECT id, {_log("sum(e_given_f)", "count(*)")} AS to_target, 0 AS to_source FROM weighed GROUP BY id, j
             UNION ALL
-            SELECT id, 0, {_log_mean("f_given_e")} FROM weighed WHERE i >= 0 GROUP BY id, i
+            SELECT id, 0, {_log("sum(f_given_e)", "count(*)")} FROM weighed GROUP BY id, i
+            UNION ALL
+            {_without_links(rules, "target", 2, "to_target", "0")}
+            UNION ALL
+            {_without_links(rules, "source", 1, "0", "to_source")}
         )
         SELECT id, exp(CAST(sum(to_target) AS DOUBLE) / 4294967296) AS lex_target_given_source,
                exp(CAST(sum(to_source) AS DOUBLE) / 4294967296) AS lex_source_given_target
           FROM words GROUP BY id""")
+    scratch.run("DROP TABLE unlinked")
+
+
+def _without_links(rules: str, side: str, part: int, to_target: str, to_source: str) -> str:
+    """A query of the rules' words without links on a side, with the logarithms of their weights."""
+    found = symbols(side)
+    terminals = f"list_filter({found}, lambda x: NOT {is_nonterminal('x')})"
+    unlinked = f"list_transform({_unlinked('side', 'linked')}, lambda x: side[x + 1])"
+    own = "to_target" if to_source == "0" else "to_source"
+    floor = _log(_units(str(FLOOR)), "1")
+    values = [value if value == "0" else f"coalesce({value}, {floor})" for value in (to_target, to_source)]
+    return f"""
+        SELECT id, {values[0]}, {values[1]} FROM (
+            SELECT id, {word("symbol")} AS word FROM (
+                SELECT id, unnest(CASE WHEN nonterminals = 0 THEN {found} ELSE {terminals} END) AS symbol
+                  FROM {rules} WHERE alignment = ''
+                UNION ALL
+                SELECT id, unnest({unlinked})
+                  FROM (SELECT id, {found} AS side, {_positions("alignment", part)} AS linked FROM {rules}
+                         WHERE alignment <> '')
+            )
+        ) LEFT JOIN (SELECT * FROM unlinked WHERE {own} IS NOT NULL) USING (word)"""
 
 
 def _positions(alignment: str, part: int) -> str:
@@ -99,6 +124,11 @@ def _unlinked(side: str, positions: str) -> str:
     )
 
 
-def _log_mean(weight: str) -> str:
-    mean = f"CAST(sum({weight}) AS DOUBLE) / count(*) / 1125899906842624"
+def _units(weight: str) -> str:
+    return f"CAST(round({weight} * 1125899906842624) AS BIGINT)"
+
+
+def _log(units: str, number: str) -> str:
+    """The logarithm of the mean of so many weights, from the sum of their units."""
+    mean = f"CAST({units} AS DOUBLE) / {number} / 1125899906842624"
     return f"CAST(round(ln(greatest({mean}, 1e-12)) * 4294967296) AS BIGINT)"

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 Blocks = Iterator[Block]
 Heard = Callable[[int], None]
 
-MEMORY = 288_000_000
+MEMORY = 224_000_000
 """Bound of the scratch database's memory, bytes."""
 
-_ROOM = 6
-"""Joining, sorting and writing at once takes this many times the rules' bytes, at most."""
+_ROOM = 2.5
+"""Joining, sorting and writing at once stays in memory where that is so many times as large as what was loaded."""
+_ROW_BYTES = 40
+"""What a row takes beside its texts, about."""
 
 _PART_BYTES = 1 << 23
 _STREAM_ROWS = 20_000
@@ -142,6 +144,7 @@ class Scratch:
             for reached, block in blocks:  # noqa: B007
                 for file, column in zip(files, block, strict=True):
                     size += file.write(column.encode()) + file.write(b"\n")
+                self._loaded += _ROW_BYTES * (block[0].count("\n") + 1)
                 if size >= _PART_BYTES:
                     break
         self._loaded += size

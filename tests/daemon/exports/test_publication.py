@@ -157,6 +157,7 @@ def test_killing_the_exporter_leaves_nothing_in_part(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
+@pytest.mark.timeout(14_400)
 def test_killing_the_exporter_many_times_leaves_nothing_in_part(tmp_path: Path) -> None:
     kill_again_and_again(tmp_path, 200, 2)
 
