@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 Blocks = Iterator[Block]
 Heard = Callable[[int], None]
 
-MEMORY = 224_000_000
+MEMORY = 192_000_000
 """Bound of the scratch database's memory, bytes."""
 
-_ROOM = 2.5
+_ROOM = 2.3
 """Joining, sorting and writing at once stays in memory where that is so many times as large as what was loaded."""
 _ROW_BYTES = 40
 """What a row takes beside its texts, about."""
