@@ -5,6 +5,16 @@ NONTERMINAL = r"\[X,[1-9][0-9]*\]"
 ESCAPED = r"\\"[:1]
 
 
+def concatenated(*parts: str) -> str:
+    """One text of the parts, none of which is NULL; by one function, since each `||` copies all that is before it."""
+    return f"concat({', '.join(parts)})"
+
+
+def spaced(*parts: str) -> str:
+    """One text of the parts, none of which is NULL, with spaces between them."""
+    return f"concat_ws(' ', {', '.join(parts)})"
+
+
 def is_nonterminal(symbol: str) -> str:
     """Whether the symbol (an SQL expression) is a nonterminal in the store's notation."""
     return f"(starts_with({symbol}, '[X,') AND regexp_full_match({symbol}, '{NONTERMINAL}'))"

@@ -7,7 +7,7 @@ backslash, as in the store's own notation. An indicator is written where it is 1
 from hierogram.daemon.exports.formats.format import Chosen, Format
 from hierogram.daemon.exports.numbers import plain
 from hierogram.daemon.exports.options import Compression
-from hierogram.daemon.exports.sides import is_plain, mapped
+from hierogram.daemon.exports.sides import concatenated, is_plain, mapped
 
 NAMES = {
     "p_target_given_source": "EGivenF",
@@ -33,12 +33,11 @@ def _line(features: Chosen) -> str:
     values = []
     for feature in features:
         if feature.name in _LOGARITHMIC or feature.name == "count":
-            values.append(f"' {NAMES[feature.name]}=' || {plain(f'log10({feature.name})')}")
+            values += [f"' {NAMES[feature.name]}='", plain(f"log10({feature.name})")]
         else:
             values.append(f"CASE WHEN {feature.name} = 1 THEN ' {NAMES[feature.name]}=1' ELSE '' END")
     links = "CASE WHEN alignment = '' THEN '' ELSE ' ||| ' || alignment END"
-    sides = f"'[X] ||| ' || {_side('source')} || ' ||| ' || {_side('target')} || ' |||'"
-    return " || ".join([sides, *values, links])
+    return concatenated("'[X] ||| '", _side("source"), "' ||| '", _side("target"), "' |||'", *values, links)
 
 
 CDEC = Format(

@@ -7,7 +7,7 @@ the rule. `|`, `[` and `]` in words are written as Moses' own tokenizer escapes 
 from hierogram.daemon.exports.formats.format import Chosen, Format
 from hierogram.daemon.exports.numbers import plain
 from hierogram.daemon.exports.options import Compression
-from hierogram.daemon.exports.sides import NONTERMINAL, is_plain, links, mapped, word
+from hierogram.daemon.exports.sides import NONTERMINAL, concatenated, is_plain, links, mapped, spaced, word
 
 _SCORES = ("p_source_given_target", "lex_source_given_target", "p_target_given_source", "lex_target_given_source")
 
@@ -20,12 +20,11 @@ def _side(side: str) -> str:
 
 
 def _line(_: Chosen) -> str:
-    scores = " || ' ' || ".join(plain(name) for name in _SCORES)
-    counts = " || ' ' || ".join(plain(name) for name in ("target_count", "source_count", "count"))
-    return (
-        f"{_side('source')} || ' ||| ' || {_side('target')} || ' ||| ' || {scores} || ' ||| ' || "
-        f"{links('source', 'target', 'alignment')} || ' ||| ' || {counts} || ' ||| |||'"
-    )
+    scores = spaced(*map(plain, _SCORES))
+    counts = spaced(*map(plain, ("target_count", "source_count", "count")))
+    bars = "' ||| '"
+    sides = (_side("source"), bars, _side("target"), bars)
+    return concatenated(*sides, scores, bars, links("source", "target", "alignment"), bars, counts, "' ||| |||'")
 
 
 def _glue(_: Chosen) -> list[str]:

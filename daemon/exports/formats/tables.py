@@ -3,6 +3,7 @@
 from hierogram.daemon.exports.features import FEATURES
 from hierogram.daemon.exports.formats.format import Chosen, Format
 from hierogram.daemon.exports.options import Compression
+from hierogram.daemon.exports.sides import concatenated
 from hierogram.storage.records import SYNCHRONOUS, TREES
 
 _SHAPE = ("scope", "nonterminals")
@@ -17,15 +18,15 @@ def columns(features: Chosen) -> list[str]:
 
 
 def _json_line(features: Chosen) -> str:
-    fields = []
+    parts: list[str] = []
     for name in columns(features):
         value = f"CAST(to_json({name}) AS VARCHAR)" if name in _TEXTS else f"CAST({name} AS VARCHAR)"
-        fields.append(f"""'"{name}": ' || {value}""")
-    return f"""'{{' || {" || ', ' || ".join(fields)} || '}}'"""
+        parts += [f"""'{", " if parts else "{"}"{name}": '""", value]
+    return concatenated(*parts, "'}'")
 
 
 def _tab_line(features: Chosen) -> str:
-    return " || '\t' || ".join(f"CAST({name} AS VARCHAR)" for name in columns(features))
+    return f"concat_ws('\t', {', '.join(f'CAST({name} AS VARCHAR)' for name in columns(features))})"
 
 
 def _tab_header(features: Chosen) -> str:
