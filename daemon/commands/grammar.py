@@ -90,7 +90,7 @@ def announce_compilation() -> None:
     from hierogram.samplers.accelerate import cache_folder
 
     if not cache_folder().exists():
-        note("compiling the samplers for this machine, which takes about half a minute, once …")
+        note("compiling the samplers for this machine, which takes some twenty seconds, once …")
 
 
 def telling(shown: Progress) -> "Callable[[LearnProgress], None]":
