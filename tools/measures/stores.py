@@ -19,6 +19,7 @@ from hierogram.storage.store import Store, open_store
 from hierogram.tools.measures.results import Corpus, Figures
 from hierogram.tools.measures.sampling import read_rows
 
+_INGEST_ROUNDS = 3
 _ABSORBED = 1_000
 _ABSORB_ROUNDS = 5
 _SMALL, _LARGE = 5_000, 150_000
@@ -45,17 +46,18 @@ def _ingest(store: Store, paths: list[str]) -> tuple[int, float]:
 
 
 def measure_ingest(corpus: Corpus) -> Figures:
-    """Pairs a second from files to a committed store, on SQLite and, where a server is named, on Postgres."""
+    """Pairs a second from files to a committed store: on SQLite the best of three, and once on a named Postgres."""
     figures: Figures = {}
     with temporary_folder() as folder:
-        urls = {"sqlite": f"sqlite:///{folder}/ingest.db"}
-        if "postgres" in corpus.extra:
-            urls["postgres"] = corpus.extra["postgres"]
         paths = corpus.files(folder)
-        for name, url in urls.items():
+        urls = [("sqlite", f"sqlite:///{folder}/ingest{k}.db") for k in range(_INGEST_ROUNDS)]
+        if "postgres" in corpus.extra:
+            urls.append(("postgres", corpus.extra["postgres"]))
+        for name, url in urls:
             with open_store(url, create=True) as store:
                 pairs, seconds = _ingest(store, paths)
-            figures[name] = {"pairs": pairs, "seconds": seconds, "pairs_per_second": pairs / seconds}
+            if name not in figures or seconds < figures[name]["seconds"]:
+                figures[name] = {"pairs": pairs, "seconds": seconds, "pairs_per_second": pairs / seconds}
     return figures
 
 
