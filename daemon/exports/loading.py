@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import Blocks, Heard, Scratch
-from hierogram.storage.records import RuleDelta, Settings
+from hierogram.storage.records import PairRow, RuleDelta, Settings
 from hierogram.storage.snapshot import Snapshot
 
 _PAIRS_A_READ = 2_000
@@ -75,7 +75,7 @@ def _counting() -> Callable[..., list[RuleDelta]]:
     from hierogram.samplers.derivations import decode_states, unpack_ring
     from hierogram.samplers.tally import empty_ledger
 
-    def count(rows: list, settings: Settings, sampled: bool) -> list[RuleDelta]:  # type: ignore[type-arg]
+    def count(rows: list[PairRow], settings: Settings, sampled: bool) -> list[RuleDelta]:
         loaded = load_batch(rows, settings)
         if sampled:
             ledger = enter_samples(empty_ledger(), loaded, [unpack_ring(row.ring or b"") for row in rows], 1)

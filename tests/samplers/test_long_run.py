@@ -21,7 +21,7 @@ from hierogram.samplers.schedule import EVERY_LEVEL
 from hierogram.samplers.sweeps import GIBBS, METROPOLIS, Blocks
 
 ALPHA = 1e-5
-SAMPLES = 2000
+SAMPLES = 3000
 MANY_SAMPLES = 100_000
 GIBBS_THINNING = 10
 METROPOLIS_THINNING = 40
