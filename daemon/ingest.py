@@ -2,13 +2,14 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from types import TracebackType
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
+from hierogram.daemon.ahead import ahead
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.formats import (
     BARS,
@@ -187,6 +188,13 @@ def _check_paths(paths: Sequence[str], format: str) -> None:
         raise UsageError("standard input (-) can be given once only")
 
 
+class Checked(NamedTuple):
+    """Lines that make pairs, and those that make none."""
+
+    pairs: list[NewPair]
+    rejected: list[RejectedLine]
+
+
 class Intake:
     """An input on its way into the store, some chunks and a transaction at a time.
 
@@ -200,32 +208,32 @@ class Intake:
         self._started = time.perf_counter()
         self.report = IngestReport(store.begin_ingest(corpus, origin, format), corpus, origin, format)
 
-    def add(
-        self, *chunks: Fields, receipt: Callable[[IngestTotals, list[RejectedLine]], Receipt] | None = None
-    ) -> tuple[IngestTotals, list[RejectedLine]]:
-        """Store chunks; returns what became of their lines, and those that were rejected.
-
-        `receipt` tells from the same what to record, in the same transaction, of the request that brought the chunks.
-        """
+    def read(self, chunks: Iterable[Fields]) -> Checked:
+        """What the chunks hold; an input's chunks are read in their order, each once."""
         pairs: list[NewPair] = []
         rejected: list[RejectedLine] = []
         for fields in chunks:
             sound, wrong = validate(fields, self._max_tokens, self._repeats)
             pairs += sound
             rejected += wrong
+        return Checked(pairs, rejected)
+
+    def store(
+        self, lines: Checked, receipt: Callable[[IngestTotals, list[RejectedLine]], Receipt] | None = None
+    ) -> tuple[IngestTotals, list[RejectedLine]]:
+        """Store lines; returns what became of them, and those that were rejected.
+
+        `receipt` tells from the same what to record, in the same transaction, of the request that brought the lines.
+        """
 
         def write(added: AddedPairs) -> Receipt:
             assert receipt is not None
-            return receipt(added.totals, [*rejected, *added.rejected])
+            return receipt(added.totals, [*lines.rejected, *added.rejected])
 
-        added = self._store.add_pairs(self.report.batch, pairs, rejected, write if receipt else None)
-        turned_down = [*rejected, *added.rejected]
+        added = self._store.add_pairs(self.report.batch, lines.pairs, lines.rejected, write if receipt else None)
+        turned_down = [*lines.rejected, *added.rejected]
         self.report.add(added.totals, turned_down)
         return added.totals, turned_down
-
-    def skip(self, fields: Fields) -> None:
-        """Pass over a chunk that is stored already, so that later repeats of its lines are numbered as they should."""
-        validate(fields, self._max_tokens, self._repeats)
 
     def finish(self, receipt: Receipt | None = None) -> IngestReport:
         """Close the batch as done."""
@@ -249,20 +257,28 @@ def ingest(
 ) -> IngestReport:
     """Store the input's pairs in the corpus; what was stored before is left alone, what is wrong is kept apart.
 
-    A few chunks are one transaction. Raises `InputError` where an input is damaged: the chunks before are stored, the
-    batch is marked as failed, and the same input offered again, once whole, adds only what is missing.
+    A few chunks are one transaction; a file's next ones are read while it is written. Raises `InputError` where an
+    input is damaged: the chunks before are stored, the batch is marked as failed, and the same input offered again,
+    once whole, adds only what is missing.
     """
     intake = Intake(store, corpus, source.origin, source.format)
     try:
-        for chunks in _several(source.fields):
-            intake.add(*chunks)
-            if report:
-                done = intake.report
-                report(IngestProgress(done.lines, done.totals, source.bytes_read, source.bytes_total))
+        with closing(_checked(intake, source)) as checked:
+            for lines in checked:
+                intake.store(lines)
+                if report:
+                    done = intake.report
+                    report(IngestProgress(done.lines, done.totals, source.bytes_read, source.bytes_total))
     except BaseException as error:
         intake.fail(str(error) or type(error).__name__)
         raise
     return intake.finish()
+
+
+def _checked(intake: Intake, source: Source) -> Generator[Checked, None, None]:
+    checked = map(intake.read, _several(source.fields))
+    # A file's lines are there; those of a stream may be waited for, and an interrupt is not to wait for them.
+    yield from checked if source.bytes_total is None else ahead(checked)
 
 
 def _several(chunks: Iterable[Fields]) -> Iterator[list[Fields]]:

@@ -6,6 +6,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from hierogram.daemon.collection import collect_seldom
 from hierogram.daemon.commands import (
     aligning,
     corpora,
@@ -96,6 +97,7 @@ def _fail(error: Exception, code: int) -> NoReturn:
 
 def main() -> None:
     """Run the command line; errors that a person can mend are one line on standard error."""
+    collect_seldom()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that lacks a letter shows its code instead; it must not end the command.
         if hasattr(stream, "reconfigure"):

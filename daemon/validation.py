@@ -178,15 +178,16 @@ def validate(fields: Fields, max_tokens: int, repeats: Repeats) -> tuple[list[Ne
         reject(fields.numbers[k], fault, fields.content(k)) for k, fault in sorted(faults.items())
     ]
     rejected.sort(key=lambda line: line.line)
-    sound = [k not in faults for k in range(len(sources))]
-    contents = list(compress(zip(sources, targets, alignments, strict=True), sound))
-    lengths = compress(zip(source_lengths, target_lengths, fields.numbers, strict=True), sound)
-    ids = list(compress(fields.ids, sound))
-    occurrences = _occurrences(contents, ids, repeats)
-    return [
-        NewPair(*content, *place, external_id, occurrence)
-        for content, place, external_id, occurrence in zip(contents, lengths, ids, occurrences, strict=True)
-    ], rejected
+    numbers, ids = fields.numbers, fields.ids
+    if faults:
+        sound = [k not in faults for k in range(len(sources))]
+        sources, targets = list(compress(sources, sound)), list(compress(targets, sound))
+        alignments, ids = list(compress(alignments, sound)), list(compress(ids, sound))
+        numbers = list(compress(numbers, sound))
+        source_lengths, target_lengths = list(compress(source_lengths, sound)), list(compress(target_lengths, sound))
+    occurrences = _occurrences(list(zip(sources, targets, alignments, strict=True)), ids, repeats)
+    columns = zip(sources, targets, alignments, source_lengths, target_lengths, numbers, ids, occurrences, strict=True)
+    return list(map(NewPair._make, columns)), rejected
 
 
 def _occurrences(contents: Sequence[Content], ids: Sequence[str | None], repeats: Repeats) -> list[int]:

@@ -7,6 +7,7 @@ Bulk work is written once, as set-based SQL over staging tables; only the way ro
 import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import chain, islice
 from typing import Protocol
 
 from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, LargeBinary, MetaData, Table, Text
@@ -16,6 +17,8 @@ from hierogram.storage.connection import POSTGRES
 from hierogram.storage.schema import FERTILITIES, MOMENT_FORMAT, SERIAL, TEXT, Moment
 
 Row = Sequence[object]
+
+_ROWS_A_STATEMENT = 1000
 
 _staging = MetaData()
 
@@ -117,7 +120,7 @@ class Loader(Protocol):
 
 
 class SQLiteLoader:
-    """Loads with `executemany` on the driver's cursor."""
+    """Loads with statements of many rows: while one runs, other threads of the process go on."""
 
     def __init__(self, connection: Connection) -> None:
         driver = connection.connection.driver_connection
@@ -127,8 +130,15 @@ class SQLiteLoader:
 
     def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
         """See `Loader.insert`."""
-        marks = ", ".join("?" * len(columns))
-        self._driver.executemany(f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({marks})", rows).close()
+        most = self._driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
+        together = min(_ROWS_A_STATEMENT, most)
+        insert = f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES "
+        marks = f"({', '.join('?' * len(columns))})"
+        several = f"{insert}{', '.join([marks] * together)}"
+        rows = iter(rows)
+        while len(block := list(islice(rows, together))) == together:
+            self._driver.execute(several, list(chain.from_iterable(block))).close()
+        self._driver.executemany(f"{insert}{marks}", block).close()
 
     def stage(self, table: Table, rows: Iterable[Row]) -> None:
         """See `Loader.stage`."""

@@ -1,12 +1,14 @@
 """Ingest's writes and the reads of sentence pairs."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from operator import attrgetter
 
 from sqlalchemy import Connection, Row, Select, insert, select, text, update
 
 from hierogram.storage.claims import claim_batch, release_batch, renew_batch
+from hierogram.storage.configuration import grammar_kind
 from hierogram.storage.connection import POSTGRES
 from hierogram.storage.exceptions import IngestError, StoreError
 from hierogram.storage.identity import IDENTITY_BYTES, pair_identities, rejection_digest
@@ -27,7 +29,7 @@ from hierogram.storage.records import (
 )
 from hierogram.storage.schema import corpora, derivations, ingest_batches, rejected_lines, sentence_pairs
 from hierogram.storage.transactions import Writing, new_id, now, read_state
-from hierogram.storage.words import count_words
+from hierogram.storage.words import count_words, words_of_pairs
 
 RUNNING, DONE, FAILED = "running", "done", "failed"
 
@@ -130,29 +132,32 @@ def _insert_pairs(writing: Writing, corpus_id: int, batch_id: int, pairs: Mappin
         return
     sources, targets, alignments, source_lengths, target_lengths, _, external_ids, _ = zip(*pairs.values(), strict=True)
     raw = alignments.count(None)
-    # Columns, because a tuple for each pair would be made and looked at by the garbage collector only to be bound.
-    writing.loader.insert(
-        sentence_pairs,
-        _PAIR_COLUMNS,
-        zip(
-            range(writing.state.last_pair_id + 1, writing.state.last_pair_id + 1 + len(pairs)),
-            repeat(corpus_id),
-            repeat(batch_id),
-            external_ids,
-            pairs,
-            sources,
-            targets,
-            [alignment or "" for alignment in alignments],
-            [NOBODY if alignment is None else GIVEN for alignment in alignments],
-            source_lengths,
-            target_lengths,
-            [UNALIGNED if alignment is None else WAITING for alignment in alignments],
-            repeat(0),
-            repeat(0),
-            repeat(writing.loader.moment(now())),
-        ),
-    )
-    count_words(writing, sources, targets)
+    with ThreadPoolExecutor(1, thread_name_prefix="words") as thread:
+        # Both are mostly done without the interpreter, on two cores.
+        words = thread.submit(words_of_pairs, grammar_kind(writing.connection), sources, targets)
+        # Columns, because a tuple for each pair would be made and looked at by the garbage collector only to be bound.
+        writing.loader.insert(
+            sentence_pairs,
+            _PAIR_COLUMNS,
+            zip(
+                range(writing.state.last_pair_id + 1, writing.state.last_pair_id + 1 + len(pairs)),
+                repeat(corpus_id),
+                repeat(batch_id),
+                external_ids,
+                pairs,
+                sources,
+                targets,
+                [alignment or "" for alignment in alignments],
+                [NOBODY if alignment is None else GIVEN for alignment in alignments],
+                source_lengths,
+                target_lengths,
+                [UNALIGNED if alignment is None else WAITING for alignment in alignments],
+                repeat(0),
+                repeat(0),
+                repeat(writing.loader.moment(now())),
+            ),
+        )
+        count_words(writing, words.result())
     writing.state.last_pair_id += len(pairs)
     writing.state.count_pairs(UNALIGNED, raw)
     writing.state.count_pairs(WAITING, len(pairs) - raw)

@@ -24,7 +24,6 @@ from sqlalchemy import (
     Text,
     Unicode,
 )
-from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
@@ -34,7 +33,7 @@ REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
 FERTILITIES = 8
 """Numbers of links of a word that the aligner tells apart, from 0; the last one stands for more, too."""
 
-TEXT = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
+TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 SERIAL = BigInteger().with_variant(Integer(), "sqlite")
 MOMENT_FORMAT = "%Y-%m-%d %H:%M:%S"
 """How a moment is written on SQLite, in UTC."""

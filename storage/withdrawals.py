@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, func, select, text, update
 
+from hierogram.storage.configuration import grammar_kind
 from hierogram.storage.exceptions import PairMovedError
 from hierogram.storage.loading import staged_ids
 from hierogram.storage.records import PairRow
 from hierogram.storage.schema import corpora, ingest_batches, sentence_pairs, withdrawals
 from hierogram.storage.transactions import Writing, now
-from hierogram.storage.words import count_words
+from hierogram.storage.words import count_words, words_of_pairs
 
 Leaving = Callable[[Writing], None]
 
@@ -75,7 +76,9 @@ def withdraw(writing: Writing, rows: Sequence[PairRow]) -> None:
         text(f"UPDATE withdrawals SET done_at = :moment WHERE pair_id IN ({leaving})"),
         {"moment": writing.loader.moment(now())},
     )
-    count_words(writing, [row.source for row in rows], [row.target for row in rows], -1)
+    grammar = grammar_kind(writing.connection)
+    words = words_of_pairs(grammar, [row.source for row in rows], [row.target for row in rows])
+    count_words(writing, words, -1)
 
 
 def chosen(connection: Connection, corpus: str | None, origin: str | None, external_ids: Sequence[str]) -> list[int]:

@@ -5,11 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sqlalchemy import func, select, update
 
-from hierogram.storage.configuration import grammar_kind
 from hierogram.storage.loading import staged_increments, staged_words
 from hierogram.storage.records import TREES
 from hierogram.storage.schema import vocabulary
 from hierogram.storage.transactions import SOURCE, TARGET, Writing
+
+WordCounts = dict[str, dict[str, int]]
+"""How often words occur: side, then token, to count."""
 
 _NONTERMINAL = re.compile(r"\[X,[1-9][0-9]*\]\Z")
 
@@ -37,20 +39,24 @@ def words_of_rule(grammar: str, source: str, target: str) -> Iterator[tuple[str,
                 yield side, token
 
 
-def count_words(writing: Writing, sources: Sequence[str], targets: Sequence[str], sign: int = 1) -> None:
-    """Adds the tokens of pairs' texts to the vocabulary's counts, or takes them off (`sign` -1).
+def words_of_pairs(grammar: str, sources: Sequence[str], targets: Sequence[str]) -> WordCounts:
+    """How often each word occurs in pairs' texts, by side.
 
-    A word that no pair has any more keeps its id, but is none of the store's types until one has it again. The target
-    side of a tree grammar is the tree itself, whose words are those of the source side.
+    The target side of a tree grammar is the tree itself, whose words are those of the source side.
     """
     # Whoever only looks needs no numpy.
     from hierogram.storage.tokens import count_tokens
 
-    if grammar_kind(writing.connection) == TREES:
-        targets = []
+    return {SOURCE: count_tokens(sources), TARGET: {} if grammar == TREES else count_tokens(targets)}
+
+
+def count_words(writing: Writing, words: WordCounts, sign: int = 1) -> None:
+    """Adds what `words_of_pairs` found to the vocabulary's counts, or takes it off (`sign` -1).
+
+    A word that no pair has any more keeps its id, but is none of the store's types until one has it again.
+    """
     increments: list[tuple[int, int]] = []
-    for side, texts in ((SOURCE, sources), (TARGET, targets)):
-        counts = count_tokens(texts)
+    for side, counts in words.items():
         ids = _known_ids(writing, side, list(counts))
         increments += [(word_id, sign * counts[token]) for token, word_id in ids.items()]
         _add_words(writing, side, {token: count for token, count in counts.items() if token not in ids})

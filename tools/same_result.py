@@ -1,4 +1,4 @@
-"""Does it matter how a corpus arrives? At once, in ten batches, with restarts: compared with batch runs of five seeds.
+"""Does it matter how a corpus arrives? At once, in ten batches, with restarts: compared with batch runs, seed by seed.
 
 python -m hierogram.tools.same_result corpus.zh corpus.en align.gdfa --pairs 10000 --results same-result.json
 
@@ -10,9 +10,8 @@ that is in two of its parts would be stored once. What is in the file of results
 import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
-from math import sqrt
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Annotated
@@ -32,9 +31,6 @@ from hierogram.storage.store import Store, open_store
 
 SEEDS = (1, 2, 3, 4, 5)
 BATCHES = 10
-_STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
-"""The 0.975 quantile of Student's t, by degrees of freedom."""
-
 Lines = list[dict[str, str | int]]
 """Sources, targets, alignments and ids."""
 
@@ -126,8 +122,9 @@ def with_restarts(store: Store, folder: Path, lines: Lines, rounds: int, threads
 
 
 Way = Callable[[Store, Path, Lines, int, int], None]
+BATCH = "one run of learn"
 WAYS: dict[str, Way] = {
-    "one run of learn": in_one_run,
+    BATCH: in_one_run,
     "daemon, at once": at_once,
     "daemon, ten batches": in_batches,
     "daemon, ten batches and restarts": with_restarts,
@@ -154,30 +151,38 @@ def _measure(way: Way, lines: Lines, seed: int, rounds: int, threads: int) -> Re
     }
 
 
-def spread(values: list[float]) -> tuple[float, float]:
-    """Where one more run of the same kind lies in 95 of 100 cases: the prediction interval of normal values.
-
-    The range of the five alone would leave out one in three.
-    """
-    reach = _STUDENT[len(values) - 1] * stdev(values) * sqrt(1 + 1 / len(values))
-    return mean(values) - reach, mean(values) + reach
+def key(name: str, seed: int) -> str:
+    """The name of a way's result in the file of results."""
+    return f"{name}, seed {seed}"
 
 
-def table(results: dict[str, Result]) -> str:
-    """The results as Markdown, with the place of each log-likelihood in the spread of the batch runs."""
-    batch = [result["log_likelihood"] for name, result in results.items() if name.startswith("one run")]
-    low, high = spread(batch)
-    heading = f"within the spread, {low:,.0f} to {high:,.0f}"
-    rows = [f"| how the pairs came | pairs | rules | log-likelihood | {heading} |", "|---|---:|---:|---:|---|"]
-    for name, result in results.items():
-        value = result["log_likelihood"]
-        if name.startswith("one run"):
-            place = "(makes it)"
-        elif value > high:
-            place = f"better, by {value - high:,.0f}"
+def table(results: dict[str, Result], seeds: Sequence[int]) -> str:
+    """The ways as Markdown: what they led to over the seeds, and whether that is the quality of a batch run."""
+    runs = {name: [results[key(name, seed)] for seed in seeds] for name in WAYS}
+    values = {name: [result["log_likelihood"] for result in way] for name, way in runs.items()}
+    low, high = min(values[BATCH]), max(values[BATCH])
+    rows = [
+        "| how the pairs came | pairs | rules | log-likelihood | deviation | lowest to highest | as good as a batch |",
+        "|---|---:|---:|---:|---:|---:|---|",
+    ]
+    for name, way in runs.items():
+        middle = mean(values[name])
+        if name == BATCH:
+            verdict = "(the measure)"
+        elif middle > high:
+            verdict = f"better, by {middle - high:,.0f}"
         else:
-            place = "yes" if value >= low else f"no, by {low - value:,.0f}"
-        rows.append(f"| {name} | {result['pairs']:,.0f} | {result['rules']:,.0f} | {value:,.0f} | {place} |")
+            verdict = "yes" if middle >= low else f"no, by {low - middle:,.0f}"
+        cells = [
+            name,
+            " or ".join(sorted({f"{result['pairs']:,.0f}" for result in way})),
+            f"{mean(result['rules'] for result in way):,.0f}",
+            f"{middle:,.0f}",
+            f"{stdev(values[name]):,.0f}",
+            f"{min(values[name]):,.0f} to {max(values[name]):,.0f}",
+            verdict,
+        ]
+        rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
@@ -188,7 +193,7 @@ def main(
     pairs: Annotated[int, typer.Option(min=BATCHES, help="Only the first so many pairs.")] = 10_000,
     rounds: Annotated[int, typer.Option(min=1, help="Visits of ten sweeps after the schedule.")] = 10,
     threads: Annotated[int, typer.Option(min=1)] = 2,
-    seeds: Annotated[int, typer.Option(min=2, max=len(SEEDS), help="Seeds of batch runs.")] = len(SEEDS),
+    seeds: Annotated[int, typer.Option(min=2, max=len(SEEDS), help="Seeds of each way.")] = len(SEEDS),
     results: Annotated[Path, typer.Option(help="File of results, JSON; what is in it is kept.")] = Path("results.json"),
 ) -> None:
     """Learn the same pairs in four ways and write a table of the results."""
@@ -199,16 +204,14 @@ def main(
             for number, (s, t, a) in enumerate(columns)
         ]
     known: dict[str, Result] = json.loads(results.read_text()) if results.exists() else {}
-    wanted: list[tuple[str, Way, int]] = [
-        (f"one run of learn, seed {seed}", in_one_run, seed) for seed in SEEDS[:seeds]
-    ]
-    wanted += [(name, way, SEEDS[0]) for name, way in WAYS.items() if way is not in_one_run]
-    for name, way, seed in wanted:
-        if name not in known:
-            known[name] = _measure(way, lines, seed, rounds, threads)
-            results.write_text(json.dumps(known, indent=2) + "\n")
-            typer.echo(f"{name}: {known[name]['log_likelihood']:,.0f} in {known[name]['seconds']:.0f} s", err=True)
-    typer.echo(table({name: known[name] for name, _, _ in wanted}))
+    for name, way in WAYS.items():
+        for seed in SEEDS[:seeds]:
+            if key(name, seed) not in known:
+                result = known[key(name, seed)] = _measure(way, lines, seed, rounds, threads)
+                results.write_text(json.dumps(known, indent=2) + "\n")
+                shown = f"{result['log_likelihood']:,.0f} in {result['seconds']:.0f} s"
+                typer.echo(f"{key(name, seed)}: {shown}", err=True)
+    typer.echo(table(known, SEEDS[:seeds]))
 
 
 if __name__ == "__main__":

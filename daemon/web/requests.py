@@ -96,7 +96,7 @@ class Body:
         def receipt(added: IngestTotals, rejected: list[RejectedLine]) -> Receipt:
             return self._record(self.answer.plus(added, rejected), digest.digest()), self._since
 
-        totals, rejected = intake.add(fields, receipt=receipt if self._key is not None else None)
+        totals, rejected = intake.store(intake.read([fields]), receipt if self._key is not None else None)
         self.answer = self.answer.plus(totals, rejected)
         self._digest = digest
         self._seen = self._since = self.answer.lines
@@ -106,7 +106,8 @@ class Body:
         self._digest.update(_joined(lines))
         if not self.repeated:
             [fields] = fields_of_lines([lines], self._take_apart, self._seen + 1)
-            self._open().skip(fields)
+            # What is stored is read again, so that later repeats of its lines are numbered as they should.
+            self._open().read([fields])
         self._seen += len(lines)
         assert self._earlier is not None
         if self._seen == self._earlier.lines and self._digest.digest() != self._earlier.digest:

@@ -15,6 +15,8 @@ _PAIRS = 100
 _FIRST_SWEEP = """
 import time
 started = time.perf_counter()
+from hierogram.daemon.collection import collect_seldom
+collect_seldom()
 import numpy as np
 from hierogram.daemon.kernels import SweepKernel
 from hierogram.tools.measures.results import Corpus
