@@ -1,11 +1,13 @@
 """A shard: as many pairs as fit in memory at once, with their derivations and samples, and how they are committed."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.ahead import ahead
 from hierogram.daemon.batches import ALL_BITS, LoadedPairs, LoadedTrees, load_batch
 from hierogram.daemon.changes import enter_samples, enter_state, rule_deltas
 from hierogram.samplers.derivations import decode_states, encode_states, encode_trees, pack_ring, unpack_ring
@@ -116,9 +118,19 @@ class Shard:
         """Write derivations, samples and the changes of counts since the last commit.
 
         Each transaction takes some thousand pairs together with the changes that they cause, so neither memory nor the
-        wait of other writers grows with the shard; the sweeps, and what is learned of a tree grammar's `labels`, are
-        recorded with the last one.
+        wait of other writers grows with the shard; what the next one takes is worked out while one is written. The
+        sweeps, and what is learned of a tree grammar's `labels`, are recorded with the last one.
         """
+        with closing(ahead(self._parts())) as parts:
+            for updates, changes, at_end in parts:
+                store.commit(updates, changes, records if at_end else (), labels if at_end else ())
+        self.committed_state = State(self.state.edge.copy(), self.state.cut.copy())
+        self.committed = np.ones(len(self.rows), np.bool_)
+        self.committed_rings = [list(ring) for ring in self.rings]
+        self.committed_sweeps = self.sweeps.tolist()
+
+    def _parts(self) -> Iterator[tuple[list[PairUpdate], list[RuleDelta], bool]]:
+        """What each transaction of a commit takes: pairs, changes of counts, and whether it is the last."""
         stages, settling = _stages(self.settings, self.sweeps)
         sweeps = self.sweeps.tolist()
         currents = encode_states(self.loaded.batch.forests, self.state)
@@ -136,12 +148,7 @@ class Shard:
                 )
                 for k in range(first, last)
             ]
-            at_end = last == len(self.rows)
-            store.commit(updates, self._changes(first, last), records if at_end else (), labels if at_end else ())
-        self.committed_state = State(self.state.edge.copy(), self.state.cut.copy())
-        self.committed = np.ones(len(self.rows), np.bool_)
-        self.committed_rings = [list(ring) for ring in self.rings]
-        self.committed_sweeps = sweeps
+            yield updates, self._changes(first, last), last == len(self.rows)
 
     def leaving(self) -> list[RuleDelta]:
         """By how much the counts of rules change when all pairs leave the store, as they were last committed."""

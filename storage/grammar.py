@@ -31,6 +31,9 @@ _ROWS_PER_FETCH = 10_000
 _RULE_ID_BITS = 44
 _RULE_ID_MASK = (1 << _RULE_ID_BITS) - 1
 
+_RULES_TAKEN_APART = 50_000
+"""Rules whose sides are taken apart at a time, which bounds the memory that it takes."""
+
 _RULE_COLUMNS = (
     "id",
     "source",
@@ -257,22 +260,26 @@ def _words_of(writing: Writing, numbered: Sequence[tuple[int, RuleDelta]]) -> It
     """(word id, rule id) for every distinct word on each side of the rules, in ascending order."""
     if grammar_kind(writing.connection) == TREES:
         return _words_of_fragments(writing, numbered)
-    packed: list[int] = []
-    for side, texts in (
-        (SOURCE, [delta.source for _, delta in numbered]),
-        (TARGET, [delta.target for _, delta in numbered]),
-    ):
-        distinct = dict.fromkeys(texts)
-        symbols = dict.fromkeys(chain.from_iterable(text.split(" ") for text in distinct))
-        tokens = {symbol: token for symbol in symbols if (token := terminal_of(symbol)) is not None}
-        ids = word_ids(writing, side, tokens.values())
-        shifted = {symbol: ids[token] << _RULE_ID_BITS for symbol, token in tokens.items()}
-        words = {text: tuple({shifted.get(symbol, 0) for symbol in text.split(" ")}) for text in distinct}
-        packed += [
-            word | rule_id for (rule_id, _), text in zip(numbered, texts, strict=True) for word in words[text] if word
-        ]
-    packed.sort()
-    return ((word >> _RULE_ID_BITS, word & _RULE_ID_MASK) for word in packed)
+    # Whoever only looks needs no numpy.
+    import numpy as np
+
+    packed = [np.zeros(0, np.int64)]
+    for first in range(0, len(numbered), _RULES_TAKEN_APART):
+        some = numbered[first : first + _RULES_TAKEN_APART]
+        rule_ids = np.array([rule_id for rule_id, _ in some])
+        for side, texts in (
+            (SOURCE, [delta.source for _, delta in some]),
+            (TARGET, [delta.target for _, delta in some]),
+        ):
+            symbols = " ".join(texts).split(" ")
+            tokens = {symbol: terminal_of(symbol) for symbol in dict.fromkeys(symbols)}
+            ids = word_ids(writing, side, (token for token in tokens.values() if token is not None))
+            words = {symbol: 0 if token is None else ids[token] for symbol, token in tokens.items()}
+            word_of = np.fromiter(map(words.__getitem__, symbols), np.int64, len(symbols))
+            rule_of = np.repeat(rule_ids, [text.count(" ") + 1 for text in texts])
+            packed.append((word_of << _RULE_ID_BITS | rule_of)[word_of > 0])
+    ordered = np.unique(np.concatenate(packed))
+    return zip((ordered >> _RULE_ID_BITS).tolist(), (ordered & _RULE_ID_MASK).tolist(), strict=True)
 
 
 def _words_of_fragments(writing: Writing, numbered: Sequence[tuple[int, RuleDelta]]) -> Iterator[tuple[int, int]]:
