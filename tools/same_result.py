@@ -2,8 +2,9 @@
 
 python -m hierogram.tools.same_result corpus.zh corpus.en align.gdfa --pairs 10000 --results same-result.json
 
-The daemon's own turns are taken, without its threads and pauses. Every pair gets the schedule and, once all have
-settled, the same number of rejuvenations. Pairs come with ids, as those of a corpus in parts should: without, a pair
+The daemon's own turns are taken, without its threads and pauses, until its pairs have had as many sweeps together as in a
+batch run: the schedule, and then visits of ten. (Turns end by the clock, so a visit on a busy machine may be of fewer
+sweeps, and a number of visits is no measure of work.) Pairs come with ids, as those of a corpus in parts should: without, a pair
 that is in two of its parts would be stored once. What is in the file of results is not computed again.
 """
 
@@ -26,6 +27,7 @@ from hierogram.daemon.learning import learn
 from hierogram.daemon.recount import verify
 from hierogram.daemon.serving.condition import Board
 from hierogram.daemon.serving.resampling import Turns
+from hierogram.daemon.shards import schedule_of
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 
@@ -63,8 +65,14 @@ class _Daemon:
             if not self.board.lag().pairs:
                 return
 
-    def rejuvenate(self, visits: int) -> None:
-        while self.board.rejuvenated < visits:
+    @property
+    def pair_sweeps(self) -> int:
+        return self._learner.pair_sweeps
+
+    def sweep(self, pair_sweeps: int) -> None:
+        """Turns until all have settled and this daemon has made so many sweeps, each pair's counted."""
+        self.settle()
+        while self.pair_sweeps < pair_sweeps:
             self.turn()
 
     def end(self) -> None:
@@ -89,12 +97,16 @@ def in_one_run(store: Store, folder: Path, lines: Lines, rounds: int, threads: i
     learn(store, sweeps=rounds * store.settings().thinning, threads=threads)
 
 
+def _pair_sweeps(store: Store, lines: Lines, rounds: int) -> int:
+    schedule = schedule_of(store.settings())
+    return len(lines) * (schedule.settling + rounds * schedule.thinning)
+
+
 def at_once(store: Store, folder: Path, lines: Lines, rounds: int, threads: int) -> None:
     """The whole corpus is offered to the daemon at once."""
     _offer(store, folder, lines)
     daemon = _Daemon(store, threads)
-    daemon.settle()
-    daemon.rejuvenate(rounds * len(lines))
+    daemon.sweep(_pair_sweeps(store, lines, rounds))
     daemon.end()
 
 
@@ -104,20 +116,21 @@ def in_batches(store: Store, folder: Path, lines: Lines, rounds: int, threads: i
     for part in _parts(lines):
         _offer(store, folder, part)
         daemon.settle()
-    daemon.rejuvenate(rounds * len(lines))
+    daemon.sweep(_pair_sweeps(store, lines, rounds))
     daemon.end()
 
 
 def with_restarts(store: Store, folder: Path, lines: Lines, rounds: int, threads: int) -> None:
     """Ten batches, each offered when the daemon has had one turn with the one before and was started again."""
+    wanted = _pair_sweeps(store, lines, rounds)
     for part in _parts(lines):
         _offer(store, folder, part)
         daemon = _Daemon(store, threads)
         daemon.turn()
+        wanted -= daemon.pair_sweeps
         daemon.end()
     daemon = _Daemon(store, threads)
-    daemon.settle()
-    daemon.rejuvenate(rounds * len(lines))
+    daemon.sweep(wanted)
     daemon.end()
 
 
@@ -140,6 +153,7 @@ def _measure(way: Way, lines: Lines, seed: int, rounds: int, threads: int) -> Re
             with Learner(store, threads) as learner:
                 likelihood = learner.measure()
             status = store.status()
+            sweeps = sum(row.sweep for row in store.pairs())
             problems = verify(store).problems
             if problems:
                 raise RuntimeError(f"the store is damaged: {problems[0]}")
@@ -147,6 +161,7 @@ def _measure(way: Way, lines: Lines, seed: int, rounds: int, threads: int) -> Re
         "log_likelihood": likelihood,
         "pairs": status.pairs["settled"],
         "rules": status.rules,
+        "sweeps": sweeps / status.pairs["settled"],
         "seconds": time.perf_counter() - started,
     }
 
@@ -162,8 +177,8 @@ def table(results: dict[str, Result], seeds: Sequence[int]) -> str:
     values = {name: [result["log_likelihood"] for result in way] for name, way in runs.items()}
     low, high = min(values[BATCH]), max(values[BATCH])
     rows = [
-        "| how the pairs came | pairs | rules | log-likelihood | deviation | lowest to highest | as good as a batch |",
-        "|---|---:|---:|---:|---:|---:|---|",
+        "| how the pairs came | pairs | sweeps | rules | log-likelihood | deviation | range | as good as a batch |",
+        "|---|---:|---:|---:|---:|---:|---:|---|",
     ]
     for name, way in runs.items():
         middle = mean(values[name])
@@ -176,6 +191,7 @@ def table(results: dict[str, Result], seeds: Sequence[int]) -> str:
         cells = [
             name,
             " or ".join(sorted({f"{result['pairs']:,.0f}" for result in way})),
+            f"{mean(result['sweeps'] for result in way):.1f}",
             f"{mean(result['rules'] for result in way):,.0f}",
             f"{middle:,.0f}",
             f"{stdev(values[name]):,.0f}",
