@@ -210,7 +210,7 @@ def main(
     target: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
     alignment: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
     pairs: Annotated[int, typer.Option(min=BATCHES, help="Only the first so many pairs.")] = 10_000,
-    rounds: Annotated[int, typer.Option(min=1, help="Visits of ten sweeps after the schedule.")] = 10,
+    rounds: Annotated[int, typer.Option(min=1, help="Tens of sweeps after the schedule.")] = 20,
     threads: Annotated[int, typer.Option(min=1)] = 2,
     seeds: Annotated[int, typer.Option(min=2, max=len(SEEDS), help="Seeds of each way.")] = len(SEEDS),
     results: Annotated[Path, typer.Option(help="File of results, JSON; what is in it is kept.")] = Path("results.json"),
