@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from hierogram.daemon.exceptions import UsageError
 from hierogram.tools.measures.machine import stolen_share
+from hierogram.tools.measures.results import Corpus
+from hierogram.tools.measures.stores import measure_ingest
 
 SECTIONS = ("forests", "sweeps", "long", "ingest", "learning")
 
@@ -124,3 +127,11 @@ def test_sweeps_over_a_treebank_are_measured(tmp_path: Path) -> None:
         assert figures[base]["cut_decisions_per_sweep"] == 20 * 10
         assert figures[base]["decisions_per_second"] > 0
         assert figures[base]["log_likelihood_after"] != figures[base]["log_likelihood_before"]
+
+
+def test_ingest_into_a_store_that_has_the_pairs_is_no_measurement(bitext: list[str], tmp_path: Path) -> None:
+    named = f"sqlite:///{tmp_path}/named.db"
+    corpus = Corpus(*bitext, extra={"postgres": named})
+    assert measure_ingest(corpus)["postgres"]["pairs"] == 40
+    with pytest.raises(UsageError, match=r"named\.db holds these pairs already"):
+        measure_ingest(corpus)

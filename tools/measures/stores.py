@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.ingest import Input, ingest
@@ -56,6 +57,8 @@ def measure_ingest(corpus: Corpus) -> Figures:
         for name, url in urls:
             with open_store(url, create=True) as store:
                 pairs, seconds = _ingest(store, paths)
+                if not pairs:
+                    raise UsageError(f"{store.url} holds these pairs already: name a database without a store")
             if name not in figures or seconds < figures[name]["seconds"]:
                 figures[name] = {"pairs": pairs, "seconds": seconds, "pairs_per_second": pairs / seconds}
     return figures
