@@ -1,10 +1,15 @@
 """Making the next item of an iterable in a thread while the last one is worked on."""
 
 from collections.abc import Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from enum import Enum
 from typing import TypeVar
 
 Item = TypeVar("Item")
+
+
+class _End(Enum):
+    END = 0
 
 
 def ahead(items: Iterable[Item]) -> Generator[Item, None, None]:
@@ -13,9 +18,8 @@ def ahead(items: Iterable[Item]) -> Generator[Item, None, None]:
     Closing it waits for the item on its way. So what may take without end to come is not for here.
     """
     iterator = iter(items)
-    end = object()
     with ThreadPoolExecutor(1, thread_name_prefix="ahead") as thread:
-        coming = thread.submit(next, iterator, end)
-        while (item := coming.result()) is not end:
-            coming = thread.submit(next, iterator, end)
-            yield item  # type: ignore[misc]
+        coming: Future[Item | _End] = thread.submit(next, iterator, _End.END)
+        while not isinstance(item := coming.result(), _End):
+            coming = thread.submit(next, iterator, _End.END)
+            yield item

@@ -93,4 +93,4 @@ def _most(database: Scratch, kind: str, value: str, limit: int) -> list[ChangedR
         f"SELECT source, target, before, after FROM pairs WHERE kind = '{kind}' "
         f"ORDER BY {value} DESC NULLS LAST, source, target LIMIT {limit}"
     )
-    return [ChangedRule(*row) for rows in database.columns(query) for row in rows]  # type: ignore[arg-type]
+    return [ChangedRule(*row) for rows in database.columns(query) for row in rows]

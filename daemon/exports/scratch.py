@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from hierogram.storage.bulk import Block
 
@@ -60,7 +60,7 @@ class Scratch:
         assert found is not None
         return found
 
-    def columns(self, query: str) -> Iterator[list[tuple[object, ...]]]:
+    def columns(self, query: str) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of a query, some thousand at a time."""
         cursor = self._connection.cursor()
         cursor.execute(query)
@@ -71,7 +71,7 @@ class Scratch:
     def texts(self, query: str) -> Iterator[list[str]]:
         """The first column of a query's rows, some thousand at a time."""
         for rows in self.columns(query):
-            yield [row[0] for row in rows]  # type: ignore[misc]
+            yield [row[0] for row in rows]
 
     def stage(self, name: str, query: str, *used: str) -> None:
         """Makes a step between the rules and what is written, by a name.
@@ -141,7 +141,8 @@ class Scratch:
             files: list[BinaryIO] = [stack.enter_context(path.open("wb")) for path in paths]
             for file in files:
                 file.write(_FIRST_LINE)
-            for reached, block in blocks:  # noqa: B007
+            for rows, block in blocks:
+                reached = rows
                 for file, column in zip(files, block, strict=True):
                     size += file.write(column.encode()) + file.write(b"\n")
                 self._loaded += _ROW_BYTES * (block[0].count("\n") + 1)

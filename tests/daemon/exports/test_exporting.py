@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.daemon.conftest import LINES, QUICK
@@ -157,9 +158,9 @@ def test_an_export_shows_the_moment_it_began(learned: Store, tmp_path: Path, mon
     before = rules_of(learned)
     load = Scratch.load
 
-    def learn_meanwhile(self: Scratch, *arguments: object) -> None:
+    def learn_meanwhile(self: Scratch, *arguments: Any) -> None:
         learn(learned, sweeps=4)
-        load(self, *arguments)  # type: ignore[arg-type]
+        load(self, *arguments)
 
     monkeypatch.setattr(Scratch, "load", learn_meanwhile)
     export(learned, tmp_path / "g", ALL)

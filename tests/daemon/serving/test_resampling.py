@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -156,8 +157,8 @@ def test_rules_that_share_a_key_are_told_apart_without_a_restart(store: Store, m
     few_bits = np.uint64(0xFF)
     rekeyed = []
 
-    def narrow(*arguments: object, **named: object) -> Learner:
-        return Learner(*arguments, **named, key_mask=few_bits)  # type: ignore[arg-type]
+    def narrow(*arguments: Any, **named: Any) -> Learner:
+        return Learner(*arguments, **named, key_mask=few_bits)
 
     def rekey(some: Store) -> None:
         rekeyed.append(some.settings().key_salt)
