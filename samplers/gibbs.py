@@ -12,11 +12,6 @@ from hierogram.samplers.forest import NO_TAIL
 from hierogram.samplers.fragments import compose
 from hierogram.samplers.streams import advance, uniform
 from hierogram.samplers.visit import (
-    CUTS_CHANGED,
-    CUTS_SAMPLED,
-    EDGES_CHANGED,
-    EDGES_SAMPLED,
-    EPOCH,
     FOLD,
     gather_below,
     list_below,
@@ -30,6 +25,7 @@ from hierogram.samplers.visit import (
     seat,
     unseat,
 )
+from hierogram.samplers.workspace import CUTS_CHANGED, CUTS_SAMPLED, EDGES_CHANGED, EDGES_SAMPLED, EPOCH
 
 
 @njit_inline

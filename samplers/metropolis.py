@@ -8,9 +8,7 @@ from hierogram.samplers.accelerate import njit, njit_inline
 from hierogram.samplers.forest import NO_TAIL
 from hierogram.samplers.streams import advance, uniform
 from hierogram.samplers.visit import (
-    ACCEPTED,
     LOG_FOLD,
-    PROPOSED,
     gather_below,
     list_below,
     open_epoch,
@@ -21,6 +19,7 @@ from hierogram.samplers.visit import (
     seat,
     unseat,
 )
+from hierogram.samplers.workspace import ACCEPTED, PROPOSED
 
 
 @njit

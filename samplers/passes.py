@@ -8,7 +8,8 @@ from hierogram.samplers.gibbs import sweep_pair
 from hierogram.samplers.metropolis import propose_pair
 from hierogram.samplers.streams import stream
 from hierogram.samplers.table import COUNT, KEY_HIGH, KEY_LOW, SHAPE, TOKENS, add
-from hierogram.samplers.visit import LOGGED, OVERLAID, TOTAL, close_visit, fetch_rows, remember_rows
+from hierogram.samplers.visit import close_visit, fetch_rows, remember_rows
+from hierogram.samplers.workspace import LOGGED, OVERLAID, TOTAL
 
 _AHEAD = 8
 

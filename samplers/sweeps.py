@@ -21,7 +21,8 @@ from hierogram.samplers.models import Model, ModelSettings, build_model
 from hierogram.samplers.passes import merge, propose_pairs, sweep_pairs
 from hierogram.samplers.streams import advance, stream, uniform
 from hierogram.samplers.table import RuleTable, empty_table, with_room
-from hierogram.samplers.visit import (
+from hierogram.samplers.visit import rules_bound
+from hierogram.samplers.workspace import (
     ACCEPTED,
     CUTS_CHANGED,
     CUTS_SAMPLED,
@@ -36,7 +37,6 @@ from hierogram.samplers.visit import (
     VISIT,
     Workspace,
     make_workspace,
-    rules_bound,
 )
 
 GIBBS = 0

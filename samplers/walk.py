@@ -12,7 +12,8 @@ import numpy as np
 from hierogram.samplers.accelerate import njit, njit_inline
 from hierogram.samplers.forest import NO_TAIL
 from hierogram.samplers.sweeps import Batch
-from hierogram.samplers.visit import EPOCH, Workspace, make_summary, make_workspace
+from hierogram.samplers.visit import make_summary
+from hierogram.samplers.workspace import EPOCH, Workspace, make_workspace
 
 
 def small_workspace(batch: Batch) -> Workspace:
