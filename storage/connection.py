@@ -21,6 +21,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
+from hierogram.storage.checkpoints import Checkpoints
 from hierogram.storage.exceptions import StoreUnavailableError, StoreUrlError
 
 SQLITE = "sqlite"
@@ -31,6 +32,7 @@ CACHE = "cache_mb"
 
 _WRITES = "hierogram_writes"
 _WRITER = "hierogram_writer"
+_CHECKPOINTS = "hierogram_checkpoints"
 _BUSY_SECONDS = 300
 """How long a writer waits for the ones before it; a commit of millions of rules takes minutes."""
 
@@ -41,7 +43,7 @@ _SQLITE_PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=FULL",
     "foreign_keys=ON",
-    # 256 MB of pages, so that those which several commits change are copied into the file once.
+    # 256 MB of pages, which a commit copies into the file where that has not been done beside it, see `checkpoints`.
     "wal_autocheckpoint=65536",
     "journal_size_limit=268435456",
 )
@@ -122,8 +124,14 @@ def _make_sqlite_engine(url: URL) -> Engine:
     for engine, megabytes in ((reader, _READING_CACHE_MB), (writer, int(_cache_of(url)))):
         event.listen(engine, "connect", _preparation(megabytes))
         event.listen(engine, "begin", _begin_sqlite)
-    event.listen(reader, "engine_disposed", lambda _: writer.dispose())
-    reader.update_execution_options(**{_WRITER: writer})
+    checkpoints = Checkpoints(str(sqlite_file(url)))
+
+    def dispose(_: Engine) -> None:
+        checkpoints.close()
+        writer.dispose()
+
+    event.listen(reader, "engine_disposed", dispose)
+    reader.update_execution_options(**{_WRITER: writer, _CHECKPOINTS: checkpoints})
     return reader
 
 
@@ -211,3 +219,6 @@ def writing_connection(engine: Engine) -> Iterator[Connection]:
         connection = connection.execution_options(**{_WRITES: True})
         with connection.begin():
             yield connection
+        driver = connection.connection.driver_connection
+        if isinstance(driver, sqlite3.Connection):
+            engine.get_execution_options()[_CHECKPOINTS].committed(driver)

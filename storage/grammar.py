@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, case, func, insert, literal_column, select, text, update
 
@@ -25,7 +26,11 @@ from hierogram.storage.transactions import SOURCE, TARGET, Writing, now
 from hierogram.storage.visits import note_visits
 from hierogram.storage.words import terminal_of, word_ids, words_of_rule
 
-_ROWS_PER_FETCH = 10_000
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_NOT_STORED = (None, 0, 0, True)
 
 # A word's and a rule's id in one integer, which sorts faster than a pair of them.
 _RULE_ID_BITS = 44
@@ -124,11 +129,10 @@ def add_counts(writing: Writing, deltas: Iterable[RuleDelta]) -> None:
     gone: list[tuple[int, RuleDelta]] = []
     new: list[RuleDelta] = []
     remembered: list[tuple[int, str, str, int]] = []
-    for n, rule_id, count, sampled_count, same in _stored_counts(writing, merged):
-        delta = merged[n]
-        if rule_id is None:
-            count = sampled_count = 0
-        elif not same:
+    stored = _stored_counts(writing, merged)
+    for n, delta in enumerate(merged):
+        rule_id, count, sampled_count, same = stored.get(n, _NOT_STORED)
+        if rule_id is not None and not same:
             raise KeyCollisionError(_stored_rule(writing, rule_id), _shown(delta))
         count_after = count + delta.count
         sampled_after = sampled_count + delta.sampled_count
@@ -153,8 +157,12 @@ def add_counts(writing: Writing, deltas: Iterable[RuleDelta]) -> None:
             samples.append((rule_id, count_after, sampled_after))
     remember_counts(writing, remembered)
     _set_counts(writing, counts, samples)
+    # By source, so that rules that are looked up together lie together, and the index on sources grows in order.
+    numbered = list(enumerate(sorted(new, key=attrgetter("source")), writing.state.last_rule_id + 1))
+    writing.state.last_rule_id += len(numbered)
     _delete_rules(writing, gone)
-    _insert_rules(writing, new)
+    _insert_rules(writing, numbered)
+    _note_keys(writing, [*numbered, *((-rule_id, delta) for rule_id, delta in gone)])
 
 
 def _merge(deltas: Iterable[RuleDelta]) -> list[RuleDelta]:
@@ -175,9 +183,18 @@ def _merge(deltas: Iterable[RuleDelta]) -> list[RuleDelta]:
     return [merged[key] for key in sorted(merged)]
 
 
-def _stored_counts(writing: Writing, deltas: Sequence[RuleDelta]) -> Iterable[tuple[int, int | None, int, int, int]]:
-    """For each delta its number; of the stored rule with its key: id, counts, and whether it is the same."""
-    writing.loader.stage(staged_rules, ((n, d.key_high, d.key_low, d.source, d.target) for n, d in enumerate(deltas)))
+def _stored_counts(writing: Writing, deltas: Sequence[RuleDelta]) -> dict[int, tuple[int, int, int, int]]:
+    """By a delta's number, of the stored rule with its key: id, counts, and whether it is the same rule."""
+    from hierogram.storage.key_runs import candidates
+
+    numbers, rule_ids = candidates(writing, _keys_of(deltas))
+    writing.loader.stage(
+        staged_rules,
+        (
+            (n, rule_id, deltas[n].key_high, deltas[n].key_low, deltas[n].source, deltas[n].target)
+            for n, rule_id in zip(numbers.tolist(), rule_ids.tolist(), strict=True)
+        ),
+    )
     same = (rules.c.source == staged_rules.c.source) & (rules.c.target == staged_rules.c.target)
     result = writing.connection.execute(
         select(
@@ -188,13 +205,17 @@ def _stored_counts(writing: Writing, deltas: Sequence[RuleDelta]) -> Iterable[tu
             case((same, literal_column("1")), else_=literal_column("0")),
         )
         .select_from(staged_rules)
-        .outerjoin(
-            rules,
-            (rules.c.key_high == staged_rules.c.key_high) & (rules.c.key_low == staged_rules.c.key_low),
-        )
-        .order_by(staged_rules.c.n)
+        .join(rules, rules.c.id == staged_rules.c.rule_id)
+        .where(rules.c.key_high == staged_rules.c.key_high, rules.c.key_low == staged_rules.c.key_low)
     )
-    return chain.from_iterable(result.partitions(_ROWS_PER_FETCH))
+    return {n: (rule_id, count, sampled_count, same) for n, rule_id, count, sampled_count, same in result}
+
+
+def _keys_of(deltas: Sequence[RuleDelta]) -> "NDArray[np.int64]":
+    # Whoever only looks needs no numpy.
+    import numpy as np
+
+    return np.array([(delta.key_high, delta.key_low) for delta in deltas], np.int64).reshape(-1, 2)
 
 
 def _set_counts(
@@ -212,12 +233,9 @@ def _set_counts(
         writing.connection.execute(update(rules).values(sampled_count=staged_counts.c.sampled_count).where(found))
 
 
-def _insert_rules(writing: Writing, deltas: Sequence[RuleDelta]) -> None:
-    if not deltas:
+def _insert_rules(writing: Writing, numbered: Sequence[tuple[int, RuleDelta]]) -> None:
+    if not numbered:
         return
-    # By source, so that rules that are looked up together lie together, and the index on sources grows in order.
-    ordered = sorted(deltas, key=attrgetter("source"))
-    numbered = list(enumerate(ordered, writing.state.last_rule_id + 1))
     writing.loader.insert(
         rules,
         _RULE_COLUMNS,
@@ -240,7 +258,6 @@ def _insert_rules(writing: Writing, deltas: Sequence[RuleDelta]) -> None:
             for rule_id, d in numbered
         ),
     )
-    writing.state.last_rule_id += len(numbered)
     writing.loader.insert(rule_words, ("word_id", "rule_id"), _words_of(writing, numbered))
 
 
@@ -254,6 +271,15 @@ def _delete_rules(writing: Writing, gone: Sequence[tuple[int, RuleDelta]]) -> No
     connection.execute(
         text("DELETE FROM rule_words WHERE (word_id, rule_id) IN (SELECT word_id, rule_id FROM staged_rule_words)")
     )
+
+
+def _note_keys(writing: Writing, numbered: Sequence[tuple[int, RuleDelta]]) -> None:
+    """Enters the rules by their ids, negative for those that are gone, in the index of keys."""
+    import numpy as np
+
+    from hierogram.storage.key_runs import note
+
+    note(writing, _keys_of([delta for _, delta in numbered]), np.array([rule_id for rule_id, _ in numbered], np.int64))
 
 
 def _words_of(writing: Writing, numbered: Sequence[tuple[int, RuleDelta]]) -> Iterator[tuple[int, int]]:
@@ -348,12 +374,11 @@ def rekey(writing: Writing, keys: Iterable[tuple[int, int, int]]) -> None:
             f"new keys must cover the stored rules one to one: {stored} rules are stored, {offered} keys "
             f"were given, {known} of them for a stored rule; {pairs} keys are different: try another salt"
         )
-    index = next(index for index in rules.indexes if index.name == "rules_by_key")
-    # Without the index, since in between a new key may equal the old key of another rule.
-    index.drop(connection)
+    from hierogram.storage.key_runs import rebuild
+
     connection.execute(
         update(rules)
         .values(key_high=staged_keys.c.key_high, key_low=staged_keys.c.key_low)
         .where(rules.c.id == staged_keys.c.rule_id)
     )
-    index.create(connection)
+    rebuild(writing)

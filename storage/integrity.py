@@ -110,6 +110,7 @@ def find_problems(connection: Connection) -> list[str]:
         *_wrong_settings(connection),
         *_wrong_vocabulary(connection),
         *_wrong_rule_words(connection),
+        *_wrong_key_runs(connection),
     ]
 
 
@@ -201,6 +202,21 @@ def _wrong_rule_words(connection: Connection) -> Iterator[str]:
         next_noted = next(noted, None)
     yield from orphans.line()
     yield from wrong.line()
+
+
+def _wrong_key_runs(connection: Connection) -> Iterator[str]:
+    """Compares the runs that find rules by their keys with the rules."""
+    from hierogram.storage.key_runs import differences
+
+    lacking, orphaned = differences(connection)
+    unknown = _Offenders("rules are not found by their keys")
+    for rule_id in lacking:
+        unknown.add(rule_id)
+    gone = _Offenders("rules are found by keys, but are gone or have others")
+    for rule_id in orphaned:
+        gone.add(rule_id)
+    yield from unknown.line()
+    yield from gone.line()
 
 
 class _Offenders:

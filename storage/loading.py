@@ -76,6 +76,7 @@ staged_jumps = _staged("staged_jumps", Column("direction", TEXT), Column("width"
 staged_rules = _staged(
     "staged_rules",
     Column("n", Integer),
+    Column("rule_id", SERIAL),
     Column("key_high", SERIAL),
     Column("key_low", SERIAL),
     Column("source", TEXT),
@@ -100,6 +101,7 @@ staged_history = _staged(
 staged_uses = _staged(
     "staged_uses",
     Column("pair_id", SERIAL),
+    Column("rule_id", SERIAL),
     Column("key_high", SERIAL),
     Column("key_low", SERIAL),
     Column("uses", SERIAL),

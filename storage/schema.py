@@ -27,7 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
 FERTILITIES = 8
@@ -275,7 +275,6 @@ rules = Table(
     # Room on each page for the new version of a row whose counts change.
     postgresql_with={"fillfactor": 80},
 )
-Index("rules_by_key", rules.c.key_high, rules.c.key_low, unique=True)
 # SQLite: covering, best last, so that a side's rules come best first and its total needs no table row.
 # Postgres: a B-tree cannot hold a side of more than 2.7 kB, and an index with the count in it would make every
 # change of a count a change of every index; a hash index does neither.
@@ -283,6 +282,15 @@ Index("rules_by_source", rules.c.source, rules.c.count).ddl_if(dialect="sqlite")
 Index("rules_by_target", rules.c.target, rules.c.count).ddl_if(dialect="sqlite")
 Index("rules_by_source", rules.c.source, postgresql_using="hash").ddl_if(dialect="postgresql")
 Index("rules_by_target", rules.c.target, postgresql_using="hash").ddl_if(dialect="postgresql")
+
+# Which rule has which key: no index of the table, see `hierogram.storage.key_runs`. Random bytes, not to be compressed.
+rule_key_runs = Table(
+    "rule_key_runs",
+    metadata,
+    Column("id", SERIAL, primary_key=True, autoincrement=False),
+    Column("entries", BigInteger, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+)
 
 vocabulary = Table(
     "vocabulary",

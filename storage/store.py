@@ -60,7 +60,7 @@ from hierogram.storage.records import (
     SweepRecord,
 )
 from hierogram.storage.snapshot import Snapshot
-from hierogram.storage.transactions import WordMemory, create_state, read_state, writing
+from hierogram.storage.transactions import Memory, create_state, read_state, writing
 
 Receipt = tuple[RequestRow, int | None]
 """What to record of a request, and how many of its lines were recorded before (None: it is new)."""
@@ -126,7 +126,7 @@ class Store:
     def __init__(self, engine: Engine, schema: str) -> None:
         self._engine = engine
         self._schema = schema
-        self._memory = WordMemory()
+        self._memory = Memory()
         self._lease: str | None = None
         self.url = shown_url(engine.url)
 

@@ -17,6 +17,9 @@ from hierogram.storage.schema import corpora, indexed_pairs, rule_pairs, rules, 
 from hierogram.storage.transactions import Writing, read_state
 from hierogram.storage.withdrawals import LEAVING
 
+UsedKey = tuple[int, int, int, int]
+"""Pair id, key high, key low, uses."""
+
 
 def _unindexed(pair_id: ColumnElement[Any]) -> ColumnElement[bool]:
     """Whether the pair has been sampled, and not been indexed since."""
@@ -45,7 +48,9 @@ def count_unindexed(connection: Connection) -> int:
     return connection.scalar(select(func.count()).select_from(joined).where(indexed_pairs.c.pair_id.is_(None))) or 0
 
 
-def index_pairs(writing: Writing, pair_ids: Sequence[int], position: int, uses: Iterable[Row], key_salt: int) -> int:
+def index_pairs(
+    writing: Writing, pair_ids: Sequence[int], position: int, uses: Iterable[UsedKey], key_salt: int
+) -> int:
     """Index pairs by the rules of their derivations at a store position; how many were.
 
     `uses` holds (pair id, key high, key low, uses). Pairs that have been sampled after that position, or are gone, are
@@ -61,17 +66,30 @@ def index_pairs(writing: Writing, pair_ids: Sequence[int], position: int, uses: 
         .where(visits.c.position <= position)
     ).all()
     writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in current))
-    writing.loader.stage(staged_uses, uses)
+    writing.loader.stage(staged_uses, _with_rules(writing, list(uses)))
     forget(writing)
     for statement in (
         "INSERT INTO rule_pairs (rule_id, pair_id, uses)"
         " SELECT r.id, u.pair_id, u.uses FROM staged_uses AS u JOIN staged_ids AS i ON i.id = u.pair_id"
-        " JOIN rules AS r ON r.key_high = u.key_high AND r.key_low = u.key_low",
+        " JOIN rules AS r ON r.id = u.rule_id WHERE r.key_high = u.key_high AND r.key_low = u.key_low",
         "INSERT INTO indexed_pairs (pair_id, position)"
         " SELECT v.pair_id, v.position FROM staged_ids AS i JOIN visits AS v ON v.pair_id = i.id",
     ):
         connection.execute(text(statement))
     return len(current)
+
+
+def _with_rules(writing: Writing, uses: Sequence[UsedKey]) -> list[Row]:
+    """The uses, each with every rule that may be the one with its key."""
+    # Whoever only looks needs no numpy.
+    import numpy as np
+
+    from hierogram.storage.key_runs import candidates
+
+    keys = np.array([(high, low) for _, high, low, _ in uses], np.int64).reshape(-1, 2)
+    numbers, rule_ids = candidates(writing, keys)
+    found = zip(numbers.tolist(), rule_ids.tolist(), strict=True)
+    return [(uses[n][0], rule_id, *uses[n][1:]) for n, rule_id in found]
 
 
 def forget(writing: Writing) -> None:

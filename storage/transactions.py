@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, CursorResult, Engine, insert, select, update
 
@@ -12,6 +13,9 @@ from hierogram.storage.exceptions import StoreError
 from hierogram.storage.loading import Loader, loader_of
 from hierogram.storage.records import SAMPLING, SETTLED, UNALIGNED, WAITING
 from hierogram.storage.schema import store_state
+
+if TYPE_CHECKING:
+    from hierogram.storage.key_runs import KeyRun
 
 SOURCE, TARGET = "source", "target"
 """The two sides of a pair or a rule, as the vocabulary names them."""
@@ -74,20 +78,22 @@ Words = dict[str, dict[str, int]]
 """Ids of words, by side and token."""
 
 
-class WordMemory:
-    """Ids of words that earlier transactions met; a word keeps its id for the life of the store."""
+class Memory:
+    """What earlier transactions met and never changes: ids of words, and runs of the index of keys by their ids."""
 
     _LIMIT = 1_000_000
 
     def __init__(self) -> None:
         self.words = _no_words()
+        self.key_runs: dict[int, KeyRun] = {}
 
-    def learn(self, words: Words) -> None:
-        """Remembers ids that have been committed."""
+    def learn(self, words: Words, key_runs: dict[int, "KeyRun"]) -> None:
+        """Remembers what has been committed."""
         for side, ids in words.items():
             if len(self.words[side]) + len(ids) > self._LIMIT:
                 self.words[side] = {}
             self.words[side].update(ids)
+        self.key_runs = key_runs
 
 
 def _no_words() -> Words:
@@ -98,13 +104,15 @@ def _no_words() -> Words:
 class Writing:
     """A transaction that holds the store's lock; at its end `state` is written back, one position further.
 
-    `met_words` were known before it; `new_words` are those that it has found or given ids to.
+    `met_words` were known before it; `new_words` are those that it has found or given ids to. `key_runs` are those that
+    are in memory, see `hierogram.storage.key_runs`.
     """
 
     connection: Connection
     loader: Loader
     state: StoreState
     met_words: Words
+    key_runs: dict[int, "KeyRun"]
     new_words: Words = field(default_factory=_no_words)
 
     def knows_all_words(self) -> bool:
@@ -114,15 +122,15 @@ class Writing:
 
 
 @contextmanager
-def writing(engine: Engine, memory: WordMemory) -> Iterator[Writing]:
+def writing(engine: Engine, memory: Memory) -> Iterator[Writing]:
     """A writing transaction: committed at the end, rolled back by any exception."""
     with writing_connection(engine) as connection:
         state = read_state(connection, lock=True)
-        transaction = Writing(connection, loader_of(connection), state, memory.words)
+        transaction = Writing(connection, loader_of(connection), state, memory.words, dict(memory.key_runs))
         yield transaction
         state.position += 1
         connection.execute(update(store_state).values(**asdict(state)))
-    memory.learn(transaction.new_words)
+    memory.learn(transaction.new_words, transaction.key_runs)
 
 
 def now() -> datetime:

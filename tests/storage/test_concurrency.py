@@ -11,7 +11,7 @@ from hierogram.storage import connection as connections
 from hierogram.storage.connection import make_engine, parse_url, reading, writing_connection
 from hierogram.storage.exceptions import StoreError, StoreUnavailableError, StoreUrlError
 from hierogram.storage.store import Store, open_store
-from hierogram.storage.transactions import WordMemory, writing
+from hierogram.storage.transactions import Memory, writing
 
 WRITERS = 4
 COMMITS = 15
@@ -83,7 +83,7 @@ def test_a_store_made_by_several_at_once_is_one_store(store_url: str) -> None:
 def test_a_writer_does_not_wait_for_ever(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_BUSY_SECONDS", 1)
     blocking = make_engine(parse_url(store_url))
-    with open_store(store_url) as other, writing(blocking, WordMemory()):
+    with open_store(store_url) as other, writing(blocking, Memory()):
         with pytest.raises(StoreUnavailableError, match="another process has been writing for over 1 s"):
             other.commit([], [delta("a", "x", 1)])
         assert other.position() == 0
@@ -98,9 +98,9 @@ def test_a_thread_does_not_wait_for_ever_for_another(
     monkeypatch.setattr(connections, "_BUSY_SECONDS", 1)
     engine = make_engine(parse_url(store_url))
     with (
-        writing(engine, WordMemory()),
+        writing(engine, Memory()),
         pytest.raises(StoreUnavailableError, match="has been writing for over 1 s"),
-        writing(engine, WordMemory()),
+        writing(engine, Memory()),
     ):
         pass
     engine.dispose()
