@@ -4,7 +4,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -133,8 +133,9 @@ def _absorb(store: Store, learner: Learner, pairs: list[NewPair]) -> float:
 def measure_absorbing(corpus: Corpus) -> Figures:
     """Seconds to absorb 1,000 pairs into a small store and into a large one; the same pairs, in turn.
 
-    After half of the rounds both go on from copies of what they were, so that the small store stays small. `ratio` is
-    that of the sums of all rounds, whose pairs differ; `ratio_of_medians` that of their medians.
+    A store has just learned what it holds, as that of a daemon that has been running. After half of the rounds another
+    small store takes the place of the first, so that it stays small. `ratio` is that of the sums of all rounds, whose
+    pairs differ; `ratio_of_medians` that of their medians.
     """
     sizes = {
         "small": int(corpus.extra.get("small", _SMALL)),
@@ -142,34 +143,30 @@ def measure_absorbing(corpus: Corpus) -> Figures:
     }
     figures: Figures = {"sizes": sizes, "seconds": {name: [] for name in sizes}}
     fresh = max(sizes.values())
-    with temporary_folder() as folder:
-        for name, size in sizes.items():
-            with open_store(f"sqlite:///{folder}/{name}.db", create=True) as store:
-                for first in range(0, size, _PAIRS_A_CHUNK * 4):
-                    _store_pairs(store, _pairs(corpus, first, min(first + _PAIRS_A_CHUNK * 4, size)))
-                with Learner(store, corpus.threads, likelihood_seconds=_SECONDS_A_LIKELIHOOD) as learner:
-                    _settle(store, learner)
-                figures[f"rules_{name}"] = store.status().rules
+    with temporary_folder() as folder, _learned(f"sqlite:///{folder}/large.db", corpus, sizes["large"]) as large:
+        figures["rules_large"] = large[0].status().rules
         for half in range(2):
-            with ExitStack() as stack:
-                opened = {}
-                for name in sizes:
-                    copy = shutil.copy(folder / f"{name}.db", folder / f"{name}{half}.db")
-                    store = stack.enter_context(open_store(f"sqlite:///{copy}"))
-                    learner = Learner(store, corpus.threads, likelihood_seconds=_SECONDS_A_LIKELIHOOD)
-                    opened[name] = store, stack.enter_context(learner)
-                # The first round, in which pages are read for the first time, does not count.
-                for k in range(_ABSORB_ROUNDS + 1):
-                    first = fresh + (half * (_ABSORB_ROUNDS + 1) + k) * _ABSORBED
-                    pairs = _pairs(corpus, first, first + _ABSORBED)
-                    for name, (store, learner) in opened.items():
-                        seconds = _absorb(store, learner, pairs)
-                        if k > 0:
-                            figures["seconds"][name].append(seconds)
-    small, large = figures["seconds"]["small"], figures["seconds"]["large"]
-    figures["ratio"] = sum(large) / sum(small)
-    figures["ratio_of_medians"] = float(np.median(large) / np.median(small))
+            with _learned(f"sqlite:///{folder}/small{half}.db", corpus, sizes["small"]) as small:
+                figures["rules_small"] = small[0].status().rules
+                for k in range(half * _ABSORB_ROUNDS, (half + 1) * _ABSORB_ROUNDS):
+                    pairs = _pairs(corpus, fresh + k * _ABSORBED, fresh + (k + 1) * _ABSORBED)
+                    for name, (store, learner) in (("small", small), ("large", large)):
+                        figures["seconds"][name].append(_absorb(store, learner, pairs))
+    figures["ratio"] = sum(figures["seconds"]["large"]) / sum(figures["seconds"]["small"])
+    medians = {name: float(np.median(seconds)) for name, seconds in figures["seconds"].items()}
+    figures["ratio_of_medians"] = medians["large"] / medians["small"]
     return figures
+
+
+@contextmanager
+def _learned(url: str, corpus: Corpus, size: int) -> Iterator[tuple[Store, Learner]]:
+    """A store of so many pairs, each with a derivation, and its learner."""
+    with open_store(url, create=True) as store:
+        for first in range(0, size, _PAIRS_A_CHUNK * 4):
+            _store_pairs(store, _pairs(corpus, first, min(first + _PAIRS_A_CHUNK * 4, size)))
+        with Learner(store, corpus.threads, likelihood_seconds=_SECONDS_A_LIKELIHOOD) as learner:
+            _settle(store, learner)
+            yield store, learner
 
 
 def _settle(store: Store, learner: Learner) -> None:
