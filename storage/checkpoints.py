@@ -26,9 +26,12 @@ class Checkpoints:
                 self._changes = 0
             if changes - self._changes < _ROWS or (self._thread is not None and self._thread.is_alive()):
                 return
-            self._changes = changes
-            self._thread = Thread(target=self._copy, name="hierogram-checkpoint")
-            self._thread.start()
+            thread = Thread(target=self._copy, name="hierogram-checkpoint")
+            # Where no thread is to be had, what was committed is committed all the same; the next commit tries again.
+            with suppress(RuntimeError):
+                thread.start()
+                self._thread = thread
+                self._changes = changes
 
     def close(self) -> None:
         """Wait for a copy under way."""

@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -55,6 +56,23 @@ def test_a_copy_that_fails_is_let_be(tmp_path: Path, monkeypatch: pytest.MonkeyP
             copies.committed(connection)
             copies.close()
         assert connection.execute("SELECT count(*) FROM t").fetchone() == (3,)
+
+
+def test_a_commit_without_a_thread_to_be_had_is_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "_ROWS", 1)
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    path = tmp_path / "store.db"
+    with open_store(str(path), create=True) as store:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            store.commit([], [delta("a", "x", 1)])
+        assert rows_in_file(path, tmp_path / "copy.db", "rules") == 0
+        store.commit([], [delta("b", "y", 1)])
+        store.engine.get_execution_options()["hierogram_checkpoints"].close()
+        assert rows_in_file(path, tmp_path / "copy.db", "rules") == 2
 
 
 def test_a_store_copies_its_log_while_it_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
