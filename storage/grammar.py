@@ -356,6 +356,8 @@ def read_labels(connection: Connection) -> list[LabelRow]:
 
 def rekey(writing: Writing, keys: Iterable[tuple[int, int, int]]) -> None:
     """Gives every rule its new key (id, high, low); raises `RekeyError` where they are not one to one."""
+    from hierogram.storage.key_runs import rebuild
+
     connection = writing.connection
     writing.loader.stage(staged_keys, keys)
     offered, ids, pairs = connection.execute(
@@ -374,8 +376,6 @@ def rekey(writing: Writing, keys: Iterable[tuple[int, int, int]]) -> None:
             f"new keys must cover the stored rules one to one: {stored} rules are stored, {offered} keys "
             f"were given, {known} of them for a stored rule; {pairs} keys are different: try another salt"
         )
-    from hierogram.storage.key_runs import rebuild
-
     connection.execute(
         update(rules)
         .values(key_high=staged_keys.c.key_high, key_low=staged_keys.c.key_low)

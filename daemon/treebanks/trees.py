@@ -7,7 +7,6 @@ here goes without recursion, so that no depth of brackets can end a process.
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Union
 
 from hierogram.daemon.faults import MALFORMED_TREE, FaultError
 
@@ -45,7 +44,7 @@ class Tree:
         return "".join(pieces)
 
 
-Node = Union[Tree, str]  # noqa: UP007 (evaluated while Tree is being defined)
+Node = Tree | str
 
 
 def words_of(tree: Tree) -> list[str]:

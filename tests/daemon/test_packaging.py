@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import Run
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from hierogram.daemon.configuration import Configuration, load_configuration
@@ -21,8 +22,17 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CONTAINER = re.sub(r"\\\n\s*", " ", (ROOT / "Containerfile").read_text())
 
 
+class UnitParser(ConfigParser):
+    """Keeps the case of keys, as systemd does."""
+
+    def optionxform(self, optionstr: str) -> str:
+        return optionstr
+
+
 def options_of(command: str) -> set[str]:
-    found = get_command(app).commands[command]  # type: ignore[attr-defined]
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    found = group.commands[command]
     return {option for parameter in found.params for option in parameter.opts}
 
 
@@ -35,8 +45,7 @@ def container_environment() -> dict[str, str]:
 
 
 def test_the_unit_starts_what_there_is() -> None:
-    unit = ConfigParser(strict=False, interpolation=None)
-    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit = UnitParser(strict=False, interpolation=None)
     unit.read(ROOT / "packaging/systemd/hierogram.service")
     service = unit["Service"]
     program, command, *arguments = shlex.split(service["ExecStart"])

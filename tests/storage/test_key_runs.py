@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.storage.building import counts_of, delta, key_of, query
 
-from hierogram.storage import key_runs
-from hierogram.storage.exceptions import StoreUnavailableError
+from hierogram.storage import grammar, key_runs
 from hierogram.storage.key_runs import KeyRun, decoded, encoded, fingerprints_of, matches, merged, run_of
-from hierogram.storage.records import SweepRecord
 from hierogram.storage.store import Store, open_store
 
 FINGERPRINTS = st.integers(0, 5)
@@ -91,11 +89,16 @@ def test_any_sequence_of_commits_is_found_by_key(
         assert most <= 5
 
 
-def test_what_was_rolled_back_is_not_remembered(store: Store) -> None:
+def test_what_was_rolled_back_is_not_remembered(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.commit([], [delta("a", "x", 1)])
-    nothing = SweepRecord(None, 1, None, 1, 1, 1, 1, 0.1)  # type: ignore[arg-type]
-    with pytest.raises(StoreUnavailableError):
-        store.commit([], [delta("b", "y", 1), delta("c", "y", 1)], [nothing])
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("interrupted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(grammar, "append_sweeps", fail)
+        with pytest.raises(RuntimeError, match="interrupted"):
+            store.commit([], [delta("b", "y", 1), delta("c", "y", 1)])
     store.commit([], [delta("d", "y", 1)])
     store.commit([], [delta("b", "y", 2), delta("d", "y", 2)])
     assert counts_of(store) == {("a", "x"): (1, 0), ("b", "y"): (2, 0), ("d", "y"): (3, 0)}

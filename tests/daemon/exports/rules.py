@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from hierogram.daemon.exports.compression import CompressedFile
 from hierogram.daemon.exports.filters import FilterCount, apply_filters, shape_of
@@ -14,6 +14,7 @@ from hierogram.daemon.exports.scratch import scratch
 from hierogram.daemon.exports.writing import Written, write_rules
 from hierogram.samplers.rules import Rule, parse_side
 from hierogram.storage.bulk import Block
+from hierogram.storage.snapshot import Snapshot
 
 
 class Given(NamedTuple):
@@ -73,17 +74,18 @@ def write(
 ) -> tuple[Path, Written, list[FilterCount]]:
     folder.mkdir(exist_ok=True)
     options = options.resolved()
-    source = Source(rules)
+    given = Source(rules)
+    source = cast(Snapshot, given)
     work = folder / f"work-{name}"
     work.mkdir()
     with scratch(work) as database:
         format = find_format(options.format)
-        load_rules(database, source, options, sorted(shape_of(options).union(format.shape)))  # type: ignore[arg-type]
-        link_rules(database, source.linked_blocks())
+        load_rules(database, source, options, sorted(shape_of(options).union(format.shape)))
+        link_rules(database, given.linked_blocks())
         counts = apply_filters(database, options, samples)
         written = write_rules(
             database,
-            source,  # type: ignore[arg-type]
+            source,
             options,
             format,
             samples,

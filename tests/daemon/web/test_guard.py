@@ -110,11 +110,13 @@ def test_answers_carry_careful_headers(client: TestClient) -> None:
         assert "default-src 'none'" in headers["content-security-policy"]
 
 
-def test_what_is_not_foreseen_is_answered_too(client: TestClient, service: FakeService) -> None:
+def test_what_is_not_foreseen_is_answered_too(
+    client: TestClient, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail() -> None:
         raise ArithmeticError("inner matters")
 
-    service.condition = fail  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(service, "condition", fail)
     answer = client.get("/healthz")
     assert answer.status_code == 500
     assert "ArithmeticError" in answer.json()["detail"]

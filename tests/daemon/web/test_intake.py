@@ -175,7 +175,7 @@ def test_a_request_that_broke_off_goes_on_where_it_stopped(
     client = connect(service)
     body = BODY + b"bad\nbad\n" + BODY
     lines = 2 * len(LINES) + 2
-    service.store = Breaking(store, chunks, after_commit=after_commit)  # type: ignore[assignment]
+    monkeypatch.setattr(service, "store", Breaking(store, chunks, after_commit=after_commit))
     broken = post(client, body, "k1")
     assert broken.status_code == 503
     assert "the disk is full" in broken.json()["detail"]
@@ -195,7 +195,9 @@ def test_a_request_that_broke_off_goes_on_where_it_stopped(
         assert post(client, body, "k1").json() == found
 
 
-def test_two_requests_with_one_key(service: FakeService, connect: Connect, store: Store) -> None:
+def test_two_requests_with_one_key(
+    service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     class Waiting(Breaking):
@@ -204,7 +206,7 @@ def test_two_requests_with_one_key(service: FakeService, connect: Connect, store
             assert go_on.wait(60)
             return self._store.add_pairs(*arguments)
 
-    service.store = Waiting(store, 0, after_commit=False)  # type: ignore[assignment]
+    monkeypatch.setattr(service, "store", Waiting(store, 0, after_commit=False))
     client = connect(service, max_intakes=2)
     answers = []
     thread = threading.Thread(target=lambda: answers.append(post(client, BODY, "k1")))
@@ -220,7 +222,9 @@ def test_two_requests_with_one_key(service: FakeService, connect: Connect, store
     assert texts(store) == LINES
 
 
-def test_bodies_at_a_time_are_bounded(service: FakeService, connect: Connect, store: Store) -> None:
+def test_bodies_at_a_time_are_bounded(
+    service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     inner = []
 
     class Asking(Breaking):
@@ -228,14 +232,16 @@ def test_bodies_at_a_time_are_bounded(service: FakeService, connect: Connect, st
             inner.append(post(client, BODY))
             return self._store.add_pairs(*arguments)
 
-    service.store = Asking(store, 0, after_commit=False)  # type: ignore[assignment]
+    monkeypatch.setattr(service, "store", Asking(store, 0, after_commit=False))
     client = connect(service, max_intakes=1)
     assert post(client, BODY).status_code == 200
     [refused] = inner
     assert (refused.status_code, "as many as may be" in refused.json()["detail"]) == (503, True)
 
 
-def test_a_request_recorded_by_another_daemon_meanwhile(service: FakeService, connect: Connect, store_url: str) -> None:
+def test_a_request_recorded_by_another_daemon_meanwhile(
+    service: FakeService, connect: Connect, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Overtaken(Breaking):
         def add_pairs(self, *arguments: Any) -> Any:
             query(
@@ -250,7 +256,7 @@ def test_a_request_recorded_by_another_daemon_meanwhile(service: FakeService, co
     client = connect(service)
     before = service.store.count_pairs()
     store = service.store
-    service.store = Overtaken(store, 0, after_commit=False)  # type: ignore[assignment]
+    monkeypatch.setattr(service, "store", Overtaken(store, 0, after_commit=False))
     answer = post(client, BODY, "k1")
     assert answer.status_code == 409
     assert store.count_pairs() == before
@@ -294,7 +300,7 @@ def test_a_body_goes_on_when_fewer_pairs_wait(
             return 4 if states is None and len(looks) in (5, 7, 9) else 0
 
     monkeypatch.setattr(intake, "_LAG_LOOK_SECONDS", 0.01)
-    service.store = Lagging(store, 0, after_commit=False)  # type: ignore[assignment]
+    monkeypatch.setattr(service, "store", Lagging(store, 0, after_commit=False))
     answer = post(connect(service, max_lag=3, lag_patience=60), BODY)
     assert answer.json()["accepted"] == len(LINES)
     assert len(looks) > 9
