@@ -1,5 +1,9 @@
-"""Copying an SQLite store's log into its file while the store is used, so that no commit waits for it."""
+"""What an SQLite store's log still waits for after a commit: the disk, and to be copied into the file.
 
+A thread sees to both while the store is used, so that no commit of the sampler's waits for the disk, and none copies.
+"""
+
+import os
 import sqlite3
 from contextlib import closing, suppress
 from threading import Lock, Thread
@@ -9,38 +13,65 @@ _ROWS = 150_000
 
 
 class Checkpoints:
-    """Copies the log of a database file in a thread of its own, now and then, when told of commits."""
+    """Brings the log of a database file to the disk, and into the file now and then, when told of commits."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._lock = Lock()
         self._thread: Thread | None = None
         self._changes = 0
+        self._must_copy = False
+        self._must_sync = False
 
-    def committed(self, driver: sqlite3.Connection) -> None:
-        """Hear that the connection has committed; begins to copy if that has become worth it."""
+    def committed(self, driver: sqlite3.Connection, *, synced: bool) -> None:
+        """Hear that the connection has committed, `synced` if the disk has it; begins with what that makes due."""
         changes = driver.total_changes
         with self._lock:
             if changes < self._changes:
                 # Another connection: each counts from 0.
                 self._changes = 0
-            if changes - self._changes < _ROWS or (self._thread is not None and self._thread.is_alive()):
-                return
-            thread = Thread(target=self._copy, name="hierogram-checkpoint")
-            # Where no thread is to be had, what was committed is committed all the same; the next commit tries again.
-            with suppress(RuntimeError):
-                thread.start()
-                self._thread = thread
+            if changes - self._changes >= _ROWS:
+                self._must_copy = True
                 self._changes = changes
+            self._must_sync |= not synced
+            if self._thread is None and (self._must_copy or self._must_sync):
+                thread = Thread(target=self._work, name="hierogram-checkpoint")
+                # Where no thread is to be had, the commit is one all the same; the next one tries again.
+                with suppress(RuntimeError):
+                    thread.start()
+                    self._thread = thread
 
     def close(self) -> None:
-        """Wait for a copy under way."""
+        """Wait until nothing is due."""
         with self._lock:
-            thread, self._thread = self._thread, None
+            thread = self._thread
         if thread is not None:
             thread.join()
 
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                copy, sync = self._must_copy, self._must_sync
+                self._must_copy = self._must_sync = False
+                if not (copy or sync):
+                    self._thread = None
+                    return
+            # Where either fails nothing is lost: the next commit that waits for the disk, or copies, says why.
+            with suppress(sqlite3.Error, OSError):
+                if copy:
+                    self._copy()
+                else:
+                    self._sync()
+
     def _copy(self) -> None:
-        # Where it fails nothing is lost, and it is tried again: so SQLite itself has it where a commit copies the log.
-        with suppress(sqlite3.Error), closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
+        # Brings the log to the disk first.
+        with closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").close()
+
+    def _sync(self) -> None:
+        # SQLite locks the store's file and the log's index, not the log: closing a descriptor of it frees no lock.
+        log = os.open(f"{self._path}-wal", os.O_RDWR)
+        try:
+            os.fsync(log)
+        finally:
+            os.close(log)

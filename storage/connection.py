@@ -1,9 +1,10 @@
 """Engines, transactions and the one lock that orders writers.
 
-SQLite runs in WAL mode with `synchronous=FULL`: a commit is on the disk before it returns. With NORMAL a
-power failure could lose the last commits (never corrupt the store), and an ingest that had been reported as
-stored could be gone. Every writer takes the store's one write lock first (SQLite: BEGIN IMMEDIATE, Postgres:
-the row of `store_state`), so that writers queue instead of failing half-way and all see each other's results.
+A commit is on the disk before it returns (SQLite: WAL mode with `synchronous=FULL`): what was reported as stored is not
+gone after a power failure. A writer that could make its work again may do without that wait (`durable`): the disk has
+such a commit a moment later, and all commits before it first. Every writer takes the store's one write lock (SQLite:
+BEGIN IMMEDIATE, Postgres: the row of `store_state`), so that writers queue instead of failing half-way and all see each
+other's results.
 
 On SQLite, all writers of a process share one connection. SQLite throws a connection's page cache away when another one
 has written, and new rules come at random places of the indexes: a cache that stays valid and holds them is what keeps a
@@ -31,6 +32,7 @@ CACHE = "cache_mb"
 """In the query of an SQLite store's URL: megabytes of pages that the connection which writes may keep in memory."""
 
 _WRITES = "hierogram_writes"
+_DURABLE = "hierogram_durable"
 _WRITER = "hierogram_writer"
 _CHECKPOINTS = "hierogram_checkpoints"
 _BUSY_SECONDS = 300
@@ -147,8 +149,13 @@ def _preparation(megabytes: int) -> Callable[[DBAPIConnection, ConnectionPoolEnt
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    writes = connection.get_execution_options().get(_WRITES, False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    options = connection.get_execution_options()
+    if not options.get(_WRITES, False):
+        connection.exec_driver_sql("BEGIN")
+        return
+    # Between transactions is the only place where this takes effect.
+    connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if options[_DURABLE] else 'NORMAL'}")
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 @contextmanager
@@ -212,13 +219,18 @@ def reading_snapshot(engine: Engine) -> Iterator[Connection]:
 
 
 @contextmanager
-def writing_connection(engine: Engine) -> Iterator[Connection]:
-    """A connection in a transaction that may write: committed at the end, rolled back by any exception."""
+def writing_connection(engine: Engine, *, durable: bool = True) -> Iterator[Connection]:
+    """A connection in a transaction that may write: committed at the end, rolled back by any exception.
+
+    Without `durable`, the commit does not wait for the disk.
+    """
     writer = engine.get_execution_options().get(_WRITER, engine)
     with failures_named(engine.url), writer.connect() as connection:
-        connection = connection.execution_options(**{_WRITES: True})
+        connection = connection.execution_options(**{_WRITES: True, _DURABLE: durable})
         with connection.begin():
+            if engine.dialect.name == POSTGRES and not durable:
+                connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
             yield connection
         driver = connection.connection.driver_connection
         if isinstance(driver, sqlite3.Connection):
-            engine.get_execution_options()[_CHECKPOINTS].committed(driver)
+            engine.get_execution_options()[_CHECKPOINTS].committed(driver, synced=durable)

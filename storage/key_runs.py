@@ -53,7 +53,10 @@ def run_of(fingerprints: NDArray[np.uint32], rule_ids: NDArray[np.int64]) -> Key
 def matches(run: KeyRun, fingerprints: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Of all entries with one of the fingerprints: the number of that fingerprint, and the entry's place in the run."""
     first = np.searchsorted(run.fingerprints, fingerprints, "left")
-    found = np.searchsorted(run.fingerprints, fingerprints, "right") - first
+    found = np.zeros(len(fingerprints), np.int64)
+    there = np.flatnonzero(first < len(run.fingerprints))
+    there = there[run.fingerprints[first[there]] == fingerprints[there]]
+    found[there] = np.searchsorted(run.fingerprints, fingerprints[there], "right") - first[there]
     before = np.cumsum(found) - found
     numbers = np.repeat(np.arange(len(fingerprints)), found)
     return numbers, np.arange(len(numbers)) + np.repeat(first - before, found)
@@ -108,10 +111,13 @@ def candidates(writing: Writing, keys: NDArray[np.int64]) -> tuple[NDArray[np.in
     Every rule with such a key is among them, and so may be others, and rules that are gone.
     """
     fingerprints = fingerprints_of(keys)
+    # In their order, because a search that begins where the last one ended finds the run in the processor's cache.
+    ascending = np.argsort(fingerprints, kind="stable")
+    fingerprints = fingerprints[ascending]
     numbers, rule_ids = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for run in _runs(writing).values():
         some, places = matches(run, fingerprints)
-        numbers.append(some)
+        numbers.append(ascending[some])
         rule_ids.append(run.rule_ids[places])
     every_number, every_id = np.concatenate(numbers), np.concatenate(rule_ids)
     order = np.argsort(every_id, kind="stable")

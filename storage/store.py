@@ -273,7 +273,7 @@ class Store:
         negative, `KeyCollisionError` where a key is stored with another rule, `StoreHeldError` where another
         process has the lease, and `LeaseLostError` where this store object had it.
         """
-        with writing(self._engine, self._memory) as transaction:
+        with writing(self._engine, self._memory, durable=False) as transaction:
             claims.check_lease(transaction, self._lease, self.url)
             grammar.save_pairs(transaction, updates)
             grammar.add_counts(transaction, deltas)
@@ -366,7 +366,7 @@ class Store:
 
         All or nothing. Raises what `commit` does, and `PairMovedError` where another process has aligned a pair.
         """
-        with writing(self._engine, self._memory) as transaction:
+        with writing(self._engine, self._memory, durable=False) as transaction:
             claims.check_lease(transaction, self._lease, self.url)
             alignments.change_alignments(transaction, change)
             grammar.save_pairs(transaction, updates)

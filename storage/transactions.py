@@ -122,9 +122,9 @@ class Writing:
 
 
 @contextmanager
-def writing(engine: Engine, memory: Memory) -> Iterator[Writing]:
-    """A writing transaction: committed at the end, rolled back by any exception."""
-    with writing_connection(engine) as connection:
+def writing(engine: Engine, memory: Memory, *, durable: bool = True) -> Iterator[Writing]:
+    """A writing transaction: committed at the end, rolled back by any exception; `durable` as for its connection."""
+    with writing_connection(engine, durable=durable) as connection:
         state = read_state(connection, lock=True)
         transaction = Writing(connection, loader_of(connection), state, memory.words, dict(memory.key_runs))
         yield transaction

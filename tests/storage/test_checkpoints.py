@@ -1,5 +1,6 @@
-"""The log of an SQLite store gets into its file beside the commits."""
+"""The log of an SQLite store gets to the disk, and into its file, beside the commits."""
 
+import os
 import shutil
 import sqlite3
 import threading
@@ -34,14 +35,14 @@ def test_the_log_is_copied_once_enough_has_changed(tmp_path: Path, monkeypatch: 
         connection.execute("CREATE TABLE t (a)")
         for rows, copied in ((60, False), (60, True), (30, False), (90, True)):
             connection.executemany("INSERT INTO t VALUES (?)", [(n,) for n in range(rows)])
-            copies.committed(connection)
+            copies.committed(connection, synced=True)
             copies.close()
             if copied:
                 expected = connection.execute("SELECT count(*) FROM t").fetchone()[0]
             assert rows_in_file(path, tmp_path / "copy.db", "t") == expected
         with closing(sqlite3.connect(path, isolation_level=None)) as another:
             another.executemany("INSERT INTO t VALUES (?)", [(n,) for n in range(110)])
-            copies.committed(another)
+            copies.committed(another, synced=True)
             copies.close()
         assert rows_in_file(path, tmp_path / "copy.db", "t") == 350
 
@@ -53,7 +54,7 @@ def test_a_copy_that_fails_is_let_be(tmp_path: Path, monkeypatch: pytest.MonkeyP
         connection.execute("CREATE TABLE t (a)")
         for n in range(3):
             connection.execute("INSERT INTO t VALUES (?)", (n,))
-            copies.committed(connection)
+            copies.committed(connection, synced=True)
             copies.close()
         assert connection.execute("SELECT count(*) FROM t").fetchone() == (3,)
 
@@ -89,3 +90,62 @@ def test_a_store_copies_its_log_while_it_is_open(tmp_path: Path, monkeypatch: py
         store.commit([], [delta("c", "y", 1)])
     assert rows_in_file(path, tmp_path / "copy.db", "rules") == 3
     assert not path.with_name("store.db-wal").exists()
+
+
+@pytest.fixture
+def synced_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the files that were brought to the disk, but for those that SQLite itself brings there."""
+    names: list[str] = []
+    fsync = os.fsync
+
+    def note(descriptor: int) -> None:
+        files = {path.stat().st_ino: path.name for path in tmp_path.iterdir()}
+        names.append(files[os.fstat(descriptor).st_ino])
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    return names
+
+
+def test_the_disk_has_a_commit_that_did_not_wait_for_it_soon(tmp_path: Path, synced_files: list[str]) -> None:
+    with open_store(str(tmp_path / "store.db"), create=True) as store:
+        copies = store.engine.get_execution_options()["hierogram_checkpoints"]
+        store.finish_ingest(store.begin_ingest("c", "o", "f"))
+        copies.close()
+        assert synced_files == []
+        store.commit([], [delta("a", "x", 1)])
+        copies.close()
+        assert synced_files == ["store.db-wal"]
+
+
+def test_what_comes_due_while_the_thread_is_at_work_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+    done = []
+
+    def sync(copies: Checkpoints) -> None:
+        done.append("sync")
+        begun.set()
+        assert may_end.wait(10)
+
+    monkeypatch.setattr(Checkpoints, "_sync", sync)
+    monkeypatch.setattr(Checkpoints, "_copy", lambda copies: done.append("copy"))
+    monkeypatch.setattr(checkpoints, "_ROWS", 1)
+    copies = Checkpoints(str(tmp_path / "x.db"))
+    with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
+        copies.committed(connection, synced=False)
+        assert begun.wait(10)
+        connection.execute("CREATE TABLE t (a)")
+        connection.execute("INSERT INTO t VALUES (1)")
+        copies.committed(connection, synced=True)
+        may_end.set()
+        copies.close()
+    assert done == ["sync", "copy"]
+
+
+def test_a_log_that_cannot_be_synced_is_let_be(tmp_path: Path) -> None:
+    copies = Checkpoints(str(tmp_path / "missing" / "x.db"))
+    with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
+        for _ in range(2):
+            copies.committed(connection, synced=False)
+            copies.close()
+        assert connection.execute("SELECT 1").fetchone() == (1,)

@@ -4,6 +4,7 @@ from collections import Counter
 from random import Random
 
 import pytest
+from sqlalchemy import event
 from tests.storage.building import counts_of, delta, ingest, key_of, pair, query, update
 
 from hierogram.storage.exceptions import (
@@ -14,7 +15,7 @@ from hierogram.storage.exceptions import (
     RekeyError,
     StoreError,
 )
-from hierogram.storage.records import Settings, SweepRecord
+from hierogram.storage.records import AlignerChange, Settings, SweepRecord
 from hierogram.storage.store import Store, open_store
 
 SWEEP = SweepRecord(
@@ -39,6 +40,35 @@ def words_of_rules(url: str) -> set[tuple[object, ...]]:
             " JOIN vocabulary AS v ON v.id = w.word_id LEFT JOIN rules AS r ON r.id = w.rule_id",
         )
     )
+
+
+def test_only_what_can_be_made_again_does_not_wait_for_the_disk(store: Store) -> None:
+    options = store.engine.get_execution_options()
+    said: list[str] = []
+
+    @event.listens_for(options.get("hierogram_writer", store.engine), "before_cursor_execute")
+    def note(_c: object, _cursor: object, statement: str, *_: object) -> None:
+        if "synchronous" in statement:
+            said.append(statement)
+
+    def since_last() -> list[str]:
+        noted = list(said)
+        said.clear()
+        return noted
+
+    sqlite = store.engine.dialect.name == "sqlite"
+    waits = ["PRAGMA synchronous=FULL"] if sqlite else []
+    does_not = ["PRAGMA synchronous=NORMAL"] if sqlite else ["SET LOCAL synchronous_commit = off"]
+    batch = store.begin_ingest("c", "o", "f")
+    assert since_last() == waits
+    store.add_pairs(batch, PAIRS)
+    assert since_last() == waits
+    store.commit([update(1)], [delta("la", "the", 1)])
+    assert since_last() == does_not
+    store.align(AlignerChange())
+    assert since_last() == does_not
+    store.withdraw(store.pairs_by_id([2]), [])
+    assert since_last() == waits
 
 
 def test_new_rules_come_with_all_they_have(store: Store, store_url: str) -> None:
