@@ -23,8 +23,8 @@ from llvmlite import ir
 from llvmlite.binding import Linkage
 from numba.core import caching, cgutils, environment, targetconfig, types
 from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
+from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
-from numba.np import arrayobj, linalg
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -47,8 +47,8 @@ def cache_folder() -> Path:
     return Path(base) / "hierogram" / "kernels" / _source_digest()
 
 
-_linalg: Any = linalg
-_look_for_blas = _linalg.ensure_blas
+_caching: Any = caching
+_compile: Any = numba.njit
 
 
 def _is_there() -> None:
@@ -56,15 +56,30 @@ def _is_there() -> None:
         raise ImportError("there is no scipy")
 
 
-# To know whether there is linear algebra numba imports scipy, which takes as long as importing numba itself.
-_linalg.ensure_blas = _is_there
-from numba.np import arraymath  # noqa: E402
+@cache
+def _prepare_to_compile() -> None:
+    """Import what numba compiles arrays with, and change what has to be different; a kept kernel needs none of it."""
+    from numba.np import arrayobj, linalg
 
-_math: Any = arraymath
-_linalg.ensure_blas = _math.ensure_blas = _look_for_blas
+    algebra: Any = linalg
+    look_for_blas = algebra.ensure_blas
+    # To know whether there is linear algebra numba imports scipy, which takes as long as importing numba itself.
+    algebra.ensure_blas = _is_there
+    from numba.np import arraymath
 
-_caching: Any = caching
-_compile: Any = numba.njit
+    math: Any = arraymath
+    algebra.ensure_blas = math.ensure_blas = look_for_blas
+    arrays: Any = arrayobj
+    count_from_either_end = arrays.fix_integer_index
+
+    def index_of(context: Any, builder: Any, index_type: Any, index: Any, size: Any) -> Any:
+        """An index as machine code: no kernel counts from an array's end, so none has to ask whether it does."""
+        if context.enable_nrt:
+            return count_from_either_end(context, builder, index_type, index, size)
+        return context.cast(builder, index, index_type, types.intp if index_type.signed else types.uintp)
+
+    # Without reference counts (see `njit`) only our kernels are compiled; all other code keeps Python's meaning of -1.
+    arrays.fix_integer_index = index_of
 
 
 class _Locator(_caching.UserProvidedCacheLocator):  # type: ignore[misc]
@@ -103,10 +118,18 @@ class _Cache(_caching.FunctionCache):  # type: ignore[misc]
         self._cache_file = CacheFile(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """A kernel that was kept; None, too, where the folder cannot be read."""
-        with suppress(OSError):
-            return super().load_overload(signature, target)
-        return None
+        """A kernel that was kept; None, too, where the folder cannot be read.
+
+        Before it looks, numba makes ready all that it needs to compile, which takes longer than to import numba; it
+        does so again when it compiles, and what is kept needs no more of it than the runtime.
+        """
+        rtsys.initialize(target)
+        kept = None
+        with suppress(OSError), self._guard_against_spurious_io_errors():
+            kept = self._load_overload(signature, target)
+        if kept is None:
+            _prepare_to_compile()
+        return kept
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Keep a kernel, or leave it at having compiled it."""
@@ -127,21 +150,6 @@ def is_kept(kernel: Callable[..., Any]) -> bool:
     with suppress(OSError):
         return any(key[1] == processor for key in known._cache._cache_file._load_index())
     return False
-
-
-_arrays: Any = arrayobj
-_counting_from_either_end = _arrays.fix_integer_index
-
-
-def _index(context: Any, builder: Any, index_type: Any, index: Any, size: Any) -> Any:
-    """An index as machine code: no kernel counts from an array's end, so none has to ask whether it does."""
-    if context.enable_nrt:
-        return _counting_from_either_end(context, builder, index_type, index, size)
-    return context.cast(builder, index, index_type, types.intp if index_type.signed else types.uintp)
-
-
-# Without reference counts (see `njit`) only our kernels are compiled; all other code keeps Python's meaning of -1.
-_arrays.fix_integer_index = _index
 
 
 def njit(function: Function) -> Function:

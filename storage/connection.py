@@ -24,6 +24,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from hierogram.storage.checkpoints import Checkpoints
 from hierogram.storage.exceptions import StoreUnavailableError, StoreUrlError
+from hierogram.storage.postgres_options import give_postgres_options
 
 SQLITE = "sqlite"
 POSTGRES = "postgresql"
@@ -101,6 +102,7 @@ def make_engine(url: URL) -> Engine:
                 f"{shown_url(url)}: this Python has SQLite {sqlite3.sqlite_version}, a store needs 3.33 or later"
             )
         return _make_sqlite_engine(url)
+    give_postgres_options()
     return create_engine(
         url,
         pool_pre_ping=True,

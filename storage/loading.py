@@ -14,6 +14,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, LargeBi
 from sqlalchemy.schema import CreateTable
 
 from hierogram.storage.connection import POSTGRES
+from hierogram.storage.postgres_options import on_postgres
 from hierogram.storage.schema import FERTILITIES, MOMENT_FORMAT, SERIAL, TEXT, Moment
 
 Row = Sequence[object]
@@ -24,7 +25,7 @@ _staging = MetaData()
 
 
 def _staged(name: str, *columns: Column[object]) -> Table:
-    return Table(name, _staging, *columns, prefixes=["TEMPORARY"], postgresql_on_commit="DELETE ROWS")
+    return on_postgres(Table(name, _staging, *columns, prefixes=["TEMPORARY"]), "on_commit", "DELETE ROWS")
 
 
 def _count_column(name: str) -> Column[object]:

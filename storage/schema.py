@@ -27,6 +27,8 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
+from hierogram.storage.postgres_options import on_postgres
+
 REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
@@ -154,12 +156,15 @@ sentence_pairs = Table(
 )
 Index("sentence_pairs_by_identity", sentence_pairs.c.identity, unique=True)
 Index("sentence_pairs_by_state", sentence_pairs.c.state, sentence_pairs.c.id)
-Index(
-    "sentence_pairs_by_external_id",
-    sentence_pairs.c.corpus_id,
-    sentence_pairs.c.external_id,
-    sqlite_where=sentence_pairs.c.external_id.is_not(None),
-    postgresql_where=sentence_pairs.c.external_id.is_not(None),
+on_postgres(
+    Index(
+        "sentence_pairs_by_external_id",
+        sentence_pairs.c.corpus_id,
+        sentence_pairs.c.external_id,
+        sqlite_where=sentence_pairs.c.external_id.is_not(None),
+    ),
+    "where",
+    sentence_pairs.c.external_id.is_not(None),
 )
 
 derivations = Table(
@@ -191,8 +196,8 @@ aligner_lexicon = Table(
     Column("forward", BigInteger, nullable=False),
     Column("backward", BigInteger, nullable=False),
     sqlite_with_rowid=False,
-    postgresql_with={"fillfactor": 80},
 )
+on_postgres(aligner_lexicon, "with", {"fillfactor": 80})
 
 # Of a word that generates others: its links in all, and its tokens by number of links.
 aligner_words = Table(
@@ -203,8 +208,8 @@ aligner_words = Table(
     Column("links", BigInteger, nullable=False),
     *(Column(f"with_{number}", BigInteger, nullable=False) for number in range(FERTILITIES)),
     sqlite_with_rowid=False,
-    postgresql_with={"fillfactor": 80},
 )
+on_postgres(aligner_words, "with", {"fillfactor": 80})
 
 aligner_jumps = Table(
     "aligner_jumps",
@@ -234,11 +239,14 @@ withdrawals = Table(
     Column("requested_at", MOMENT, nullable=False),
     Column("done_at", MOMENT),
 )
-Index(
-    "withdrawals_pending",
-    withdrawals.c.pair_id,
-    sqlite_where=withdrawals.c.done_at.is_(None),
-    postgresql_where=withdrawals.c.done_at.is_(None),
+on_postgres(
+    Index(
+        "withdrawals_pending",
+        withdrawals.c.pair_id,
+        sqlite_where=withdrawals.c.done_at.is_(None),
+    ),
+    "where",
+    withdrawals.c.done_at.is_(None),
 )
 
 # Who writes the grammar, and who reads which input; see `hierogram.storage.claims`.
@@ -272,16 +280,16 @@ rules = Table(
     Column("count", BigInteger, nullable=False),
     Column("sampled_count", BigInteger, nullable=False),
     CheckConstraint("count >= 0 AND sampled_count >= 0 AND count + sampled_count > 0", name="rules_counts"),
-    # Room on each page for the new version of a row whose counts change.
-    postgresql_with={"fillfactor": 80},
 )
+# Room on each page for the new version of a row whose counts change.
+on_postgres(rules, "with", {"fillfactor": 80})
 # SQLite: covering, best last, so that a side's rules come best first and its total needs no table row.
 # Postgres: a B-tree cannot hold a side of more than 2.7 kB, and an index with the count in it would make every
 # change of a count a change of every index; a hash index does neither.
 Index("rules_by_source", rules.c.source, rules.c.count).ddl_if(dialect="sqlite")
 Index("rules_by_target", rules.c.target, rules.c.count).ddl_if(dialect="sqlite")
-Index("rules_by_source", rules.c.source, postgresql_using="hash").ddl_if(dialect="postgresql")
-Index("rules_by_target", rules.c.target, postgresql_using="hash").ddl_if(dialect="postgresql")
+on_postgres(Index("rules_by_source", rules.c.source), "using", "hash").ddl_if(dialect="postgresql")
+on_postgres(Index("rules_by_target", rules.c.target), "using", "hash").ddl_if(dialect="postgresql")
 
 # Which rule has which key: no index of the table, see `hierogram.storage.key_runs`. Random bytes, not to be compressed.
 rule_key_runs = Table(
@@ -301,8 +309,8 @@ vocabulary = Table(
     Column("count", BigInteger, nullable=False),
     CheckConstraint("side IN ('source', 'target')", name="vocabulary_side"),
     Index("vocabulary_by_token", "token", "side", unique=True),
-    postgresql_with={"fillfactor": 70},
 )
+on_postgres(vocabulary, "with", {"fillfactor": 70})
 
 # No foreign keys: they would cost more than the rest of a commit. A rule's own sides tell its rows here.
 rule_words = Table(
@@ -394,11 +402,14 @@ exports = Table(
     Column("seconds", Double),
     CheckConstraint("state IN ('running', 'done', 'failed')", name="exports_state"),
 )
-Index(
-    "exports_running",
-    exports.c.id,
-    sqlite_where=exports.c.state == "running",
-    postgresql_where=exports.c.state == "running",
+on_postgres(
+    Index(
+        "exports_running",
+        exports.c.id,
+        sqlite_where=exports.c.state == "running",
+    ),
+    "where",
+    exports.c.state == "running",
 )
 
 # APScheduler's own table, as its job store would make it.
