@@ -1,10 +1,10 @@
 """Engines, transactions and the one lock that orders writers.
 
 A commit is on the disk before it returns (SQLite: WAL mode with `synchronous=FULL`): what was reported as stored is not
-gone after a power failure. A writer that could make its work again may do without that wait (`durable`): the disk has
-such a commit a moment later, and all commits before it first. Every writer takes the store's one write lock (SQLite:
-BEGIN IMMEDIATE, Postgres: the row of `store_state`), so that writers queue instead of failing half-way and all see each
-other's results.
+gone after a power failure. A writer that could make its work again may do without that wait on SQLite (`durable`): the
+disk has such a commit a moment later, and all commits before it first. Every writer takes the store's one write lock
+(SQLite: BEGIN IMMEDIATE, Postgres: the row of `store_state`), so that writers queue instead of failing half-way and all
+see each other's results.
 
 On SQLite, all writers of a process share one connection. SQLite throws a connection's page cache away when another one
 has written, and new rules come at random places of the indexes: a cache that stays valid and holds them is what keeps a
@@ -224,14 +224,13 @@ def reading_snapshot(engine: Engine) -> Iterator[Connection]:
 def writing_connection(engine: Engine, *, durable: bool = True) -> Iterator[Connection]:
     """A connection in a transaction that may write: committed at the end, rolled back by any exception.
 
-    Without `durable`, the commit does not wait for the disk.
+    Without `durable`, the commit does not wait for the disk where that may be: on SQLite, whose machine fails with this
+    process. A Postgres server can fail by itself, and what this process takes for stored would be gone.
     """
     writer = engine.get_execution_options().get(_WRITER, engine)
     with failures_named(engine.url), writer.connect() as connection:
         connection = connection.execution_options(**{_WRITES: True, _DURABLE: durable})
         with connection.begin():
-            if engine.dialect.name == POSTGRES and not durable:
-                connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
             yield connection
         driver = connection.connection.driver_connection
         if isinstance(driver, sqlite3.Connection):

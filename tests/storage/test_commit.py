@@ -56,9 +56,10 @@ def test_only_what_can_be_made_again_does_not_wait_for_the_disk(store: Store) ->
         said.clear()
         return noted
 
+    # A server can fail by itself: nothing that it was told may be lost then.
     sqlite = store.engine.dialect.name == "sqlite"
     waits = ["PRAGMA synchronous=FULL"] if sqlite else []
-    does_not = ["PRAGMA synchronous=NORMAL"] if sqlite else ["SET LOCAL synchronous_commit = off"]
+    does_not = ["PRAGMA synchronous=NORMAL"] if sqlite else []
     batch = store.begin_ingest("c", "o", "f")
     assert since_last() == waits
     store.add_pairs(batch, PAIRS)
