@@ -7,7 +7,7 @@ from hierogram.samplers.fragments import view_pair
 from hierogram.samplers.gibbs import sweep_pair
 from hierogram.samplers.metropolis import propose_pair
 from hierogram.samplers.streams import stream
-from hierogram.samplers.table import COUNT, KEY_HIGH, KEY_LOW, SHAPE, TOKENS, add
+from hierogram.samplers.table import COUNT, KEY_HIGH, KEY_LOW, SHAPE, TOKENS, add, fetch
 from hierogram.samplers.visit import close_visit, fetch_rows, remember_rows
 from hierogram.samplers.workspace import LOGGED, OVERLAID, TOTAL
 
@@ -157,7 +157,7 @@ def merge(work, table, model):
     sound = True
     for k in range(work.registers[LOGGED]):
         if k + _AHEAD < work.registers[LOGGED]:
-            prefetch(table.rows, np.int64(work.log[k + _AHEAD, KEY_LOW] & np.uint64(table.rows.shape[0] - 1)))
+            fetch(table, np.int64(work.log[k + _AHEAD, KEY_LOW] & np.uint64(table.rows.shape[0] - 1)))
         change = np.int64(work.log[k, COUNT])
         sound &= add(table, model, work.log[k, KEY_HIGH], work.log[k, KEY_LOW], work.log[k, SHAPE], change)
     return sound

@@ -1,9 +1,11 @@
 """The rule table: how often each rule is used in all derivations, keyed by 128 bits.
 
 Open addressing over one array of 32-byte rows: key (two words), count, and the rule's shape packed into one
-word; a row never straddles a cache line. A rule whose count falls to 0 leaves, and the rows behind it close up, so the
-table holds the rules in use and nothing else, however many come and go. Counts by length (customers and estimated
-tables) are kept beside the rows, in whole numbers, so that they do not depend on the order of updates.
+word; a row never straddles a cache line. A tag of one byte for each row, in an array of their own that stays in the
+processor's cache, tells most rules that are not there without a look at any row. A rule whose count falls to 0 leaves,
+and the rows behind it close up, so the table holds the rules in use and nothing else, however many come and go. Counts
+by length (customers and estimated tables) are kept beside the rows, in whole numbers, so that they do not depend on the
+order of updates.
 """
 
 from typing import NamedTuple
@@ -11,13 +13,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.accelerate import njit, njit_inline
+from hierogram.samplers.accelerate import njit, njit_inline, prefetch
 from hierogram.samplers.models import Model, tables_of
 
 KEY_HIGH, KEY_LOW, COUNT, SHAPE = 0, 1, 2, 3
 TOKENS, ROWS = 0, 1
 _SHAPE_BITS = np.uint64(16)
 _SHAPE_MASK = np.uint64(0xFFFF)
+_TAG_SHIFT = np.uint64(56)
 _ROWS_PER_RULE = 2
 _SMALLEST = 1 << 12
 
@@ -29,11 +32,12 @@ LENGTH = np.dtype([("tokens", np.int64), ("tables", np.int64)])
 class RuleTable(NamedTuple):
     """Counts of all rules.
 
-    `rows` uint64[capacity, 4] (capacity a power of two); `by_length` LENGTH[L]; `totals` int64[2] the customers of all
-    rules and the rows taken.
+    `rows` uint64[capacity, 4] (capacity a power of two); `tags` uint8[capacity], 0 where a row is free, else a byte of
+    its key; `by_length` LENGTH[L]; `totals` int64[2] the customers of all rules and the rows taken.
     """
 
     rows: NDArray[np.uint64]
+    tags: NDArray[np.uint8]
     by_length: NDArray[np.void]
     totals: NDArray[np.int64]
 
@@ -90,21 +94,51 @@ def find(rows, key_high, key_low):
 
 
 @njit_inline
-def _vacate(rows, row):
+def tag_of(key_high):
+    """A byte of the key that is not 0."""
+    return np.uint8((key_high >> _TAG_SHIFT) | np.uint64(1))
+
+
+@njit_inline
+def look_up(table, key_high, key_low):
+    """As `find`, and the rule's count, 0 where it is not in the table."""
+    mask = np.uint64(table.rows.shape[0] - 1)
+    tag = tag_of(key_high)
+    row = key_low & mask
+    while True:
+        known = table.tags[row]
+        if known == np.uint8(0):
+            return np.int64(row), np.int64(0)
+        if known == tag and table.rows[row, KEY_LOW] == key_low and table.rows[row, KEY_HIGH] == key_high:
+            return np.int64(row), np.int64(table.rows[row, COUNT])
+        row = (row + np.uint64(1)) & mask
+
+
+@njit_inline
+def fetch(table, row):
+    """Ask for what `look_up` reads first where a search begins at the row."""
+    prefetch(table.tags, row)
+    prefetch(table.rows, row)
+
+
+@njit_inline
+def _vacate(rows, tags, row):
     """Free a row, and move up those behind it that would no longer be found."""
     mask = np.uint64(rows.shape[0] - 1)
     free = np.uint64(row)
     other = free
     while True:
         other = (other + np.uint64(1)) & mask
-        if rows[other, KEY_LOW] == np.uint64(0) and rows[other, KEY_HIGH] == np.uint64(0):
+        if tags[other] == np.uint8(0):
             break
         if ((other - rows[other, KEY_LOW]) & mask) >= ((other - free) & mask):
             for column in range(4):
                 rows[free, column] = rows[other, column]
+            tags[free] = tags[other]
             free = other
     for column in range(4):
         rows[free, column] = np.uint64(0)
+    tags[free] = np.uint8(0)
 
 
 @njit
@@ -116,6 +150,7 @@ def add(table, model, key_high, key_low, shape, change):
         table.rows[row, KEY_LOW] = key_low
         table.rows[row, COUNT] = np.uint64(0)
         table.rows[row, SHAPE] = shape
+        table.tags[row] = tag_of(key_high)
         table.totals[ROWS] += 1
     before = np.int64(table.rows[row, COUNT])
     after = before + change
@@ -125,18 +160,19 @@ def add(table, model, key_high, key_low, shape, change):
     table.by_length[length]["tokens"] += change
     table.by_length[length]["tables"] += tables_of(model, after) - tables_of(model, before)
     if after == 0:
-        _vacate(table.rows, row)
+        _vacate(table.rows, table.tags, row)
         table.totals[ROWS] -= 1
     return after >= 0
 
 
 @njit
-def _refill(old, new):
+def _refill(old, new, tags):
     for i in range(old.shape[0]):
         if old[i, COUNT] != np.uint64(0):
             row = find(new, old[i, KEY_HIGH], old[i, KEY_LOW])
             for c in range(4):
                 new[row, c] = old[i, c]
+            tags[row] = tag_of(old[i, KEY_HIGH])
 
 
 @njit
@@ -161,6 +197,7 @@ def empty_table(longest_rule: int, expected_rules: int = 0) -> RuleTable:
         capacity *= 2
     return RuleTable(
         _empty_rows(capacity),
+        np.zeros(capacity, np.uint8),
         np.zeros(longest_rule + 1, LENGTH),
         np.zeros(2, np.int64),
     )
@@ -176,9 +213,9 @@ def with_room(table: RuleTable, new_rules: int) -> RuleTable:
         return table
     while capacity < _ROWS_PER_RULE * (int(table.totals[ROWS]) + new_rules):
         capacity *= 2
-    rows = _empty_rows(capacity)
-    _refill(table.rows, rows)
-    return RuleTable(rows, table.by_length, table.totals)
+    rows, tags = _empty_rows(capacity), np.zeros(capacity, np.uint8)
+    _refill(table.rows, rows, tags)
+    return RuleTable(rows, tags, table.by_length, table.totals)
 
 
 def fill_table(

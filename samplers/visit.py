@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from hierogram.samplers.accelerate import njit, njit_inline, prefetch
+from hierogram.samplers.accelerate import njit, njit_inline
 from hierogram.samplers.forest import NO_TAIL
 from hierogram.samplers.fragments import compose, key_of_hashes, shape_of
 from hierogram.samplers.models import is_long, log_probability, more_tables, probability
@@ -19,7 +19,9 @@ from hierogram.samplers.table import (
     KEY_LOW,
     SHAPE,
     add,
+    fetch,
     find,
+    look_up,
     shape_length,
     shape_source_terminals,
     shape_target_terminals,
@@ -84,7 +86,7 @@ def number_of(row, places_mask, table, work, key_mask):
     work.registers[NEXT_RULE] = number + 1
     work.places[place] = (visit << _32) | np.uint64(number)
     high, low = key_of_hashes(source_hash, target_hash, key_mask)
-    prefetch(table.rows, np.int64(low & np.uint64(table.rows.shape[0] - 1)))
+    fetch(table, np.int64(low & np.uint64(table.rows.shape[0] - 1)))
     rule = work.rule[number]
     rule["source_hash"] = source_hash
     rule["target_hash"] = target_hash
@@ -103,8 +105,7 @@ def read_counts(table, model, work):
         length = shape_length(shape)
         rule["length"] = length
         rule["long"] = is_long(model, length, shape_source_terminals(shape), shape_target_terminals(shape))
-        row = find(table.rows, rule["key_high"], rule["key_low"])
-        count = np.int64(table.rows[row, COUNT])
+        row, count = look_up(table, rule["key_high"], rule["key_low"])
         if work.registers[OVERLAID] > 0:
             count += np.int64(work.overlay[find(work.overlay, rule["key_high"], rule["key_low"]), COUNT])
         rule["row"] = row
@@ -374,7 +375,7 @@ def fetch_rows(first, room, rows_read, table):
         row = rows_read[k]
         if row == 0:
             break
-        prefetch(table.rows, np.int64(row & mask))
+        fetch(table, np.int64(row & mask))
 
 
 @njit_inline

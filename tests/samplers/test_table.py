@@ -6,7 +6,20 @@ import numpy as np
 import pytest
 
 from hierogram.samplers.models import ModelSettings, build_model, tables_of
-from hierogram.samplers.table import COUNT, TOKENS, add, empty_table, fill_table, find, shapes_of, with_room
+from hierogram.samplers.table import (
+    COUNT,
+    KEY_HIGH,
+    TOKENS,
+    RuleTable,
+    add,
+    empty_table,
+    fill_table,
+    find,
+    look_up,
+    shapes_of,
+    tag_of,
+    with_room,
+)
 
 LONGEST = 8
 MODEL = build_model(ModelSettings(), 100, 100, LONGEST)
@@ -17,6 +30,13 @@ def keys_that_meet(rng: np.random.Generator, homes: int, rules: int) -> list[tup
     """Keys of neighbouring rows, some on either side of the table's end."""
     rows = (CAPACITY - homes // 2 + rng.integers(0, homes, rules)) % CAPACITY
     return [(int(rng.integers(1, 1 << 62)), int(row) + k * CAPACITY) for k, row in enumerate(rows)]
+
+
+def assert_tagged(table: RuleTable) -> None:
+    """Every row that is taken, and no other, has its key's tag."""
+    taken = np.flatnonzero(table.rows[:, COUNT])
+    assert np.flatnonzero(table.tags).tolist() == taken.tolist()
+    assert table.tags[taken].tolist() == [int(tag_of(high)) for high in table.rows[taken, KEY_HIGH]]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -37,6 +57,8 @@ def test_table_holds_what_a_dictionary_holds(seed: int) -> None:
         row = find(table.rows, np.uint64(high), np.uint64(low))
         assert table.rows[row, COUNT] == counts[rule]
         assert table.rows[row].any() == (counts[rule] > 0)
+        assert look_up(table, np.uint64(high), np.uint64(low)) == (row, counts[rule])
+    assert_tagged(table)
     assert table.totals.tolist() == [counts.total(), len(counts)]
     for length in range(LONGEST + 1):
         of_length = [n for rule, n in counts.items() if lengths[rule] == length]
@@ -50,6 +72,7 @@ def test_rules_that_come_and_go_take_no_room() -> None:
         for change in (1, -1):
             assert add(table, MODEL, np.uint64(high), np.uint64(high * 7), np.uint64(2), change)
     assert not table.rows.any()
+    assert not table.tags.any()
     assert with_room(table, CAPACITY // 2) is table
 
 
@@ -63,6 +86,8 @@ def test_larger_table_finds_all_rules() -> None:
     assert len(large.rows) > len(small.rows)
     for table in (small, large):
         assert [int(table.rows[find(table.rows, high, low), COUNT]) for high, low in keys] == counts.tolist()
+        assert [look_up(table, high, low)[1] for high, low in keys] == counts.tolist()
+        assert_tagged(table)
         assert table.totals[TOKENS] == counts.sum()
 
 
