@@ -34,7 +34,8 @@ class Checkpoints:
                 self._must_copy = True
                 self._changes = changes
             self._must_sync |= not synced
-            if self._thread is None and (self._must_copy or self._must_sync):
+            idle = self._thread is None or not self._thread.is_alive()
+            if idle and (self._must_copy or self._must_sync):
                 thread = Thread(target=self._work, name="hierogram-checkpoint")
                 # Where no thread is to be had, the commit is one all the same; the next one tries again.
                 with suppress(RuntimeError):
