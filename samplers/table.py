@@ -44,7 +44,7 @@ class RuleTable(NamedTuple):
     @property
     def rule_types(self) -> int:
         """Number of rules with a positive count."""
-        return int(np.count_nonzero(self.rows[:, COUNT]))
+        return int(self.totals[ROWS])
 
     @property
     def rule_tokens(self) -> int:
