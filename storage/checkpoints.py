@@ -8,8 +8,11 @@ import sqlite3
 from contextlib import closing, suppress
 from threading import Lock, Thread
 
-_ROWS = 150_000
+_ROWS = 60_000
 """Rows changed between two copies: few enough that the log rarely reaches the size at which a commit copies it."""
+
+_COPIES = 8
+"""Copies in a row at most, for as long as others commit meanwhile."""
 
 
 class Checkpoints:
@@ -65,9 +68,15 @@ class Checkpoints:
                     self._sync()
 
     def _copy(self) -> None:
-        # Brings the log to the disk first.
+        # Brings the log to the disk first. A log that is in the file to its last page begins anew with the next commit;
+        # one that never is, because there is a commit during each copy, grows until a commit has to copy all of it.
         with closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").close()
+            before = -1
+            for _ in range(_COPIES):
+                _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                if pages == before:
+                    break
+                before = pages
 
     def _sync(self) -> None:
         # SQLite locks the store's file and the log's index, not the log: closing a descriptor of it frees no lock.

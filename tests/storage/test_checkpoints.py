@@ -47,6 +47,36 @@ def test_the_log_is_copied_once_enough_has_changed(tmp_path: Path, monkeypatch: 
         assert rows_in_file(path, tmp_path / "copy.db", "t") == 350
 
 
+def test_what_is_committed_during_a_copy_is_copied_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "_ROWS", 1)
+    path = tmp_path / "x.db"
+    copies = Checkpoints(str(path))
+    passes: list[str] = []
+    connect = sqlite3.connect
+    with closing(connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE t (a)")
+        connection.execute("INSERT INTO t VALUES (0)")
+
+        def commit_after_the_first(statement: str) -> None:
+            passes.append(statement)
+            if len(passes) == 2:
+                with other:
+                    other.execute("INSERT INTO t VALUES (0)")
+
+        def watched(file: str, isolation_level: None) -> sqlite3.Connection:
+            copier = connect(file, isolation_level=isolation_level)
+            copier.set_trace_callback(commit_after_the_first)
+            return copier
+
+        with closing(connect(path, check_same_thread=False)) as other, monkeypatch.context() as patched:
+            patched.setattr(sqlite3, "connect", watched)
+            copies.committed(connection, synced=True)
+            copies.close()
+        assert len(passes) == 3
+        assert rows_in_file(path, tmp_path / "copy.db", "t") == 2
+
+
 def test_a_copy_that_fails_is_let_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "_ROWS", 1)
     copies = Checkpoints(str(tmp_path))
