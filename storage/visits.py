@@ -3,7 +3,7 @@
 from sqlalchemy import Connection, text
 
 from hierogram.storage.pairs import as_rows, pair_rows
-from hierogram.storage.records import SETTLED, PairRow
+from hierogram.storage.records import SAMPLING, UNALIGNED, WAITING, PairRow
 from hierogram.storage.schema import sentence_pairs, visits
 from hierogram.storage.transactions import Writing
 
@@ -22,10 +22,12 @@ def note_visits(writing: Writing) -> None:
 
 def stalest_pairs(connection: Connection, limit: int) -> list[PairRow]:
     """The settled pairs that were sampled longest ago, those first."""
+    # Not "settled", as almost all pairs are: SQLite would find all of them by the index of states, and sort them.
+    unsettled = (UNALIGNED, WAITING, SAMPLING)
     statement = (
         pair_rows()
         .join(visits, visits.c.pair_id == sentence_pairs.c.id)
-        .where(sentence_pairs.c.state == SETTLED)
+        .where(sentence_pairs.c.state.not_in(unsettled))
         .order_by(visits.c.position, visits.c.pair_id)
         .limit(limit)
     )

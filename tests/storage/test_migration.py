@@ -17,7 +17,8 @@ from hierogram.storage.views import view_statements
 def schema_of(url: str) -> list[str]:
     """Everything that defines the schema, in the database's own words and a canonical order."""
     if url.startswith("sqlite"):
-        rows = query(url, "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name <> 'alembic_version'")
+        ours = "name NOT IN ('alembic_version', 'sqlite_stat1')"
+        rows = query(url, f"SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND {ours}")
         return sorted(re.sub(r"\s+", " ", str(row[0])).replace(" ,", ",").replace('"', "") for row in rows)
     catalogue = [
         "SELECT table_name, column_name, data_type, collation_name, is_nullable, column_default"
