@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,8 +97,13 @@ def measure_learning(corpus: Corpus) -> Figures:
 
 
 def _renamed(text: str, copy: int) -> str:
-    """Another text of the same shape: a store grows in words and rules as it grows in pairs."""
-    return text if copy == 0 else " ".join(f"{word}·{copy}" for word in text.split(" "))
+    """Another text of the same shape, a third of whose words are the copy's own.
+
+    So a store of copies grows in words and in rules about as one of a growing text does; see docs/performance.md.
+    """
+    if copy == 0:
+        return text
+    return " ".join(word if zlib.crc32(word.encode()) % 3 else f"{word}·{copy}" for word in text.split(" "))
 
 
 def _pairs(corpus: Corpus, first: int, last: int) -> list[NewPair]:
