@@ -98,9 +98,11 @@ def word_ids(writing: Writing, side: str, tokens: Iterable[str]) -> Mapping[str,
 
 
 def _known_ids(writing: Writing, side: str, tokens: Sequence[str]) -> dict[str, int]:
-    """The ids of those words that the vocabulary holds, from memory where an earlier transaction met them."""
-    met = writing.met_words[side]
-    ids = {token: word_id for token, word_id in zip(tokens, map(met.get, tokens), strict=True) if word_id is not None}
+    """The ids of those words that the vocabulary holds, from memory if this or an earlier transaction met them."""
+    ids: dict[str, int] = {}
+    for known in (writing.met_words[side], writing.new_words[side]):
+        found_here = zip(tokens, map(known.get, tokens), strict=True)
+        ids |= {token: word_id for token, word_id in found_here if word_id is not None}
     if len(ids) < len(tokens) and not writing.knows_all_words():
         unmet = [token for token in tokens if token not in ids]
         writing.loader.stage(staged_words, ((n, side, token) for n, token in enumerate(unmet)))

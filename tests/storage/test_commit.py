@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import event
 from tests.storage.building import counts_of, delta, ingest, key_of, pair, query, update
 
+from hierogram.storage import grammar
 from hierogram.storage.exceptions import (
     CountError,
     KeyCollisionError,
@@ -123,6 +124,14 @@ def test_changes_that_cancel_out_leave_no_rule(store: Store) -> None:
     store.commit([], [delta("a", "x", 1), delta("a", "x", -1), delta("b", "y", 0, 0)])
     assert counts_of(store) == {}
     assert store.integrity() == []
+
+
+def test_a_commit_meets_its_own_new_words_again(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grammar, "_RULES_TAKEN_APART", 2)
+    store.commit([], [delta("a b", "x", 1), delta("b c", "y", 1), delta("c a", "x y", 1), delta("d a", "z", 1)])
+    words = query(store_url, "SELECT side, token FROM vocabulary ORDER BY id")
+    assert sorted(words) == [("source", token) for token in "abcd"] + [("target", token) for token in "xyz"]
+    assert {rule.source for rule in store.find_rules(source_words=["a"])} == {"a b", "c a", "d a"}
 
 
 def test_escaped_terminals_are_found_by_the_words_they_are(store: Store) -> None:
