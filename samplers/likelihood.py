@@ -75,7 +75,10 @@ def _pitman_yor(lengths, counts, rules, tokens, model):
 def _groups(
     shapes: NDArray[np.uint64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
-    """Shape, count and number of the rules that have both in common, ascending by shape, then descending by count."""
+    """Shape, count and number of the rules that have both in common, ascending by shape, then descending by count.
+
+    `shapes` uint64[n], `counts` int64[n], one item a rule; returns uint64[g], int64[g], int64[g], one item a group.
+    """
     # Almost all counts fit beside the shape in one integer, and integers sort ten times as fast as pairs.
     small = counts < _MOST_BESIDE_SHAPE
     keys = np.sort(shapes[small] << _COUNT_BITS | (_MOST_BESIDE_SHAPE - counts[small]).astype(np.uint64))
