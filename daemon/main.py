@@ -6,21 +6,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from hierogram.daemon.collection import collect_seldom
-from hierogram.daemon.commands import (
-    aligning,
-    corpora,
-    demo,
-    exports,
-    grammar,
-    schedule,
-    serving,
-    stores,
-    support,
-    treebanks,
-)
+from hierogram.daemon.commands import aligning, corpora, demo, exports, grammar, schedule, serving, stores, treebanks
+from hierogram.daemon.commands import occurrences as support
 from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE, ChosenStore, was_given
 from hierogram.daemon.exceptions import DaemonError, UsageError
+from hierogram.daemon.garbage_collection import collect_seldom
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.storage.exceptions import StoreError, StoreUrlError
 

@@ -3,7 +3,7 @@
 Everything here is a value, to be made once and not changed (the rows that come by the million are not frozen
 only because making a frozen one takes seven times as long). Texts of tokens are joined by one space;
 alignments are canonical Pharaoh lines (sorted, without repeats); rule sides are in the notation of
-`hierogram.samplers.rules`.
+`hierogram.samplers.grammar.rules`.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class PairRow(NamedTuple):
     """A stored pair with its derivation, as a sampler's batch needs it.
 
     `current` encodes every variable of the pair's forest, `ring` the last thinned samples, oldest first
-    (both by `hierogram.samplers.derivations`); both are None until the pair has been initialised.
+    (both by `hierogram.samplers.forests.derivations`); both are None until the pair has been initialised.
     `alignment` is empty while `aligned_by` is `NOBODY`.
     """
 

@@ -11,22 +11,9 @@ from typing import Self
 
 from sqlalchemy import Engine
 
-from hierogram.storage import (
-    alignments,
-    claims,
-    exports,
-    grammar,
-    migration,
-    pairs,
-    queries,
-    requests,
-    support,
-    treebanks,
-    visits,
-    withdrawals,
-)
-from hierogram.storage.configuration import read_settings, set_key_salt, write_settings
-from hierogram.storage.connection import (
+from hierogram.storage.aligner import aligner as alignments
+from hierogram.storage.database import migration
+from hierogram.storage.database.connection import (
     make_engine,
     parse_url,
     reading,
@@ -35,7 +22,17 @@ from hierogram.storage.connection import (
     sqlite_file,
     writing_connection,
 )
+from hierogram.storage.database.transactions import Memory, create_state, read_state, writing
 from hierogram.storage.exceptions import SettingsFixedError, StoreUrlError
+from hierogram.storage.exports import exports
+from hierogram.storage.exports.snapshot import Snapshot
+from hierogram.storage.grammar import commits as grammar
+from hierogram.storage.grammar import occurrences as support
+from hierogram.storage.grammar import queries
+from hierogram.storage.operations import claims, requests
+from hierogram.storage.operations.settings import read_settings, set_key_salt, write_settings
+from hierogram.storage.pairs import pairs, treebanks, withdrawals
+from hierogram.storage.pairs import staleness as visits
 from hierogram.storage.records import (
     AddedPairs,
     AlignerChange,
@@ -59,8 +56,6 @@ from hierogram.storage.records import (
     SupportingPair,
     SweepRecord,
 )
-from hierogram.storage.snapshot import Snapshot
-from hierogram.storage.transactions import Memory, create_state, read_state, writing
 
 Receipt = tuple[RequestRow, int | None]
 """What to record of a request, and how many of its lines were recorded before (None: it is new)."""
@@ -254,7 +249,7 @@ class Store:
 
     def rule_counts(self) -> RuleCounts:
         """Every rule with a positive count, as arrays."""
-        from hierogram.storage.counts import rule_counts
+        from hierogram.storage.grammar.counts import rule_counts
 
         with reading(self._engine) as connection:
             return rule_counts(connection)

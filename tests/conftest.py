@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
-from hierogram.storage.connection import parse_url
+from hierogram.storage.database.connection import parse_url
 from hierogram.storage.store import Store, open_store
 
 BACKENDS = ("sqlite", "postgres")

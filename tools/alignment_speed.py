@@ -30,7 +30,7 @@ class LinkTime:
 
 def measure_links(model: str, candidates: int, length: int, links: int) -> LinkTime:
     """Time sweeps over sentences of one length, made of words that are as unequally frequent as in a language."""
-    from hierogram.samplers.alignment import (
+    from hierogram.samplers.alignment.aligner import (
         AlignerOptions,
         chain_seed,
         empty_marginals,
@@ -38,8 +38,8 @@ def measure_links(model: str, candidates: int, length: int, links: int) -> LinkT
         start_chain,
         sweep_chain,
     )
-    from hierogram.samplers.alignment_chain import make_scratch
-    from hierogram.samplers.alignment_texts import read_side
+    from hierogram.samplers.alignment.bitext import read_side
+    from hierogram.samplers.alignment.chain import make_scratch
 
     random = np.random.default_rng(length)
     # Zipf's law by inversion: the k-th word is as frequent as 1/k.
@@ -67,7 +67,7 @@ def speed(
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
 ) -> None:
     """Measure nanoseconds a link at several sentence lengths, for each model and link sampler."""
-    from hierogram.samplers.alignment import ALL_POSITIONS, MODELS
+    from hierogram.samplers.alignment.aligner import ALL_POSITIONS, MODELS
 
     results = []
     if not as_json:

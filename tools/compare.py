@@ -69,7 +69,7 @@ def compare(
     from hierogram.daemon.commands.grammar import announce_compilation
 
     announce_compilation()
-    from hierogram.samplers.heuristic_extraction import Limits
+    from hierogram.samplers.extraction.extraction import Limits
     from hierogram.storage.store import open_store
     from hierogram.tools.comparison.comparing import compare as measure
     from hierogram.tools.comparison.held_out import read_sentences
@@ -126,8 +126,8 @@ def _learned(
 ) -> Iterator["tuple[Store, list[str]]"]:
     """A store that has learned from the files but for some pairs, and the source sides of those."""
     from hierogram.daemon.commands.grammar import telling
-    from hierogram.daemon.ingest import Input, ingest
-    from hierogram.daemon.learning import learn
+    from hierogram.daemon.corpora.ingest import Input, ingest
+    from hierogram.daemon.learning.learning import learn
     from hierogram.storage.store import open_store
     from hierogram.tools.comparison.held_out import HoldingOut
 
@@ -152,7 +152,7 @@ def _learned(
 
 def _spacing(files: list[str], held_out: int) -> int:
     """Every how many-th line to hold out, so that it is about `held_out` lines and at most a tenth of them."""
-    from hierogram.daemon.ingest import Input
+    from hierogram.daemon.corpora.ingest import Input
 
     with Input(files) as source:
         lines = sum(len(fields.numbers) for fields in source.fields)

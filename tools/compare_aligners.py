@@ -20,8 +20,8 @@ from typing import Annotated
 
 import typer
 
-from hierogram.daemon.alignment_evaluation import evaluate, read_gold, read_links
-from hierogram.daemon.alignment_files import read_sentences, write_lines
+from hierogram.daemon.alignment.evaluation import evaluate, read_gold, read_links
+from hierogram.daemon.alignment.files import read_sentences, write_lines
 from hierogram.daemon.exceptions import InputError
 
 OURS = ("bhmm-f", "bhmm", "bhmm-z")
@@ -78,7 +78,7 @@ def corpus_of(folders: Sequence[Path]) -> CorpusFiles:
 
 def demo_corpus(folder: Path) -> CorpusFiles:
     """The verses of the demo, all of which have manual links, as files in the folder; they are fetched if need be."""
-    from hierogram.daemon.demo_data import fetch, read_verses
+    from hierogram.daemon.demo.data import fetch, read_verses
 
     verses = list(read_verses(fetch()))
     texts = {
@@ -93,7 +93,7 @@ def demo_corpus(folder: Path) -> CorpusFiles:
 
 def align_ours(source: Path, target: Path, output: Path, model: str, seed: int, threads: int) -> float:
     """Align two files by this package, in this process; the seconds that it took."""
-    from hierogram.daemon.aligning import Request, align
+    from hierogram.daemon.alignment.aligning import Request, align
 
     started = time.perf_counter()
     request = Request(model=model, seed=seed, threads=threads)
@@ -114,9 +114,9 @@ def align_eflomal(source: Path, target: Path, output: Path) -> float:
                 s, t, links_filename_fwd=str(forward), links_filename_rev=str(backward), quiet=True
             )
         seconds = time.perf_counter() - started
-        from hierogram.daemon.aligning import Aligned
-        from hierogram.samplers.alignment_symmetry import symmetrize
-        from hierogram.samplers.alignment_texts import read_side
+        from hierogram.daemon.alignment.aligning import Aligned
+        from hierogram.samplers.alignment.bitext import read_side
+        from hierogram.samplers.alignment.symmetrization import symmetrize
 
         sides = [read_side(read_sentences(str(path))) for path in (source, target)]
         links = [np.full(len(side.words), -1, np.int16) for side in sides]

@@ -15,10 +15,10 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from hierogram.daemon.aligning import Request, align
-from hierogram.daemon.alignment_evaluation import GoldLinks, evaluate, links_of, read_gold
-from hierogram.daemon.alignment_files import read_sentences
-from hierogram.daemon.arrivals import Arrivals, align_waiting
+from hierogram.daemon.alignment.aligning import Request, align
+from hierogram.daemon.alignment.evaluation import GoldLinks, evaluate, links_of, read_gold
+from hierogram.daemon.alignment.files import read_sentences
+from hierogram.daemon.alignment.incremental import Arrivals, align_waiting
 from hierogram.storage.records import NewPair, Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.compare_aligners import CorpusFiles, corpus_of

@@ -24,13 +24,13 @@ import structlog
 import typer
 
 from hierogram.daemon.configuration import SamplingSection
-from hierogram.daemon.ingest import Input, ingest
-from hierogram.daemon.learner import Learner
-from hierogram.daemon.learning import learn
-from hierogram.daemon.recount import verify
-from hierogram.daemon.serving.condition import Board
+from hierogram.daemon.corpora.ingest import Input, ingest
+from hierogram.daemon.learning.learner import Learner
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.residents import schedule_of
+from hierogram.daemon.learning.verifying import verify
+from hierogram.daemon.serving.health import Board
 from hierogram.daemon.serving.resampling import Turns
-from hierogram.daemon.shards import schedule_of
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 

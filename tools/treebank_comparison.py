@@ -80,8 +80,8 @@ def sampled_grammar(
     train: Sequence[Tree], task: Task
 ) -> tuple[TreeGrammar, dict[str, Prior], list[tuple[int, float, int]]]:
     """The grammar of the last sweep, its priors, and its curve: sweep, natural-log likelihood, number of fragments."""
-    from hierogram.daemon.tree_chains import TreeChain, sample_treebank
-    from hierogram.samplers.schedule import Annealing
+    from hierogram.daemon.learning.tree_chains import TreeChain, sample_treebank
+    from hierogram.samplers.grammar.schedules import Annealing
 
     curve: list[tuple[int, float, int]] = []
     every = max(1, (task.annealing + task.sweeps) // 40)

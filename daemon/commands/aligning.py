@@ -15,8 +15,8 @@ from hierogram.daemon.progress import progress
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hierogram.samplers.alignment_experience import Experience
-    from hierogram.samplers.alignment_texts import Side
+    from hierogram.samplers.alignment.bitext import Side
+    from hierogram.samplers.alignment.prior_counts import Experience
 
 STANDARD_OUTPUT = Path("-")
 
@@ -76,9 +76,9 @@ def align(
     Tokens are separated by spaces. A pair with an empty side gets an empty line.
     """
     announce_compilation()
-    from hierogram.daemon.aligning import Request
-    from hierogram.daemon.aligning import align as sample
-    from hierogram.daemon.alignment_files import read_sentences, write_lines
+    from hierogram.daemon.alignment.aligning import Request
+    from hierogram.daemon.alignment.aligning import align as sample
+    from hierogram.daemon.alignment.files import read_sentences, write_lines
 
     request = Request(model, direction, symmetrize, sweeps, chains, candidates, likeness, seed, threads, keep_case)
     with interruptible("no file was written"):
@@ -101,7 +101,7 @@ def align(
 
 def _learned(priors: str) -> "Callable[[Side, Side], Sequence[Experience]]":
     """What the store's aligner knows about the words of two sides."""
-    from hierogram.daemon.experience import experience_of
+    from hierogram.daemon.alignment.prior_counts import experience_of
     from hierogram.storage.store import open_store
 
     def learned(source: "Side", target: "Side") -> "Sequence[Experience]":
@@ -125,7 +125,7 @@ def evaluate_alignment(
 
     Where HYP has more lines than GOLD, its first ones are compared.
     """
-    from hierogram.daemon.alignment_evaluation import evaluate, read_gold, read_links
+    from hierogram.daemon.alignment.evaluation import evaluate, read_gold, read_links
 
     right, found = read_gold(gold), read_links(hypothesis)
     if len(found) < len(right):

@@ -22,7 +22,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
 
 if TYPE_CHECKING:
-    from hierogram.daemon.ingest import IngestReport
+    from hierogram.daemon.corpora.ingest import IngestReport
     from hierogram.daemon.treebanks.transformations import Transformations
 
 
@@ -88,8 +88,8 @@ def ingest(
         done = _ingest_trees(store_url(context, store), files[0], given, corpus, nbest)
         _end(done, strict, as_json, "forest" if nbest else "tree")
         return
-    from hierogram.daemon.ingest import IngestProgress, Input
-    from hierogram.daemon.ingest import ingest as take_in
+    from hierogram.daemon.corpora.ingest import IngestProgress, Input
+    from hierogram.daemon.corpora.ingest import ingest as take_in
 
     with (
         interruptible("what was stored stays; give the same files again to go on"),
@@ -109,7 +109,7 @@ def ingest(
 
 
 def _ingest_trees(url: str, path: str, how: "Transformations | None", corpus: str, lists: bool) -> "IngestReport":
-    from hierogram.daemon.ingest import IngestProgress
+    from hierogram.daemon.corpora.ingest import IngestProgress
     from hierogram.daemon.treebanks.ingest import ingest_trees
     from hierogram.storage.records import TREES, Settings
 

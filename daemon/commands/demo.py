@@ -12,8 +12,8 @@ from hierogram.daemon.commands.grammar import align_waiting, announce_compilatio
 from hierogram.daemon.progress import progress
 
 if TYPE_CHECKING:
-    from hierogram.daemon.demo_data import VersePair
-    from hierogram.daemon.validation import Fields
+    from hierogram.daemon.corpora.validation import Fields
+    from hierogram.daemon.demo.data import VersePair
     from hierogram.storage.records import RuleRow
     from hierogram.storage.store import Store
 
@@ -58,7 +58,7 @@ def demo(
     cache folder), stores 7,936 pairs of verses, learns, exports, and shows what was learned. With --align, in a store
     of its own, the links are those of our aligner, and their error rate is told.
     """
-    from hierogram.daemon.demo_data import CREDITS, WHEEL, check, fetch, read_verses
+    from hierogram.daemon.demo.data import CREDITS, WHEEL, check, fetch, read_verses
 
     # HIEROGRAM_STORE names the store of one's own work, which the demo keeps out of.
     chosen = chosen_store(context)
@@ -86,9 +86,9 @@ def demo(
 
 
 def _store_verses(store: "Store", verses: "Sequence[VersePair]", origin: str, without_links: bool) -> None:
-    from hierogram.daemon.formats import JSONL, fields_of_lines, json_object
-    from hierogram.daemon.ingest import ingest
-    from hierogram.daemon.lines import in_chunks
+    from hierogram.daemon.corpora.formats import JSONL, fields_of_lines, json_object
+    from hierogram.daemon.corpora.ingest import ingest
+    from hierogram.daemon.corpora.lines import in_chunks
 
     lines = [(verse.raw_line() if without_links else verse.line()).encode() for verse in verses]
     source = _Verses(origin, JSONL, fields_of_lines(in_chunks([lines]), json_object))
@@ -101,7 +101,7 @@ def _store_verses(store: "Store", verses: "Sequence[VersePair]", origin: str, wi
 
 def _align(store: "Store", verses: "Sequence[VersePair]") -> None:
     announce_compilation()
-    from hierogram.daemon.alignment_evaluation import GoldLinks, evaluate, links_of
+    from hierogram.daemon.alignment.evaluation import GoldLinks, evaluate, links_of
 
     say_aligned(align_waiting(store))
     found = {(row.source, row.target): links_of(row.alignment) for row in store.pairs()}
@@ -120,7 +120,7 @@ def _align(store: "Store", verses: "Sequence[VersePair]") -> None:
 
 def _learn(store: "Store", sweeps: int) -> None:
     announce_compilation()
-    from hierogram.daemon.learning import learn
+    from hierogram.daemon.learning.learning import learn
 
     with progress("learn", "pairs") as shown:
         say_learned(learn(store, sweeps=sweeps, report=telling(shown)))
@@ -139,7 +139,7 @@ def _export(store: "Store", output: Path) -> None:
 
 
 def _show_rules(store: "Store") -> None:
-    from hierogram.daemon.telling import most_telling
+    from hierogram.daemon.grammar.showcase import most_telling
 
     with store.iterate_rules() as rules:
         found = most_telling(rules, _SHOWN_RULES)

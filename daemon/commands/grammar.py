@@ -23,9 +23,9 @@ from hierogram.storage.records import TREES
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hierogram.daemon.arrivals import AlignReport
-    from hierogram.daemon.learner import LearnProgress
-    from hierogram.daemon.learning import LearnReport
+    from hierogram.daemon.alignment.incremental import AlignReport
+    from hierogram.daemon.learning.learner import LearnProgress
+    from hierogram.daemon.learning.learning import LearnReport
     from hierogram.storage.records import RuleRow
     from hierogram.storage.store import Store
 
@@ -50,7 +50,7 @@ def learn(
     from hierogram.storage.store import open_store
 
     announce_compilation()
-    from hierogram.daemon.learning import learn as sample
+    from hierogram.daemon.learning.learning import learn as sample
 
     with (
         interruptible("what was committed stays; run `hierogram learn` again to go on"),
@@ -69,7 +69,7 @@ def learn(
 
 def align_waiting(store: "Store", threads: int | None = None) -> "AlignReport":
     """Aligns what has no alignment yet, with a bar."""
-    from hierogram.daemon.arrivals import align_waiting as align
+    from hierogram.daemon.alignment.incremental import align_waiting as align
 
     with progress("align", "pairs") as shown:
         return align(store, threads, report=lambda done, total: shown.update(done, total, done))
@@ -87,7 +87,7 @@ def announce_compilation() -> None:
 
     To be called before anything is compiled: the folder is made when the first kernel is kept.
     """
-    from hierogram.samplers.accelerate import cache_folder
+    from hierogram.samplers.compiled.jit import cache_folder
 
     if not cache_folder().exists():
         note("compiling the samplers for this machine, which takes some twenty seconds, once …")

@@ -98,7 +98,7 @@ def withdraw(
 
 
 def _request(opened: "Store", ids: list[int]) -> int:
-    from hierogram.daemon.withdrawing import in_transactions
+    from hierogram.daemon.learning.withdrawing import in_transactions
 
     return sum(len(opened.request_withdrawals(some)) for some in in_transactions(ids))
 
@@ -107,8 +107,8 @@ def _withdraw(opened: "Store", ids: list[int]) -> int:
     from hierogram.daemon.commands.grammar import announce_compilation
 
     announce_compilation()
-    from hierogram.daemon.lease import holding_lease
-    from hierogram.daemon.withdrawing import withdraw_all
+    from hierogram.daemon.learning.lease import holding_lease
+    from hierogram.daemon.learning.withdrawing import withdraw_all
 
     with holding_lease(opened, "hierogram withdraw"), progress("withdraw", "pairs") as shown:
         return withdraw_all(opened, ids, lambda done: shown.update(done, len(ids), done))

@@ -180,7 +180,7 @@ def _status_lines(now: "StoreStatus") -> list[tuple[str, str]]:
 
 def verify(context: typer.Context, as_json: AsJson = False, store: StoreUrl = None) -> None:
     """Count every rule again from the derivations and check all tables; exit with 1 where something is wrong."""
-    from hierogram.daemon.recount import verify as recount
+    from hierogram.daemon.learning.verifying import verify as recount
     from hierogram.storage.store import open_store
 
     with open_store(store_url(context, store)) as opened, progress("verify", "pairs") as shown:

@@ -56,7 +56,7 @@ def parse(
     a parse gets a flat tree, and an empty line stays empty.
     """
     announce_compilation()
-    from hierogram.daemon.alignment_files import read_sentences, write_lines
+    from hierogram.daemon.alignment.files import read_sentences, write_lines
     from hierogram.daemon.treebanks.approximation import approximate
     from hierogram.daemon.treebanks.grammars import binarised, read_grammar
     from hierogram.daemon.treebanks.parsing import METHODS, MPP, Parser

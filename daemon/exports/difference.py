@@ -8,7 +8,7 @@ from pathlib import Path
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.publication import working_folder
 from hierogram.daemon.exports.reading import Exported, find_export, read_export
-from hierogram.daemon.exports.scratch import Blocks, Scratch, quoted, scratch
+from hierogram.daemon.exports.tables.scratch import Blocks, Scratch, quoted, scratch
 
 _LINES_A_BLOCK = 10_000
 _KINDS = ("same", "changed", "added", "removed")

@@ -13,8 +13,6 @@ from hierogram.daemon.exports.compression import CompressedFile, compression_of,
 from hierogram.daemon.exports.filters import FilterCount, apply_filters, shape_of
 from hierogram.daemon.exports.formats import find_format
 from hierogram.daemon.exports.formats.format import Format
-from hierogram.daemon.exports.inner import load_inner_alignments
-from hierogram.daemon.exports.loading import corpus_id, load_rules
 from hierogram.daemon.exports.manifest import MANIFEST_VERSION, ExportedFile, Manifest, manifest_path, today
 from hierogram.daemon.exports.options import Compression, ExportOptions
 from hierogram.daemon.exports.publication import (
@@ -26,11 +24,13 @@ from hierogram.daemon.exports.publication import (
     version_name,
     working_folder,
 )
-from hierogram.daemon.exports.scratch import scratch
+from hierogram.daemon.exports.tables.loading import corpus_id, load_rules
+from hierogram.daemon.exports.tables.rule_alignments import load_inner_alignments
+from hierogram.daemon.exports.tables.scratch import scratch
 from hierogram.daemon.exports.writing import Written, write_rules
 from hierogram.storage.exceptions import StoreError
+from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import TREES, Settings
-from hierogram.storage.snapshot import Snapshot
 from hierogram.storage.store import Store
 
 Report = Callable[[str, int, int | None], None]

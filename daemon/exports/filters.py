@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hierogram.daemon.exceptions import ExportError
-from hierogram.daemon.exports.matching import TestSet
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.exports.scratch import Scratch
+from hierogram.daemon.exports.tables.matching import TestSet
+from hierogram.daemon.exports.tables.scratch import Scratch
 
 _ADJACENT = r"(^| )\[X,[1-9][0-9]*\] \[X,[1-9][0-9]*\]( |$)"
 

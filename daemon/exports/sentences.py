@@ -11,7 +11,7 @@ from hierogram.daemon.exports.formats.cdec import CDEC
 from hierogram.daemon.exports.formats.format import Chosen
 from hierogram.daemon.exports.manifest import ExportedFile
 from hierogram.daemon.exports.options import Compression
-from hierogram.daemon.exports.scratch import Scratch
+from hierogram.daemon.exports.tables.scratch import Scratch
 
 LIST = "sentences.sgm"
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from hierogram.daemon.exports.compression import CompressedFile
 from hierogram.daemon.exports.formats.format import Chosen, Format
 from hierogram.daemon.exports.formats.tables import columns
-from hierogram.daemon.exports.lexicon import load_lexicon, weigh
-from hierogram.daemon.exports.loading import corpus_id
 from hierogram.daemon.exports.manifest import ExportedFile
-from hierogram.daemon.exports.numbers import MACROS
 from hierogram.daemon.exports.options import ExportOptions, Marginals
-from hierogram.daemon.exports.scratch import Heard, Scratch, quoted
 from hierogram.daemon.exports.sentences import write_sentences
-from hierogram.storage.snapshot import Snapshot
+from hierogram.daemon.exports.tables.lexicon import load_lexicon, weigh
+from hierogram.daemon.exports.tables.loading import corpus_id
+from hierogram.daemon.exports.tables.numbers import MACROS
+from hierogram.daemon.exports.tables.scratch import Heard, Scratch, quoted
+from hierogram.storage.exports.snapshot import Snapshot
 
 _ROW_GROUP = 122_880
 

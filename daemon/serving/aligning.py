@@ -1,8 +1,8 @@
 """Alignment within the daemon: new pairs before they are sampled, all again while nothing else is to be done."""
 
-from hierogram.daemon.arrivals import Arrivals
+from hierogram.daemon.alignment.incremental import Arrivals
 from hierogram.daemon.configuration import Configuration
-from hierogram.daemon.learner import Learner
+from hierogram.daemon.learning.learner import Learner
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heart, StopFlag
 from hierogram.storage.store import Store

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.serving.condition import Board
+from hierogram.daemon.serving.health import Board
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.spool import Offer, StoppedError, move_done, offers, prepare, set_apart, take_in
 from hierogram.daemon.serving.supervision import Heart, StopFlag

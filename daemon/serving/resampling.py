@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.configuration import Configuration, SamplingSection
-from hierogram.daemon.learner import Learner, LearnProgress
-from hierogram.daemon.learning import rekey
+from hierogram.daemon.learning.learner import Learner, LearnProgress
+from hierogram.daemon.learning.learning import rekey
+from hierogram.daemon.learning.residents import Shard
+from hierogram.daemon.learning.withdrawing import PAIRS_A_TRANSACTION
 from hierogram.daemon.serving.aligning import Aligning
-from hierogram.daemon.serving.condition import Board
+from hierogram.daemon.serving.health import Board
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heart, StopFlag
-from hierogram.daemon.shards import Shard
-from hierogram.daemon.withdrawing import PAIRS_A_TRANSACTION
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
 from hierogram.storage.records import SAMPLING, WAITING, PairRow

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from hierogram.daemon.configuration import Configuration, load_configuration
 from hierogram.daemon.exceptions import ConfigurationError, LoopFailedError
-from hierogram.daemon.lease import holding_lease
-from hierogram.daemon.serving.condition import Board, Condition
+from hierogram.daemon.learning.lease import holding_lease
+from hierogram.daemon.serving.health import Board, Condition
 from hierogram.daemon.serving.intake import Intake
 from hierogram.daemon.serving.logs import Log, open_log
 from hierogram.daemon.serving.notify import READY, STOPPING, WATCHDOG, notify, reloading, watchdog_seconds

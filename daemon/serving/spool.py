@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from hierogram.daemon.corpora.ingest import IngestProgress, IngestReport, Input, ingest
 from hierogram.daemon.exceptions import DaemonError, InputError, SpoolError
-from hierogram.daemon.ingest import IngestProgress, IngestReport, Input, ingest
 from hierogram.storage.store import Store
 
 DONE, FAILED = "done", "failed"

@@ -1,12 +1,12 @@
 """Compiling, or loading from the cache, all kernels that sampling needs, before anybody waits for them."""
 
-from hierogram.daemon.changes import rule_deltas
-from hierogram.daemon.learner import model_of
-from hierogram.daemon.shards import Shard
-from hierogram.samplers.likelihood import log_likelihood
-from hierogram.samplers.sweeps import Blocks, step, workspaces
-from hierogram.samplers.table import empty_table
-from hierogram.samplers.tally import empty_ledger, tally
+from hierogram.daemon.learning.deltas import rule_deltas
+from hierogram.daemon.learning.learner import model_of
+from hierogram.daemon.learning.residents import Shard
+from hierogram.samplers.counts.deltas import empty_ledger, tally
+from hierogram.samplers.counts.likelihood import log_likelihood
+from hierogram.samplers.counts.table import empty_table
+from hierogram.samplers.synchronous.sweeps import Blocks, step, workspaces
 from hierogram.storage.records import WAITING, PairRow, Settings
 
 

@@ -18,9 +18,9 @@ import numpy as np
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.treebanks.grammars import Production, TreeGrammar, production_of
 from hierogram.daemon.treebanks.trees import Node, Tree, preorder
-from hierogram.samplers.chart import BINARY, LEXICAL, UNARY, Sorted, make_grammar, sort_rules
-from hierogram.samplers.chart_derivations import Productions, Restaurants
-from hierogram.samplers.chart_options import PAIR, SINGLE, WORD
+from hierogram.samplers.charts.chart import BINARY, LEXICAL, UNARY, Sorted, make_grammar, sort_rules
+from hierogram.samplers.charts.derivations import Productions, Restaurants
+from hierogram.samplers.charts.edges import PAIR, SINGLE, WORD
 
 OWN, LEFT, RIGHT = 0, 1, 2
 """Which words a production covers, of those of its rule."""

@@ -8,7 +8,7 @@ parser does).
 import re
 from collections.abc import Iterable, Iterator
 
-from hierogram.daemon.faults import LINE_TOO_LONG, MALFORMED_TREE, FaultError, shown
+from hierogram.daemon.corpora.rejections import LINE_TOO_LONG, MALFORMED_TREE, FaultError, shown
 from hierogram.daemon.treebanks.reading import TreeText, tree_texts
 
 MAX_LIST_BYTES = 1 << 24

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-from hierogram.daemon.faults import DIFFERENT_WORDS, EMPTY_SIDE, FOREST_OPTION, MALFORMED_TREE, FaultError
+from hierogram.daemon.corpora.rejections import DIFFERENT_WORDS, EMPTY_SIDE, FOREST_OPTION, MALFORMED_TREE, FaultError
 from hierogram.daemon.treebanks.reading import decoded
 from hierogram.daemon.treebanks.transformations import (
     COLLAPSE,
@@ -20,8 +20,8 @@ from hierogram.daemon.treebanks.transformations import (
     refuse_marks,
 )
 from hierogram.daemon.treebanks.trees import Tree
-from hierogram.samplers.brackets import Parse, TreeNode, pack, read_parse
 from hierogram.samplers.exceptions import BracketError
+from hierogram.samplers.grammar.brackets import Parse, TreeNode, pack, read_parse
 
 _SIGNS = re.compile(rb"\(\s*\|[\s()]|#[0-9]+=\(|\(\s*#[0-9]+\s*\)")
 

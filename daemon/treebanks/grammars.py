@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hierogram.daemon.alignment_files import numbered_lines, write_lines
+from hierogram.daemon.alignment.files import numbered_lines, write_lines
+from hierogram.daemon.corpora.rejections import INVALID_UTF8, MALFORMED_TREE, FaultError, shown
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.faults import INVALID_UTF8, MALFORMED_TREE, FaultError, shown
 from hierogram.daemon.treebanks.transformations import Transformations, transformed
 from hierogram.daemon.treebanks.trees import Tree, preorder, read_tree
 

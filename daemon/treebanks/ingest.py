@@ -10,20 +10,20 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import NamedTuple
 
+from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestProgress, IngestReport
+from hierogram.daemon.corpora.lines import LINES_A_CHUNK, LineFile, open_lines
+from hierogram.daemon.corpora.rejections import TOO_LONG, FaultError
+from hierogram.daemon.corpora.repeats import Repeats
+from hierogram.daemon.corpora.validation import reject
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.faults import TOO_LONG, FaultError
-from hierogram.daemon.ingest import DEFAULT_CORPUS, IngestProgress, IngestReport
-from hierogram.daemon.lines import LINES_A_CHUNK, LineFile, open_lines
-from hierogram.daemon.repeats import Repeats
 from hierogram.daemon.treebanks.candidates import candidate_lists, candidates
 from hierogram.daemon.treebanks.forests import cleaned_forest, is_forest, packed, read_forest, transformed_forest
 from hierogram.daemon.treebanks.reading import TreeText, decoded_tree, tree_texts
 from hierogram.daemon.treebanks.transformations import Transformations, cleaned, transformed
 from hierogram.daemon.treebanks.trees import Tree
 from hierogram.daemon.treebanks.unknown_words import Vocabulary, vocabulary_of_sentences
-from hierogram.daemon.validation import reject
-from hierogram.samplers.brackets import Parse, check_size, write_parse
 from hierogram.samplers.exceptions import ForestTooLargeError
+from hierogram.samplers.grammar.brackets import Parse, check_size, write_parse
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import TREES, NewPair, RejectedLine
 from hierogram.storage.store import Store

@@ -15,9 +15,9 @@ from hierogram.daemon.treebanks.approximation import LEFT, OWN, Approximation, R
 from hierogram.daemon.treebanks.expected_rules import Spans, best_expected_tree
 from hierogram.daemon.treebanks.trees import ESCAPES, Node, Tree, with_words
 from hierogram.daemon.treebanks.unknown_words import UNKNOWN, Vocabulary, coarser
-from hierogram.samplers.chart import fill_chart, restricted
-from hierogram.samplers.chart_derivations import Forest, stays
-from hierogram.samplers.chart_options import SINGLE, WORD
+from hierogram.samplers.charts.chart import fill_chart, restricted
+from hierogram.samplers.charts.derivations import Forest, stays
+from hierogram.samplers.charts.edges import SINGLE, WORD
 
 MPD, MPP, MER = "mpd", "mpp", "mer"
 METHODS = (MPD, MPP, MER)

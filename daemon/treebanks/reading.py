@@ -7,9 +7,9 @@ begins with one. So a tree that is never closed takes no other tree with it.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from hierogram.daemon.corpora.lines import MAX_LINE_BYTES, open_lines
+from hierogram.daemon.corpora.rejections import INVALID_UTF8, LINE_TOO_LONG, NUL_BYTE, FaultError
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.faults import INVALID_UTF8, LINE_TOO_LONG, NUL_BYTE, FaultError
-from hierogram.daemon.lines import MAX_LINE_BYTES, open_lines
 from hierogram.daemon.treebanks.trees import Tree, read_tree
 
 

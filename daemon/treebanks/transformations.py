@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from hierogram.daemon.corpora.rejections import EMPTY_SIDE, MALFORMED_TREE, FaultError
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.faults import EMPTY_SIDE, MALFORMED_TREE, FaultError
 from hierogram.daemon.treebanks.trees import Node, Tree, rewritten
 
 EMPTY_ELEMENT = "-NONE-"

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from hierogram.daemon.faults import MALFORMED_TREE, FaultError
+from hierogram.daemon.corpora.rejections import MALFORMED_TREE, FaultError
 
 _PIECES = re.compile(r"[()]|[^() \t\r\n]+")
 

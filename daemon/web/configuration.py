@@ -5,7 +5,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from hierogram.daemon.lines import MAX_LINE_BYTES
+from hierogram.daemon.corpora.lines import MAX_LINE_BYTES
 
 _SHORTEST_TOKEN = 16
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from hierogram.daemon.serving.condition import Condition
+from hierogram.daemon.serving.health import Condition
 from hierogram.storage.store import Store
 
 

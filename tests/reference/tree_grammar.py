@@ -12,7 +12,7 @@ from math import exp, lgamma, log
 
 from tests.reference.streams import Stream
 
-from hierogram.samplers.brackets import Parse
+from hierogram.samplers.grammar.brackets import Parse
 
 Fragment = tuple[object, ...]
 """A label, then what is below it: words, fragments, and frontier nonterminals, which are labels alone in a tuple."""

@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 from sqlalchemy import text
 
-from hierogram.storage.connection import make_engine, parse_url
+from hierogram.storage.database.connection import make_engine, parse_url
 from hierogram.storage.records import NewPair, PairUpdate, RuleDelta
 from hierogram.storage.store import Store
 

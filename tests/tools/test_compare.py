@@ -13,9 +13,9 @@ from tests.reference import heuristic_extraction as reference
 from tests.reference.examples import RandomPair, links_of
 from tests.storage.building import query
 
-from hierogram.samplers import rules as notation
-from hierogram.samplers.heuristic_extraction import Limits
-from hierogram.samplers.rule_runs import rule_lines
+from hierogram.samplers.extraction.extraction import Limits
+from hierogram.samplers.extraction.runs import rule_lines
+from hierogram.samplers.grammar import rules as notation
 from hierogram.storage.records import PairRow
 from hierogram.storage.store import open_store
 from hierogram.tools.comparison.comparing import compare

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.samplers.coverage import NGrams, count_ngrams
-from hierogram.samplers.forest import Bitext
-from hierogram.samplers.heuristic_extraction import Limits
-from hierogram.samplers.rule_runs import read_sources, rule_lines
+from hierogram.samplers.extraction.coverage import NGrams, count_ngrams
+from hierogram.samplers.extraction.extraction import Limits
+from hierogram.samplers.extraction.runs import read_sources, rule_lines
+from hierogram.samplers.forests.forest import Bitext
+from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import SYNCHRONOUS, RuleRow
-from hierogram.storage.snapshot import Snapshot
 from hierogram.storage.store import Store
 from hierogram.tools.comparison.heuristic_grammar import HeuristicGrammar
 from hierogram.tools.comparison.measuring import GrammarFigures, Measure

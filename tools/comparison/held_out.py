@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hierogram.daemon.ingest import Source
-from hierogram.daemon.lines import open_lines
-from hierogram.daemon.validation import Fields
+from hierogram.daemon.corpora.ingest import Source
+from hierogram.daemon.corpora.lines import open_lines
+from hierogram.daemon.corpora.validation import Fields
 
 
 def sentence(line: bytes) -> str:

@@ -15,8 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.forest import Bitext
-from hierogram.samplers.heuristic_extraction import (
+from hierogram.samplers.extraction.extraction import (
     Limits,
     Place,
     RuleBuffer,
@@ -26,7 +25,8 @@ from hierogram.samplers.heuristic_extraction import (
     make_scratch,
     row_shape,
 )
-from hierogram.samplers.rule_runs import merge_some, sorted_rows, start_merge
+from hierogram.samplers.extraction.runs import merge_some, sorted_rows, start_merge
+from hierogram.samplers.forests.forest import Bitext
 
 RULES_A_BUFFER = 1 << 20
 RULES_A_BLOCK = 1 << 16

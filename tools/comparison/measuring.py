@@ -6,7 +6,7 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from hierogram.samplers.coverage import NGrams, coverage, mark_covered
+from hierogram.samplers.extraction.coverage import NGrams, coverage, mark_covered
 
 _LEVEL = 9
 

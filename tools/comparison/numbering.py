@@ -6,10 +6,10 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.batches import read_links
-from hierogram.samplers.forest import Bitext
-from hierogram.samplers.rules import escape_terminal
-from hierogram.samplers.texts import Spellings, spellings
+from hierogram.daemon.learning.batches import read_links
+from hierogram.samplers.counts.rendering import Spellings, spellings
+from hierogram.samplers.forests.forest import Bitext
+from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.records import PairRow
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
+from hierogram.daemon.corpora.ingest import Input, ingest
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.ingest import Input, ingest
-from hierogram.samplers.rules import Rule, escape_terminal
+from hierogram.samplers.grammar.rules import Rule, escape_terminal
 from hierogram.storage.records import RuleDelta
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.measures.results import Corpus, Figures, measured

@@ -6,7 +6,7 @@ from hashlib import blake2b
 import numpy as np
 from sqlalchemy import text
 
-from hierogram.storage.connection import make_engine, parse_url
+from hierogram.storage.database.connection import make_engine, parse_url
 from hierogram.storage.records import RuleDelta
 from hierogram.storage.store import open_store
 from hierogram.tools.comparison.heuristic_grammar import HeuristicGrammar

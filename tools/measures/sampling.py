@@ -7,18 +7,18 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.batches import load_batch, longest_rule
-from hierogram.daemon.ingest import Input
-from hierogram.daemon.repeats import Repeats
-from hierogram.daemon.validation import validate
-from hierogram.samplers.accelerate import njit
-from hierogram.samplers.forest import Bitext, build_forests
-from hierogram.samplers.likelihood import log_likelihood
-from hierogram.samplers.models import Model, ModelSettings, build_model
-from hierogram.samplers.schedule import EVERY_LEVEL, Schedule
-from hierogram.samplers.sweeps import GIBBS, METROPOLIS, Batch, Blocks, Run, State, init, step, workspaces
-from hierogram.samplers.table import RuleTable, empty_table
-from hierogram.samplers.tally import count_rules
+from hierogram.daemon.corpora.ingest import Input
+from hierogram.daemon.corpora.repeats import Repeats
+from hierogram.daemon.corpora.validation import validate
+from hierogram.daemon.learning.batches import load_batch, longest_rule
+from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.counts.deltas import count_rules
+from hierogram.samplers.counts.likelihood import log_likelihood
+from hierogram.samplers.counts.models import Model, ModelSettings, build_model
+from hierogram.samplers.counts.table import RuleTable, empty_table
+from hierogram.samplers.forests.forest import Bitext, build_forests
+from hierogram.samplers.grammar.schedules import EVERY_LEVEL, Schedule
+from hierogram.samplers.synchronous.sweeps import GIBBS, METROPOLIS, Batch, Blocks, Run, State, init, step, workspaces
 from hierogram.storage.records import WAITING, PairRow, Settings
 from hierogram.tools.measures.results import Corpus, Figures
 

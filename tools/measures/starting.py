@@ -15,10 +15,10 @@ _PAIRS = 100
 _FIRST_SWEEP = """
 import time
 started = time.perf_counter()
-from hierogram.daemon.collection import collect_seldom
+from hierogram.daemon.garbage_collection import collect_seldom
 collect_seldom()
 import numpy as np
-from hierogram.daemon.kernels import SweepKernel
+from hierogram.daemon.learning.compiling import SweepKernel
 from hierogram.tools.measures.results import Corpus
 from hierogram.tools.measures.sampling import Chain, load
 corpus = Corpus(*{files!r})

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from hierogram.daemon.corpora.ingest import Input, ingest
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.ingest import Input, ingest
-from hierogram.daemon.learner import Learner
-from hierogram.daemon.learning import learn
+from hierogram.daemon.learning.learner import Learner
+from hierogram.daemon.learning.learning import learn
 from hierogram.storage.records import NewPair
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.measures.results import Corpus, Figures

@@ -4,8 +4,8 @@ import time
 
 import numpy as np
 
-from hierogram.daemon.tree_batches import load_trees
-from hierogram.daemon.tree_chains import TreeChain
+from hierogram.daemon.learning.tree_batches import load_trees
+from hierogram.daemon.learning.tree_chains import TreeChain
 from hierogram.daemon.treebanks.approximation import Prior, approximate
 from hierogram.daemon.treebanks.grammars import TreeGrammar
 from hierogram.daemon.treebanks.parsing import MER, MPD, Parser
@@ -13,8 +13,8 @@ from hierogram.daemon.treebanks.reading import read_trees
 from hierogram.daemon.treebanks.transformations import Transformations, cleaned, transformed
 from hierogram.daemon.treebanks.trees import read_tree, words_of
 from hierogram.daemon.treebanks.unknown_words import vocabulary_of
-from hierogram.samplers.schedule import Annealing
-from hierogram.samplers.tree_sweeps import init_trees
+from hierogram.samplers.grammar.schedules import Annealing
+from hierogram.samplers.trees.sweeps import init_trees
 from hierogram.tools.measures.results import Corpus, Figures
 
 _SWEEPS = 60

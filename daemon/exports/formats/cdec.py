@@ -5,9 +5,9 @@ backslash, as in the store's own notation. An indicator is written where it is 1
 """
 
 from hierogram.daemon.exports.formats.format import Chosen, Format
-from hierogram.daemon.exports.numbers import plain
 from hierogram.daemon.exports.options import Compression
-from hierogram.daemon.exports.sides import concatenated, is_plain, mapped
+from hierogram.daemon.exports.tables.notation import concatenated, is_plain, mapped
+from hierogram.daemon.exports.tables.numbers import plain
 
 NAMES = {
     "p_target_given_source": "EGivenF",

@@ -6,9 +6,9 @@ own preprocessing writes them.
 
 from hierogram.daemon.exports.formats.cdec import NAMES
 from hierogram.daemon.exports.formats.format import Chosen, Format
-from hierogram.daemon.exports.numbers import plain
 from hierogram.daemon.exports.options import Compression
-from hierogram.daemon.exports.sides import is_plain, mapped, word
+from hierogram.daemon.exports.tables.notation import is_plain, mapped, word
+from hierogram.daemon.exports.tables.numbers import plain
 
 _FEATURES = (*NAMES, "glue")
 _NAMES = NAMES | {"glue": "IsGlue"}

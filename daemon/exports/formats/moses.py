@@ -5,9 +5,9 @@ the rule. `|`, `[` and `]` in words are written as Moses' own tokenizer escapes 
 """
 
 from hierogram.daemon.exports.formats.format import Chosen, Format
-from hierogram.daemon.exports.numbers import plain
 from hierogram.daemon.exports.options import Compression
-from hierogram.daemon.exports.sides import NONTERMINAL, concatenated, is_plain, links, mapped, spaced, word
+from hierogram.daemon.exports.tables.notation import NONTERMINAL, concatenated, is_plain, links, mapped, spaced, word
+from hierogram.daemon.exports.tables.numbers import plain
 
 _SCORES = ("p_source_given_target", "lex_source_given_target", "p_target_given_source", "lex_target_given_source")
 

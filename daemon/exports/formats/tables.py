@@ -3,7 +3,7 @@
 from hierogram.daemon.exports.features import FEATURES
 from hierogram.daemon.exports.formats.format import Chosen, Format
 from hierogram.daemon.exports.options import Compression
-from hierogram.daemon.exports.sides import concatenated
+from hierogram.daemon.exports.tables.notation import concatenated
 from hierogram.storage.records import SYNCHRONOUS, TREES
 
 _SHAPE = ("scope", "nonterminals")

@@ -1,8 +1,8 @@
 """Formats of tree grammars: fragments in brackets, and the CFG that has the same probabilities."""
 
 from hierogram.daemon.exports.formats.format import Chosen, Format
-from hierogram.daemon.exports.numbers import plain
 from hierogram.daemon.exports.options import Compression
+from hierogram.daemon.exports.tables.numbers import plain
 from hierogram.storage.records import TREES
 
 _FEATURES = ("p_target_given_source", "count")

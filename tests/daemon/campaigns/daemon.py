@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import httpx2
 from tests.daemon.conftest import QUICK
 
-from hierogram.daemon.recount import verify
+from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.serving.warming import warm_up
 from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.store import open_store

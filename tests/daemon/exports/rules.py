@@ -7,14 +7,14 @@ from typing import NamedTuple, cast
 from hierogram.daemon.exports.compression import CompressedFile
 from hierogram.daemon.exports.filters import FilterCount, apply_filters, shape_of
 from hierogram.daemon.exports.formats import find_format
-from hierogram.daemon.exports.inner import link_rules
-from hierogram.daemon.exports.loading import load_rules
 from hierogram.daemon.exports.options import Compression, ExportOptions
-from hierogram.daemon.exports.scratch import scratch
+from hierogram.daemon.exports.tables.loading import load_rules
+from hierogram.daemon.exports.tables.rule_alignments import link_rules
+from hierogram.daemon.exports.tables.scratch import scratch
 from hierogram.daemon.exports.writing import Written, write_rules
-from hierogram.samplers.rules import Rule, parse_side
-from hierogram.storage.bulk import Block
-from hierogram.storage.snapshot import Snapshot
+from hierogram.samplers.grammar.rules import Rule, parse_side
+from hierogram.storage.exports.blocks import Block
+from hierogram.storage.exports.snapshot import Snapshot
 
 
 class Given(NamedTuple):

@@ -11,14 +11,14 @@ from tests.daemon.conftest import LINES, QUICK
 from tests.daemon.exports import parsers
 from tests.reference.lexical import link_counts, weights
 
+from hierogram.daemon.corpora.ingest import Input, ingest
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.exporting import export, publish
 from hierogram.daemon.exports.manifest import Manifest, manifest_path
 from hierogram.daemon.exports.options import Compression, ExportOptions
-from hierogram.daemon.exports.scratch import Scratch
-from hierogram.daemon.ingest import Input, ingest
-from hierogram.daemon.learning import learn
-from hierogram.samplers.rules import Rule
+from hierogram.daemon.exports.tables.scratch import Scratch
+from hierogram.daemon.learning.learning import learn
+from hierogram.samplers.grammar.rules import Rule
 from hierogram.storage.store import Store, open_store
 
 ALL = ExportOptions(max_scope=None)

@@ -11,9 +11,9 @@ from tests.daemon.exports import parsers
 from tests.daemon.exports.rules import Given, write
 
 from hierogram.daemon.exceptions import ExportError
-from hierogram.daemon.exports.matching import TestSet
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.samplers.rules import Rule, Side, parse_side, render_side
+from hierogram.daemon.exports.tables.matching import TestSet
+from hierogram.samplers.grammar.rules import Rule, Side, parse_side, render_side
 
 SIDES = [
     "a",

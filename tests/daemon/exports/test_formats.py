@@ -13,7 +13,7 @@ from tests.reference.lexical import link_counts, weights
 
 from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.samplers.rules import Rule, parse_side
+from hierogram.samplers.grammar.rules import Rule, parse_side
 
 LINKS = link_counts((s.split(), t.split(), parsers.links(a)) for s, t, a in PAIRS)
 OF_SOURCE, OF_TARGET = Counter[str](), Counter[str]()

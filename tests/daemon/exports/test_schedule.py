@@ -181,7 +181,7 @@ def dead_process() -> str:
     import subprocess
     import sys
 
-    script = "from hierogram.storage.processes import this_process; print(this_process())"
+    script = "from hierogram.storage.operations.processes import this_process; print(this_process())"
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import structlog
-from tests.daemon.test_learning import QUICK, contents, fill, some_pairs
+from tests.daemon.learning.test_learning import QUICK, contents, fill, some_pairs
 
 from hierogram.daemon.configuration import Configuration, SamplingSection
-from hierogram.daemon.learner import Learner
-from hierogram.daemon.recount import verify
+from hierogram.daemon.learning.learner import Learner
+from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.serving import resampling
-from hierogram.daemon.serving.condition import Board
+from hierogram.daemon.serving.health import Board
 from hierogram.daemon.serving.resampling import Resampling, Turns
 from hierogram.daemon.serving.supervision import Heart
 from hierogram.storage.exceptions import StoreUnavailableError
@@ -162,7 +162,7 @@ def test_rules_that_share_a_key_are_told_apart_without_a_restart(store: Store, m
 
     def rekey(some: Store) -> None:
         rekeyed.append(some.settings().key_salt)
-        from hierogram.daemon.learning import rekey
+        from hierogram.daemon.learning.learning import rekey
 
         rekey(some, few_bits)
 

@@ -12,7 +12,7 @@ import pytest
 from tests.daemon.conftest import LINES, QUICK
 from tests.daemon.serving.conftest import Daemon, drop, until
 
-from hierogram.daemon.recount import verify
+from hierogram.daemon.learning.verifying import verify
 from hierogram.storage.store import open_store
 
 Serve = Callable[..., Daemon]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from starlette.testclient import TestClient
 
-from hierogram.daemon.serving.condition import Condition, Lag
+from hierogram.daemon.serving.health import Condition, Lag
 from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.daemon.web.app import build_app
 from hierogram.daemon.web.configuration import HttpConfiguration
@@ -37,7 +37,7 @@ class FakeService:
         there = [row.id for row in self.store.pairs_by_id(pair_ids)]
         self.withdrawn += there
         if self.leaves:
-            from hierogram.daemon.withdrawing import withdraw_all
+            from hierogram.daemon.learning.withdrawing import withdraw_all
 
             withdraw_all(self.store, there, lambda _done: None)
         return there

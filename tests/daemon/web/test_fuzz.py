@@ -15,12 +15,12 @@ from tests.daemon.web.mutation import compressed, good_line, good_object, lines_
 from tests.daemon.web.test_server import Running
 from tests.storage.building import query
 
-from hierogram.daemon.alignments import canonical_alignment
+from hierogram.daemon.alignment.pharaoh import canonical_alignment
+from hierogram.daemon.corpora.ingest import Input, ingest
+from hierogram.daemon.corpora.validation import read_side
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.ingest import Input, ingest
-from hierogram.daemon.learning import learn
-from hierogram.daemon.recount import verify
-from hierogram.daemon.validation import read_side
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.verifying import verify
 from hierogram.storage.records import IngestTotals
 from hierogram.storage.store import Store, open_store
 

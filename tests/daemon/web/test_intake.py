@@ -11,7 +11,7 @@ from tests.daemon.conftest import LINES
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import query
 
-from hierogram.daemon.web import bodies, intake
+from hierogram.daemon.web.api import bodies, intake
 from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.store import Store
 

@@ -8,11 +8,11 @@ from starlette.testclient import TestClient
 from tests.daemon.conftest import LINES
 from tests.daemon.web.conftest import Connect, FakeService
 
-from hierogram.daemon.derivation_trees import derivation_of
-from hierogram.daemon.serving.condition import Lag
+from hierogram.daemon.grammar.derivations import derivation_of
+from hierogram.daemon.serving.health import Lag
 from hierogram.daemon.serving.supervision import LoopHealth
-from hierogram.samplers.rules import render_side
-from hierogram.storage.schema import REVISIONS
+from hierogram.samplers.grammar.rules import render_side
+from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
 
 
@@ -130,7 +130,7 @@ def test_a_picture_shows_every_word_on_both_sides(learned_client: TestClient) ->
 def test_a_picture_of_words_that_xml_cannot_hold(client: TestClient, service: FakeService) -> None:
     from tests.storage.building import ingest, pair
 
-    from hierogram.daemon.learning import learn
+    from hierogram.daemon.learning.learning import learn
 
     ingest(service.store, [pair("<b>&amp;\x01 世界", "\uffff ]]>", "0-1 1-0")])
     assert client.get("/v1/pairs/1/derivation").status_code == 409

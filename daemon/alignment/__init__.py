@@ -1,0 +1,1 @@
+"""Word alignment: of files, of pairs that arrive, and its evaluation."""

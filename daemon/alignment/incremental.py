@@ -1,0 +1,325 @@
+"""Alignment of pairs that arrive without one, against what the store's aligner has learned, and again later."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.alignment.aligning import (
+    BothWays,
+    Request,
+    align_sides,
+    arrival_options,
+    options_for,
+    rejuvenation_options,
+)
+from hierogram.daemon.alignment.prior_counts import BothTallies, enter_counts, experience_of
+from hierogram.daemon.learning.batches import ALL_BITS, read_links
+from hierogram.daemon.learning.lease import holding_lease
+from hierogram.daemon.learning.rebuilding import Rebuilt
+from hierogram.samplers.alignment.aligner import Direction, make_direction
+from hierogram.samplers.alignment.bitext import Side, read_side
+from hierogram.samplers.alignment.prior_counts import Experience, links_of_alignment, tally_links, without
+from hierogram.storage.records import UNALIGNED, AlignerChange, LinkRow, PairAlignment, PairLinks, PairRow
+from hierogram.storage.store import Store
+
+MATERIAL = 0.1
+"""An alignment changes materially where so large a share of the links, old and new, is not in both."""
+
+_CELLS_AT_ONCE = 30_000_000
+_PAIRS_A_READ = 5_000
+_PAIRS_A_COMMIT = 8_192
+_SEED_STEP = 1_000_003
+_LINK = np.dtype("<i2")
+
+Report = Callable[[int, int], None]
+_Links = tuple[NDArray[np.int16], NDArray[np.int16]]
+"""Forward and backward."""
+_Rows = TypeVar("_Rows", PairRow, LinkRow)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejuvenated:
+    """What going over pairs again did: `changed` of them have another alignment, `rebuilt` those with a derivation."""
+
+    pairs: int
+    changed: int
+    rebuilt: Rebuilt | None
+
+
+class _Texts(NamedTuple):
+    """Both sides of some pairs, and both directions between them."""
+
+    source: Side
+    target: Side
+    directions: tuple[Direction, Direction]
+
+    @classmethod
+    def of(cls, rows: Sequence[PairRow | LinkRow]) -> "_Texts":
+        source, target = read_side(row.source for row in rows), read_side(row.target for row in rows)
+        return cls(source, target, (make_direction(target, source), make_direction(source, target)))
+
+    def tallies(self, links: "_Links", weight: NDArray[np.int64]) -> BothTallies:
+        """The counts that both directions' links cause, pairs weighted."""
+        forward, backward = self.directions
+        return (
+            tally_links(forward.sides, links[0], weight, len(forward.given.vocabulary)),
+            tally_links(backward.sides, links[1], weight, len(backward.given.vocabulary)),
+        )
+
+    def blobs(self, links: "_Links") -> list[tuple[bytes, bytes]]:
+        """Both directions' links of each pair, as the store keeps them."""
+        columns = []
+        for direction, of_direction in zip(self.directions, links, strict=True):
+            whole, bounds = of_direction.astype(_LINK).tobytes(), (2 * direction.sides.generated_offset).tolist()
+            columns.append([whole[start:stop] for start, stop in pairwise(bounds)])
+        return list(zip(columns[0], columns[1], strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class AlignReport:
+    """What aligning did: new pairs, pairs with given alignments that taught, pairs gone over again, and time."""
+
+    pairs: int
+    taught: int
+    rejuvenated: int
+    changed: int
+    seconds: float
+
+
+class Arrivals:
+    """The aligner of a store; one at a time may write to it.
+
+    With `teach`, pairs with given alignments keep them and teach the aligner.
+    """
+
+    def __init__(
+        self, store: Store, threads: int | None = None, teach: bool = True, key_mask: np.uint64 = ALL_BITS
+    ) -> None:
+        self._store = store
+        self._threads = threads
+        self._teach = teach
+        self._taught_up_to = 0
+        self._key_mask = key_mask
+
+    def align_new(self, limit: int | None = None, report: Report | None = None) -> int:
+        """Align pairs that have no alignment, `limit` at most, as many as fit in memory; how many there were.
+
+        They go on to be sampled. `report` hears sweeps done and sweeps in all.
+        """
+        rows = self._next_unaligned(limit)
+        if not rows:
+            return 0
+        if self._teach:
+            self.teach()
+        texts = _Texts.of(rows)
+        experience = self._experience(texts)
+        seed = self._seed(rows[0].id, 0)
+        words = min(len(texts.source.words), len(texts.target.words))
+        # Where less is known than is new, the new pairs are as good as a corpus of their own.
+        if min(int(known.jumps.sum()) for known in experience) < words:
+            options = options_for(Request(seed=seed), len(rows))
+        else:
+            options = arrival_options(len(rows), seed)
+        found = align_sides(texts.source, texts.target, options, self._threads, report, experience)
+        self._commit_new(rows, texts, found)
+        return len(rows)
+
+    def teach(self) -> int:
+        """Let the aligner learn from given alignments that it has not seen yet; how many there were."""
+        number = 0
+        while rows := self._store.untaught_pairs(self._taught_up_to, _PAIRS_A_COMMIT):
+            texts = _Texts.of(rows)
+            source, target, offset = read_links([row.alignment for row in rows])
+            sides = texts.source.offset, texts.target.offset
+            positions = source.astype(np.int64), target.astype(np.int64)
+            links = (
+                links_of_alignment(positions[1], positions[0], offset, sides[1], sides[0]),
+                links_of_alignment(positions[0], positions[1], offset, sides[0], sides[1]),
+            )
+            change = AlignerChange()
+            change.links = [
+                PairLinks(row.id, *blobs, 0, None) for row, blobs in zip(rows, texts.blobs(links), strict=True)
+            ]
+            enter_counts(change, texts.tallies(links, np.ones(len(rows), np.int64)), texts.source, texts.target)
+            self._store.align(change)
+            self._taught_up_to = rows[-1].id
+            number += len(rows)
+        return number
+
+    def rejuvenate(self, limit: int, report: Report | None = None, below: int | None = None) -> Rejuvenated:
+        """Go over pairs again that the aligner has aligned, those longest ago first, `limit` at most.
+
+        With `below`, only those that it has been over less often than that.
+
+        Where the alignment changes materially, the pair's derivation is made anew in the same transaction. A learner
+        that holds the store's rules in memory has to change its table as `rebuilt` says.
+        """
+        rows = _within(self._store.stalest_links(limit, below), _CELLS_AT_ONCE)
+        if not rows:
+            return Rejuvenated(0, 0, None)
+        texts = _Texts.of(rows)
+        links = _read_blobs(rows)
+        own = texts.tallies(links, np.ones(len(rows), np.int64))
+        experience = self._experience(texts)
+        known = without(experience[0], own[0]), without(experience[1], own[1])
+        options = rejuvenation_options(len(rows), self._seed(rows[0].id, rows[0].sweep or 0))
+        found = align_sides(texts.source, texts.target, options, self._threads, report, known, links)
+        changed = {
+            row.id: line
+            for row, line in zip(rows, found.aligned.lines(), strict=True)
+            if is_material(row.alignment, line)
+        }
+        change = AlignerChange([PairAlignment(*item) for item in changed.items()])
+        change.links = _links(rows, texts, found)
+        new = texts.tallies((found.forward, found.backward), np.ones(len(rows), np.int64))
+        difference = _difference(new[0], own[0]), _difference(new[1], own[1])
+        enter_counts(change, difference, texts.source, texts.target)
+        derived = [row for row in self._store.pairs_by_id(list(changed)) if row.current is not None]
+        if not derived:
+            self._store.align(change)
+            return Rejuvenated(len(rows), len(changed), None)
+        rebuilt = Rebuilt.of(derived, changed, self._store.settings(), self._key_mask)
+        self._store.align(change, rebuilt.updates(), rebuilt.deltas())
+        return Rejuvenated(len(rows), len(changed), rebuilt)
+
+    def _next_unaligned(self, limit: int | None) -> list[PairRow]:
+        rows: list[PairRow] = []
+        wanted = limit
+        while wanted is None or wanted > 0:
+            size = _PAIRS_A_READ if wanted is None else min(wanted, _PAIRS_A_READ)
+            after = rows[-1].id if rows else 0
+            more = self._store.pairs(after_id=after, limit=size, states=[UNALIGNED])
+            taken = _within([*rows, *more], _CELLS_AT_ONCE)
+            if len(more) < size or len(taken) < len(rows) + len(more):
+                return taken
+            rows = taken
+            wanted = None if wanted is None else wanted - len(more)
+        return rows
+
+    def _experience(self, texts: _Texts) -> tuple[Experience, Experience]:
+        counts = self._store.aligner_counts(texts.source.vocabulary, texts.target.vocabulary)
+        return experience_of(counts, texts.source, texts.target, self._store.vocabulary_sizes())
+
+    def _commit_new(self, rows: Sequence[PairRow], texts: _Texts, found: BothWays) -> None:
+        """Some thousand pairs at a time, each lot together with the counts that it causes."""
+        lines = list(found.aligned.lines())
+        links = _links(rows, texts, found)
+        for first in range(0, len(rows), _PAIRS_A_COMMIT):
+            lot = slice(first, first + _PAIRS_A_COMMIT)
+            weight = np.zeros(len(rows), np.int64)
+            weight[lot] = 1
+            change = AlignerChange(
+                [PairAlignment(row.id, line) for row, line in zip(rows[lot], lines[lot], strict=True)], links[lot]
+            )
+            tallies = texts.tallies((found.forward, found.backward), weight)
+            enter_counts(change, tallies, texts.source, texts.target)
+            self._store.align(change)
+
+    def _seed(self, first: int, sweep: int) -> int:
+        return (self._store.settings().seed * _SEED_STEP + first) * _SEED_STEP + sweep
+
+
+def align_waiting(
+    store: Store, threads: int | None = None, teach: bool = True, report: Report | None = None
+) -> AlignReport:
+    """Align all pairs that have no alignment yet, and go over as many others again; not while a learner is at work.
+
+    `report` hears pairs done and pairs in all. Raises `StoreHeldError` where another process writes the grammar.
+    """
+    with holding_lease(store, "hierogram learn"):
+        return _align_waiting(store, threads, teach, report)
+
+
+def _align_waiting(store: Store, threads: int | None, teach: bool, report: Report | None) -> AlignReport:
+    started = time.perf_counter()
+    total = store.count_pairs([UNALIGNED])
+    arrivals = Arrivals(store, threads, teach)
+    pairs = taught = rejuvenated = changed = 0
+    if total and teach:
+        taught = arrivals.teach()
+    known = store.stalest_links(1)
+
+    def tell(done: int, sweeps: int) -> None:
+        if report is not None:
+            report(min(pairs + (total - pairs) * done // max(sweeps, 1), total), total)
+
+    while number := arrivals.align_new(report=tell):
+        pairs += number
+    while known and rejuvenated < pairs:
+        again = arrivals.rejuvenate(pairs - rejuvenated)
+        if not again.pairs:
+            break
+        rejuvenated += again.pairs
+        changed += again.changed
+    return AlignReport(pairs, taught, rejuvenated, changed, time.perf_counter() - started)
+
+
+def is_material(old: str, new: str) -> bool:
+    """Whether one alignment is so different from the other that a derivation has to be made anew."""
+    before, after = set(old.split(" ")), set(new.split(" "))
+    return len(before ^ after) > MATERIAL * len(before | after)
+
+
+def withdrawal_of(store: Store, ids: Sequence[int]) -> AlignerChange:
+    """What leaves the aligner with the pairs: to be written in the transaction that deletes them."""
+    rows = store.links_by_id(ids)
+    change = AlignerChange(withdrawn=[row.id for row in rows])
+    if rows:
+        texts = _Texts.of(rows)
+        tallies = texts.tallies(_read_blobs(rows), np.full(len(rows), -1, np.int64))
+        enter_counts(change, tallies, texts.source, texts.target)
+    return change
+
+
+def count_links(rows: Sequence[LinkRow], change: AlignerChange) -> None:
+    """Count the stored links of the pairs into a change, for a recount; keys may come more than once."""
+    texts = _Texts.of(rows)
+    tallies = texts.tallies(_read_blobs(rows), np.ones(len(rows), np.int64))
+    enter_counts(change, tallies, texts.source, texts.target)
+
+
+def _within(rows: list[_Rows], cells: int) -> list[_Rows]:
+    """The first rows that have no more than so many cells together, one at least."""
+    sizes = [(row.source.count(" ") + 1) * (row.target.count(" ") + 1) for row in rows]
+    fitting = int(np.searchsorted(np.cumsum(sizes), cells, side="right"))
+    return rows[: max(fitting, 1)]
+
+
+def _read_blobs(rows: Sequence[LinkRow]) -> _Links:
+    forward = np.frombuffer(b"".join(row.forward or b"" for row in rows), _LINK)
+    backward = np.frombuffer(b"".join(row.backward or b"" for row in rows), _LINK)
+    return forward.astype(np.int16), backward.astype(np.int16)
+
+
+def _links(rows: Sequence[PairRow | LinkRow], texts: _Texts, found: BothWays) -> list[PairLinks]:
+    """The links as the store keeps them; a pair has been gone over once more than before."""
+    blobs = texts.blobs((found.forward, found.backward))
+    links = []
+    for row, (forward, backward) in zip(rows, blobs, strict=True):
+        since = row.sweep if isinstance(row, LinkRow) else None
+        links.append(PairLinks(row.id, forward, backward, 1 if since is None else since + 1, since))
+    return links
+
+
+def _difference(new: Experience, old: Experience) -> Experience:
+    """By how much counts change from one tally to another of the same pairs."""
+    given = np.concatenate([new.given, old.given])
+    generated = np.concatenate([new.generated, old.generated])
+    keys, first, which = np.unique(given.astype(np.int64) << 32 | generated, return_index=True, return_inverse=True)
+    count = np.zeros(len(keys), np.int64)
+    np.add.at(count, which, np.concatenate([new.counts, -old.counts]))
+    kept = count != 0
+    return Experience(
+        given[first][kept],
+        generated[first][kept],
+        count[kept],
+        new.links - old.links,
+        new.fertility - old.fertility,
+        new.jumps - old.jumps,
+        0,
+    )

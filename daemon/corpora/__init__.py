@@ -1,0 +1,1 @@
+"""Parallel corpora on their way in: reading, formats, validation, ingest."""

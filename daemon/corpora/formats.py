@@ -1,0 +1,192 @@
+"""The formats of a parallel corpus, taken apart line by line.
+
+- parallel: three files, source, target and alignment, line by line, or two, without the alignment;
+- bars: one file of `source ||| target ||| alignment` or `source ||| target` lines;
+- jsonl: one file of JSON objects `{"source": …, "target": …, "alignment": …, "id": …}`, the alignment a Pharaoh line or
+  a list of pairs, or left out, the id a text or a whole number, or left out.
+
+Pairs without an alignment are for the aligner.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
+
+from hierogram.daemon.corpora.lines import MAX_LINE_BYTES
+from hierogram.daemon.corpora.rejections import (
+    EMPTY_LINE,
+    FIELD_COUNT,
+    INVALID_UTF8,
+    LENGTH_MISMATCH,
+    LINE_BREAK,
+    LINE_TOO_LONG,
+    MALFORMED_JSON,
+    MALFORMED_LINK,
+    MISSING_FIELD,
+    NUL_BYTE,
+    WRONG_TYPE,
+    FaultError,
+)
+from hierogram.daemon.corpora.validation import Fields, reject
+from hierogram.daemon.exceptions import InputError
+from hierogram.storage.records import RejectedLine
+
+PARALLEL, BARS, JSONL, TMX = "parallel", "bars", "jsonl", "tmx"
+
+_BAR = b"|||"
+
+
+def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[Fields]:
+    """The lines of source, target and, if given, alignment file; where one ends early, the others' are rejected."""
+    number = 1
+    for chunk in zip_longest(*files, fillvalue=()):
+        whole, most = min(map(len, chunk)), max(map(len, chunk))
+        rejected = [
+            _left_alone(number + k, [lines[k] if k < len(lines) else None for lines in chunk])
+            for k in range(whole, most)
+        ]
+        source, target, *alignment = (list(lines[:whole]) for lines in chunk)
+        numbers = range(number, number + whole)
+        alignments: Sequence[bytes | None] = alignment[0] if alignment else [None] * whole
+        yield Fields(numbers, source, target, alignments, [None] * whole, rejected=rejected)
+        number += most
+
+
+def _left_alone(number: int, lines: Sequence[bytes | None]) -> RejectedLine:
+    ended = [name for name, line in zip(("source", "target", "alignment"), lines, strict=False) if line is None]
+    fault = FaultError(
+        LENGTH_MISMATCH, f"the {' and '.join(ended)} file ended before this line: the files do not belong together"
+    )
+    return reject(number, fault, b" ||| ".join(line or b"" for line in lines))
+
+
+def fields_of_lines(chunks: Iterable[list[bytes]], take_apart: "TakeApart", first: int = 1) -> Iterator[Fields]:
+    """The lines of one file from number `first` on, each taken apart by `bars` or `json_object`."""
+    for chunk in chunks:
+        numbers: list[int] = []
+        ids: list[str | None] = []
+        lines: list[bytes] = []
+        alignments: list[bytes | None] = []
+        fields = Fields(numbers, [], [], alignments, ids, lines)
+        for number, line in enumerate(chunk, first):
+            try:
+                source, target, alignment, external_id = take_apart(line)
+            except FaultError as fault:
+                fields.rejected.append(reject(number, fault, line))
+                continue
+            numbers.append(number)
+            fields.sources.append(source)
+            fields.targets.append(target)
+            alignments.append(alignment)
+            ids.append(external_id)
+            lines.append(line)
+        yield fields
+        first += len(chunk)
+
+
+TakeApart = Callable[[bytes], tuple[bytes, bytes, bytes | None, str | None]]
+"""Source, target, alignment and external id of a line, None where it has none; raises `FaultError`."""
+
+
+def _refuse_long_or_empty(line: bytes) -> None:
+    if len(line) > MAX_LINE_BYTES:
+        raise FaultError(LINE_TOO_LONG, f"the line is longer than {MAX_LINE_BYTES} bytes")
+    if not line.strip(b" \t"):
+        raise FaultError(EMPTY_LINE, "the line is empty")
+
+
+def bars(line: bytes) -> tuple[bytes, bytes, bytes | None, None]:
+    """The fields of `source ||| target ||| alignment` or `source ||| target`; a bar is a token of its own.
+
+    Raises `FaultError`.
+    """
+    parts = line.split(b" ||| ")
+    if len(parts) != 3 or line.count(_BAR) != 2 or len(line) > MAX_LINE_BYTES:
+        _refuse_long_or_empty(line)
+        parts = _split_at_bars(line)
+        if len(parts) not in (2, 3):
+            fields = f"{len(parts)} field{'s' * (len(parts) > 1)}"
+            raise FaultError(FIELD_COUNT, f"the line has {fields}, not 2 or 3: source ||| target [||| alignment]")
+    return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None
+
+
+def _split_at_bars(line: bytes) -> list[bytes]:
+    fields: list[list[bytes]] = [[]]
+    for token in line.replace(b"\t", b" ").split(b" "):
+        if token == _BAR:
+            fields.append([])
+        else:
+            fields[-1].append(token)
+    return [b" ".join(field) for field in fields]
+
+
+def json_object(line: bytes) -> tuple[bytes, bytes, bytes | None, str | None]:
+    """The fields of a JSON object; members that the format does not know are left alone. Raises `FaultError`."""
+    _refuse_long_or_empty(line)
+    try:
+        value = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        raise FaultError(INVALID_UTF8, f"the line is not UTF-8 at offset {error.start}") from error
+    except (ValueError, RecursionError) as error:
+        raise FaultError(MALFORMED_JSON, f"the line is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise FaultError(MALFORMED_JSON, 'the line is not a JSON object: write {"source": …, "target": …, …}')
+    for name in ("source", "target"):
+        if name not in value:
+            raise FaultError(MISSING_FIELD, f"the object has no {name!r}")
+    links = value.get("alignment")
+    if isinstance(links, list):
+        links = " ".join([_link(k, link) for k, link in enumerate(links)])
+    return (
+        _encoded(value["source"], "source"),
+        _encoded(value["target"], "target"),
+        None if links is None else _encoded(links, "alignment"),
+        _external_id(value.get("id")),
+    )
+
+
+def _link(k: int, link: object) -> str:
+    if isinstance(link, list) and len(link) == 2 and all(type(i) is int and i >= 0 for i in link):
+        return f"{link[0]}-{link[1]}"
+    raise FaultError(MALFORMED_LINK, f"alignment: entry {k} is no link: write [i, j], word numbers counted from 0")
+
+
+def _encoded(value: object, name: str) -> bytes:
+    if not isinstance(value, str):
+        raise FaultError(WRONG_TYPE, f"{name!r} is {type(value).__name__}, but has to be a text")
+    if "\n" in value:
+        raise FaultError(LINE_BREAK, f"{name!r} holds a line break")
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        raise FaultError(INVALID_UTF8, f"{name!r} holds half a surrogate pair at {error.start}") from error
+
+
+def _external_id(value: object) -> str | None:
+    if value is None:
+        return None
+    if type(value) is int:
+        return str(value)
+    text = _encoded(value, "id")
+    if b"\0" in text:
+        raise FaultError(NUL_BYTE, "'id' holds a NUL byte")
+    if not text:
+        raise FaultError(WRONG_TYPE, "'id' is empty: leave it out where a pair has none")
+    return text.decode()
+
+
+def recognise(lines: Sequence[bytes], name: str) -> str:
+    """The format of a file that begins with these lines, `bars` or `jsonl`; raises `InputError` if neither fits."""
+    for line in lines:
+        begin = line.strip(b" \t")
+        if not begin:
+            continue
+        if begin.startswith(b"{"):
+            return JSONL
+        if _BAR in begin.split(b" "):
+            return BARS
+        break
+    raise InputError(
+        f"{name}: line 1 is neither JSON nor `source ||| target ||| alignment`: "
+        "name the format with --format, or give two or three files SOURCE TARGET [ALIGNMENT]"
+    )

@@ -1,0 +1,199 @@
+"""From the fields of lines to sentence pairs: tokens, lengths, links in range; what is wrong is named.
+
+Tokens are separated by spaces and tabs, any number of them; every other character, the non-breaking and other
+Unicode spaces included, is part of a token, so that token numbers are those of the aligner.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+
+from hierogram.daemon.alignment.pharaoh import are_canonical, canonical_alignment
+from hierogram.daemon.corpora.lines import MAX_LINE_BYTES
+from hierogram.daemon.corpora.rejections import (
+    EMPTY_SIDE,
+    INVALID_UTF8,
+    LINE_BREAK,
+    LINE_TOO_LONG,
+    NUL_BYTE,
+    TOO_LONG,
+    FaultError,
+)
+from hierogram.daemon.corpora.repeats import Content, Repeats
+from hierogram.storage.records import NewPair, RejectedLine
+
+KEPT_BYTES = 4096
+"""How much of a rejected line is kept."""
+
+# What a column of sides in canonical form does not hold, when each line stands between two line feeds.
+_UNTIDY = (b"\t", b"\r", b"\0", b"  ", b" \n", b"\n ", b"\n\n")
+
+
+@dataclass(slots=True)
+class Fields:
+    """The lines of a chunk taken apart: entry k of every column is the same line.
+
+    `numbers` line numbers from 1; `sources`, `targets`, `alignments` the fields, without line feeds, the alignment
+    None where the line has none; `ids` external ids or None; `lines` the whole lines, or None where the fields are all
+    there is. `rejected`: lines that could not be taken apart.
+    """
+
+    numbers: Sequence[int]
+    sources: list[bytes]
+    targets: list[bytes]
+    alignments: Sequence[bytes | None]
+    ids: Sequence[str | None]
+    lines: Sequence[bytes] | None = None
+    rejected: list[RejectedLine] = field(default_factory=list)
+
+    def content(self, k: int) -> bytes:
+        """Line k as it came; the lines of several files with bars between them."""
+        if self.lines is not None:
+            return self.lines[k]
+        fields = (self.sources[k], self.targets[k], self.alignments[k])
+        return b" ||| ".join(field for field in fields if field is not None)
+
+
+def reject(number: int, fault: FaultError, content: bytes) -> RejectedLine:
+    """The record of a line that is not stored."""
+    return RejectedLine(number, fault.reason, fault.message, content[:KEPT_BYTES])
+
+
+def read_side(line: bytes, name: str, max_tokens: int) -> tuple[str, int]:
+    """The side's tokens, joined by one space, and their number.
+
+    Raises `FaultError` where the side has no tokens or more than `max_tokens`, is too long a line, is not UTF-8, or
+    holds a NUL byte or a line break.
+    """
+    if len(line) > MAX_LINE_BYTES:
+        raise FaultError(LINE_TOO_LONG, f"the {name} line is longer than {MAX_LINE_BYTES} bytes")
+    if b"\0" in line:
+        raise FaultError(NUL_BYTE, f"the {name} side holds a NUL byte at offset {line.index(0)}")
+    if b"\r" in line or b"\n" in line:
+        raise FaultError(LINE_BREAK, f"the {name} side holds a line break")
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        raise FaultError(
+            INVALID_UTF8, f"the {name} side is not UTF-8: byte 0x{line[error.start]:02x} at offset {error.start}"
+        ) from error
+    tokens = [token for token in text.replace("\t", " ").split(" ") if token]
+    if not tokens:
+        raise FaultError(EMPTY_SIDE, f"the {name} side has no tokens")
+    if len(tokens) > max_tokens:
+        raise FaultError(
+            TOO_LONG,
+            f"the {name} side has {len(tokens)} tokens, this store takes at most {max_tokens} "
+            "(`hierogram init --max-tokens`)",
+        )
+    return " ".join(tokens), len(tokens)
+
+
+def _read_tidy_sides(lines: Sequence[bytes], max_tokens: int) -> tuple[list[str], list[int]] | None:
+    """What `read_side` gives for each of the lines; None where some line has to be looked at for itself."""
+    column = b"\n%b\n" % b"\n".join(lines)
+    if any(untidy in column for untidy in _UNTIDY):
+        return None
+    try:
+        texts = column.decode()[1:-1].split("\n")
+    except UnicodeDecodeError:
+        return None
+    lengths = [text.count(" ") + 1 for text in texts]
+    if max(lengths) > max_tokens or len(max(lines, key=len)) > MAX_LINE_BYTES:
+        return None
+    return texts, lengths
+
+
+def read_sides(
+    lines: Sequence[bytes], name: str, max_tokens: int, faults: dict[int, FaultError]
+) -> tuple[list[str], list[int]]:
+    """Texts and lengths of a column of sides; the faults are added to `faults` by the line's place in the column."""
+    tidy = _read_tidy_sides(lines, max_tokens) if lines else ([], [])
+    if tidy is not None:
+        return tidy
+    texts, lengths = [], []
+    for k, line in enumerate(lines):
+        try:
+            text, length = read_side(line, name, max_tokens)
+        except FaultError as fault:
+            faults.setdefault(k, fault)
+            text, length = "", 0
+        texts.append(text)
+        lengths.append(length)
+    return texts, lengths
+
+
+def read_alignments(
+    lines: Sequence[bytes | None],
+    source_lengths: Sequence[int],
+    target_lengths: Sequence[int],
+    faults: dict[int, FaultError],
+) -> Sequence[str | None]:
+    """The canonical lines, None where there is none; the faults are added to `faults` by the line's place."""
+    given = [(k, line) for k, line in enumerate(lines) if line is not None]
+    if len(given) == len(lines):
+        return _read_given([line for _, line in given], source_lengths, target_lengths, faults)
+    places = [k for k, _ in given]
+    own_faults: dict[int, FaultError] = {n: faults[k] for n, k in enumerate(places) if k in faults}
+    lengths = [source_lengths[k] for k in places], [target_lengths[k] for k in places]
+    read = _read_given([line for _, line in given], *lengths, own_faults)
+    for n, fault in own_faults.items():
+        faults.setdefault(places[n], fault)
+    texts: list[str | None] = [None] * len(lines)
+    for k, text in zip(places, read, strict=True):
+        texts[k] = text
+    return texts
+
+
+def _read_given(
+    lines: Sequence[bytes],
+    source_lengths: Sequence[int],
+    target_lengths: Sequence[int],
+    faults: dict[int, FaultError],
+) -> list[str]:
+    if not lines:
+        return []
+    canonical = are_canonical(lines, source_lengths, target_lengths).tolist()
+    texts = []
+    for k, line in enumerate(lines):
+        text = ""
+        if canonical[k]:
+            text = line.decode("ascii")
+        elif k not in faults:
+            try:
+                text = canonical_alignment(line, source_lengths[k], target_lengths[k])
+            except FaultError as fault:
+                faults[k] = fault
+        texts.append(text)
+    return texts
+
+
+def validate(fields: Fields, max_tokens: int, repeats: Repeats) -> tuple[list[NewPair], list[RejectedLine]]:
+    """The pairs that the fields make and the lines that make none; every line is in one of the two, once."""
+    faults: dict[int, FaultError] = {}
+    sources, source_lengths = read_sides(fields.sources, "source", max_tokens, faults)
+    targets, target_lengths = read_sides(fields.targets, "target", max_tokens, faults)
+    alignments = read_alignments(fields.alignments, source_lengths, target_lengths, faults)
+    rejected = fields.rejected + [
+        reject(fields.numbers[k], fault, fields.content(k)) for k, fault in sorted(faults.items())
+    ]
+    rejected.sort(key=lambda line: line.line)
+    numbers, ids = fields.numbers, fields.ids
+    if faults:
+        sound = [k not in faults for k in range(len(sources))]
+        sources, targets = list(compress(sources, sound)), list(compress(targets, sound))
+        alignments, ids = list(compress(alignments, sound)), list(compress(ids, sound))
+        numbers = list(compress(numbers, sound))
+        source_lengths, target_lengths = list(compress(source_lengths, sound)), list(compress(target_lengths, sound))
+    occurrences = _occurrences(list(zip(sources, targets, alignments, strict=True)), ids, repeats)
+    columns = zip(sources, targets, alignments, source_lengths, target_lengths, numbers, ids, occurrences, strict=True)
+    return list(map(NewPair._make, columns)), rejected
+
+
+def _occurrences(contents: Sequence[Content], ids: Sequence[str | None], repeats: Repeats) -> list[int]:
+    """Of each pair the number of its repeat; 0 for pairs with an identifier, whose repeats are told by that."""
+    nameless = [own is None for own in ids]
+    if all(nameless):
+        return repeats.occurrences(contents)
+    numbers = iter(repeats.occurrences(list(compress(contents, nameless))))
+    return [next(numbers) if without else 0 for without in nameless]

@@ -1,0 +1,1 @@
+"""The scratch database of an export: rules, lexicon, notation and filters in SQL."""

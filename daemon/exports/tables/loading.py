@@ -1,0 +1,87 @@
+"""From the store into the scratch database: all rules, or those of one corpus counted anew."""
+
+from collections.abc import Callable, Collection
+
+from hierogram.daemon.exceptions import ExportError
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.exports.tables.scratch import Blocks, Heard, Scratch
+from hierogram.storage.exports.snapshot import Snapshot
+from hierogram.storage.records import PairRow, RuleDelta, Settings
+
+_PAIRS_A_READ = 2_000
+_SIDES = {"source": "VARCHAR", "target": "VARCHAR"}
+_USES = {"uses": "BIGINT"}
+
+
+def load_rules(
+    scratch: Scratch,
+    snapshot: Snapshot,
+    options: ExportOptions,
+    shape: Collection[str],
+    heard: Heard | None = None,
+) -> None:
+    """Makes the view `rules`: id, source, target, alignment (empty), the columns `shape`, and the count as `uses`.
+
+    The count is over all samples, if they are averaged; the id is one within the scratch database. Raises `ExportError`
+    where there is no such corpus.
+    """
+    kinds = _SIDES | dict.fromkeys(shape, "INTEGER") | _USES
+    if options.corpus is None:
+        scratch.load("loaded", kinds, snapshot.rule_blocks((*_SIDES, *shape), sampled=options.sampled), heard)
+    else:
+        corpus = corpus_id(snapshot, options.corpus)
+        scratch.load("parts", kinds, _recounted(snapshot, corpus, options.sampled, shape, heard))
+        same = "".join(f"min({name}) AS {name}, " for name in shape)
+        scratch.run(f"""
+            CREATE TABLE loaded AS
+            SELECT source, target, {same}CAST(sum(uses) AS BIGINT) AS uses FROM parts GROUP BY source, target""")
+        scratch.run("DROP TABLE parts")
+    shown = "".join(f"{name}, " for name in shape)
+    scratch.run(f"""
+        CREATE VIEW rules AS
+        SELECT rowid AS id, coalesce(source, '') AS source, coalesce(target, '') AS target, '' AS alignment,
+               {shown}uses
+          FROM loaded""")
+
+
+def corpus_id(snapshot: Snapshot, name: str) -> int:
+    """The id of a corpus; raises `ExportError` where there is none."""
+    found = snapshot.corpus_id(name)
+    if found is None:
+        known = ", ".join(sorted(snapshot.status().corpora)) or "none"
+        raise ExportError(f"there is no corpus {name!r} in the store; there are: {known}")
+    return found
+
+
+def _recounted(snapshot: Snapshot, corpus: int, sampled: bool, shape: Collection[str], heard: Heard | None) -> Blocks:
+    """The rules that a corpus's pairs use, counted anew, a part of the pairs at a time."""
+    settings = snapshot.settings()
+    count = _counting()
+    names = (*_SIDES, *shape, "sampled_count" if sampled else "count")
+    pairs = 0
+    for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
+        rules = [rule for rule in count(rows, settings, sampled) if getattr(rule, names[-1])]
+        pairs += len(rows)
+        if heard:
+            heard(pairs)
+        if rules:
+            yield pairs, ["\n".join(str(getattr(rule, name)) for rule in rules) for name in names]
+
+
+def _counting() -> Callable[..., list[RuleDelta]]:
+    # Here, because it brings the compiled samplers with it.
+    from hierogram.daemon.learning.batches import load_batch
+    from hierogram.daemon.learning.deltas import enter_samples, enter_state, rule_deltas
+    from hierogram.samplers.counts.deltas import empty_ledger
+    from hierogram.samplers.forests.derivations import decode_states, unpack_ring
+
+    def count(rows: list[PairRow], settings: Settings, sampled: bool) -> list[RuleDelta]:
+        loaded = load_batch(rows, settings)
+        if sampled:
+            ledger = enter_samples(empty_ledger(), loaded, [unpack_ring(row.ring or b"") for row in rows], 1)
+        else:
+            state = decode_states(loaded.batch.forests, [row.current or b"" for row in rows])
+            ledger = enter_state(empty_ledger(), loaded, state, 1)
+        return rule_deltas(ledger, loaded)
+
+    return count

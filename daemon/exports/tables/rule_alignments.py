@@ -1,0 +1,115 @@
+"""The alignment inside each rule: the one that most of its uses have, found by going through the derivations."""
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from hierogram.daemon.exports.tables.scratch import Blocks, Heard, Scratch
+from hierogram.storage.exports.snapshot import Snapshot
+from hierogram.storage.records import Settings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hierogram.storage.records import PairRow
+
+_PAIRS_A_READ = 2_000
+_KINDS = {"source": "VARCHAR", "target": "VARCHAR", "alignment": "VARCHAR", "uses": "BIGINT"}
+
+Columns = Callable[["list[PairRow]", Settings, bool], list[str]]
+
+
+def load_inner_alignments(
+    scratch: Scratch, snapshot: Snapshot, corpus: int | None, sampled: bool, heard: Heard | None = None
+) -> None:
+    """Gives every rule of the view `rules` the alignment that most of its uses have.
+
+    Over the samples, if `sampled`; of a corpus, if one is named. Of alignments that are as frequent the one that sorts
+    first is taken.
+    """
+    link_rules(scratch, _blocks(snapshot, corpus, sampled), heard)
+
+
+def link_rules(scratch: Scratch, blocks: Blocks, heard: Heard | None = None) -> None:
+    """Gives every rule of the view `rules` its most frequent alignment; blocks are of rules, alignments and uses."""
+    scratch.load("inner_uses", _KINDS, blocks, heard)
+    if not scratch.row("SELECT count(*) FROM inner_uses")[0]:
+        return
+    scratch.run("""
+        CREATE TABLE inner_alignments AS
+        SELECT source, target, coalesce(alignment, '') AS alignment FROM (
+            SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, alignment, sum(uses) AS uses
+              FROM inner_uses GROUP BY source, target, alignment
+        )
+        QUALIFY row_number() OVER (PARTITION BY source, target ORDER BY uses DESC, coalesce(alignment, '')) = 1""")
+    scratch.run("DROP TABLE inner_uses")
+    scratch.run("""
+        CREATE TABLE linked AS
+        SELECT rules.* EXCLUDE (id) REPLACE (coalesce(inner_alignments.alignment, '') AS alignment)
+          FROM rules LEFT JOIN inner_alignments USING (source, target)""")
+    scratch.run("DROP VIEW rules")
+    scratch.run("DROP TABLE loaded")
+    scratch.run("ALTER TABLE linked RENAME TO loaded")
+    scratch.run("DROP TABLE inner_alignments")
+    scratch.run("CREATE VIEW rules AS SELECT rowid AS id, * FROM loaded")
+
+
+def _blocks(snapshot: Snapshot, corpus: int | None, sampled: bool) -> Blocks:
+    settings = snapshot.settings()
+    columns_of: Columns | None = None
+    pairs = 0
+    for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
+        columns_of = columns_of or _reader()
+        pairs += len(rows)
+        columns = columns_of(rows, settings, sampled)
+        if columns:
+            yield pairs, columns
+
+
+def _reader() -> Columns:
+    # Here, because it brings the compiled samplers with it.
+    import numpy as np
+
+    from hierogram.daemon.learning.batches import LoadedPairs, load_batch
+    from hierogram.daemon.learning.deltas import enter_samples, enter_state
+    from hierogram.samplers.counts.deltas import Ledger, empty_ledger
+    from hierogram.samplers.counts.rendering import render_rules
+    from hierogram.samplers.counts.rule_alignments import SIDE_BITS, rule_links
+    from hierogram.samplers.forests.derivations import decode_states, decode_trees, unpack_ring
+    from hierogram.samplers.synchronous.sweeps import State
+
+    def text(links: bytes) -> str:
+        packed = np.frombuffer(links, np.uint32).tolist()
+        return " ".join(f"{link >> SIDE_BITS}-{link & (1 << SIDE_BITS) - 1}" for link in packed)
+
+    def count(
+        uses: Counter[tuple[int, bytes]], ledger: Ledger, loaded: LoadedPairs, state: State, chosen: "NDArray[np.bool_]"
+    ) -> None:
+        found = rule_links(ledger, loaded.batch, state, chosen)
+        links = found.links.tobytes()
+        ends = (4 * found.offset).tolist()
+        inside = [links[start:end] for start, end in pairwise(ends)]
+        uses.update(zip(found.entries.tolist(), inside, strict=True))
+
+    def columns_of(rows: "list[PairRow]", settings: Settings, sampled: bool) -> list[str]:
+        loaded = load_batch(rows, settings)
+        assert isinstance(loaded, LoadedPairs), "trees have no links"
+        forests = loaded.batch.forests
+        uses: Counter[tuple[int, bytes]] = Counter()
+        if sampled:
+            rings = [unpack_ring(row.ring or b"") for row in rows]
+            ledger = enter_samples(empty_ledger(), loaded, rings, 1)
+            for k in range(max(map(len, rings), default=0)):
+                blobs = [ring[k] if k < len(ring) else b"" for ring in rings]
+                count(uses, ledger, loaded, decode_trees(forests, blobs), np.array([bool(blob) for blob in blobs]))
+        else:
+            state = decode_states(forests, [row.current or b"" for row in rows])
+            ledger = enter_state(empty_ledger(), loaded, state, 1)
+            count(uses, ledger, loaded, state, np.ones(len(rows), np.bool_))
+        sources, targets = render_rules(ledger, np.arange(ledger.entries), loaded.source, loaded.target)
+        used = ((sources[entry], targets[entry], text(links), str(number)) for (entry, links), number in uses.items())
+        return ["\n".join(column) for column in zip(*used, strict=True)]
+
+    return columns_of

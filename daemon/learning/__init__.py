@@ -1,0 +1,1 @@
+"""Learning: pairs in memory, sweeps, commits, withdrawal, verification."""

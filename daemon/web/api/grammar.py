@@ -1,0 +1,156 @@
+"""Rules, pairs and derivations to look at, and the withdrawal of a pair."""
+
+import base64
+import json
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Path, Query
+from starlette.responses import JSONResponse, Response
+
+from hierogram.daemon.exceptions import DrawingError
+from hierogram.daemon.web.api.records import DerivationAnswer, PairAnswer, RuleAnswer, RulesAnswer, RuleUseAnswer
+from hierogram.daemon.web.problems import ProblemError
+from hierogram.daemon.web.service import Service
+from hierogram.samplers.grammar.rules import render_side
+from hierogram.storage.records import PairRow, RuleRow
+
+SVG = "image/svg+xml"
+
+_LARGEST_ID = (1 << 63) - 1
+_NO_NUL = r"^[^\x00]+$"
+
+PairId = Annotated[int, Path(ge=1, le=_LARGEST_ID, description="Number of the pair.")]
+RuleSide = Annotated[str | None, Query(max_length=10_000, pattern=_NO_NUL, description="A whole side of a rule.")]
+Word = Annotated[str, Query(max_length=1_024, pattern=_NO_NUL)]
+
+_MISSING: dict[int | str, dict[str, object]] = {404: {"description": "There is no such pair."}}
+
+
+def grammar_routes(service: Service) -> APIRouter:
+    """The routes of this module."""
+    router = APIRouter(prefix="/v1", tags=["grammar"])
+
+    @router.get("/rules")
+    def rules(
+        source: RuleSide = None,
+        target: RuleSide = None,
+        containing: Annotated[list[Word] | None, Query(max_length=10, description="Words on either side.")] = None,
+        limit: Annotated[int, Query(ge=1, le=1_000)] = 20,
+        cursor: Annotated[str | None, Query(max_length=100_000, description="`next` of the page before.")] = None,
+    ) -> RulesAnswer:
+        """Rules with these sides or words, most often used first."""
+        if source is None and target is None and not containing:
+            raise ProblemError(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                "say which rules: source=…, target=… (whole sides) or containing=… (a word; may come several times)",
+            )
+        after = None if cursor is None else _read_cursor(cursor)
+        found = service.store.find_rules(source, target, words=containing or (), limit=limit + 1, after=after)
+        page = found[:limit]
+        return RulesAnswer(
+            rules=[_rule(row) for row in page], next=_cursor(page[-1]) if len(found) > limit else None
+        )  # fmt: skip
+
+    @router.get("/pairs/{pair_id}", responses=_MISSING)
+    def pair(pair_id: PairId) -> PairAnswer:
+        """A stored pair."""
+        found = service.store.find_pair(pair_id)
+        if found is None:
+            raise _missing(pair_id)
+        return PairAnswer(**found._asdict())
+
+    @router.get(
+        "/pairs/{pair_id}/derivation",
+        response_model=DerivationAnswer,
+        responses={**_MISSING, 200: {"content": {SVG: {}}}, 409: {"description": "It has no derivation yet."}},
+    )
+    def derivation(pair_id: PairId, accept: Annotated[str, Header()] = "") -> Response:
+        """The pair's present derivation: JSON, or a picture of both trees where the client asks for image/svg+xml."""
+        wants_picture = SVG in accept and "application/json" not in accept
+        return _picture(service, pair_id) if wants_picture else _as_json(service, pair_id)
+
+    @router.get(
+        "/pairs/{pair_id}/derivation.svg",
+        response_class=Response,
+        responses={**_MISSING, 200: {"content": {SVG: {}}}, 409: {"description": "It has no derivation yet."}},
+    )
+    def picture(pair_id: PairId) -> Response:
+        """The pair's present derivation as a picture: the source tree above the target tree, numbers in common."""
+        return _picture(service, pair_id)
+
+    @router.delete(
+        "/pairs/{pair_id}",
+        status_code=204,
+        responses={**_MISSING, 202: {"description": "It leaves as soon as sampling can see to it."}},
+    )
+    def withdraw(pair_id: PairId) -> Response:
+        """Take a pair out, and all that it counts in the grammar."""
+        if pair_id not in service.withdraw([pair_id]):
+            raise _missing(pair_id)
+        left = service.store.find_pair(pair_id) is None
+        return Response(status_code=HTTPStatus.NO_CONTENT if left else HTTPStatus.ACCEPTED)
+
+    return router
+
+
+def _missing(pair_id: int) -> ProblemError:
+    return ProblemError(HTTPStatus.NOT_FOUND, f"there is no pair {pair_id}")
+
+
+def _rule(row: RuleRow) -> RuleAnswer:
+    return RuleAnswer(**{name: getattr(row, name) for name in RuleAnswer.model_fields})
+
+
+def _cursor(row: RuleRow) -> str:
+    return base64.urlsafe_b64encode(json.dumps([row.count, row.source, row.target]).encode()).decode()
+
+
+def _read_cursor(cursor: str) -> tuple[int, str, str]:
+    try:
+        match json.loads(base64.urlsafe_b64decode(cursor.encode())):
+            case [int(count), str(source), str(target)] if 0 <= count <= _LARGEST_ID and "\0" not in source + target:
+                (source + target).encode()
+                return count, source, target
+    except (ValueError, RecursionError):
+        pass
+    raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "cursor: is not what an earlier page called `next`")
+
+
+def _row(service: Service, pair_id: int) -> PairRow:
+    rows = service.store.pairs_by_id([pair_id])
+    if not rows:
+        raise _missing(pair_id)
+    if rows[0].current is None:
+        raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} has no derivation yet: it waits to be sampled")
+    return rows[0]
+
+
+def _picture(service: Service, pair_id: int) -> Response:
+    from hierogram.daemon.grammar.derivations import derivation_of
+    from hierogram.daemon.web.api.drawing import draw
+
+    row = _row(service, pair_id)
+    try:
+        drawn = draw(derivation_of(row, service.store.settings()))
+    except DrawingError as error:
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"pair {pair_id}: {error}") from error
+    return Response(drawn, media_type=SVG, headers={"Vary": "Accept"})
+
+
+def _as_json(service: Service, pair_id: int) -> Response:
+    from hierogram.daemon.grammar.derivations import derivation_of
+
+    row = _row(service, pair_id)
+    uses = [
+        RuleUseAnswer(
+            source=render_side(use.rule.source),
+            target=render_side(use.rule.target),
+            source_span=use.source,
+            target_span=use.target,
+            children=list(use.children),
+        )
+        for use in derivation_of(row, service.store.settings())
+    ]
+    answer = DerivationAnswer(pair=row.id, state=row.state, sweep=row.sweep, rules=uses)
+    return JSONResponse(answer.model_dump(), headers={"Vary": "Accept"})

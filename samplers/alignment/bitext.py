@@ -1,0 +1,127 @@
+"""A parallel corpus as the aligner sees it: one side's words are generated, the other side's are given.
+
+The paper's source words are generated from its target words [SA16 §2]; either language can be the generated
+one, so the two sides are named by what happens to them. A word's number counts from 0 on its own side.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit_allocating
+from hierogram.samplers.exceptions import AlignmentInputError
+
+MOST_WORDS = 2**15 - 1
+"""No sentence is longer: positions are 16-bit numbers."""
+
+
+class Side(NamedTuple):
+    """The sentences of one language: `words` int32[N], `offset` int64[P + 1], `vocabulary` the words by number."""
+
+    words: NDArray[np.int32]
+    offset: NDArray[np.int64]
+    vocabulary: tuple[str, ...]
+
+
+class Sides(NamedTuple):
+    """The sentence pairs of one direction, in arrays.
+
+    `generated` int32[N], `generated_offset` int64[P + 1]; `given` int32[M], `given_offset` int64[P + 1];
+    `cell_offset` int64[P + 1] where a pair's (generated, given) positions begin in an array of all of them.
+    """
+
+    generated: NDArray[np.int32]
+    generated_offset: NDArray[np.int64]
+    given: NDArray[np.int32]
+    given_offset: NDArray[np.int64]
+    cell_offset: NDArray[np.int64]
+
+    @property
+    def pairs(self) -> int:
+        """Number of sentence pairs."""
+        return len(self.generated_offset) - 1
+
+    @property
+    def longest_generated(self) -> int:
+        """Most words of a generated sentence."""
+        return int(np.diff(self.generated_offset).max(initial=0))
+
+    @property
+    def longest_given(self) -> int:
+        """Most words of a given sentence."""
+        return int(np.diff(self.given_offset).max(initial=0))
+
+
+_LONGEST_FOLDED = 1024
+"""A word that is longer than so many bytes in lower case stays as it is: stores take none that are longer."""
+
+
+def tokens_of(sentence: str) -> list[str]:
+    """The words of a sentence; spaces and tabs separate them, no other character does."""
+    if "\t" in sentence or "\r" in sentence:
+        sentence = sentence.rstrip("\r").replace("\t", " ")
+    words = sentence.split(" ")
+    return [word for word in words if word] if "" in words else words
+
+
+def fold(word: str) -> str:
+    """The word in lower case, as the aligner knows it."""
+    folded = word.lower()
+    return folded if len(folded) < _LONGEST_FOLDED // 4 or len(folded.encode()) <= _LONGEST_FOLDED else word
+
+
+def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
+    """Number the words of sentences; without `keep_case` words that differ in case alone are one word.
+
+    Raises `AlignmentInputError` where a sentence has more than `MOST_WORDS` words.
+    """
+    numbers: dict[str, int] = {}
+    words: list[int] = []
+    offset = [0]
+    for number, sentence in enumerate(sentences, 1):
+        # Lowered word by word: lowering may change the number of characters, never that of words.
+        words_here = tokens_of(sentence)
+        folded = words_here if keep_case else [fold(word) for word in words_here]
+        if len(folded) > MOST_WORDS:
+            raise AlignmentInputError(
+                f"line {number} has {len(folded):,} words: no more than {MOST_WORDS:,} can be aligned"
+            )
+        words += [numbers.setdefault(word, len(numbers)) for word in folded]
+        offset.append(len(words))
+    return Side(np.array(words, np.int32), np.array(offset, np.int64), tuple(numbers))
+
+
+def make_sides(generated: Side, given: Side) -> Sides:
+    """The direction that generates one side from the other; raises `AlignmentInputError` if lengths differ."""
+    if len(generated.offset) != len(given.offset):
+        raise AlignmentInputError(
+            f"one side has {len(generated.offset) - 1:,} lines, the other {len(given.offset) - 1:,}: "
+            "a sentence and its translation must stand on the same line"
+        )
+    cells = np.diff(generated.offset) * np.diff(given.offset)
+    cell_offset = np.zeros(len(generated.offset), np.int64)
+    np.cumsum(cells, out=cell_offset[1:])
+    return Sides(generated.words, generated.offset, given.words, given.offset, cell_offset)
+
+
+@njit_allocating
+def _bigrams(words, offset, start):
+    keys = np.empty(len(words), np.int64)
+    for pair in range(len(offset) - 1):
+        before = start
+        for g in range(offset[pair], offset[pair + 1]):
+            keys[g] = np.int64(before) << 32 | np.int64(words[g])
+            before = words[g]
+    return keys
+
+
+def number_bigrams(generated: Side) -> tuple[NDArray[np.int32], int]:
+    """The number of the (word before, word) at each generated position, int32[N], and how many there are.
+
+    A start symbol, numbered after the last word, stands before the first word.
+    """
+    keys = _bigrams(generated.words, generated.offset, len(generated.vocabulary))
+    distinct, numbers = np.unique(keys, return_inverse=True)
+    return numbers.astype(np.int32), len(distinct)

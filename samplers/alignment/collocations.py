@@ -1,0 +1,150 @@
+"""BHMM-Z: a generated word comes from the given word it is linked to, or from the word before it [SA16 §3].
+
+Every generated position has a link, drawn by its jumps alone where the word is a collocation (Z = 1). As the paper's,
+jumps are those of one categorical distribution; there is no special jump.
+"""
+
+from hierogram.samplers.alignment.chain import (
+    CELL,
+    add_conditional,
+    add_sample,
+    choose_options,
+    jump_event,
+    pick,
+)
+from hierogram.samplers.alignment.counts import (
+    has_room,
+    lexical,
+    link_pair,
+    pair_key,
+    tidy,
+    unlink_pair,
+)
+from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.streams import advance, stream, uniform
+
+_NONE = -2
+
+
+@njit_inline
+def _weigh_jumps(i, before, after, jumps, symmetric):
+    """Weight of link i by its jumps (linear) [SA16 eq. 6]."""
+    inward = jump_event(jumps, before, i)
+    weight = jumps[inward] + symmetric
+    if after != _NONE:
+        outward = jump_event(jumps, i, after)
+        weight *= jumps[outward] + symmetric + (1.0 if outward == inward else 0.0)
+    return weight
+
+
+@njit_inline
+def _collocation_share(g, previous, word, key, chain, settings):
+    """P(Z = 1 | all else), linear [SA16 eqs. 3, 4]."""
+    before = chain.before[previous]
+    plain = (before["plain"] + settings["r"]) * lexical(chain.pairs, chain.given, word, key, settings["lexical"])
+    symmetric = settings["collocation"]
+    collocated = (before["collocated"] + settings["s"]) * (chain.bigram_count[chain.bigram[g]] + symmetric)
+    collocated /= before["collocated"] + symmetric * settings["generated_words"]
+    return collocated / (collocated + plain)
+
+
+@njit
+def sweep_collocations(first, sides, chain, seed, sweep, scratch, marginals, accumulate):
+    """Draw each link, then each Z, given all else, of the pairs from `first` on; where counts lack room, or the end."""
+    settings = chain.settings[0]
+    links, jumps = chain.links, chain.jumps
+    for pair in range(first, len(sides.generated_offset) - 1):
+        start, stop = sides.generated_offset[pair], sides.generated_offset[pair + 1]
+        e_start = sides.given_offset[pair]
+        length = sides.given_offset[pair + 1] - e_start
+        if length == 0:
+            continue
+        if not has_room(chain.pairs, stop - start):
+            return pair
+        state = stream(seed, pair, sweep)
+        previous = len(chain.before) - 1
+        before = -1
+        for g in range(start, stop):
+            f = sides.generated[g]
+            old = links[g]
+            after = links[g + 1] if g + 1 < stop else _NONE
+            jumps[jump_event(jumps, before, old)] -= 1
+            if after != _NONE:
+                jumps[jump_event(jumps, old, after)] -= 1
+            word = sides.given[e_start + old]
+            if chain.collocated[g]:
+                chain.bigram_count[chain.bigram[g]] -= 1
+                chain.before[previous]["collocated"] -= 1
+            else:
+                row = unlink_pair(chain.pairs, chain.given, word, pair_key(word, f))
+                chain.before[previous]["plain"] -= 1
+
+            number, state = choose_options(0, old, length, settings["candidates"], state, scratch)
+            total = 0.0
+            for k in range(number):
+                i = scratch.option[k]
+                weight = _weigh_jumps(i, before, after, jumps, settings["jump"])
+                if not chain.collocated[g]:
+                    e = sides.given[e_start + i]
+                    weight *= lexical(chain.pairs, chain.given, e, pair_key(e, f), settings["lexical"])
+                total += weight
+                scratch.weight[k] = total
+            state = advance(state)
+            new = scratch.option[pick(scratch, number, state)]
+            if not chain.collocated[g]:
+                tidy(chain.pairs, row)
+            links[g] = new
+            jumps[jump_event(jumps, before, new)] += 1
+            if after != _NONE:
+                jumps[jump_event(jumps, new, after)] += 1
+
+            word = sides.given[e_start + new]
+            share = _collocation_share(g, previous, word, pair_key(word, f), chain, settings)
+            state = advance(state)
+            chain.collocated[g] = 1 if uniform(state) < share else 0
+            if chain.collocated[g]:
+                chain.bigram_count[chain.bigram[g]] += 1
+                chain.before[previous]["collocated"] += 1
+            else:
+                link_pair(chain.pairs, chain.given, word, pair_key(word, f))
+                chain.before[previous]["plain"] += 1
+            if accumulate:
+                cell = sides.cell_offset[pair] + (g - start) * length
+                if number == length:
+                    add_conditional(marginals, cell, g, scratch, number)
+                    marginals.unlinked[g] += CELL(share)
+                else:
+                    add_sample(marginals, cell, g, new)
+                    marginals.unlinked[g] += CELL(chain.collocated[g])
+            previous = f
+            before = new
+    return len(sides.generated_offset) - 1
+
+
+@njit
+def count_collocations(first, sides, chain):
+    """Add links and collocations of the pairs from `first` on to empty counts; where they lack room, or the end."""
+    jumps = chain.jumps
+    for pair in range(first, len(sides.generated_offset) - 1):
+        start, stop = sides.generated_offset[pair], sides.generated_offset[pair + 1]
+        e_start = sides.given_offset[pair]
+        if sides.given_offset[pair + 1] == e_start:
+            continue
+        if not has_room(chain.pairs, stop - start):
+            return pair
+        previous = len(chain.before) - 1
+        before = -1
+        for g in range(start, stop):
+            f = sides.generated[g]
+            i = chain.links[g]
+            word = sides.given[e_start + i]
+            if chain.collocated[g]:
+                chain.bigram_count[chain.bigram[g]] += 1
+                chain.before[previous]["collocated"] += 1
+            else:
+                link_pair(chain.pairs, chain.given, word, pair_key(word, f))
+                chain.before[previous]["plain"] += 1
+            jumps[jump_event(jumps, before, i)] += 1
+            previous = f
+            before = i
+    return len(sides.generated_offset) - 1

@@ -1,0 +1,188 @@
+"""Sparse counts of linked word pairs: open addressing keyed by the (given, generated) word numbers.
+
+Only pairs that are linked somewhere, or that the prior favours, have a row, so millions of word pairs that occur
+together and are never linked cost nothing. A row whose count falls to 0 is taken out at once by shifting the rows
+behind it back, so the table never fills with dead rows and a missing pair is told by one look, mostly.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit, njit_inline, prefetch
+from hierogram.samplers.compiled.streams import GOLDEN
+
+ROW = np.dtype([("key", np.uint64), ("count", np.int32), ("prior", np.float32)])
+"""A word pair: its key (0: free row), how often it is linked, and what the prior adds to the symmetric one."""
+
+GIVEN = np.dtype([("links", np.int64), ("prior", np.float64)])
+"""Of a given word: its links, and the sum of the prior over all generated words."""
+
+TAKEN, SHIFT = 0, 1
+"""Registers: rows taken, and 64 - log2 of the capacity."""
+
+_SMALLEST = 1 << 10
+_ONE = np.uint64(1)
+_FREE = np.uint64(0)
+_32 = np.uint64(32)
+
+
+class WordPairs(NamedTuple):
+    """Counts of linked word pairs: `rows` ROW[capacity] (a power of two), `registers` int64[2]."""
+
+    rows: NDArray[np.void]
+    registers: NDArray[np.int64]
+
+
+@njit_inline
+def pair_key(given, generated):
+    """The key of a word pair; never 0."""
+    return np.uint64(given + 1) << _32 | np.uint64(generated)
+
+
+@njit_inline
+def _home(key, shift):
+    """The first row that a key may have."""
+    return (key * GOLDEN) >> np.uint64(shift)
+
+
+@njit_inline
+def find_pair(rows, shift, key):
+    """Row of the key, or the free row where it would go."""
+    mask = np.uint64(len(rows) - 1)
+    row = _home(key, shift)
+    while True:
+        found = rows[row]["key"]
+        if found in (key, _FREE):
+            return np.int64(row)
+        row = (row + _ONE) & mask
+
+
+@njit_inline
+def take_row(pairs, row, key):
+    """Make a free row the key's; a row that is the key's already stays as it is."""
+    if pairs.rows[row]["key"] == _FREE:
+        pairs.rows[row]["key"] = key
+        pairs.rows[row]["count"] = 0
+        pairs.rows[row]["prior"] = 0.0
+        pairs.registers[TAKEN] += 1
+
+
+@njit
+def free_row(pairs, row):
+    """Take a row out; rows behind it that could have stood there move up [Knuth 6.4, algorithm R]."""
+    rows = pairs.rows
+    shift = np.uint64(pairs.registers[SHIFT])
+    mask = np.uint64(len(rows) - 1)
+    hole = np.uint64(row)
+    at = hole
+    while True:
+        at = (at + _ONE) & mask
+        key = rows[at]["key"]
+        if key == _FREE:
+            break
+        home = _home(key, shift)
+        if ((at - home) & mask) >= ((at - hole) & mask):
+            rows[hole]["key"] = key
+            rows[hole]["count"] = rows[at]["count"]
+            rows[hole]["prior"] = rows[at]["prior"]
+            hole = at
+    rows[hole]["key"] = _FREE
+    pairs.registers[TAKEN] -= 1
+
+
+@njit_inline
+def has_room(pairs, more):
+    """Whether the table can take so many more rows and stay at most three quarters full."""
+    return 4 * (pairs.registers[TAKEN] + more) <= 3 * len(pairs.rows)
+
+
+@njit_inline
+def link_pair(pairs, given, given_word, key):
+    """Count a link of the word pair; the caller has seen to room."""
+    row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
+    take_row(pairs, row, key)
+    pairs.rows[row]["count"] += 1
+    given[given_word]["links"] += 1
+
+
+@njit_inline
+def unlink_pair(pairs, given, given_word, key):
+    """Take a link from the counts; the row stays, even at 0, and is returned."""
+    row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
+    pairs.rows[row]["count"] -= 1
+    given[given_word]["links"] -= 1
+    return row
+
+
+@njit_inline
+def tidy(pairs, row):
+    """Take the row out if neither a link nor the prior needs it."""
+    if pairs.rows[row]["count"] == 0 and pairs.rows[row]["prior"] == 0.0:
+        free_row(pairs, row)
+
+
+@njit_inline
+def given_mass(given, given_word):
+    """The denominator of `lexical`: a given word's links and prior."""
+    return given[given_word]["links"] + given[given_word]["prior"]
+
+
+@njit
+def _weight_further_on(rows, shift, key):
+    row = find_pair(rows, shift, key)
+    return (rows[row]["count"] + np.float64(rows[row]["prior"])) * np.float64(rows[row]["key"] == key)
+
+
+@njit_inline
+def pair_weight(pairs, key):
+    """Links of the word pair and what the prior adds to them; 0 for a pair without a row.
+
+    Whether a pair has a row cannot be foretold, so there is a branch only where another pair has its first row.
+    """
+    rows = pairs.rows
+    row = _home(key, pairs.registers[SHIFT])
+    found = rows[row]["key"]
+    weight = np.float64(found == key) * (rows[row]["count"] + np.float64(rows[row]["prior"]))
+    if (found != key) & (found != _FREE):
+        weight = _weight_further_on(rows, pairs.registers[SHIFT], key)
+    return weight
+
+
+@njit_inline
+def expect_pair(pairs, key):
+    """Say that the pair's row will soon be read."""
+    prefetch(pairs.rows, np.int64(_home(key, pairs.registers[SHIFT])))
+
+
+@njit_inline
+def lexical(pairs, given, given_word, key, symmetric):
+    """P(generated word | given word, links), the predictive Dirichlet probability [SA16 eqs. 2, 3, 5]; linear."""
+    return (pair_weight(pairs, key) + symmetric) / given_mass(given, given_word)
+
+
+@njit
+def _refill(old, pairs):
+    for k in range(len(old)):
+        if old[k]["key"] != _FREE:
+            row = find_pair(pairs.rows, pairs.registers[SHIFT], old[k]["key"])
+            take_row(pairs, row, old[k]["key"])
+            pairs.rows[row]["count"] = old[k]["count"]
+            pairs.rows[row]["prior"] = old[k]["prior"]
+
+
+def empty_pairs(expected: int = 0) -> WordPairs:
+    """A table without rows, with room for `expected` word pairs."""
+    capacity = _SMALLEST
+    while 3 * capacity < 4 * expected:
+        capacity *= 2
+    registers = np.array([0, 65 - capacity.bit_length()], np.int64)
+    return WordPairs(np.zeros(capacity, ROW), registers)
+
+
+def larger_pairs(pairs: WordPairs, more: int = 0) -> WordPairs:
+    """The same counts in a table at least twice as large, with room for `more` rows."""
+    grown = empty_pairs(max(len(pairs.rows), int(pairs.registers[TAKEN]) + more))
+    _refill(pairs.rows, grown)
+    return grown

@@ -1,0 +1,155 @@
+"""IBM Model 1: expectation maximisation, and the links it finds most probable, as a chain's initial state.
+
+Probabilities are kept for the word pairs that occur together, by open addressing as in the links' counts.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.alignment.bitext import Sides
+from hierogram.samplers.alignment.chain import UNLINKED
+from hierogram.samplers.alignment.counts import pair_key
+from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.streams import GOLDEN, stream, uniform
+
+ITERATIONS = 5
+
+_ROW = np.dtype([("key", np.uint64), ("p", np.float32), ("expected", np.float32)])
+_SMALLEST = 1 << 12
+_ONE = np.uint64(1)
+_FREE = np.uint64(0)
+
+
+@njit_inline
+def _find(rows, shift, key):
+    mask = np.uint64(len(rows) - 1)
+    row = (key * GOLDEN) >> np.uint64(shift)
+    while rows[row]["key"] != key and rows[row]["key"] != _FREE:
+        row = (row + _ONE) & mask
+    return np.int64(row)
+
+
+@njit_inline
+def _given_word(sides, pair, k, no_word):
+    """The k-th given word of a pair; before the first stands the empty word."""
+    return no_word if k < 0 else np.int64(sides.given[sides.given_offset[pair] + k])
+
+
+@njit
+def _enter(first, sides, lowest, no_word, rows, shift, taken):
+    """Make a row for each word pair of the sentence pairs from `first` on; the pair that found no room, or the end."""
+    for pair in range(first, len(sides.generated_offset) - 1):
+        length = sides.given_offset[pair + 1] - sides.given_offset[pair]
+        for g in range(sides.generated_offset[pair], sides.generated_offset[pair + 1]):
+            if 4 * (taken[0] + length + 1) > 3 * len(rows):
+                return pair
+            for k in range(lowest, length):
+                key = pair_key(_given_word(sides, pair, k, no_word), sides.generated[g])
+                row = _find(rows, shift, key)
+                if rows[row]["key"] == _FREE:
+                    rows[row]["key"] = key
+                    rows[row]["p"] = 1.0
+                    rows[row]["expected"] = 0.0
+                    taken[0] += 1
+    return len(sides.generated_offset) - 1
+
+
+@njit
+def _move_rows(old, rows, shift):
+    for k in range(len(old)):
+        if old[k]["key"] != _FREE:
+            row = _find(rows, shift, old[k]["key"])
+            rows[row]["key"] = old[k]["key"]
+            rows[row]["p"] = old[k]["p"]
+            rows[row]["expected"] = old[k]["expected"]
+
+
+@njit
+def _iterate(sides, lowest, no_word, rows, shift, total):
+    """One iteration of expectation maximisation."""
+    for word in range(len(total)):
+        total[word] = 0.0
+    for pair in range(len(sides.generated_offset) - 1):
+        length = sides.given_offset[pair + 1] - sides.given_offset[pair]
+        for g in range(sides.generated_offset[pair], sides.generated_offset[pair + 1]):
+            mass = 0.0
+            for k in range(lowest, length):
+                key = pair_key(_given_word(sides, pair, k, no_word), sides.generated[g])
+                mass += rows[_find(rows, shift, key)]["p"]
+            for k in range(lowest, length):
+                word = _given_word(sides, pair, k, no_word)
+                row = _find(rows, shift, pair_key(word, sides.generated[g]))
+                share = rows[row]["p"] / mass
+                rows[row]["expected"] += np.float32(share)
+                total[word] += share
+    for row in range(len(rows)):
+        key = rows[row]["key"]
+        if key != _FREE:
+            word = np.int64(key >> np.uint64(32)) - 1
+            rows[row]["p"] = np.float32(rows[row]["expected"] / total[word])
+            rows[row]["expected"] = 0.0
+
+
+@njit
+def _best_links(sides, lowest, no_word, rows, shift, links):
+    for pair in range(len(sides.generated_offset) - 1):
+        length = sides.given_offset[pair + 1] - sides.given_offset[pair]
+        for g in range(sides.generated_offset[pair], sides.generated_offset[pair + 1]):
+            best, most = UNLINKED, -1.0
+            for k in range(lowest, length):
+                word = _given_word(sides, pair, k, no_word)
+                p = rows[_find(rows, shift, pair_key(word, sides.generated[g]))]["p"]
+                if p > most:
+                    best, most = k, p
+            links[g] = best
+
+
+@njit
+def _random_links(sides, seed, unlinked, links):
+    for pair in range(len(sides.generated_offset) - 1):
+        length = sides.given_offset[pair + 1] - sides.given_offset[pair]
+        state = stream(seed, pair, 0)
+        for g in range(sides.generated_offset[pair], sides.generated_offset[pair + 1]):
+            state = state + GOLDEN
+            u = uniform(state)
+            if u < unlinked or length == 0:
+                links[g] = UNLINKED
+            else:
+                links[g] = min(np.int64((u - unlinked) / (1.0 - unlinked) * length), length - 1)
+
+
+def model1_links(
+    sides: Sides, given_words: int, with_no_word: bool = True, iterations: int = ITERATIONS
+) -> NDArray[np.int16]:
+    """The Viterbi alignment of Model 1, int16[N]: for each generated word the likeliest given position, or UNLINKED.
+
+    `with_no_word`: the empty word is one of the given words. The first of equally likely positions is taken.
+    """
+    lowest = UNLINKED if with_no_word else 0
+    capacity = _SMALLEST
+    rows = np.zeros(capacity, _ROW)
+    taken = np.zeros(1, np.int64)
+    at = 0
+    while True:
+        shift = 65 - capacity.bit_length()
+        at = _enter(at, sides, lowest, given_words, rows, shift, taken)
+        if at == sides.pairs:
+            break
+        while 3 * capacity < 4 * (int(taken[0]) + sides.longest_given + 1) * 3 // 2:
+            capacity *= 2
+        larger = np.zeros(capacity, _ROW)
+        _move_rows(rows, larger, 65 - capacity.bit_length())
+        rows = larger
+    total = np.zeros(given_words + 1)
+    for _ in range(iterations):
+        _iterate(sides, lowest, given_words, rows, shift, total)
+    links = np.zeros(len(sides.generated), np.int16)
+    _best_links(sides, lowest, given_words, rows, shift, links)
+    return links
+
+
+def random_links(sides: Sides, seed: np.uint64, unlinked: float) -> NDArray[np.int16]:
+    """Uniformly random links, int16[N]; a word is unlinked with probability `unlinked`."""
+    links = np.zeros(len(sides.generated), np.int16)
+    _random_links(sides, seed, unlinked, links)
+    return links

@@ -1,0 +1,1 @@
+"""Charts of a sentence under a grammar: inside probabilities, best and drawn derivations, expectations."""

@@ -1,0 +1,333 @@
+"""Charts: the inside probabilities of every symbol over every span of a sentence, by CKY.
+
+The grammar is in two-part form: rules have two symbols, one symbol, or a word on their right. The first symbols are
+*labels*; only they have rules with one symbol, so chains of such rules are summed by the closure of a small matrix,
+loops included. The other symbols stand inside a fragment and have one rule each, with weight 1.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.exceptions import GrammarError
+
+BINARY = np.dtype([("parent", np.int32), ("left", np.int32), ("right", np.int32), ("weight", np.float64)], align=True)
+LEXICAL = np.dtype([("parent", np.int32), ("word", np.int32), ("weight", np.float64)], align=True)
+UNARY = np.dtype([("parent", np.int32), ("child", np.int32), ("weight", np.float64)], align=True)
+
+_SMALLEST_CLOSURE = 1e-12
+
+
+class ChartGrammar(NamedTuple):
+    """A grammar for charts; weights are linear.
+
+    `labels` and `symbols`: how many there are; symbols from `labels` on come after the symbols that their rule leads
+    to.
+    `binary` BINARY[B], `lexical` LEXICAL[W], `unary` UNARY[U] (both symbols labels). `closure` and `best_closure`
+    float64[L, L]: weight of all chains from row to column together, and of the best chain; 1 or more on the diagonal.
+    """
+
+    labels: int
+    symbols: int
+    binary: NDArray[np.void]
+    lexical: NDArray[np.void]
+    unary: NDArray[np.void]
+    closure: NDArray[np.float64]
+    best_closure: NDArray[np.float64]
+
+
+class SentenceGrammar(NamedTuple):
+    """The rules that a sentence of n words can use, in the orders in which the kernels read them.
+
+    `symbol` int32[S]: the grammar's number of each symbol that is left; labels keep theirs. Rules by left symbol:
+    `left_start` int64[S+1] into `pair_right` int32[P], `pair_start` int64[P+1] into `pair_parent` int32[R] and
+    `pair_weight` float64[R]. By parent: `parent_start` int64[S+1] into `left`, `right`, `rule` int32[R] and `weight`
+    float64[R]. By position: `word_start` int64[n+1] into `word_parent`, `word_rule` int32, `word_weight` float64.
+    `unary_start` int64[L+1] into `unary_rule`, `unary_child` int32, `unary_weight` float64. `closure_start` int64[L+1],
+    by child, into `closure_parent` int32 and `closure_weight` float64. `best`: whether a chart holds the best
+    derivation's weight and not the sum of all.
+    """
+
+    words: int
+    labels: int
+    symbol: NDArray[np.int32]
+    left_start: NDArray[np.int64]
+    pair_right: NDArray[np.int32]
+    pair_start: NDArray[np.int64]
+    pair_parent: NDArray[np.int32]
+    pair_weight: NDArray[np.float64]
+    parent_start: NDArray[np.int64]
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    rule: NDArray[np.int32]
+    weight: NDArray[np.float64]
+    word_start: NDArray[np.int64]
+    word_parent: NDArray[np.int32]
+    word_rule: NDArray[np.int32]
+    word_weight: NDArray[np.float64]
+    unary_start: NDArray[np.int64]
+    unary_rule: NDArray[np.int32]
+    unary_child: NDArray[np.int32]
+    unary_weight: NDArray[np.float64]
+    closure_start: NDArray[np.int64]
+    closure_parent: NDArray[np.int32]
+    closure_weight: NDArray[np.float64]
+    best: bool
+
+
+class Chart(NamedTuple):
+    """The filled chart of n words: span [i, j) is cell j(j-1)/2 + i.
+
+    `value` float64[cells, S], linear, the largest of a cell is 1; `scale` float64[cells]: its natural log before that
+    (-inf: nothing covers the span); `active` int32[cells, S]: the symbols above 0, as many as `number` int64[cells]
+    says.
+    """
+
+    value: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    active: NDArray[np.int32]
+    number: NDArray[np.int64]
+
+    def log_weight(self, symbol: int, start: int, end: int) -> float:
+        """Natural log of a symbol's weight over a span."""
+        cell = cell_of(start, end)
+        value = float(self.value[cell, symbol])
+        return float(np.log(value) + self.scale[cell]) if value > 0 else -np.inf
+
+
+def make_grammar(
+    labels: int, symbols: int, binary: NDArray[np.void], lexical: NDArray[np.void], unary: NDArray[np.void]
+) -> ChartGrammar:
+    """The grammar with its closures.
+
+    Raises `GrammarError` where chains of single symbols go round without losing weight.
+    """
+    once = np.zeros((labels, labels))
+    np.add.at(once, (unary["parent"], unary["child"]), unary["weight"])
+    if labels and np.abs(np.linalg.eigvals(once)).max() > 1 - 1e-9:
+        raise GrammarError("rules with one symbol on the right lead round in a circle with weight 1 or more")
+    closure = np.asarray(np.linalg.inv(np.eye(labels) - once), np.float64)
+    closure[closure < _SMALLEST_CLOSURE] = 0
+    single = np.zeros((labels, labels))
+    np.maximum.at(single, (unary["parent"], unary["child"]), unary["weight"])
+    best = np.eye(labels)
+    while True:
+        # One rule more on top of the best chains, until none gets better.
+        longer = np.maximum(best, (single[:, :, None] * best[None, :, :]).max(axis=1, initial=0))
+        if np.array_equal(longer, best):
+            break
+        best = longer
+    np.fill_diagonal(best, 1)
+    return ChartGrammar(labels, symbols, binary, lexical, unary, closure, best)
+
+
+class Sorted(NamedTuple):
+    """A grammar's rules in the orders that restriction keeps: indices by (left, right), by parent, and by word."""
+
+    grammar: ChartGrammar
+    by_left: NDArray[np.int64]
+    by_parent: NDArray[np.int64]
+    by_word: NDArray[np.int64]
+    word_start: NDArray[np.int64]
+
+
+def sort_rules(grammar: ChartGrammar, words: int) -> Sorted:
+    """The grammar prepared for `restricted`; `words` is the size of its vocabulary."""
+    binary, lexical = grammar.binary, grammar.lexical
+    by_word = np.argsort(lexical["word"], kind="stable")
+    return Sorted(
+        grammar,
+        np.lexsort((binary["parent"], binary["right"], binary["left"])),
+        np.argsort(binary["parent"], kind="stable"),
+        by_word,
+        _starts(lexical["word"][by_word], words),
+    )
+
+
+def restricted(rules: Sorted, words: NDArray[np.int32], best: bool = False) -> SentenceGrammar:
+    """The rules that a sentence can use: those whose words are all in it. `words` int32[n], numbers of the
+    vocabulary.
+    """
+    grammar = rules.grammar
+    live = np.zeros(grammar.symbols, np.bool_)
+    live[: grammar.labels] = True
+    at = [rules.by_word[rules.word_start[word] : rules.word_start[word + 1]] for word in words.tolist()]
+    word_rules = np.concatenate([np.zeros(0, np.int64), *at])
+    live[grammar.lexical["parent"][word_rules]] = True
+    mark_live(grammar.labels, grammar.binary, rules.by_parent, live)
+    number = np.cumsum(live, dtype=np.int32) - np.int32(1)
+    symbols = int(live.sum())
+
+    usable = live[grammar.binary["parent"]] & live[grammar.binary["left"]] & live[grammar.binary["right"]]
+    by_left = rules.by_left[usable[rules.by_left]]
+    row = grammar.binary[by_left]
+    left, right = number[row["left"]], number[row["right"]]
+    first = np.ones(len(row), np.bool_)
+    first[1:] = (left[1:] != left[:-1]) | (right[1:] != right[:-1])
+    pair_start = np.append(np.flatnonzero(first), len(row))
+    by_parent = rules.by_parent[usable[rules.by_parent]]
+    of_parent = grammar.binary[by_parent]
+
+    unary_order = np.argsort(grammar.unary["parent"], kind="stable").astype(np.int32)
+    unary = grammar.unary[unary_order]
+    closure = grammar.best_closure if best else grammar.closure
+    child, parent = np.nonzero(closure.T)
+    return SentenceGrammar(
+        len(words),
+        grammar.labels,
+        np.flatnonzero(live).astype(np.int32),
+        _starts(left[first], symbols),
+        right[first],
+        pair_start.astype(np.int64),
+        number[row["parent"]],
+        row["weight"].copy(),
+        _starts(number[of_parent["parent"]], symbols),
+        number[of_parent["left"]],
+        number[of_parent["right"]],
+        by_parent.astype(np.int32),
+        of_parent["weight"].copy(),
+        np.cumsum([0, *map(len, at)], dtype=np.int64),
+        number[grammar.lexical["parent"][word_rules]],
+        word_rules.astype(np.int32),
+        grammar.lexical["weight"][word_rules],
+        _starts(unary["parent"], grammar.labels),
+        unary_order,
+        unary["child"].copy(),
+        unary["weight"].copy(),
+        _starts(child, grammar.labels),
+        parent.astype(np.int32),
+        closure.T[child, parent],
+        best,
+    )
+
+
+def _starts(sorted_keys: NDArray[np.generic], size: int) -> NDArray[np.int64]:
+    return np.searchsorted(sorted_keys, np.arange(size + 1)).astype(np.int64)
+
+
+@njit
+def mark_live(labels, binary, by_parent, live):
+    """Mark the symbols inside fragments whose rule leads to marked symbols only; `by_parent` sorts the rules."""
+    for r in by_parent:
+        parent = binary[r]["parent"]
+        if parent >= labels and live[binary[r]["left"]] and live[binary[r]["right"]]:
+            live[parent] = True
+
+
+@njit_inline
+def cell_of(i, j):
+    """The cell of span [i, j)."""
+    return j * (j - 1) // 2 + i
+
+
+def fill_chart(grammar: SentenceGrammar) -> Chart:
+    """The chart of the sentence that the grammar is restricted to."""
+    cells = grammar.words * (grammar.words + 1) // 2
+    symbols = len(grammar.symbol)
+    chart = Chart(
+        np.zeros((cells, symbols)),
+        np.full(cells, -np.inf),
+        np.empty((cells, symbols), np.int32),
+        np.zeros(cells, np.int64),
+    )
+    fill(grammar, chart, np.zeros(grammar.labels))
+    return chart
+
+
+@njit_inline
+def _enter(value, active, number, symbol, weight, best):
+    """Enter a derivation of a symbol into a cell; the cell's new number of symbols."""
+    if weight <= 0.0:
+        return number
+    old = value[symbol]
+    if old == 0.0:
+        active[number] = symbol
+        number += 1
+        value[symbol] = weight
+    elif best:
+        value[symbol] = max(old, weight)
+    else:
+        value[symbol] = old + weight
+    return number
+
+
+@njit_inline
+def _close(grammar, value, active, number, before):
+    """Put chains of single symbols on top of the derivations of a cell; `before` float64[L] is room."""
+    found = number
+    for a in range(found):
+        if active[a] < grammar.labels:
+            before[active[a]] = value[active[a]]
+            value[active[a]] = 0.0
+    kept = 0
+    for a in range(found):
+        if active[a] >= grammar.labels:
+            active[kept] = active[a]
+            kept += 1
+    number = kept
+    for child in range(grammar.labels):
+        weight = before[child]
+        if weight > 0.0:
+            for c in range(grammar.closure_start[child], grammar.closure_start[child + 1]):
+                number = _enter(
+                    value, active, number, grammar.closure_parent[c], weight * grammar.closure_weight[c], grammar.best
+                )
+            before[child] = 0.0
+    return number
+
+
+@njit
+def fill(grammar, chart, before):
+    """Fill an empty chart, from short spans to long ones; `before` float64[L] is zero and stays so."""
+    for width in range(1, grammar.words + 1):
+        for i in range(grammar.words - width + 1):
+            j = i + width
+            cell = cell_of(i, j)
+            value = chart.value[cell]
+            active = chart.active[cell]
+            number = 0
+            reference = 0.0
+            if width == 1:
+                for w in range(grammar.word_start[i], grammar.word_start[i + 1]):
+                    number = _enter(value, active, number, grammar.word_parent[w], grammar.word_weight[w], grammar.best)
+            else:
+                reference = -np.inf
+                for k in range(i + 1, j):
+                    reference = max(reference, chart.scale[cell_of(i, k)] + chart.scale[cell_of(k, j)])
+                if reference == -np.inf:
+                    continue
+                for k in range(i + 1, j):
+                    left = cell_of(i, k)
+                    right = cell_of(k, j)
+                    factor = np.exp(chart.scale[left] + chart.scale[right] - reference)
+                    if factor == 0.0:
+                        continue
+                    right_value = chart.value[right]
+                    for a in range(chart.number[left]):
+                        symbol = chart.active[left, a]
+                        weight = chart.value[left, symbol] * factor
+                        for pair in range(grammar.left_start[symbol], grammar.left_start[symbol + 1]):
+                            other = right_value[grammar.pair_right[pair]]
+                            if other > 0.0:
+                                both = weight * other
+                                for r in range(grammar.pair_start[pair], grammar.pair_start[pair + 1]):
+                                    number = _enter(
+                                        value,
+                                        active,
+                                        number,
+                                        grammar.pair_parent[r],
+                                        both * grammar.pair_weight[r],
+                                        grammar.best,
+                                    )
+            number = _close(grammar, value, active, number, before)
+            if number == 0:
+                continue
+            largest = 0.0
+            for a in range(number):
+                largest = max(largest, value[active[a]])
+            for a in range(number):
+                value[active[a]] /= largest
+            chart.scale[cell] = reference + np.log(largest)
+            chart.number[cell] = number

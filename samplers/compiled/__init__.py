@@ -1,0 +1,1 @@
+"""The one door to numba: compiled kernels and their cache, random streams and variates."""

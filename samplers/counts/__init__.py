@@ -1,0 +1,1 @@
+"""Counts of rules, the probabilities that follow from them, and rules as text."""

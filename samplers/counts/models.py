@@ -1,0 +1,173 @@
+"""Rule models: the Dirichlet process of [CFGŠ14 §4.1] and the Pitman-Yor process for each length of §5.2.
+
+Probabilities are linear inside a kernel; what would underflow (rules of dozens of words) is carried as a
+natural logarithm. Estimated tables t_r = n_r^d are summed in fixed point, units of 2^-32 tables, so that the
+sum is the same whatever the order of the additions.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit, njit_inline
+
+DIRICHLET = 0
+PITMAN_YOR = 1
+
+TABLE_UNIT = 2.0**32
+_ONE_UNIT = 1.0 / TABLE_UNIT
+_KNOWN_COUNTS = 1 << 14
+_LINEAR_NATS = 250.0
+"""Rules whose probability may be below e^-250 are scored by logarithms; products are folded at 1e-100."""
+
+
+BY_LENGTH = np.dtype(
+    [
+        ("poisson", np.float64),
+        ("log_poisson", np.float64),
+        ("power_source", np.float64),
+        ("power_target", np.float64),
+    ]
+)
+"""By rule length l: Poisson probability, linear and natural-log; by number of terminals: V_f^-l and V_e^-l, linear."""
+
+BY_COUNT = np.dtype([("tables", np.int64), ("more_tables", np.int64), ("seated", np.float64)])
+"""By count n: n^d and (n+1)^d - n^d in units of 2^-32, and n - d n^d, which is 0 for n = 0."""
+
+
+class Model(NamedTuple):
+    """A rule model's constants as the kernels need them.
+
+    `kind` DIRICHLET or PITMAN_YOR; `strength` alpha; `discount` d; `by_length` BY_LENGTH[L]; `by_count`
+    BY_COUNT[C]; `log_source`, `log_target` minus the log size of the vocabularies; rules of `long` or more (in length;
+    in terminals for the Dirichlet process) are scored by logarithms.
+    """
+
+    kind: int
+    strength: float
+    discount: float
+    by_length: NDArray[np.void]
+    by_count: NDArray[np.void]
+    log_source: float
+    log_target: float
+    long: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """A rule model in a person's terms: `kind` "dirichlet" or "pitman-yor", alpha, d and lambda of [CFGŠ14 §5.2]."""
+
+    kind: str = "pitman-yor"
+    strength: float = 5.0
+    discount: float = 0.5
+    rate: float = 2.0
+
+
+def build_model(settings: ModelSettings, source_types: int, target_types: int, longest_rule: int) -> Model:
+    """The kernels' constants for rules of up to `longest_rule` and vocabularies of these sizes.
+
+    The Dirichlet process's base P0 = V_f^-|f| V_e^-|e| is not normalised over rule shapes, as in the paper: a
+    rule without terminals has P0 = 1. Raises `ValueError` on parameters outside the model's domain.
+    """
+    if settings.kind not in ("dirichlet", "pitman-yor"):
+        raise ValueError(f"model kind must be dirichlet or pitman-yor, not {settings.kind!r}")
+    if not settings.strength > 0:
+        raise ValueError(f"strength must be positive, not {settings.strength}")
+    if not 0 <= settings.discount < 1:
+        raise ValueError(f"discount must be in [0, 1), not {settings.discount}")
+    if not settings.rate > 0:
+        raise ValueError(f"rate must be positive, not {settings.rate}")
+    lengths = np.arange(longest_rule + 1)
+    log_factorial = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, longest_rule + 1)))))
+    log_poisson = lengths * math.log(settings.rate) - settings.rate - log_factorial
+    log_source = -math.log(max(1, source_types))
+    log_target = -math.log(max(1, target_types))
+    if settings.kind == "pitman-yor":
+        beyond = np.flatnonzero(2 * log_poisson < -_LINEAR_NATS)
+        long = int(beyond[0]) if len(beyond) else longest_rule + 1
+    else:
+        long = int(_LINEAR_NATS / max(-log_source, -log_target, 1.0))
+    discount = float(settings.discount) if settings.kind == "pitman-yor" else 0.0
+    by_length = np.zeros(longest_rule + 1, BY_LENGTH)
+    by_length["poisson"] = np.exp(log_poisson)
+    by_length["log_poisson"] = log_poisson
+    by_length["power_source"] = np.exp(lengths * log_source)
+    by_length["power_target"] = np.exp(lengths * log_target)
+    counts = np.arange(_KNOWN_COUNTS, dtype=np.float64)
+    powers = counts**discount
+    powers[0] = 0.0
+    by_count = np.zeros(_KNOWN_COUNTS, BY_COUNT)
+    by_count["tables"] = np.round(powers * TABLE_UNIT).astype(np.int64)
+    by_count["more_tables"][:-1] = np.diff(by_count["tables"])
+    by_count["seated"] = counts - discount * powers
+    return Model(
+        PITMAN_YOR if settings.kind == "pitman-yor" else DIRICHLET,
+        float(settings.strength),
+        discount,
+        by_length,
+        by_count,
+        log_source,
+        log_target,
+        long,
+    )
+
+
+@njit_inline
+def tables_of(model, count):
+    """Estimated tables of a rule with this many customers, units of 2^-32 [Huang & Renals 2010]."""
+    if count < len(model.by_count):
+        return model.by_count[count]["tables"]
+    return np.int64(np.float64(count) ** model.discount * TABLE_UNIT + 0.5)
+
+
+@njit_inline
+def more_tables(model, count):
+    """By how much one more customer than `count` changes a rule's estimated tables, units of 2^-32."""
+    if count < len(model.by_count) - 1:
+        return model.by_count[count]["more_tables"]
+    return tables_of(model, count + 1) - tables_of(model, count)
+
+
+@njit_inline
+def probability(model, count, length, source_terminals, target_terminals, tokens, tables, total):
+    """P(r | rest), linear, of a rule that is not long [model.md §3], as numerator and denominator.
+
+    `count` customers of r, `tokens` and `tables` of its length (tables in units of 2^-32), `total` customers of all.
+    """
+    if model.kind == PITMAN_YOR:
+        poisson = model.by_length[length]["poisson"]
+        fresh = (model.strength + model.discount * (tables * _ONE_UNIT)) * poisson
+        if count < len(model.by_count):
+            fresh += model.by_count[count]["seated"]
+        else:
+            fresh += count - model.discount * np.float64(count) ** model.discount
+        return poisson * fresh, tokens + model.strength
+    base = model.by_length[source_terminals]["power_source"] * model.by_length[target_terminals]["power_target"]
+    return count + model.strength * base, total + model.strength
+
+
+@njit
+def log_probability(model, count, length, source_terminals, target_terminals, tokens, tables, total):
+    """ln P(r | rest), the same quantity as `probability`, for rules of any length."""
+    if model.kind == PITMAN_YOR:
+        log_poisson = model.by_length[length]["log_poisson"]
+        log_fresh = math.log(model.strength + model.discount * (tables * _ONE_UNIT)) + log_poisson
+        if count > 0:
+            seated = count - model.discount * np.float64(count) ** model.discount
+            log_fresh = math.log(seated + math.exp(log_fresh))
+        return log_poisson + log_fresh - math.log(tokens + model.strength)
+    log_fresh = math.log(model.strength) + source_terminals * model.log_source + target_terminals * model.log_target
+    if count > 0:
+        log_fresh = math.log(count + math.exp(log_fresh))
+    return log_fresh - math.log(total + model.strength)
+
+
+@njit_inline
+def is_long(model, length, source_terminals, target_terminals):
+    """Whether a rule's linear probability may underflow."""
+    if model.kind == PITMAN_YOR:
+        return length >= model.long
+    return source_terminals + target_terminals >= model.long

@@ -1,0 +1,97 @@
+"""Many rules as text at once: the symbols of a ledger become the notation of `hierogram.samplers.grammar.rules`."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.counts.deltas import LABEL_STEP, OPEN_LABEL, Ledger
+from hierogram.samplers.grammar.rules import escape_terminal
+
+_SPACE, _NEWLINE = 32, 10
+_LONGEST_NONTERMINAL = 16
+
+
+class Spellings(NamedTuple):
+    """The words of a vocabulary as escaped UTF-8: word w is `letters[starts[w]:starts[w+1]]`."""
+
+    letters: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+
+
+def spellings(words: Sequence[str]) -> Spellings:
+    """The spellings of words in the order of their numbers."""
+    encoded = [escape_terminal(word).encode() for word in words]
+    starts = np.cumsum([0, *[len(word) for word in encoded]], dtype=np.int64)
+    return Spellings(np.frombuffer(b"".join(encoded), np.uint8), starts)
+
+
+@njit
+def put_number(buffer, position, number):
+    """Write a whole number that is not negative; the position after it."""
+    digits = 1
+    bound = 10
+    while number >= bound:
+        digits += 1
+        bound *= 10
+    for k in range(digits):
+        buffer[position + digits - 1 - k] = 48 + number % 10
+        number //= 10
+    return position + digits
+
+
+@njit
+def _put_side(buffer, position, symbols, start, size, letters, starts):
+    for k in range(start, start + size):
+        if k > start:
+            buffer[position] = _SPACE
+            position += 1
+        symbol = np.int64(symbols[k])
+        if symbol >= 0:
+            for c in range(starts[symbol], starts[symbol + 1]):
+                buffer[position] = letters[c]
+                position += 1
+        else:
+            buffer[position] = 91  # [
+            buffer[position + 1] = 88  # X
+            buffer[position + 2] = 44  # ,
+            position = put_number(buffer, position + 3, -symbol)
+            buffer[position] = 93  # ]
+            position += 1
+    buffer[position] = _NEWLINE
+    return position + 1
+
+
+@njit
+def _put_sides(ledger, chosen, target, spelling, buffer):
+    position = 0
+    for k in range(len(chosen)):
+        entry = chosen[k]
+        start = ledger.starts[entry]
+        size = ledger.source_sizes[entry]
+        if target:
+            start += size
+            size = ledger.target_sizes[entry]
+        position = _put_side(buffer, position, ledger.symbols, start, size, spelling.letters, spelling.starts)
+    return position
+
+
+def _sides(ledger: Ledger, chosen: NDArray[np.int64], target: bool, spelling: Spellings) -> list[str]:
+    sizes = ledger.target_sizes if target else ledger.source_sizes
+    longest = int(np.diff(spelling.starts).max(initial=1))
+    room = int(sizes[chosen].sum(dtype=np.int64)) * (1 + max(longest, _LONGEST_NONTERMINAL)) + len(chosen)
+    buffer = np.empty(room, np.uint8)
+    size = _put_sides(ledger, chosen, target, spelling, buffer)
+    return buffer[:size].tobytes().decode().split("\n")[:-1]
+
+
+def render_rules(
+    ledger: Ledger, chosen: NDArray[np.int64], source: Spellings, target: Spellings
+) -> tuple[list[str], list[str]]:
+    """Source and target sides of the chosen entries of a ledger of phrase rules."""
+    return _sides(ledger, chosen, False, source), _sides(ledger, chosen, True, target)
+
+
+__all__ = ["LABEL_STEP", "OPEN_LABEL", "Spellings", "render_rules", "spellings"]

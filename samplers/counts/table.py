@@ -1,0 +1,242 @@
+"""The rule table: how often each rule is used in all derivations, keyed by 128 bits.
+
+Open addressing over one array of 32-byte rows: key (two words), count, and the rule's shape packed into one
+word; a row never straddles a cache line. A tag of one byte for each row, in an array of their own that stays in the
+processor's cache, tells most rules that are not there without a look at any row. A rule whose count falls to 0 leaves,
+and the rows behind it close up, so the table holds the rules in use and nothing else, however many come and go. Counts
+by length (customers and estimated tables) are kept beside the rows, in whole numbers, so that they do not depend on the
+order of updates.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit, njit_inline, prefetch
+from hierogram.samplers.counts.models import Model, tables_of
+
+KEY_HIGH, KEY_LOW, COUNT, SHAPE = 0, 1, 2, 3
+TOKENS, ROWS = 0, 1
+_SHAPE_BITS = np.uint64(16)
+_SHAPE_MASK = np.uint64(0xFFFF)
+_TAG_SHIFT = np.uint64(56)
+_ROWS_PER_RULE = 2
+_SMALLEST = 1 << 12
+
+
+LENGTH = np.dtype([("tokens", np.int64), ("tables", np.int64)])
+"""Of all rules of one length: customers, and estimated tables in units of 2^-32."""
+
+
+class RuleTable(NamedTuple):
+    """Counts of all rules.
+
+    `rows` uint64[capacity, 4] (capacity a power of two); `tags` uint8[capacity], 0 where a row is free, else a byte of
+    its key; `by_length` LENGTH[L]; `totals` int64[2] the customers of all rules and the rows taken.
+    """
+
+    rows: NDArray[np.uint64]
+    tags: NDArray[np.uint8]
+    by_length: NDArray[np.void]
+    totals: NDArray[np.int64]
+
+    @property
+    def rule_types(self) -> int:
+        """Number of rules with a positive count."""
+        return int(self.totals[ROWS])
+
+    @property
+    def rule_tokens(self) -> int:
+        """Sum of all counts."""
+        return int(self.totals[TOKENS])
+
+
+@njit_inline
+def pack_shape(length, source_terminals, target_terminals):
+    """Length and terminals of a rule in one word."""
+    return (
+        np.uint64(length)
+        | (np.uint64(source_terminals) << _SHAPE_BITS)
+        | (np.uint64(target_terminals) << (_SHAPE_BITS + _SHAPE_BITS))
+    )
+
+
+@njit_inline
+def shape_length(shape):
+    """Length of the rule with this shape word."""
+    return np.int64(shape & _SHAPE_MASK)
+
+
+@njit_inline
+def shape_source_terminals(shape):
+    """Source terminals of the rule with this shape word."""
+    return np.int64((shape >> _SHAPE_BITS) & _SHAPE_MASK)
+
+
+@njit_inline
+def shape_target_terminals(shape):
+    """Target terminals of the rule with this shape word."""
+    return np.int64((shape >> (_SHAPE_BITS + _SHAPE_BITS)) & _SHAPE_MASK)
+
+
+@njit_inline
+def find(rows, key_high, key_low):
+    """Row of the key, or of the free place where it would go. No key is (0, 0)."""
+    mask = np.uint64(rows.shape[0] - 1)
+    row = key_low & mask
+    while True:
+        if rows[row, KEY_LOW] == key_low and rows[row, KEY_HIGH] == key_high:
+            return np.int64(row)
+        if rows[row, KEY_LOW] == np.uint64(0) and rows[row, KEY_HIGH] == np.uint64(0):
+            return np.int64(row)
+        row = (row + np.uint64(1)) & mask
+
+
+@njit_inline
+def tag_of(key_high):
+    """A byte of the key that is not 0."""
+    return np.uint8((key_high >> _TAG_SHIFT) | np.uint64(1))
+
+
+@njit_inline
+def look_up(table, key_high, key_low):
+    """As `find`, and the rule's count, 0 where it is not in the table."""
+    mask = np.uint64(table.rows.shape[0] - 1)
+    tag = tag_of(key_high)
+    row = key_low & mask
+    while True:
+        known = table.tags[row]
+        if known == np.uint8(0):
+            return np.int64(row), np.int64(0)
+        if known == tag and table.rows[row, KEY_LOW] == key_low and table.rows[row, KEY_HIGH] == key_high:
+            return np.int64(row), np.int64(table.rows[row, COUNT])
+        row = (row + np.uint64(1)) & mask
+
+
+@njit_inline
+def fetch(table, row):
+    """Ask for what `look_up` reads first where a search begins at the row."""
+    prefetch(table.tags, row)
+    prefetch(table.rows, row)
+
+
+@njit_inline
+def _vacate(rows, tags, row):
+    """Free a row, and move up those behind it that would no longer be found."""
+    mask = np.uint64(rows.shape[0] - 1)
+    free = np.uint64(row)
+    other = free
+    while True:
+        other = (other + np.uint64(1)) & mask
+        if tags[other] == np.uint8(0):
+            break
+        if ((other - rows[other, KEY_LOW]) & mask) >= ((other - free) & mask):
+            for column in range(4):
+                rows[free, column] = rows[other, column]
+            tags[free] = tags[other]
+            free = other
+    for column in range(4):
+        rows[free, column] = np.uint64(0)
+    tags[free] = np.uint8(0)
+
+
+@njit
+def add(table, model, key_high, key_low, shape, change):
+    """Add `change` to a rule's count; the caller has seen to it that a row is free. False: the count fell below 0."""
+    row = find(table.rows, key_high, key_low)
+    if table.rows[row, KEY_LOW] == np.uint64(0) and table.rows[row, KEY_HIGH] == np.uint64(0):
+        table.rows[row, KEY_HIGH] = key_high
+        table.rows[row, KEY_LOW] = key_low
+        table.rows[row, COUNT] = np.uint64(0)
+        table.rows[row, SHAPE] = shape
+        table.tags[row] = tag_of(key_high)
+        table.totals[ROWS] += 1
+    before = np.int64(table.rows[row, COUNT])
+    after = before + change
+    table.rows[row, COUNT] = np.uint64(after)
+    length = shape_length(shape)
+    table.totals[TOKENS] += change
+    table.by_length[length]["tokens"] += change
+    table.by_length[length]["tables"] += tables_of(model, after) - tables_of(model, before)
+    if after == 0:
+        _vacate(table.rows, table.tags, row)
+        table.totals[ROWS] -= 1
+    return after >= 0
+
+
+@njit
+def _refill(old, new, tags):
+    for i in range(old.shape[0]):
+        if old[i, COUNT] != np.uint64(0):
+            row = find(new, old[i, KEY_HIGH], old[i, KEY_LOW])
+            for c in range(4):
+                new[row, c] = old[i, c]
+            tags[row] = tag_of(old[i, KEY_HIGH])
+
+
+@njit
+def _add_all(table, model, keys, counts, shapes):
+    sound = True
+    for i in range(len(counts)):
+        sound &= add(table, model, keys[i, 0], keys[i, 1], shapes[i], counts[i])
+    return sound
+
+
+def _empty_rows(capacity: int) -> NDArray[np.uint64]:
+    """Rows of zeros that begin at a cache line."""
+    words = np.zeros(4 * capacity + 8, np.uint64)
+    start = -words.ctypes.data % 64 // 8
+    return words[start : start + 4 * capacity].reshape(capacity, 4)
+
+
+def empty_table(longest_rule: int, expected_rules: int = 0) -> RuleTable:
+    """A table without rules, with room for `expected_rules`."""
+    capacity = _SMALLEST
+    while capacity < _ROWS_PER_RULE * expected_rules:
+        capacity *= 2
+    return RuleTable(
+        _empty_rows(capacity),
+        np.zeros(capacity, np.uint8),
+        np.zeros(longest_rule + 1, LENGTH),
+        np.zeros(2, np.int64),
+    )
+
+
+def with_room(table: RuleTable, new_rules: int) -> RuleTable:
+    """The table itself where it can take `new_rules` more, else a copy that is large enough.
+
+    Counts do not depend on where rows lie, so it does not matter when this happens.
+    """
+    capacity = len(table.rows)
+    if _ROWS_PER_RULE * (int(table.totals[ROWS]) + new_rules) <= capacity:
+        return table
+    while capacity < _ROWS_PER_RULE * (int(table.totals[ROWS]) + new_rules):
+        capacity *= 2
+    rows, tags = _empty_rows(capacity), np.zeros(capacity, np.uint8)
+    _refill(table.rows, rows, tags)
+    return RuleTable(rows, tags, table.by_length, table.totals)
+
+
+def fill_table(
+    table: RuleTable,
+    model: Model,
+    keys: NDArray[np.uint64],
+    counts: NDArray[np.int64],
+    shapes: NDArray[np.uint64],
+) -> RuleTable:
+    """The table with these counts added; raises `ValueError` where a count falls below zero."""
+    table = with_room(table, len(counts))
+    if not _add_all(table, model, keys, counts, shapes):
+        raise ValueError("a rule's count fell below zero: the counts do not belong to these derivations")
+    return table
+
+
+def shapes_of(
+    lengths: NDArray[np.int32], source_terminals: NDArray[np.int32], target_terminals: NDArray[np.int32]
+) -> NDArray[np.uint64]:
+    """Shape words of many rules, uint64."""
+    shapes: NDArray[np.uint64] = lengths.astype(np.uint64)
+    shapes |= source_terminals.astype(np.uint64) << _SHAPE_BITS
+    shapes |= target_terminals.astype(np.uint64) << (_SHAPE_BITS + _SHAPE_BITS)
+    return shapes

@@ -1,0 +1,1 @@
+"""Heuristic extraction of hierarchical rules, the baseline of comparisons [Chiang 2007]."""

@@ -1,0 +1,385 @@
+"""Hiero's heuristic grammar: every rule that the alignment of a pair allows, within limits [Chiang 2007 §3.2, §3.3].
+
+An initial phrase is a pair of spans whose links stay among themselves. Its rules are what is left when at most two
+smaller initial phrases inside it are subtracted. Each initial phrase has a mass of 1, which its rules share equally.
+Rules are gathered in a buffer of bounded size; `hierogram.samplers.extraction.runs` sorts and merges what fills it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.streams import GOLDEN, mix
+from hierogram.samplers.exceptions import ExtractionError
+from hierogram.samplers.forests.forest import Bitext
+from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS
+
+PHRASE_WORDS = 10
+"""Words that an initial phrase may have on either side [Chiang 2007]."""
+MASS_UNIT = 1 << 32
+"""The mass of one initial phrase: masses are whole numbers, so that sums do not depend on their order."""
+FIRST_NONTERMINAL, SECOND_NONTERMINAL, FIRST_WORD = 1, 2, 3
+"""Symbols of a row: 0 is no symbol, word number w is FIRST_WORD + w."""
+
+_HASH_BITS = np.uint64(0xFFFFFFFF00000000)
+_ENTRY_BITS = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+_EMPTY = np.uint64(0)
+_NONE = -1
+
+
+class Limits(NamedTuple):
+    """What bounds the extraction.
+
+    `phrase_words` is the longest initial phrase on either side, `source_symbols` the longest source side of a rule.
+    Without `loose` a phrase begins and ends with aligned words, so that one set of links makes one phrase (Chiang
+    2007); with it, unaligned words at the edges may belong to a phrase or not (Koehn, Och & Marcu 2003).
+    """
+
+    phrase_words: int = PHRASE_WORDS
+    source_symbols: int = HIERO_MAX_SOURCE_SYMBOLS
+    loose: bool = False
+
+
+class RowShape(NamedTuple):
+    """How a rule is packed into a row of uint64: two symbols a word, source words, target words, then two numbers.
+
+    Rows compare, word by word, as the rules' symbols do. `occurrences` and `mass` are the columns of the number of
+    extractions and of their mass in units of 1 / MASS_UNIT.
+    """
+
+    source_words: int
+    symbol_words: int
+    occurrences: int
+    mass: int
+    width: int
+
+
+def row_shape(limits: Limits) -> RowShape:
+    """The packing of the rules that the limits allow."""
+    source = (limits.source_symbols + 1) // 2
+    symbols = source + (limits.phrase_words + 1) // 2
+    return RowShape(source, symbols, symbols, symbols + 1, symbols + 2)
+
+
+class RuleBuffer(NamedTuple):
+    """Rules met since it was emptied, each once: `rows` uint64[capacity, width], a hash table of them in `slots`.
+
+    A slot is 0, or half a hash and a row's number plus one; `sizes` int64[1] the rows taken.
+    """
+
+    slots: NDArray[np.uint64]
+    rows: NDArray[np.uint64]
+    sizes: NDArray[np.int64]
+
+    @property
+    def taken(self) -> NDArray[np.uint64]:
+        """The rows in use, in the order in which their rules were met."""
+        return self.rows[: int(self.sizes[0])]
+
+
+class Scratch(NamedTuple):
+    """Room for one pair at a time.
+
+    `reach` int16[4, n]: for each word the lowest and highest partner, source side, then target side (highest < 0:
+    unaligned). `aligned` int16[n+1] the aligned source words before each; `phrases` int16[m, 4] the pair's initial
+    phrases as half-open spans, by source start; `first` int32[n+1] where those of a start begin; `inside` int32[m]
+    the phrases inside one; `packed` uint64[words] the rule at hand.
+    """
+
+    reach: NDArray[np.int16]
+    aligned: NDArray[np.int16]
+    phrases: NDArray[np.int16]
+    first: NDArray[np.int32]
+    inside: NDArray[np.int32]
+    packed: NDArray[np.uint64]
+
+
+def make_buffer(limits: Limits, capacity: int) -> RuleBuffer:
+    """An empty buffer for `capacity` rules."""
+    slots = 1 << 4
+    while slots < 2 * capacity:
+        slots *= 2
+    return RuleBuffer(
+        np.zeros(slots, np.uint64), np.zeros((capacity, row_shape(limits).width), np.uint64), np.zeros(1, np.int64)
+    )
+
+
+def empty_buffer(buffer: RuleBuffer) -> None:
+    """Make the buffer empty."""
+    buffer.slots[:] = 0
+    buffer.sizes[0] = 0
+
+
+def make_scratch(bitext: Bitext, limits: Limits) -> Scratch:
+    """Room for the longest pair of a bitext."""
+    source = int(np.diff(bitext.source_offset).max(initial=1))
+    target = int(np.diff(bitext.target_offset).max(initial=1))
+    most = limits.phrase_words * source
+    if limits.loose:
+        # For each source span, every way to take unaligned target words in at both ends.
+        most *= limits.phrase_words * (limits.phrase_words + 1) // 2
+    return Scratch(
+        np.zeros((4, max(source, target)), np.int16),
+        np.zeros(source + 1, np.int16),
+        np.zeros((most, 4), np.int16),
+        np.zeros(source + 2, np.int32),
+        np.zeros(most, np.int32),
+        np.zeros(row_shape(limits).symbol_words, np.uint64),
+    )
+
+
+@njit
+def _read_links(bitext, pair, scratch):
+    """Fill `reach` and `aligned` for a pair; its numbers of words."""
+    words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
+    target_words = bitext.target_offset[pair + 1] - bitext.target_offset[pair]
+    reach = scratch.reach
+    reach[0, :words] = 0x7FFF
+    reach[1, :words] = _NONE
+    reach[2, :target_words] = 0x7FFF
+    reach[3, :target_words] = _NONE
+    for k in range(bitext.link_offset[pair], bitext.link_offset[pair + 1]):
+        s = bitext.link_source[k]
+        t = bitext.link_target[k]
+        reach[0, s] = min(reach[0, s], t)
+        reach[1, s] = max(reach[1, s], t)
+        reach[2, t] = min(reach[2, t], s)
+        reach[3, t] = max(reach[3, t], s)
+    scratch.aligned[0] = 0
+    for s in range(words):
+        scratch.aligned[s + 1] = scratch.aligned[s] + (1 if reach[1, s] >= 0 else 0)
+    return words, target_words
+
+
+@njit
+def _initial_phrases(bitext, pair, limits, scratch):
+    """Fill `phrases` and `first` with the initial phrases of a pair; their number."""
+    words, target_words = _read_links(bitext, pair, scratch)
+    reach = scratch.reach
+    longest = limits.phrase_words
+    found = 0
+    for i in range(words):
+        scratch.first[i] = found
+        if not limits.loose and reach[1, i] < 0:
+            continue
+        low = np.int64(0x7FFF)
+        high = np.int64(_NONE)
+        for j in range(i, min(words, i + longest)):
+            low = min(low, np.int64(reach[0, j]))
+            high = max(high, np.int64(reach[1, j]))
+            if high < 0:
+                continue
+            if high - low >= longest:
+                break
+            if not limits.loose and reach[1, j] < 0:
+                continue
+            back_low = np.int64(i)
+            back_high = np.int64(j)
+            for t in range(low, high + 1):
+                if reach[3, t] >= 0:
+                    back_low = min(back_low, np.int64(reach[2, t]))
+                    back_high = max(back_high, np.int64(reach[3, t]))
+            if back_low < i:
+                # A longer span from here has the same link to a word before it.
+                break
+            if back_high > j:
+                continue
+            start = low
+            while True:
+                end = high + 1
+                while True:
+                    scratch.phrases[found, 0] = i
+                    scratch.phrases[found, 1] = j + 1
+                    scratch.phrases[found, 2] = start
+                    scratch.phrases[found, 3] = end
+                    found += 1
+                    end += 1
+                    if not limits.loose or end > target_words or end - start > longest or reach[3, end - 1] >= 0:
+                        break
+                start -= 1
+                if not limits.loose or start < 0 or high + 1 - start > longest or reach[3, start] >= 0:
+                    break
+    scratch.first[words] = found
+    return found
+
+
+@njit
+def _phrases_inside(scratch, phrase):
+    """Fill `inside` with the initial phrases inside one, itself left out; their number."""
+    phrases = scratch.phrases
+    i, j = phrases[phrase, 0], phrases[phrase, 1]
+    low, high = phrases[phrase, 2], phrases[phrase, 3]
+    found = 0
+    for q in range(scratch.first[i], scratch.first[j]):
+        if q != phrase and phrases[q, 1] <= j and low <= phrases[q, 2] and phrases[q, 3] <= high:
+            scratch.inside[found] = q
+            found += 1
+    return found
+
+
+@njit_inline
+def _fits(scratch, limits, phrase, one, other):
+    """Whether a phrase without the phrases `one` and `other` (or _NONE) inside it, in source order, makes a rule."""
+    phrases = scratch.phrases
+    symbols = np.int64(phrases[phrase, 1]) - phrases[phrase, 0]
+    aligned = np.int64(scratch.aligned[phrases[phrase, 1]]) - scratch.aligned[phrases[phrase, 0]]
+    if one >= 0:
+        symbols -= np.int64(phrases[one, 1]) - phrases[one, 0] - 1
+        aligned -= np.int64(scratch.aligned[phrases[one, 1]]) - scratch.aligned[phrases[one, 0]]
+    if other >= 0:
+        symbols -= np.int64(phrases[other, 1]) - phrases[other, 0] - 1
+        aligned -= np.int64(scratch.aligned[phrases[other, 1]]) - scratch.aligned[phrases[other, 0]]
+        if phrases[other, 0] <= phrases[one, 1]:
+            return False
+        if phrases[one, 2] < phrases[other, 3] and phrases[other, 2] < phrases[one, 3]:
+            return False
+    return symbols <= limits.source_symbols and aligned > 0
+
+
+@njit_inline
+def _pack_side(packed, word, words, start, end, from_one, to_one, from_other, to_other):
+    """Pack one side of a rule from packed word `word` on: the words start..end with up to two gaps."""
+    place = 0
+    position = start
+    while position < end:
+        if position == from_one:
+            symbol = np.uint64(FIRST_NONTERMINAL)
+            position = to_one
+        elif position == from_other:
+            symbol = np.uint64(SECOND_NONTERMINAL)
+            position = to_other
+        else:
+            symbol = np.uint64(FIRST_WORD + words[position])
+            position += 1
+        if place & 1:
+            packed[word + (place >> 1)] |= symbol
+        else:
+            packed[word + (place >> 1)] = symbol << _HALF
+        place += 1
+
+
+@njit
+def _enter(buffer, scratch, shape, source, target, phrase, one, other, mass):
+    """Enter a rule into the buffer, which has room for it."""
+    phrases = scratch.phrases
+    gaps = (np.int64(_NONE), np.int64(_NONE), np.int64(_NONE), np.int64(_NONE))
+    first = gaps
+    second = gaps
+    if one >= 0:
+        first = (
+            np.int64(phrases[one, 0]), np.int64(phrases[one, 1]), np.int64(phrases[one, 2]), np.int64(phrases[one, 3])
+        )  # fmt: skip
+    if other >= 0:
+        second = (
+            np.int64(phrases[other, 0]), np.int64(phrases[other, 1]),
+            np.int64(phrases[other, 2]), np.int64(phrases[other, 3]),
+        )  # fmt: skip
+    packed = scratch.packed
+    packed[:] = 0
+    _pack_side(
+        packed, 0, source, np.int64(phrases[phrase, 0]), np.int64(phrases[phrase, 1]),
+        first[0], first[1], second[0], second[1],
+    )  # fmt: skip
+    _pack_side(
+        packed, shape.source_words, target, np.int64(phrases[phrase, 2]), np.int64(phrases[phrase, 3]),
+        first[2], first[3], second[2], second[3],
+    )  # fmt: skip
+    code = np.uint64(0)
+    for k in range(shape.symbol_words):
+        code = mix(code + packed[k] + GOLDEN)
+    mask = np.uint64(len(buffer.slots) - 1)
+    slot = code & mask
+    while True:
+        value = buffer.slots[slot]
+        if value == _EMPTY:
+            entry = buffer.sizes[0]
+            buffer.sizes[0] = entry + 1
+            buffer.slots[slot] = (code & _HASH_BITS) | np.uint64(entry + 1)
+            for k in range(shape.symbol_words):
+                buffer.rows[entry, k] = packed[k]
+            buffer.rows[entry, shape.occurrences] = np.uint64(1)
+            buffer.rows[entry, shape.mass] = np.uint64(mass)
+            return
+        if value & _HASH_BITS == code & _HASH_BITS:
+            entry = np.int64(value & _ENTRY_BITS) - 1
+            same = True
+            for k in range(shape.symbol_words):
+                same &= buffer.rows[entry, k] == packed[k]
+            if same:
+                buffer.rows[entry, shape.occurrences] += np.uint64(1)
+                buffer.rows[entry, shape.mass] += np.uint64(mass)
+                return
+        slot = (slot + np.uint64(1)) & mask
+
+
+@njit
+def _count_rules(scratch, limits, phrase, inside):
+    number = np.int64(_fits(scratch, limits, phrase, _NONE, _NONE))
+    for a in range(inside):
+        one = np.int64(scratch.inside[a])
+        number += np.int64(_fits(scratch, limits, phrase, one, _NONE))
+        for b in range(a + 1, inside):
+            number += np.int64(_fits(scratch, limits, phrase, one, np.int64(scratch.inside[b])))
+    return number
+
+
+@njit
+def _enter_rules(buffer, scratch, limits, shape, source, target, phrase, inside, mass):
+    if _fits(scratch, limits, phrase, _NONE, _NONE):
+        _enter(buffer, scratch, shape, source, target, phrase, _NONE, _NONE, mass)
+    for a in range(inside):
+        one = np.int64(scratch.inside[a])
+        if _fits(scratch, limits, phrase, one, _NONE):
+            _enter(buffer, scratch, shape, source, target, phrase, one, _NONE, mass)
+        for b in range(a + 1, inside):
+            other = np.int64(scratch.inside[b])
+            if _fits(scratch, limits, phrase, one, other):
+                _enter(buffer, scratch, shape, source, target, phrase, one, other, mass)
+
+
+@njit
+def _extract(bitext, limits, shape, buffer, scratch, pair, phrase, last):
+    """Enter the rules of the pairs from a phrase of one on, until all is done or the buffer could overflow."""
+    while pair < last:
+        phrases = _initial_phrases(bitext, pair, limits, scratch)
+        source = bitext.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1]]
+        target = bitext.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1]]
+        while phrase < phrases:
+            inside = _phrases_inside(scratch, phrase)
+            rules = _count_rules(scratch, limits, phrase, inside)
+            if rules > 0:
+                if buffer.sizes[0] + rules > len(buffer.rows):
+                    return pair, phrase
+                _enter_rules(
+                    buffer, scratch, limits, shape, source, target, phrase, inside, (MASS_UNIT + rules // 2) // rules
+                )
+            phrase += 1
+        phrase = 0
+        pair += 1
+    return pair, phrase
+
+
+class Place(NamedTuple):
+    """Where an extraction goes on: a pair of the bitext, and an initial phrase of the pair."""
+
+    pair: int = 0
+    phrase: int = 0
+
+
+def extract(bitext: Bitext, limits: Limits, buffer: RuleBuffer, scratch: Scratch, place: Place) -> Place:
+    """Enter rules into the buffer from a place on; returns the place after them, behind the last pair when all is done.
+
+    It stops early where the buffer has no room for the rules of the next phrase: empty it and call again. Raises
+    `ExtractionError` where even an empty buffer has no room.
+    """
+    last = len(bitext.source_offset) - 1
+    after = Place(*_extract(bitext, limits, row_shape(limits), buffer, scratch, place.pair, place.phrase, last))
+    if after == place and place.pair < last and not buffer.sizes[0]:
+        raise ExtractionError(
+            f"a phrase of pair {place.pair} of the batch has more rules than the buffer's {len(buffer.rows)}: "
+            "take a larger buffer, or shorter phrases"
+        )
+    return after

@@ -1,0 +1,1 @@
+"""Forests and the derivations chosen in them, as flat arrays."""

@@ -1,0 +1,335 @@
+"""The forest: all derivations of every pair of a batch, as flat arrays.
+
+A forest is a hypergraph whose nodes carry spans on a source and a target text and whose hyperedges lead from
+tails to a head. The terminals of an edge are the words inside its head's span that no tail's span covers, on
+each side; so words that have no alignment need no treatment of their own, and a node may have any label. The
+engine knows nothing else: a phrase forest [CFGŠ14 §3], a treebank tree (one edge a node), a parse forest and
+an ITG chart are all instances.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.exceptions import ForestTooLargeError
+from hierogram.samplers.grammar.limits import MAX_LABEL, MAX_NODES
+
+NO_TAIL = 0xFFFF
+"""Padding in `Forests.tails` where an edge has fewer tails than its node's widest edge."""
+
+
+class Bitext(NamedTuple):
+    """The words and links of P sentence pairs, one after the other.
+
+    `source` and `target` int32 word numbers; `source_offset`, `target_offset`, `link_offset` int64[P+1];
+    `link_source`, `link_target` int16: link k joins these word positions of its pair, counted from 0.
+    """
+
+    source: NDArray[np.int32]
+    source_offset: NDArray[np.int64]
+    target: NDArray[np.int32]
+    target_offset: NDArray[np.int64]
+    link_source: NDArray[np.int16]
+    link_target: NDArray[np.int16]
+    link_offset: NDArray[np.int64]
+
+
+NODE = np.dtype(
+    [
+        ("source_start", np.int16),
+        ("source_end", np.int16),
+        ("target_start", np.int16),
+        ("target_end", np.int16),
+        ("label", np.int16),
+        ("level", np.int16),
+        ("degree", np.uint16),
+        ("arity", np.uint16),
+        ("tail_offset", np.uint32),
+        ("free", np.uint8),
+    ],
+    align=True,
+)
+"""A node: half-open word spans on both sides; its label (0 is the one label of phrases); its level, the number of
+edges of any derivation below it, itself included (Lemma 3 of [CFGŠ14]; where derivations differ, as in parse
+forests, of the longest); number of incoming edges; tails of each of them; where its tails begin among its pair's
+tails; 1 where its cut has a choice (not at the root, nor where a span is over the limit)."""
+
+
+class Forests(NamedTuple):
+    """Forests of P pairs with N nodes and T tails in all; tails come before their heads, the root is last.
+
+    `node_offset` int64[P+1]: pair p has the nodes `node_offset[p]:node_offset[p+1]`, numbered from 0 within the pair;
+    `node` NODE[N]; `pair_tail_offset` int64[P+1]; `tails` uint16[T]. Edge j of node v of pair p has the tails
+    `tails[t + j*arity : t + (j+1)*arity]`, t = `pair_tail_offset[p]` + `tail_offset` of v, in source order, padded
+    by NO_TAIL.
+    """
+
+    node_offset: NDArray[np.int64]
+    node: NDArray[np.void]
+    pair_tail_offset: NDArray[np.int64]
+    tails: NDArray[np.uint16]
+
+    @property
+    def pairs(self) -> int:
+        """Number of pairs."""
+        return len(self.node_offset) - 1
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes of all pairs."""
+        return int(self.node_offset[-1])
+
+    @property
+    def edges(self) -> int:
+        """Number of hyperedges of all pairs."""
+        return int(self.node["degree"].sum(dtype=np.int64))
+
+
+@njit
+def _fill(array, size, value):
+    for k in range(size):
+        array[k] = value
+
+
+@njit
+def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at, taken):
+    """Write the forests of pairs first..last of a bitext; returns the first pair that there was no room for, or `last`.
+
+    `forests` has room for some nodes and tails, of which `taken` int64[2] are taken; -1 - pair is returned where a pair
+    has too many nodes. `words_at` int32[7, n] and `node_at` int32[n²] are scratch memory for pairs of n words.
+
+    Source spans are taken from right to left and, at each start, from short to long, so that every phrase
+    inside a span is known before the span [model.md §1; CFGŠ14 Algorithm 2]. Aligned source words are
+    renumbered without the unaligned ones; target positions need no renumbering, since a target word without
+    links constrains nothing.
+    """
+    position, renumbered, lowest, highest = words_at[0], words_at[1], words_at[2], words_at[3]
+    back_lowest, back_highest, ends = words_at[4], words_at[5], words_at[6]
+    nodes = forests.node
+    tails = forests.tails
+    node = taken[0]
+    tail = taken[1]
+    for pair in range(first, last):
+        words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
+        target_words = bitext.target_offset[pair + 1] - bitext.target_offset[pair]
+        _fill(lowest, words, target_words)
+        _fill(highest, words, -1)
+        _fill(back_lowest, target_words, words)
+        _fill(back_highest, target_words, -1)
+        for k in range(bitext.link_offset[pair], bitext.link_offset[pair + 1]):
+            s = bitext.link_source[k]
+            t = bitext.link_target[k]
+            lowest[s] = min(lowest[s], t)
+            highest[s] = max(highest[s], t)
+        aligned = 0
+        for s in range(words):
+            if highest[s] >= 0:
+                renumbered[s] = aligned
+                position[aligned] = s
+                lowest[aligned] = lowest[s]
+                highest[aligned] = highest[s]
+                aligned += 1
+        for k in range(bitext.link_offset[pair], bitext.link_offset[pair + 1]):
+            s = renumbered[bitext.link_source[k]]
+            t = bitext.link_target[k]
+            back_lowest[t] = min(back_lowest[t], s)
+            back_highest[t] = max(back_highest[t], s)
+
+        # Room for every span as a node, so that only tails need looking after below.
+        if node + max(1, aligned * (aligned + 1) // 2) > len(nodes):
+            return pair
+        first_node = node
+        first_tail = tail
+        _fill(node_at, aligned * aligned, -1)
+        for i in range(aligned - 1, -1, -1):
+            low = target_words
+            high = -1
+            back_low = aligned
+            back_high = -1
+            found = 0
+            for j in range(i, aligned):
+                # Widen the target span to word j's links; look at the new target words' links back.
+                new_low = min(low, lowest[j])
+                new_high = max(high, highest[j])
+                if high < 0:
+                    for t in range(new_low, new_high + 1):
+                        back_low = min(back_low, back_lowest[t])
+                        back_high = max(back_high, back_highest[t])
+                else:
+                    for t in range(new_low, low):
+                        back_low = min(back_low, back_lowest[t])
+                        back_high = max(back_high, back_highest[t])
+                    for t in range(high + 1, new_high + 1):
+                        back_low = min(back_low, back_lowest[t])
+                        back_high = max(back_high, back_highest[t])
+                low = new_low
+                high = new_high
+                if back_low < i:
+                    break
+                if back_high > j:
+                    continue
+                if node - first_node >= MAX_NODES:
+                    return -1 - pair
+                if tail + 2 * (j - i + 1) > len(tails):
+                    return pair
+                nodes[node]["tail_offset"] = tail - first_tail
+                edges = 0
+                height = 1
+                for f in range(found):
+                    k = ends[f]
+                    right = node_at[(k + 1) * aligned + j]
+                    if right >= 0:
+                        left = node_at[i * aligned + k]
+                        tails[tail] = left
+                        tails[tail + 1] = right
+                        tail += 2
+                        if edges == 0:
+                            height += np.int64(nodes[first_node + left]["level"])
+                            height += np.int64(nodes[first_node + right]["level"])
+                        edges += 1
+                if edges > 0:
+                    nodes[node]["arity"] = 2
+                else:
+                    # No split: one edge, whose tails are the maximal phrases strictly inside.
+                    edges = 1
+                    children = 0
+                    start = i
+                    while start <= j:
+                        end = j if start > i else (ends[found - 1] if found > 0 else -1)
+                        while end >= start and node_at[start * aligned + end] < 0:
+                            end -= 1
+                        if end >= start:
+                            child = node_at[start * aligned + end]
+                            tails[tail] = child
+                            tail += 1
+                            children += 1
+                            height += np.int64(nodes[first_node + child]["level"])
+                            start = end + 1
+                        else:
+                            start += 1
+                    nodes[node]["arity"] = children
+                nodes[node]["degree"] = edges
+                nodes[node]["level"] = height
+                nodes[node]["source_start"] = position[i]
+                nodes[node]["source_end"] = position[j] + 1
+                nodes[node]["target_start"] = low
+                nodes[node]["target_end"] = high + 1
+                node_at[i * aligned + j] = node - first_node
+                nodes[node]["label"] = 0
+                nodes[node]["free"] = span_limit <= 0 or (
+                    position[j] + 1 - position[i] <= span_limit and high + 1 - low <= span_limit
+                )
+                ends[found] = j
+                found += 1
+                node += 1
+        if aligned == 0:
+            nodes[node]["tail_offset"] = 0
+            nodes[node]["degree"] = 1
+            nodes[node]["arity"] = 0
+            nodes[node]["level"] = 1
+            nodes[node]["label"] = 0
+            node += 1
+        # The root takes in the words outside every phrase.
+        nodes[node - 1]["source_start"] = 0
+        nodes[node - 1]["source_end"] = words
+        nodes[node - 1]["target_start"] = 0
+        nodes[node - 1]["target_end"] = target_words
+        nodes[node - 1]["free"] = 0
+        forests.node_offset[pair + 1] = node
+        forests.pair_tail_offset[pair + 1] = tail
+        taken[0] = node
+        taken[1] = tail
+    return last
+
+
+def _with_room(forests: Forests, nodes: int, tails: int) -> Forests:
+    """The forests with room for so many nodes and tails, what is written kept."""
+    node, tail = forests.node, forests.tails
+    if nodes > len(node):
+        node = np.empty(max(nodes, 2 * len(node)), NODE)
+        node[: len(forests.node)] = forests.node
+    if tails > len(tail):
+        tail = np.empty(max(tails, 2 * len(tail)), np.uint16)
+        tail[: len(forests.tails)] = forests.tails
+    return forests._replace(node=node, tails=tail)
+
+
+def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
+    """Phrase decomposition forests of all pairs of a bitext [CFGŠ14 §3].
+
+    Unaligned words go back to the lowest covering node of each derivation, which the spans say by themselves. Nodes
+    wider than `span_limit` words on either side (0: no limit) are always cut. Raises `ForestTooLargeError` where a
+    pair has more than 65,535 phrases (a monotone pair of 361 words).
+    """
+    pairs = len(bitext.source_offset) - 1
+    links = len(bitext.link_source)
+    source_words, target_words = np.diff(bitext.source_offset), np.diff(bitext.target_offset)
+    longest = int(max(source_words.max(initial=1), target_words.max(initial=1)))
+    words_at = np.empty((7, longest), np.int32)
+    node_at = np.empty(int(source_words.max(initial=1)) ** 2, np.int32)
+    taken = np.zeros(2, np.int64)
+    forests = Forests(
+        np.zeros(pairs + 1, np.int64),
+        np.empty(64 + 6 * links, NODE),
+        np.zeros(pairs + 1, np.int64),
+        np.empty(64 + 50 * links, np.uint16),
+    )
+    pair = 0
+    while True:
+        pair = _phrase_forests(bitext, pair, pairs, span_limit, forests, words_at, node_at, taken)
+        if pair < 0:
+            raise ForestTooLargeError(
+                f"pair {-1 - pair} has more than {MAX_NODES} phrases; leave out pairs of over 360 words"
+            )
+        if pair == pairs:
+            break
+        # What this pair may need at most, a phrase a span; its tails are twice the splits of all spans.
+        words = int(source_words[pair])
+        spans = words * (words + 1) // 2
+        forests = _with_room(forests, int(taken[0]) + max(1, spans), int(taken[1]) + spans * (words + 2))
+    nodes, tails = int(taken[0]), int(taken[1])
+    return forests._replace(node=forests.node[:nodes].copy(), tails=forests.tails[:tails].copy())
+
+
+class Node(NamedTuple):
+    """A node written down by hand: spans, label, and its incoming edges as lists of earlier nodes' numbers."""
+
+    source: tuple[int, int]
+    target: tuple[int, int]
+    edges: Sequence[Sequence[int]]
+    label: int = 0
+
+
+def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
+    """Forests from nodes written down one by one, tails before heads and the root last: trees, parse forests.
+
+    Nodes wider than `span_limit` words on either side (0: no limit) are always cut, and so are roots. Raises
+    `ValueError` where a label is not in 0..MAX_LABEL.
+    """
+    for label in (node.label for pair in pairs for node in pair):
+        if not 0 <= label <= MAX_LABEL:
+            raise ValueError(f"label {label} of a node is not in 0..{MAX_LABEL}")
+    rows = []
+    tails: list[int] = []
+    pair_tail_offset = [0]
+    for pair in pairs:
+        levels: list[int] = []
+        for number, node in enumerate(pair):
+            width = max(len(edge) for edge in node.edges)
+            levels.append(max(1 + sum(levels[t] for t in edge) for edge in node.edges))
+            widest = max(node.source[1] - node.source[0], node.target[1] - node.target[0])
+            free = number < len(pair) - 1 and not 0 < span_limit < widest
+            place = len(tails) - pair_tail_offset[-1]
+            rows.append((*node.source, *node.target, node.label, levels[-1], len(node.edges), width, place, free))
+            for edge in node.edges:
+                tails.extend([*edge, *[NO_TAIL] * (width - len(edge))])
+        pair_tail_offset.append(len(tails))
+    return Forests(
+        np.cumsum([0] + [len(pair) for pair in pairs], dtype=np.int64),
+        np.array(rows, NODE),
+        np.array(pair_tail_offset, np.int64),
+        np.array(tails, np.uint16),
+    )

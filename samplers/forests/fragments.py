@@ -1,0 +1,295 @@
+"""Fragments: the part of a derivation that makes one rule, summed up in a few words of memory.
+
+The summary of a fragment is put together from its tails' summaries, so that a rule's identity costs as much
+as its topmost edge. Each side has a polynomial hash modulo 2^64 of its symbols; a nonterminal's number enters
+the target's hash linearly, so a fragment that becomes part of a larger one is renumbered by one
+multiplication. The key of a rule is 128 bits of both sides' hashes. Keys are compared, texts are checked:
+`hierogram.samplers.counts.deltas` compares the symbols themselves wherever counts are handed over.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.streams import mix
+from hierogram.samplers.counts.table import pack_shape
+from hierogram.samplers.forests.forest import NO_TAIL
+
+SUMMARY = np.dtype(
+    [
+        ("source_hash", np.uint64),
+        ("target_hash", np.uint64),
+        ("numbering", np.uint64),
+        ("source_size", np.uint16),
+        ("target_size", np.uint16),
+        ("source_terminals", np.uint16),
+        ("target_terminals", np.uint16),
+        ("nonterminals", np.uint16),
+        ("adjacent", np.uint16),
+        ("begins", np.uint16),
+        ("ends", np.uint16),
+        ("made", np.uint32),
+        ("rule_made", np.uint32),
+        ("rule", np.int32),
+        ("parent", np.int32),
+        ("list_made", np.uint32),
+        ("list_start", np.int32),
+        ("list_size", np.int32),
+        ("options_folds", np.int32),
+        ("options", np.float64),
+    ],
+    align=True,
+)
+"""What a visit knows of a node: the summary of the fragment below it (hashes of both sides, sum of base^position over
+the target side's nonterminals, symbols, terminals, nonterminals, adjacent nonterminal pairs on the source side, and
+whether that side begins and ends with a nonterminal), the epoch in which it was made; the local number of the
+rule at the node and the epoch in which that was found; the node's parent in the present tree; the epoch in which the
+rules of the derivation below it were listed, where the list stands, and the number of values that the variables of
+that derivation have together, in two parts as in `hierogram.samplers.synchronous.resampling`."""
+
+BASE = np.uint64(0xD1342543DE82EF95)
+TARGET_STEP = np.uint64(0xA0761D6478BD642F)
+SOURCE_NONTERMINAL = np.uint64(0x8EBC6AF09C88C6E3)
+TARGET_NONTERMINAL = np.uint64(0x589965CC75374CC3)
+_OPEN = np.uint64(0x1D8E4E27C47D124F)
+_CLOSE = np.uint64(0xEB44ACCAB455D165)
+_LABEL = np.uint64(0x9FB21C651E98DF25)
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+
+
+class Words(NamedTuple):
+    """The hashed words of a batch, added up: `source`, `target` uint64, one more than the bitext has words.
+
+    Entry k is the polynomial hash of all words before word k, so that the hash of any run of words is a difference.
+    `key_mask` is all ones; tests narrow it to make keys collide.
+    """
+
+    source: NDArray[np.uint64]
+    target: NDArray[np.uint64]
+    key_mask: np.uint64
+
+
+@njit
+def _add_up(hashes, running):
+    value = _ZERO
+    for k in range(len(hashes)):
+        running[k] = value
+        value = value * BASE + hashes[k]
+    running[len(hashes)] = value
+
+
+def _running(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    running = np.empty(len(hashes) + 1, np.uint64)
+    _add_up(hashes, running)
+    return running
+
+
+def add_up(source: NDArray[np.uint64], target: NDArray[np.uint64], key_mask: np.uint64) -> Words:
+    """The words of a batch from the hash of each, parallel to a bitext's words."""
+    return Words(_running(source), _running(target), key_mask)
+
+
+def make_summaries(nodes: int) -> NDArray[np.void]:
+    """SUMMARY[nodes + 1] for `compose`; the last row is that of a nonterminal, which stands for any cut node."""
+    summary = np.zeros(nodes + 1, SUMMARY)
+    nonterminal = summary[nodes]
+    nonterminal["source_hash"] = SOURCE_NONTERMINAL
+    nonterminal["target_hash"] = TARGET_NONTERMINAL
+    for field in ("numbering", "source_size", "target_size", "nonterminals", "begins", "ends"):
+        nonterminal[field] = 1
+    return summary
+
+
+class PairView(NamedTuple):
+    """One pair's forest, words and variables: slices of the batch's arrays, see `Forests`, `Words` and `State`."""
+
+    node: NDArray[np.void]
+    tails: NDArray[np.uint16]
+    source: NDArray[np.uint64]
+    target: NDArray[np.uint64]
+    edge: NDArray[np.uint16]
+    cut: NDArray[np.uint8]
+
+
+def powers_of_base(longest: int) -> NDArray[np.uint64]:
+    """BASE^k modulo 2^64 for k = 0..longest, uint64[longest + 1]."""
+    powers = np.empty(longest + 1, np.uint64)
+    value = 1
+    for k in range(longest + 1):
+        powers[k] = value
+        value = value * int(BASE) & 0xFFFFFFFFFFFFFFFF
+    return powers
+
+
+@njit_inline
+def view_pair(forests, bitext, words, state, pair):
+    """The slices of one pair."""
+    a, b = forests.node_offset[pair], forests.node_offset[pair + 1]
+    return PairView(
+        forests.node[a:b],
+        forests.tails[forests.pair_tail_offset[pair] : forests.pair_tail_offset[pair + 1]],
+        words.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1] + 1],
+        words.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1] + 1],
+        state.edge[a:b],
+        state.cut[a:b],
+    )
+
+
+@njit
+def order_by_target(node, tails, first, size, order):
+    """Fill `order` with 0..size-1 by where the tails from `first` stand on the target side."""
+    for i in range(size):
+        start = node[tails[first + i]]["target_start"]
+        k = i
+        while k > 0 and node[tails[first + order[k - 1]]]["target_start"] > start:
+            order[k] = order[k - 1]
+            k -= 1
+        order[k] = i
+
+
+@njit_inline
+def _and_words(value, running, start, end, powers):
+    """The hash of symbols whose hash is `value` and of the words start..end after them."""
+    return (value - running[start]) * powers[end - start] + running[end]
+
+
+@njit
+def compose(v, view, summary, powers, scratch):
+    """Write the summary of v, expanded by its present edge, to `summary[v]`; uncut tails' summaries are valid.
+
+    `summary` is of `make_summaries`; `scratch` int64[2, n] has room for one item a tail in each row. There are as few
+    branches as can be, since none could be foreseen.
+    """
+    node = view.node
+    tails = view.tails
+    cut = view.cut
+    nonterminal = len(summary) - 1
+    here = node[v]
+    arity = np.int64(here["arity"])
+    first = np.int64(here["tail_offset"]) + np.int64(view.edge[v]) * arity
+    label = here["label"]
+    source_hash = _ZERO
+    source_size = 0
+    source_terminals = 0
+    nonterminals = 0
+    adjacent = 0
+    begins = 0
+    ends = 0
+    if label != 0:
+        source_hash = _OPEN + np.uint64(label) * _LABEL
+        source_size = 1
+    position = np.int64(here["source_start"])
+    size = 0
+    for i in range(arity):
+        t = np.int64(tails[first + i])
+        if t == NO_TAIL:
+            break
+        size += 1
+        is_cut = np.int64(cut[t])
+        below = summary[nonterminal if is_cut else t]
+        start = np.int64(node[t]["source_start"])
+        source_hash = _and_words(source_hash, view.source, position, start, powers)
+        source_size += start - position
+        source_terminals += start - position + np.int64(below["source_terminals"])
+        ends = ends if position == start else 0
+        position = np.int64(node[t]["source_end"])
+        scratch[0, i] = nonterminals
+        tail_size = np.int64(below["source_size"])
+        tail_begins = np.int64(below["begins"])
+        source_hash = source_hash * powers[tail_size] + below["source_hash"]
+        source_hash += np.uint64(is_cut * np.int64(node[t]["label"])) * _LABEL
+        adjacent += np.int64(below["adjacent"]) + (ends & tail_begins)
+        begins = tail_begins if source_size == 0 else begins
+        ends = np.int64(below["ends"])
+        source_size += tail_size
+        nonterminals += np.int64(below["nonterminals"])
+    end = np.int64(here["source_end"])
+    source_hash = _and_words(source_hash, view.source, position, end, powers)
+    source_size += end - position
+    source_terminals += end - position
+    ends = ends if position == end else 0
+    if label != 0:
+        source_hash = source_hash * BASE + _CLOSE
+        source_size += 1
+        ends = 0
+
+    target_hash = _ZERO
+    numbering = _ZERO
+    target_size = 0
+    target_terminals = 0
+    position = np.int64(here["target_start"])
+    end = np.int64(here["target_end"])
+    if position < end:
+        swapped = 0
+        if size == 2:
+            swapped = 1 if node[tails[first]]["target_start"] > node[tails[first + 1]]["target_start"] else 0
+        elif size > 2:
+            order_by_target(node, tails, first, np.int64(size), scratch[1])
+        for k in range(size):
+            i = scratch[1, k] if size > 2 else k ^ swapped
+            t = np.int64(tails[first + i])
+            is_cut = np.int64(cut[t])
+            below = summary[nonterminal if is_cut else t]
+            start = np.int64(node[t]["target_start"])
+            position = min(position, start)
+            tail_size = np.int64(below["target_size"])
+            power = powers[tail_size]
+            shift = np.uint64(scratch[0, i]) * TARGET_STEP
+            target_hash = _and_words(target_hash, view.target, position, start, powers) * power + below["target_hash"]
+            target_hash += shift * below["numbering"] + np.uint64(is_cut * np.int64(node[t]["label"])) * _LABEL
+            numbering = numbering * powers[start - position] * power + below["numbering"]
+            target_size += start - position + tail_size
+            target_terminals += start - position + np.int64(below["target_terminals"])
+            position = np.int64(node[t]["target_end"])
+        target_hash = _and_words(target_hash, view.target, position, end, powers)
+        numbering *= powers[end - position]
+        target_size += end - position
+        target_terminals += end - position
+
+    own = summary[v]
+    own["source_hash"] = source_hash
+    own["target_hash"] = target_hash
+    own["numbering"] = numbering
+    own["source_size"] = source_size
+    own["target_size"] = target_size
+    own["source_terminals"] = source_terminals
+    own["target_terminals"] = target_terminals
+    own["nonterminals"] = nonterminals
+    own["adjacent"] = adjacent
+    own["begins"] = begins
+    own["ends"] = ends
+
+
+@njit_inline
+def key_of_hashes(source_hash, target_hash, key_mask):
+    """The two words of the key of the rule whose sides have these hashes."""
+    high = mix(source_hash)
+    low = mix(target_hash + high) & key_mask
+    high = high & key_mask
+    if low == _ZERO and high == _ZERO:
+        low = _ONE
+    return high, low
+
+
+@njit_inline
+def key_of(summary, v, key_mask):
+    """The two words of the key of the rule whose fragment is summed up in row v; never (0, 0)."""
+    return key_of_hashes(summary[v]["source_hash"], summary[v]["target_hash"], key_mask)
+
+
+@njit_inline
+def scope_of(summary, v):
+    """Scope of the rule in row v."""
+    row = summary[v]
+    return np.int64(row["adjacent"]) + np.int64(row["begins"]) + np.int64(row["ends"])
+
+
+@njit_inline
+def shape_of(summary, v):
+    """Shape word of the rule in row v, see `table.pack_shape`."""
+    source_terminals = np.int64(summary[v]["source_terminals"])
+    target_terminals = np.int64(summary[v]["target_terminals"])
+    return pack_shape(source_terminals + target_terminals + scope_of(summary, v), source_terminals, target_terminals)

@@ -1,0 +1,295 @@
+"""The notation of trees, forests and fragments in brackets: `(NP (DT the) (NN dog))`.
+
+A bare token is a word. In a fragment a node without children, `(NN)`, is a frontier nonterminal. A *packed forest*
+is written in the same way, with two signs more: where a node may be expanded in several ways, each way stands in a
+bracket `(| …)`; and `#1=(NP …)` names a node that is written `(#1)` wherever else it occurs, as in
+
+    (S (| #1=(NP she) (VP (V saw) (NP her duck))) (| (#1) (VP (V saw) (S (NP her) (VP duck)))))
+
+Words stand as they are; a word cannot hold a bracket, a space or a tab, and no label is `|` or `#` with a number.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
+from hierogram.samplers.grammar.limits import MAX_NODES, MAX_TREE
+
+_TOKEN = re.compile(r"[ \t]*(?:#([0-9]+)=\(|([()])|([^ \t()]+))")
+_REFERENCE = re.compile(r"#([0-9]+)\Z")
+_EXPANSION = "|"
+_SHOWN = 60
+
+
+class TreeNode(NamedTuple):
+    """A node of a tree or forest: label, half-open span of words, and its expansions as lists of earlier nodes."""
+
+    label: str
+    start: int
+    end: int
+    edges: list[list[int]]
+
+
+class Parse(NamedTuple):
+    """A sentence with its tree or its packed forest: tails before heads, the root last."""
+
+    words: list[str]
+    nodes: list[TreeNode]
+
+
+@dataclass(slots=True)
+class _Open:
+    """A bracket that is not closed yet; `edges` are those written as `(| …)`."""
+
+    label: str
+    start: int
+    name: str | None
+    tails: list[int] = field(default_factory=list)
+    edges: list[list[int]] = field(default_factory=list)
+    end: int = -1
+
+
+class _Reader:
+    """Takes tokens one after the other and puts the forest together."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.words: list[str] = []
+        self.nodes: list[TreeNode] = []
+        self.named: dict[str, int] = {}
+        self.opened: list[_Open] = []
+        self.place = 0
+
+    def fail(self, what: str, offset: int) -> BracketError:
+        return BracketError(f"{what} at character {offset + 1}: {self.text[max(0, offset - 20) : offset + _SHOWN]!r}")
+
+    def label(self, label: str, offset: int) -> None:
+        self.opened[-1].label = label
+        if label == _EXPANSION:
+            if len(self.opened) < 2:
+                raise self.fail("an expansion (| …) outside of a node", offset)
+            node = self.opened[-2]
+            if node.label == _EXPANSION or node.tails or self.place != node.start:
+                raise self.fail("an expansion (| …) beside other children", offset)
+
+    def word(self, word: str, offset: int) -> None:
+        self.no_expansions(offset)
+        if self.place == len(self.words):
+            self.words.append(word)
+        elif self.words[self.place] != word:
+            raise self.fail(f"the word {word!r} stands where another expansion has {self.words[self.place]!r}", offset)
+        self.place += 1
+
+    def no_expansions(self, offset: int) -> None:
+        if self.opened[-1].edges:
+            raise self.fail("children beside an expansion (| …)", offset)
+
+    def refer(self, name: str, start: int, offset: int) -> None:
+        if name not in self.named:
+            raise self.fail(f"no finished node is named #{name}", offset)
+        if not self.opened:
+            raise self.fail("a reference in place of a tree", offset)
+        number = self.named[name]
+        if self.nodes[number].start != start:
+            raise self.fail(f"node #{name} begins at word {self.nodes[number].start}, not {start}", offset)
+        self.opened[-1].tails.append(number)
+        self.no_expansions(offset)
+        self.place = self.nodes[number].end
+
+    def close(self, offset: int) -> None:
+        done = self.opened.pop()
+        reference = _REFERENCE.match(done.label)
+        if reference and self.place == done.start:
+            self.refer(reference.group(1), done.start, offset)
+            return
+        if reference:
+            raise self.fail(f"{done.label!r} is no label", offset)
+        if done.label == _EXPANSION:
+            self.add_expansion(done.tails, offset)
+            return
+        if done.edges:
+            self.place = done.end
+        elif self.place == done.start:
+            raise self.fail(f"a node {done.label!r} without words", offset)
+        self.nodes.append(TreeNode(done.label, done.start, self.place, done.edges or [done.tails]))
+        if done.name is not None:
+            self.named[done.name] = len(self.nodes) - 1
+        if self.opened:
+            self.opened[-1].tails.append(len(self.nodes) - 1)
+            self.no_expansions(offset)
+
+    def add_expansion(self, tails: list[int], offset: int) -> None:
+        """A way to expand the innermost open node: it has to cover the words that the others cover."""
+        node = self.opened[-1]
+        if self.place == node.start:
+            raise self.fail(f"an expansion of a node {node.label!r} without words", offset)
+        if node.edges and self.place != node.end:
+            raise self.fail(f"the expansions of a node {node.label!r} cover different words", offset)
+        if tails in node.edges:
+            raise self.fail(f"a node {node.label!r} has the same expansion twice", offset)
+        node.end = self.place
+        node.edges.append(tails)
+        self.place = node.start
+
+
+def read_parse(text: str) -> Parse:
+    """The tree or packed forest that a text notates; raises `BracketError`."""
+    reader = _Reader(text)
+    position = 0
+    end = len(text.rstrip(" \t"))
+    label_due = False
+    while position < end:
+        match = _TOKEN.match(text, position)
+        assert match is not None
+        offset = match.start(match.lastindex or 0)
+        name, bracket, token = match.groups()
+        position = match.end()
+        if label_due:
+            if token is None:
+                raise reader.fail("a bracket without a label", offset)
+            reader.label(token, offset)
+            label_due = False
+        elif bracket == "(" or name is not None:
+            if reader.nodes and not reader.opened:
+                raise reader.fail("a second tree", offset)
+            reader.opened.append(_Open("", reader.place, name))
+            label_due = True
+        elif not reader.opened:
+            raise reader.fail("text outside of the brackets" if token else "a bracket too many", offset)
+        elif bracket == ")":
+            reader.close(offset)
+        else:
+            reader.word(token, offset)
+    if reader.opened:
+        raise reader.fail(f"{len(reader.opened)} brackets are not closed", end)
+    if not reader.nodes:
+        raise BracketError("no tree in an empty text")
+    return Parse(reader.words, reader.nodes)
+
+
+def write_parse(parse: Parse) -> str:
+    """The notation of a tree or packed forest; `read_parse` gives it back, nodes in order of their closing brackets."""
+    uses = [0] * len(parse.nodes)
+    for node in parse.nodes:
+        for edge in node.edges:
+            for tail in edge:
+                uses[tail] += 1
+    names: dict[int, int] = {}
+    pieces: list[str] = []
+    # What is still to be written, the next last: texts, nodes, and nodes (as ~number) that get their name when closed.
+    waiting: list[str | int] = [len(parse.nodes) - 1]
+    opened: list[int] = []
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            pieces.append(item)
+        elif item < 0:
+            names[~item] = len(names) + 1
+            pieces[opened.pop()] = f"#{names[~item]}="
+        elif item in names:
+            pieces.append(f"(#{names[item]})")
+        else:
+            if uses[item] > 1:
+                opened.append(len(pieces))
+                pieces.append("")
+                waiting.append(~item)
+            waiting.append(")")
+            waiting += reversed(_expansions(parse, parse.nodes[item]))
+            pieces.append(f"({parse.nodes[item].label}")
+    return "".join(pieces)
+
+
+def _expansions(parse: Parse, node: TreeNode) -> list[str | int]:
+    """What stands after the label of a node: texts, and the numbers of the nodes below it."""
+    items: list[str | int] = []
+    for edge in node.edges:
+        if len(node.edges) > 1:
+            items.append(f" ({_EXPANSION}")
+        place = node.start
+        for tail in edge:
+            items += [f" {word}" for word in parse.words[place : parse.nodes[tail].start]]
+            items += (" ", tail)
+            place = parse.nodes[tail].end
+        items += [f" {word}" for word in parse.words[place : node.end]]
+        if len(node.edges) > 1:
+            items.append(")")
+    return items
+
+
+def check_size(parse: Parse) -> None:
+    """Raises `ForestTooLargeError` where a tree has more nodes or words than the forests' numbers can tell apart."""
+    sizes: list[int] = []
+    for node in parse.nodes:
+        sizes.append(max(1 + sum(sizes[tail] for tail in edge) for edge in node.edges))
+    if len(parse.nodes) > MAX_NODES or sizes[-1] > MAX_TREE or len(parse.words) > MAX_TREE:
+        raise ForestTooLargeError(
+            f"{len(parse.nodes)} nodes and {len(parse.words)} words; at most {MAX_NODES} nodes,"
+            f" {MAX_TREE} of them in one tree, and {MAX_TREE} words can be sampled"
+        )
+
+
+def pack(parses: Sequence[Parse]) -> Parse:
+    """The packed forest of several trees of one sentence (an n-best list).
+
+    Nodes with the same label, span and height above the lowest node of that span are one, so the forest holds the
+    trees given and all that can be put together from their parts. Raises `BracketError` where the trees are not of
+    one sentence or have different root labels.
+    """
+    if not parses:
+        raise BracketError("no trees to pack")
+    words = parses[0].words
+    Key = tuple[int, int, int, str]
+    expansions: dict[Key, dict[tuple[Key, ...], None]] = {}
+    roots: dict[Key, None] = {}
+    for parse in parses:
+        if parse.words != words:
+            raise BracketError(f"trees of different sentences: {' '.join(words)!r} and {' '.join(parse.words)!r}")
+        keys: list[Key] = []
+        heights: list[int] = []
+        for node in parse.nodes:
+            tails = [tail for edge in node.edges for tail in edge]
+            same = [heights[t] for t in tails if parse.nodes[t][1:3] == node[1:3]]
+            heights.append(1 + max(same, default=-1))
+            keys.append((node.start, node.end, heights[-1], node.label))
+            for edge in node.edges:
+                expansions.setdefault(keys[-1], {})[tuple(keys[t] for t in edge)] = None
+        # Trees whose unary chains at the top differ in height have one root all the same.
+        top = parse.nodes[-1]
+        root = (0, len(words), 1 << 30, top.label)
+        for edge in top.edges:
+            expansions.setdefault(root, {})[tuple(keys[t] for t in edge)] = None
+        roots[root] = None
+    if len(roots) != 1:
+        raise BracketError(f"trees with different root labels: {', '.join(sorted(key[3] for key in roots))}")
+    numbers: dict[Key, int] = {}
+    nodes: list[TreeNode] = []
+    waiting = list(roots)
+    while waiting:
+        key = waiting[-1]
+        missing = [tail for edge in expansions[key] for tail in edge if tail not in numbers]
+        waiting += reversed(missing)
+        if missing:
+            continue
+        waiting.pop()
+        if key not in numbers:
+            numbers[key] = len(nodes)
+            nodes.append(
+                TreeNode(key[3], key[0], key[1], [[numbers[tail] for tail in edge] for edge in expansions[key]])
+            )
+    return Parse(words, nodes)
+
+
+def productions(parse: Parse) -> Iterable[tuple[int, int, tuple[str, ...]]]:
+    """Every expansion as (node, edge, symbols): the node's label, then labels as they are and words after a NUL."""
+    for number, node in enumerate(parse.nodes):
+        for k, edge in enumerate(node.edges):
+            symbols = [node.label]
+            place = node.start
+            for tail in edge:
+                symbols += ["\0" + word for word in parse.words[place : parse.nodes[tail].start]]
+                symbols.append(parse.nodes[tail].label)
+                place = parse.nodes[tail].end
+            symbols += ["\0" + word for word in parse.words[place : node.end]]
+            yield number, k, tuple(symbols)

@@ -1,0 +1,62 @@
+"""Hashes of words and keys of rules, from their texts: what a kernel computes piece by piece, in plain Python.
+
+A word's hash depends on its spelling and the store's salt alone, so keys mean the same in every store and on every
+machine; another salt gives other keys throughout.
+"""
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.forests.fragments import (
+    BASE,
+    SOURCE_NONTERMINAL,
+    TARGET_NONTERMINAL,
+    TARGET_STEP,
+)
+from hierogram.samplers.grammar.rules import Rule, Side
+
+_WORD = (1 << 64) - 1
+
+ALL_BITS = np.uint64(_WORD)
+"""The mask of whole keys; tests narrow it to make keys collide."""
+
+
+def hash_words(words: Iterable[str], salt: int) -> NDArray[np.uint64]:
+    """64-bit hash of each word under a salt, uint64."""
+    salted = salt.to_bytes(8, "little")
+    digests = b"".join(hashlib.blake2b(word.encode(), digest_size=8, salt=salted).digest() for word in words)
+    return np.frombuffer(digests, "<u8").astype(np.uint64)
+
+
+def _mix(x: int) -> int:
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & _WORD
+    x = (x ^ x >> 27) * 0x94D049BB133111EB & _WORD
+    return x ^ x >> 31
+
+
+def _polynomial(side: Side, nonterminal: int, step: int, salt: int) -> int:
+    value = 0
+    for symbol in side:
+        if isinstance(symbol, int):
+            code = nonterminal + (symbol - 1) * step
+        else:
+            digest = hashlib.blake2b(symbol.encode(), digest_size=8, salt=salt.to_bytes(8, "little")).digest()
+            code = int.from_bytes(digest, "little")
+        value = (value * int(BASE) + code) & _WORD
+    return value
+
+
+def rule_key(rule: Rule, salt: int, key_mask: int = _WORD) -> tuple[int, int]:
+    """The key of a phrase rule (high, low), two unsigned 64-bit words, never (0, 0)."""
+    high = _mix(_polynomial(rule.source, int(SOURCE_NONTERMINAL), 0, salt))
+    low = _mix((_polynomial(rule.target, int(TARGET_NONTERMINAL), int(TARGET_STEP), salt) + high) & _WORD)
+    high, low = high & key_mask, low & key_mask
+    return (high, low) if high or low else (0, 1)
+
+
+def fragment_key(label: str, fragment: str, salt: int, key_mask: int = _WORD) -> tuple[int, int]:
+    """The key of a tree fragment in bracket notation with this root label, as `rule_key`."""
+    return rule_key(Rule((label,), tuple(fragment.split(" "))), salt, key_mask)

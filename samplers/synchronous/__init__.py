@@ -1,0 +1,1 @@
+"""Synchronous grammars of phrases: Gibbs and Metropolis-Hastings samplers [CFGŠ14]."""

@@ -1,0 +1,1 @@
+"""Tree-substitution grammars: Gibbs sampler, base distributions, priors [CGB09]."""

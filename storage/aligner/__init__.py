@@ -1,0 +1,1 @@
+"""The aligner's links and counts."""

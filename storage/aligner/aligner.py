@@ -1,0 +1,252 @@
+"""The aligner in the store: what it thinks of each pair, and the counts that this causes."""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Select, Table, func, select, text, true, update
+
+from hierogram.storage.database.connection import SQLITE
+from hierogram.storage.database.loading import (
+    Row,
+    staged_alignments,
+    staged_ids,
+    staged_jumps,
+    staged_lexicon,
+    staged_links,
+    staged_word_counts,
+)
+from hierogram.storage.database.transactions import Writing
+from hierogram.storage.exceptions import CountError, PairMissingError, PairMovedError
+from hierogram.storage.records import (
+    ALIGNER,
+    GIVEN,
+    SAMPLING,
+    UNALIGNED,
+    WAITING,
+    AlignerChange,
+    AlignerCounts,
+    LinkRow,
+    WordCounts,
+)
+from hierogram.storage.schema.tables import FERTILITIES, pair_links, sentence_pairs
+
+_FERTILITIES = tuple(f"with_{number}" for number in range(FERTILITIES))
+_LEXICON = ("aligner_lexicon", ("source", "target"), ("forward", "backward"))
+_WORDS = ("aligner_words", ("side", "word"), ("links", *_FERTILITIES))
+_JUMPS = ("aligner_jumps", ("direction", "width"), ("count",))
+
+
+def change_alignments(writing: Writing, change: AlignerChange) -> None:
+    """Writes alignments, links and the counts that change with them.
+
+    Raises `PairMissingError`, `PairMovedError` where the aligner has been over a pair since it was read, and
+    `CountError` where a count would become negative.
+    """
+    _set_alignments(writing, change)
+    _set_links(writing, change)
+    for (table, keys, counts), staged, rows in (
+        (_LEXICON, staged_lexicon, change.lexicon),
+        (_WORDS, staged_word_counts, change.words),
+        (_JUMPS, staged_jumps, change.jumps),
+    ):
+        _add(writing, table, keys, counts, staged, rows)
+
+
+def _set_alignments(writing: Writing, change: AlignerChange) -> None:
+    if not change.alignments:
+        return
+    connection, totals = writing.connection, writing.state
+    writing.loader.stage(staged_alignments, change.alignments)
+    found = staged_alignments.join(sentence_pairs, sentence_pairs.c.id == staged_alignments.c.pair_id)
+    by_state = select(sentence_pairs.c.state, func.count()).select_from(found).group_by(sentence_pairs.c.state)
+    states: dict[str, int] = {row[0]: row[1] for row in connection.execute(by_state)}
+    if sum(states.values()) != len(change.alignments):
+        raise PairMissingError("a pair that was aligned is not stored any more: align the others anew")
+    fresh = states.get(UNALIGNED, 0)
+    totals.count_pairs(UNALIGNED, -fresh)
+    totals.count_pairs(WAITING, fresh)
+    mine = sentence_pairs.c.id == staged_alignments.c.pair_id
+    connection.execute(
+        update(sentence_pairs).values(alignment=staged_alignments.c.alignment, aligned_by=ALIGNER).where(mine)
+    )
+    if fresh:
+        connection.execute(
+            update(sentence_pairs).values(state=WAITING).where(mine, sentence_pairs.c.state == UNALIGNED)
+        )
+
+
+def _set_links(writing: Writing, change: AlignerChange) -> None:
+    connection = writing.connection
+    if change.links:
+        writing.loader.stage(staged_links, change.links)
+        _refuse_moved(connection, len(change.links))
+        connection.execute(
+            text(
+                "INSERT INTO pair_links (pair_id, forward, backward, sweep)"
+                " SELECT pair_id, forward, backward, sweep FROM staged_links WHERE true ORDER BY pair_id"
+                " ON CONFLICT (pair_id) DO UPDATE"
+                " SET forward = excluded.forward, backward = excluded.backward, sweep = excluded.sweep"
+            )
+        )
+    if change.withdrawn:
+        writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in change.withdrawn))
+        connection.execute(text("DELETE FROM pair_links WHERE pair_id IN (SELECT id FROM staged_ids)"))
+
+
+def _refuse_moved(connection: Connection, expected: int) -> None:
+    here = staged_links.c
+    joined = staged_links.join(sentence_pairs, sentence_pairs.c.id == here.pair_id)
+    if connection.scalar(select(func.count()).select_from(joined)) != expected:
+        raise PairMissingError("a pair that was aligned is not stored any more: align the others anew")
+    moved = connection.scalar(
+        select(here.pair_id)
+        .select_from(staged_links.outerjoin(pair_links, pair_links.c.pair_id == here.pair_id))
+        .where(func.coalesce(here.since, -1) != func.coalesce(pair_links.c.sweep, -1))
+        .limit(1)
+    )
+    if moved is not None:
+        raise PairMovedError(
+            f"pair {moved} was aligned by another process meanwhile: end one of them, and let the other start anew"
+        )
+
+
+def _add(
+    writing: Writing, table: str, keys: Sequence[str], counts: Sequence[str], staged: Table, rows: Sequence[Row]
+) -> None:
+    """Adds to a table of counts; rows without any count left go."""
+    if not rows:
+        return
+    writing.loader.stage(staged, rows)
+    names = ", ".join((*keys, *counts))
+    added = ", ".join(f"{count} = {table}.{count} + excluded.{count}" for count in counts)
+    writing.connection.execute(
+        text(
+            f"INSERT INTO {table} ({names}) SELECT {names} FROM {staged.name} WHERE true ORDER BY {', '.join(keys)}"
+            f" ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {added}"
+        )
+    )
+    same = " AND ".join(f"t.{key} = s.{key}" for key in keys)
+    negative = " OR ".join(f"t.{count} < 0" for count in counts)
+    wrong = writing.connection.execute(
+        text(f"SELECT t.* FROM {staged.name} AS s CROSS JOIN {table} AS t WHERE {same} AND ({negative}) LIMIT 1")
+    ).one_or_none()
+    if wrong is not None:
+        raise CountError(
+            f"{table} would get the row {tuple(wrong)}: it is out of step with the links: run `hierogram verify`"
+        )
+    empty = " AND ".join(f"{count} = 0" for count in counts)
+    writing.connection.execute(
+        text(
+            f"DELETE FROM {table} WHERE ({', '.join(keys)}) IN (SELECT {', '.join(keys)} FROM {staged.name})"
+            f" AND {empty}"
+        )
+    )
+
+
+def aligner_counts(connection: Connection, sources: Collection[str], targets: Collection[str]) -> AlignerCounts:
+    """The counts of these words, among each other and with no word, and of all jumps."""
+    given = {"sources": ["", *sources], "targets": ["", *targets]}
+    if connection.dialect.name == SQLITE:
+        # The + keeps the index from being entered for each source word with each target word.
+        chosen = "IN (SELECT value FROM json_each(:{}))"
+        parameters: dict[str, object] = {name: json.dumps(words) for name, words in given.items()}
+        pair = f"source {chosen.format('sources')} AND +target {chosen.format('targets')}"
+    else:
+        chosen = "= ANY(:{})"
+        parameters = dict(given)
+        pair = f"source {chosen.format('sources')} AND target {chosen.format('targets')}"
+    lexicon = connection.execute(
+        text(f"SELECT source, target, forward, backward FROM aligner_lexicon WHERE {pair}"), parameters
+    )
+    names = ", ".join(_WORDS[2])
+    words = [
+        row
+        for side in ("source", "target")
+        for row in connection.execute(
+            text(
+                f"SELECT side, word, {names} FROM aligner_words WHERE side = '{side}' AND word {chosen.format('words')}"
+            ),
+            {"words": parameters[f"{side}s"]},
+        )
+    ]
+    return _as_counts(connection, lexicon, words)
+
+
+def all_aligner_counts(connection: Connection) -> AlignerCounts:
+    """All counts."""
+    lexicon = connection.execute(text("SELECT source, target, forward, backward FROM aligner_lexicon"))
+    words = connection.execute(text(f"SELECT side, word, {', '.join(_WORDS[2])} FROM aligner_words"))
+    return _as_counts(connection, lexicon, words)
+
+
+def _as_counts(connection: Connection, lexicon: Iterable[Any], words: Iterable[Any]) -> AlignerCounts:
+    jumps = connection.execute(text("SELECT direction, width, count FROM aligner_jumps"))
+    return AlignerCounts(
+        [(row[0], row[1], row[2], row[3]) for row in lexicon],
+        [WordCounts._make(row) for row in words],
+        [(direction, width, count) for direction, width, count in jumps],
+    )
+
+
+def _link_rows() -> Select[tuple[object, ...]]:
+    return select(
+        sentence_pairs.c.id,
+        sentence_pairs.c.source,
+        sentence_pairs.c.target,
+        sentence_pairs.c.alignment,
+        sentence_pairs.c.state,
+        sentence_pairs.c.aligned_by,
+        pair_links.c.forward,
+        pair_links.c.backward,
+        pair_links.c.sweep,
+    )
+
+
+def stalest_links(connection: Connection, limit: int, below: int | None = None) -> list[LinkRow]:
+    """Pairs that the aligner has aligned, those longest ago first; without those that are on their way to settling."""
+    statement = (
+        _link_rows()
+        .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
+        # Pairs with a given alignment stand at 0.
+        .where(pair_links.c.sweep > 0, sentence_pairs.c.state != SAMPLING)
+        .where(pair_links.c.sweep < below if below is not None else true())
+        .order_by(pair_links.c.sweep, pair_links.c.pair_id)
+        .limit(limit)
+    )
+    return [LinkRow._make(row) for row in connection.execute(statement)]
+
+
+def links_by_id(connection: Connection, ids: Collection[int]) -> list[LinkRow]:
+    """Those of the pairs that the aligner has seen, in id order."""
+    statement = (
+        _link_rows()
+        .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
+        .where(pair_links.c.pair_id.in_(sorted(ids)))
+        .order_by(pair_links.c.pair_id)
+    )
+    return [LinkRow._make(row) for row in connection.execute(statement)]
+
+
+def untaught_pairs(connection: Connection, after_id: int, limit: int) -> list[LinkRow]:
+    """Pairs with a given alignment that the aligner has not seen, with a larger id, in id order."""
+    statement = (
+        _link_rows()
+        .outerjoin_from(sentence_pairs, pair_links, pair_links.c.pair_id == sentence_pairs.c.id)
+        .where(sentence_pairs.c.id > after_id, sentence_pairs.c.aligned_by == GIVEN, pair_links.c.pair_id.is_(None))
+        .order_by(sentence_pairs.c.id)
+        .limit(limit)
+    )
+    return [LinkRow._make(row) for row in connection.execute(statement)]
+
+
+def iterate_links(connection: Connection, batch: int) -> Iterator[list[LinkRow]]:
+    """All pairs that the aligner has seen, in id order, in lists of at most `batch`."""
+    statement = (
+        _link_rows()
+        .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
+        .order_by(pair_links.c.pair_id)
+    )
+    result = connection.execute(statement, execution_options={"yield_per": batch})
+    for rows in result.partitions():
+        yield [LinkRow._make(row) for row in rows]

@@ -1,0 +1,1 @@
+"""Connections, transactions, bulk loading, checkpoints and migrations, on SQLite and Postgres."""

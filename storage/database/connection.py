@@ -1,0 +1,237 @@
+"""Engines, transactions and the one lock that orders writers.
+
+A commit is on the disk before it returns (SQLite: WAL mode with `synchronous=FULL`): what was reported as stored is not
+gone after a power failure. A writer that could make its work again may do without that wait on SQLite (`durable`): the
+disk has such a commit a moment later, and all commits before it first. Every writer takes the store's one write lock
+(SQLite: BEGIN IMMEDIATE, Postgres: the row of `store_state`), so that writers queue instead of failing half-way and all
+see each other's results.
+
+On SQLite, all writers of a process share one connection. SQLite throws a connection's page cache away when another one
+has written, and new rules come at random places of the indexes: a cache that stays valid and holds them is what keeps a
+commit into a large store about as fast as into a small one.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
+
+from hierogram.storage.database.checkpoints import Checkpoints
+from hierogram.storage.database.postgres_options import give_postgres_options
+from hierogram.storage.exceptions import StoreUnavailableError, StoreUrlError
+
+SQLITE = "sqlite"
+POSTGRES = "postgresql"
+
+CACHE = "cache_mb"
+"""In the query of an SQLite store's URL: megabytes of pages that the connection which writes may keep in memory."""
+
+_WRITES = "hierogram_writes"
+_DURABLE = "hierogram_durable"
+_WRITER = "hierogram_writer"
+_CHECKPOINTS = "hierogram_checkpoints"
+_BUSY_SECONDS = 300
+"""How long a writer waits for the ones before it; a commit of millions of rules takes minutes."""
+
+_OLDEST_SQLITE = (3, 33)
+"""The first with UPDATE … FROM."""
+
+_SQLITE_PRAGMAS = (
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "foreign_keys=ON",
+    # 256 MB of pages, which a commit copies into the file where that has not been done beside it, see `checkpoints`.
+    "wal_autocheckpoint=65536",
+    "journal_size_limit=268435456",
+)
+_READING_CACHE_MB = 32
+_WRITING_CACHE_MB = 256
+
+
+def parse_url(text: str) -> URL:
+    """The database URL that `text` names: `sqlite:///x.db`, `postgresql://host/x`, or a path ending in `.db`.
+
+    Raises `StoreUrlError` where it names no SQLite file and no Postgres database.
+    """
+    if "://" not in text and text.endswith(".db"):
+        return URL.create("sqlite+pysqlite", database=text)
+    try:
+        url = make_url(text)
+        backend = url.get_backend_name()
+    except (ArgumentError, NoSuchModuleError):
+        backend = ""
+    if backend == SQLITE:
+        if not url.database or url.database == ":memory:":
+            raise StoreUrlError(f"a store needs a file, {text!r} names none: say sqlite:///grammar.db")
+        if not _cache_of(url).isdecimal() or int(_cache_of(url)) < 1:
+            raise StoreUrlError(f"{text!r}: {CACHE} is a number of megabytes, 1 or more, as in ?{CACHE}=64")
+        return url.set(drivername="sqlite+pysqlite")
+    if backend in (POSTGRES, "postgres"):
+        return url.set(drivername="postgresql+psycopg")
+    raise StoreUrlError(
+        f"{text!r} names no store: say sqlite:///grammar.db, postgresql://user@host/database, or a path ending in .db"
+    )
+
+
+def _cache_of(url: URL) -> str:
+    value = url.query.get(CACHE, str(_WRITING_CACHE_MB))
+    return value if isinstance(value, str) else ""
+
+
+def shown_url(url: URL) -> str:
+    """The URL as people wrote it, without its password."""
+    return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
+
+
+def sqlite_file(url: URL) -> Path | None:
+    """The file of an SQLite store; None for Postgres."""
+    return Path(url.database) if url.get_backend_name() == SQLITE and url.database else None
+
+
+def make_engine(url: URL) -> Engine:
+    """An engine whose transactions are the ones of this module; nothing is opened yet."""
+    if url.get_backend_name() == SQLITE:
+        if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+            raise StoreUnavailableError(
+                f"{shown_url(url)}: this Python has SQLite {sqlite3.sqlite_version}, a store needs 3.33 or later"
+            )
+        return _make_sqlite_engine(url)
+    give_postgres_options()
+    return create_engine(
+        url,
+        pool_pre_ping=True,
+        connect_args={
+            "application_name": "hierogram",
+            "client_encoding": "utf8",
+            "options": f"-c timezone=UTC -c jit=off -c lock_timeout={_BUSY_SECONDS}s",
+        },
+    )
+
+
+def _make_sqlite_engine(url: URL) -> Engine:
+    plain = url.difference_update_query([CACHE])
+    reader = create_engine(plain, connect_args={"timeout": _BUSY_SECONDS})
+    writer = create_engine(
+        plain,
+        connect_args={"timeout": _BUSY_SECONDS},
+        poolclass=QueuePool,
+        pool_size=1,
+        max_overflow=0,
+        pool_timeout=_BUSY_SECONDS,
+    )
+    for engine, megabytes in ((reader, _READING_CACHE_MB), (writer, int(_cache_of(url)))):
+        event.listen(engine, "connect", _preparation(megabytes))
+        event.listen(engine, "begin", _begin_sqlite)
+    checkpoints = Checkpoints(str(sqlite_file(url)))
+
+    def dispose(_: Engine) -> None:
+        checkpoints.close()
+        writer.dispose()
+
+    event.listen(reader, "engine_disposed", dispose)
+    reader.update_execution_options(**{_WRITER: writer, _CHECKPOINTS: checkpoints})
+    return reader
+
+
+def _preparation(megabytes: int) -> Callable[[DBAPIConnection, ConnectionPoolEntry], None]:
+    def prepare(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+        # The driver's own implicit BEGIN would come too late for readers and without IMMEDIATE for writers.
+        assert isinstance(connection, sqlite3.Connection)
+        connection.isolation_level = None
+        for pragma in (*_SQLITE_PRAGMAS, f"cache_size={-1024 * megabytes}"):
+            connection.execute(f"PRAGMA {pragma}").close()
+
+    return prepare
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    options = connection.get_execution_options()
+    if not options.get(_WRITES, False):
+        connection.exec_driver_sql("BEGIN")
+        return
+    # Between transactions is the only place where this takes effect.
+    connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if options[_DURABLE] else 'NORMAL'}")
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+@contextmanager
+def failures_named(url: URL) -> Iterator[None]:
+    """Turns the drivers' exceptions into `StoreUnavailableError`."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise StoreUnavailableError(_explain(url, error.orig or error)) from error
+    except PoolTimeoutError as error:
+        raise StoreUnavailableError(_explain_wait(url, "another thread")) from error
+    except sqlite3.Error as error:
+        raise StoreUnavailableError(_explain(url, error)) from error
+    except Exception as error:
+        if type(error).__module__.split(".")[0] == "psycopg":
+            raise StoreUnavailableError(_explain(url, error)) from error
+        raise
+
+
+def _explain(url: URL, error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    if "database is locked" in text or "lock timeout" in text:
+        return _explain_wait(url, "another process")
+    if "file is not a database" in text:
+        return f"{shown_url(url)}: the file is not an SQLite database: name another file"
+    if "disk is full" in text or "No space left" in text:
+        return f"{shown_url(url)}: the disk is full ({text}): make room, nothing that was committed is lost"
+    if "disk I/O error" in text:
+        return f"{shown_url(url)}: the file cannot be read or written ({text}): is the disk full, or at a limit?"
+    if "malformed" in text:
+        return f"{shown_url(url)}: the file is damaged ({text}): go back to a copy of it"
+    if "disk is full" in text or "No space left" in text or "could not extend file" in text:
+        return f"{shown_url(url)}: the disk is full ({text}): make room; nothing of what was under way was written"
+    return f"{shown_url(url)}: {text}"
+
+
+def _explain_wait(url: URL, who: str) -> str:
+    return f"{shown_url(url)}: {who} has been writing for over {_BUSY_SECONDS} s: try again when it is done"
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A connection all of whose reads see one state of the store, that of the first."""
+    with failures_named(engine.url), engine.connect() as connection:
+        if engine.dialect.name == POSTGRES:
+            connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        # Rolled back in the end, because a damaged file can be read in part, but not committed to.
+        transaction = connection.begin()
+        try:
+            yield connection
+        finally:
+            transaction.rollback()
+
+
+@contextmanager
+def reading_snapshot(engine: Engine) -> Iterator[Connection]:
+    """As `reading`, but the state is the present one, also if the first read comes much later."""
+    with reading(engine) as connection:
+        connection.exec_driver_sql("SELECT count(*) FROM store_state").close()
+        yield connection
+
+
+@contextmanager
+def writing_connection(engine: Engine, *, durable: bool = True) -> Iterator[Connection]:
+    """A connection in a transaction that may write: committed at the end, rolled back by any exception.
+
+    Without `durable`, the commit does not wait for the disk where that may be: on SQLite, whose machine fails with this
+    process. A Postgres server can fail by itself, and what this process takes for stored would be gone.
+    """
+    writer = engine.get_execution_options().get(_WRITER, engine)
+    with failures_named(engine.url), writer.connect() as connection:
+        connection = connection.execution_options(**{_WRITES: True, _DURABLE: durable})
+        with connection.begin():
+            yield connection
+        driver = connection.connection.driver_connection
+        if isinstance(driver, sqlite3.Connection):
+            engine.get_execution_options()[_CHECKPOINTS].committed(driver, synced=durable)

@@ -1,0 +1,213 @@
+"""Bulk loading: many rows into a table at the speed of the driver, and staging tables to join with.
+
+Bulk work is written once, as set-based SQL over staging tables; only the way rows get into a table differs:
+`executemany` on SQLite, COPY on Postgres.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from itertools import chain, islice
+from typing import Protocol
+
+from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy.schema import CreateTable
+
+from hierogram.storage.database.connection import POSTGRES
+from hierogram.storage.database.postgres_options import on_postgres
+from hierogram.storage.schema.tables import FERTILITIES, MOMENT_FORMAT, SERIAL, TEXT, Moment
+
+Row = Sequence[object]
+
+_ROWS_A_STATEMENT = 1000
+
+_staging = MetaData()
+
+
+def _staged(name: str, *columns: Column[object]) -> Table:
+    return on_postgres(Table(name, _staging, *columns, prefixes=["TEMPORARY"]), "on_commit", "DELETE ROWS")
+
+
+def _count_column(name: str) -> Column[object]:
+    return Column(name, SERIAL)
+
+
+staged_digests = _staged("staged_digests", Column("digest", LargeBinary))
+staged_words = _staged(
+    "staged_words",
+    Column("n", Integer),
+    Column("side", TEXT),
+    Column("token", TEXT),
+)
+staged_increments = _staged("staged_increments", Column("word_id", SERIAL), Column("count", SERIAL))
+staged_progress = _staged(
+    "staged_progress",
+    Column("pair_id", SERIAL),
+    Column("current", LargeBinary),
+    Column("ring", LargeBinary),
+    Column("state", TEXT),
+    Column("stage", Integer),
+    Column("sweep", SERIAL),
+    Column("since", SERIAL),
+)
+staged_alignments = _staged("staged_alignments", Column("pair_id", SERIAL), Column("alignment", TEXT))
+staged_links = _staged(
+    "staged_links",
+    Column("pair_id", SERIAL),
+    Column("forward", LargeBinary),
+    Column("backward", LargeBinary),
+    Column("sweep", SERIAL),
+    Column("since", SERIAL),
+)
+staged_lexicon = _staged(
+    "staged_lexicon",
+    Column("source", TEXT),
+    Column("target", TEXT),
+    Column("forward", SERIAL),
+    Column("backward", SERIAL),
+)
+staged_word_counts = _staged(
+    "staged_word_counts",
+    Column("side", TEXT),
+    Column("word", TEXT),
+    Column("links", SERIAL),
+    *[_count_column(f"with_{number}") for number in range(FERTILITIES)],
+)
+staged_jumps = _staged("staged_jumps", Column("direction", TEXT), Column("width", Integer), Column("count", SERIAL))
+staged_rules = _staged(
+    "staged_rules",
+    Column("n", Integer),
+    Column("rule_id", SERIAL),
+    Column("key_high", SERIAL),
+    Column("key_low", SERIAL),
+    Column("source", TEXT),
+    Column("target", TEXT),
+)
+staged_counts = _staged(
+    "staged_counts",
+    Column("rule_id", SERIAL),
+    Column("count", SERIAL),
+    Column("sampled_count", SERIAL),
+)
+staged_ids = _staged("staged_ids", Column("id", SERIAL))
+staged_rule_words = _staged("staged_rule_words", Column("word_id", SERIAL), Column("rule_id", SERIAL))
+staged_keys = _staged("staged_keys", Column("rule_id", SERIAL), Column("key_high", SERIAL), Column("key_low", SERIAL))
+staged_history = _staged(
+    "staged_history",
+    Column("rule_id", SERIAL),
+    Column("source", TEXT),
+    Column("target", TEXT),
+    Column("count", SERIAL),
+)
+staged_uses = _staged(
+    "staged_uses",
+    Column("pair_id", SERIAL),
+    Column("rule_id", SERIAL),
+    Column("key_high", SERIAL),
+    Column("key_low", SERIAL),
+    Column("uses", SERIAL),
+)
+
+
+class Loader(Protocol):
+    """Puts many rows into tables, on one connection within its transaction."""
+
+    def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
+        """Adds the rows, values in the order of `columns`."""
+
+    def stage(self, table: Table, rows: Iterable[Row]) -> None:
+        """Makes the rows the whole content of a staging table, until the transaction ends."""
+
+    def moment(self, when: datetime) -> object:
+        """A UTC time as the driver takes it for a timestamp column."""
+
+
+class SQLiteLoader:
+    """Loads with statements of many rows: while one runs, other threads of the process go on."""
+
+    def __init__(self, connection: Connection) -> None:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+        self._connection = connection
+        self._driver = driver
+
+    def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
+        """See `Loader.insert`."""
+        most = self._driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
+        together = min(_ROWS_A_STATEMENT, most)
+        insert = f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES "
+        marks = f"({', '.join('?' * len(columns))})"
+        several = f"{insert}{', '.join([marks] * together)}"
+        rows = iter(rows)
+        while len(block := list(islice(rows, together))) == together:
+            self._driver.execute(several, list(chain.from_iterable(block))).close()
+        self._driver.executemany(f"{insert}{marks}", block).close()
+
+    def stage(self, table: Table, rows: Iterable[Row]) -> None:
+        """See `Loader.stage`."""
+        self._connection.execute(CreateTable(table, if_not_exists=True))
+        self._driver.execute(f"DELETE FROM temp.{table.name}").close()
+        self.insert(table, table.columns.keys(), rows)
+
+    def moment(self, when: datetime) -> object:
+        """See `Loader.moment`."""
+        return when.astimezone(UTC).strftime(MOMENT_FORMAT)
+
+
+class PostgresLoader:
+    """Loads with COPY."""
+
+    def __init__(self, connection: Connection) -> None:
+        import psycopg
+
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        self._connection = connection
+        self._driver = driver
+        self._staged: set[str] = set()
+
+    def insert(self, table: Table, columns: Sequence[str], rows: Iterable[Row]) -> None:
+        """See `Loader.insert`."""
+        types = [_postgres_type(table.columns[name]) for name in columns]
+        statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
+        with self._driver.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+            copy.set_types(types)
+            for row in rows:
+                copy.write_row(row)
+
+    def stage(self, table: Table, rows: Iterable[Row]) -> None:
+        """See `Loader.stage`."""
+        self._connection.execute(CreateTable(table, if_not_exists=True))
+        if table.name in self._staged:
+            self._connection.exec_driver_sql(f"TRUNCATE {table.name}")
+        self._staged.add(table.name)
+        self.insert(table, table.columns.keys(), rows)
+        # The planner would otherwise guess, and a wrong guess turns a few lookups into a scan of the store.
+        self._connection.exec_driver_sql(f"ANALYZE {table.name}")
+
+    def moment(self, when: datetime) -> object:
+        """See `Loader.moment`."""
+        return when.astimezone(UTC).replace(microsecond=0)
+
+
+_POSTGRES_TYPES = (
+    (LargeBinary, "bytea"),
+    (Boolean, "bool"),
+    (BigInteger, "int8"),
+    (Integer, "int4"),
+    (Moment, "timestamptz"),
+    (Text, "text"),
+)
+
+
+def _postgres_type(column: Column[object]) -> str:
+    kind = column.type
+    for type_class, name in _POSTGRES_TYPES:
+        if isinstance(kind, type_class):
+            return name
+    raise TypeError(f"no COPY type is known for column {column}")
+
+
+def loader_of(connection: Connection) -> Loader:
+    """The loader for the connection's database."""
+    return PostgresLoader(connection) if connection.dialect.name == POSTGRES else SQLiteLoader(connection)

@@ -1,0 +1,115 @@
+"""Making, upgrading and recognising the schema of a store; Alembic does the steps."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import as_file, files
+
+from sqlalchemy import URL, Connection, Engine, inspect, text
+
+from hierogram.storage.database.connection import (
+    POSTGRES,
+    make_engine,
+    reading,
+    shown_url,
+    sqlite_file,
+    writing_connection,
+)
+from hierogram.storage.exceptions import (
+    SchemaOutdatedError,
+    SchemaTooNewError,
+    StoreMissingError,
+    StoreUnavailableError,
+)
+from hierogram.storage.schema.tables import REVISIONS
+
+_LOCK = 0x68696572_6F677261
+"""Postgres' advisory lock that keeps two processes from making or upgrading one store at once."""
+
+
+def stored_revision(connection: Connection) -> str | None:
+    """The revision of the schema; None where there is no store."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return None if revision is None else str(revision)
+
+
+def check_schema(engine: Engine) -> str:
+    """The revision of the store's schema, which is this code's own.
+
+    Raises `StoreMissingError`, `SchemaOutdatedError` or `SchemaTooNewError`.
+    """
+    url = shown_url(engine.url)
+    file = sqlite_file(engine.url)
+    missing = f"there is no store at {url}: make one with `hierogram init`, or `hierogram ingest` into it"
+    if file is not None and not file.exists():
+        raise StoreMissingError(missing)
+    with reading(engine) as connection:
+        revision = stored_revision(connection)
+    if revision is None:
+        raise StoreMissingError(missing)
+    if revision not in REVISIONS:
+        raise SchemaTooNewError(
+            f"the store at {url} has schema {revision}, which this version of hierogram does not know "
+            f"(it knows up to {REVISIONS[-1]}): use the newer version that made it"
+        )
+    if revision != REVISIONS[-1]:
+        raise SchemaOutdatedError(
+            f"the store at {url} has schema {revision}, this version of hierogram needs {REVISIONS[-1]}: "
+            "run `hierogram init --upgrade` (keep a copy of the store until it is done)"
+        )
+    return revision
+
+
+def migrate(connection: Connection, revision: str = "head") -> None:
+    """Takes the schema up to a revision, within the connection's transaction."""
+    _run(connection, revision, up=True)
+
+
+def migrate_down(connection: Connection, revision: str = "base") -> None:
+    """Takes the schema back down to a revision, within the connection's transaction."""
+    _run(connection, revision, up=False)
+
+
+def _run(connection: Connection, revision: str, *, up: bool) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    with as_file(files("hierogram.migrations")) as scripts:
+        config = Config()
+        config.set_main_option("script_location", str(scripts).replace("%", "%%"))
+        config.attributes["connection"] = connection
+        (command.upgrade if up else command.downgrade)(config, revision)
+
+
+@contextmanager
+def migrating(engine: Engine) -> Iterator[Connection]:
+    """A transaction in which to make or change the schema, one process at a time."""
+    with writing_connection(engine) as connection:
+        if engine.dialect.name == POSTGRES:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+            encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
+            if encoding != "UTF8":
+                raise StoreUnavailableError(
+                    f"{shown_url(engine.url)}: the database's encoding is {encoding}: make one with ENCODING 'UTF8'"
+                )
+        yield connection
+
+
+def upgrade(url: URL) -> tuple[str, str]:
+    """Takes the store at the URL to this code's schema; returns the revisions before and after.
+
+    Raises `StoreMissingError` or `SchemaTooNewError`.
+    """
+    engine = make_engine(url)
+    try:
+        try:
+            revision = check_schema(engine)
+            return revision, revision
+        except SchemaOutdatedError:
+            with migrating(engine) as connection:
+                before = stored_revision(connection)
+                migrate(connection)
+            return str(before), REVISIONS[-1]
+    finally:
+        engine.dispose()

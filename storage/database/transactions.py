@@ -1,0 +1,145 @@
+"""Writing transactions: the store's lock, its position and its running totals."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, CursorResult, Engine, insert, select, update
+
+from hierogram.storage.database.connection import writing_connection
+from hierogram.storage.database.loading import Loader, loader_of
+from hierogram.storage.exceptions import StoreError
+from hierogram.storage.records import SAMPLING, SETTLED, UNALIGNED, WAITING
+from hierogram.storage.schema.tables import store_state
+
+if TYPE_CHECKING:
+    from hierogram.storage.grammar.key_runs import KeyRun
+
+SOURCE, TARGET = "source", "target"
+"""The two sides of a pair or a rule, as the vocabulary names them."""
+
+
+@dataclass(slots=True)
+class StoreState:
+    """The one row of `store_state`: the position, the last ids given out, and the running totals."""
+
+    position: int = 0
+    last_pair_id: int = 0
+    last_rule_id: int = 0
+    last_word_id: int = 0
+    unaligned: int = 0
+    waiting: int = 0
+    sampling: int = 0
+    settled: int = 0
+    source_types: int = 0
+    target_types: int = 0
+    rules: int = 0
+    rule_tokens: int = 0
+    sampled_tokens: int = 0
+    rejected: int = 0
+    sweeps: int = 0
+
+    def count_pairs(self, state: str, number: int) -> None:
+        """Adds to the number of pairs in the state; raises `StoreError` where there is no such state."""
+        if state == UNALIGNED:
+            self.unaligned += number
+        elif state == WAITING:
+            self.waiting += number
+        elif state == SAMPLING:
+            self.sampling += number
+        elif state == SETTLED:
+            self.settled += number
+        else:
+            raise StoreError(f"{state!r} is no state of a pair: say {UNALIGNED}, {WAITING}, {SAMPLING} or {SETTLED}")
+
+    def pairs(self) -> dict[str, int]:
+        """Numbers of pairs by state."""
+        return {UNALIGNED: self.unaligned, WAITING: self.waiting, SAMPLING: self.sampling, SETTLED: self.settled}
+
+
+_COLUMNS = [column for column in store_state.columns if column.name != "id"]
+
+
+def read_state(connection: Connection, *, lock: bool = False) -> StoreState:
+    """The position and totals; with `lock`, no one else writes until this transaction ends."""
+    statement = select(*_COLUMNS)
+    row = connection.execute(statement.with_for_update() if lock else statement).one()
+    return StoreState(*row)
+
+
+def create_state(connection: Connection) -> None:
+    """Writes the row of a new store."""
+    connection.execute(insert(store_state).values(id=1, **asdict(StoreState())))
+
+
+Words = dict[str, dict[str, int]]
+"""Ids of words, by side and token."""
+
+
+class Memory:
+    """What earlier transactions met and never changes: ids of words, and runs of the index of keys by their ids."""
+
+    _LIMIT = 1_000_000
+
+    def __init__(self) -> None:
+        self.words = _no_words()
+        self.key_runs: dict[int, KeyRun] = {}
+
+    def learn(self, words: Words, key_runs: dict[int, "KeyRun"]) -> None:
+        """Remembers what has been committed."""
+        for side, ids in words.items():
+            if len(self.words[side]) + len(ids) > self._LIMIT:
+                self.words[side] = {}
+            self.words[side].update(ids)
+        self.key_runs = key_runs
+
+
+def _no_words() -> Words:
+    return {SOURCE: {}, TARGET: {}}
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """A transaction that holds the store's lock; at its end `state` is written back, one position further.
+
+    `met_words` were known before it; `new_words` are those that it has found or given ids to. `key_runs` are those that
+    are in memory, see `hierogram.storage.grammar.key_runs`.
+    """
+
+    connection: Connection
+    loader: Loader
+    state: StoreState
+    met_words: Words
+    key_runs: dict[int, "KeyRun"]
+    new_words: Words = field(default_factory=_no_words)
+
+    def knows_all_words(self) -> bool:
+        """Whether every word of the store is in memory; one that is not is new."""
+        known = sum(len(words[side]) for words in (self.met_words, self.new_words) for side in (SOURCE, TARGET))
+        return known == self.state.last_word_id
+
+
+@contextmanager
+def writing(engine: Engine, memory: Memory, *, durable: bool = True) -> Iterator[Writing]:
+    """A writing transaction: committed at the end, rolled back by any exception; `durable` as for its connection."""
+    with writing_connection(engine, durable=durable) as connection:
+        state = read_state(connection, lock=True)
+        transaction = Writing(connection, loader_of(connection), state, memory.words, dict(memory.key_runs))
+        yield transaction
+        state.position += 1
+        connection.execute(update(store_state).values(**asdict(state)))
+    memory.learn(transaction.new_words, transaction.key_runs)
+
+
+def now() -> datetime:
+    """The time in UTC, in whole seconds."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def new_id(result: CursorResult[tuple[object, ...]]) -> int:
+    """The id that the database gave the row just inserted."""
+    key = result.inserted_primary_key
+    assert key is not None
+    return int(key[0])

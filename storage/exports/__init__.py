@@ -1,0 +1,1 @@
+"""What exports read, and the record of exports."""

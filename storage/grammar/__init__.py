@@ -1,0 +1,1 @@
+"""Rules and their counts: commits, keys, history, queries."""

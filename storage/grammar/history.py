@@ -1,0 +1,36 @@
+"""What counts were: at most one row a day for each rule that is often used and changes.
+
+A row is written with the commit that first changes the rule on that day, in the same transaction, and costs nothing
+for rules that are rare or stay as they are: so the cost of a commit goes with the commit, not with the store.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from sqlalchemy import delete, text
+
+from hierogram.storage.database.loading import staged_history
+from hierogram.storage.database.transactions import Writing, now
+from hierogram.storage.schema.tables import rule_history
+
+REMEMBERED_COUNT = 8
+"""Rules used less often are not remembered: they are most of the grammar, and their counts move with every sweep."""
+REMEMBERED_DAYS = 366
+
+
+def remember_counts(writing: Writing, counts: Sequence[tuple[int, str, str, int]]) -> None:
+    """Keep the counts of rules (id, source, target, count) as they were before this commit, the first time today."""
+    if not counts:
+        return
+    moment = now()
+    writing.loader.stage(staged_history, sorted(counts))
+    writing.connection.execute(
+        text(
+            "INSERT INTO rule_history (day, rule_id, source, target, count)"
+            " SELECT :day, rule_id, source, target, count FROM staged_history WHERE true ORDER BY rule_id"
+            " ON CONFLICT (day, rule_id) DO NOTHING"
+        ),
+        {"day": moment.strftime("%Y-%m-%d")},
+    )
+    oldest = (moment - timedelta(days=REMEMBERED_DAYS)).strftime("%Y-%m-%d")
+    writing.connection.execute(delete(rule_history).where(rule_history.c.day < oldest))

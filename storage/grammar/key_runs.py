@@ -1,0 +1,187 @@
+"""Which rule has which key: sorted runs of fingerprints and ids, the log-structured index of the rules by key.
+
+Keys are random numbers, so in a B-tree each new one changes a page of its own: as many pages as there are new rules, in
+a store large enough. Here a commit adds one run of its new rules, as large as they are many. Runs that are not much
+larger than what comes after them are merged with it, so their number goes with the logarithm of the store, and every
+entry is written a few times in all. A process reads a run once; looking keys up is a binary search in memory.
+
+A fingerprint is 32 bits of a key: what is found by it has to be compared. A rule that goes leaves an entry that says
+so, until that meets the one that it takes back.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, delete, insert, select
+
+from hierogram.storage.database.transactions import Writing
+from hierogram.storage.schema.tables import rule_key_runs, rules
+
+_RATIO = 4
+"""A run is merged with what comes after it unless it is so many times as large."""
+
+_LARGEST_RUN = 16_000_000
+"""Entries of a run; larger ones would come close to what databases take as one value."""
+
+_RUNS_A_POSITION = 1_000
+"""Ids of runs say at which position of the store they were written: no two that were committed ever have the same."""
+
+_HALF = np.uint64(32)
+_ROWS_PER_FETCH = 50_000
+
+
+class KeyRun(NamedTuple):
+    """Entries in ascending order of `fingerprints`, uint32[n]; `rule_ids`, int64[n], are negative for rules gone."""
+
+    fingerprints: NDArray[np.uint32]
+    rule_ids: NDArray[np.int64]
+
+
+def fingerprints_of(keys: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """The fingerprints, uint32[n], of keys, int64[n, 2] (high, low)."""
+    mixed = keys.view(np.uint64)[:, 0] ^ keys.view(np.uint64)[:, 1]
+    return (mixed ^ mixed >> _HALF).astype(np.uint32)
+
+
+def run_of(fingerprints: NDArray[np.uint32], rule_ids: NDArray[np.int64]) -> KeyRun:
+    """A run of the entries, which may come in any order."""
+    order = np.argsort(fingerprints, kind="stable")
+    return KeyRun(fingerprints[order], rule_ids[order])
+
+
+def matches(run: KeyRun, fingerprints: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of all entries with one of the fingerprints: the number of that fingerprint, and the entry's place in the run."""
+    first = np.searchsorted(run.fingerprints, fingerprints, "left")
+    found = np.zeros(len(fingerprints), np.int64)
+    there = np.flatnonzero(first < len(run.fingerprints))
+    there = there[run.fingerprints[first[there]] == fingerprints[there]]
+    found[there] = np.searchsorted(run.fingerprints, fingerprints[there], "right") - first[there]
+    before = np.cumsum(found) - found
+    numbers = np.repeat(np.arange(len(fingerprints)), found)
+    return numbers, np.arange(len(numbers)) + np.repeat(first - before, found)
+
+
+def merged(older: KeyRun, younger: KeyRun, *, oldest: bool) -> KeyRun:
+    """Both runs as one, without the entries that the younger one takes back; `oldest`: there is no run before them."""
+    gone = np.flatnonzero(younger.rule_ids < 0)
+    numbers, places = matches(older, younger.fingerprints[gone])
+    same = older.rule_ids[places] == -younger.rule_ids[gone[numbers]]
+    kept_older = np.ones(len(older.rule_ids), np.bool_)
+    kept_older[places[same]] = False
+    kept_younger = np.ones(len(younger.rule_ids), np.bool_)
+    kept_younger[gone if oldest else gone[numbers[same]]] = False
+    fingerprints, rule_ids = older.fingerprints[kept_older], older.rule_ids[kept_older]
+    added = younger.fingerprints[kept_younger]
+    at = np.searchsorted(fingerprints, added, "right")
+    return KeyRun(np.insert(fingerprints, at, added), np.insert(rule_ids, at, younger.rule_ids[kept_younger]))
+
+
+def encoded(run: KeyRun) -> bytes:
+    """The run as the store keeps it: the fingerprints, then the ids, lowest byte first."""
+    return run.fingerprints.astype("<u4").tobytes() + run.rule_ids.astype("<i8").tobytes()
+
+
+def decoded(content: bytes) -> KeyRun:
+    """The inverse of `encoded`."""
+    entries = len(content) // 12
+    return KeyRun(
+        np.frombuffer(content, "<u4", entries).astype(np.uint32),
+        np.frombuffer(content, "<i8", entries, 4 * entries).astype(np.int64),
+    )
+
+
+def _runs(writing: Writing) -> dict[int, KeyRun]:
+    """The store's runs by id, oldest first; those that are in memory are not read again."""
+    known = writing.key_runs
+    found = rule_key_runs.c
+    ids = writing.connection.scalars(select(found.id).order_by(found.id)).all()
+    missing = [run_id for run_id in ids if run_id not in known]
+    rows = writing.connection.execute(select(found.id, found.content).where(found.id.in_(missing))) if missing else ()
+    read = {row.id: decoded(row.content) for row in rows}
+    writing.key_runs.update(read)
+    for run_id in set(known) - set(ids):
+        del writing.key_runs[run_id]
+    return {run_id: writing.key_runs[run_id] for run_id in ids}
+
+
+def candidates(writing: Writing, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Ids of rules that may have one of the keys, int64[n, 2], each with the number of that key; ascending by id.
+
+    Every rule with such a key is among them, and so may be others, and rules that are gone.
+    """
+    fingerprints = fingerprints_of(keys)
+    # In their order, because a search that begins where the last one ended finds the run in the processor's cache.
+    ascending = np.argsort(fingerprints, kind="stable")
+    fingerprints = fingerprints[ascending]
+    numbers, rule_ids = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for run in _runs(writing).values():
+        some, places = matches(run, fingerprints)
+        numbers.append(ascending[some])
+        rule_ids.append(run.rule_ids[places])
+    every_number, every_id = np.concatenate(numbers), np.concatenate(rule_ids)
+    order = np.argsort(every_id, kind="stable")
+    order = order[every_id[order] > 0]
+    return every_number[order], every_id[order]
+
+
+def note(writing: Writing, keys: NDArray[np.int64], rule_ids: NDArray[np.int64]) -> None:
+    """Enter rules with their keys, int64[n, 2]; ids of rules that have gone are negative. Once a transaction."""
+    if not len(rule_ids):
+        return
+    runs = _runs(writing)
+    young = run_of(fingerprints_of(keys), rule_ids)
+    taken = []
+    for run_id, run in sorted(runs.items(), reverse=True):
+        entries = len(young.rule_ids)
+        if len(run.rule_ids) >= _RATIO * entries or len(run.rule_ids) + entries > _LARGEST_RUN:
+            break
+        taken.append(run_id)
+        young = merged(run, young, oldest=len(taken) == len(runs))
+    writing.connection.execute(delete(rule_key_runs).where(rule_key_runs.c.id.in_(taken)))
+    for run_id in taken:
+        del writing.key_runs[run_id]
+    _write(writing, young)
+
+
+def rebuild(writing: Writing) -> None:
+    """Make the runs anew from the rules as they are."""
+    writing.connection.execute(delete(rule_key_runs))
+    writing.key_runs.clear()
+    every = _run_of_rules(writing.connection)
+    for number, first in enumerate(range(0, len(every.rule_ids), _LARGEST_RUN)):
+        last = first + _LARGEST_RUN
+        _write(writing, KeyRun(every.fingerprints[first:last], every.rule_ids[first:last]), number)
+
+
+def differences(connection: Connection) -> tuple[list[int], list[int]]:
+    """Rules that the runs lack, or have with another key; and rules of the runs that are not there. Ids, ascending."""
+    contents = connection.scalars(select(rule_key_runs.c.content).order_by(rule_key_runs.c.id))
+    noted = KeyRun(np.zeros(0, np.uint32), np.zeros(0, np.int64))
+    for n, content in enumerate(contents):
+        noted = merged(noted, decoded(content), oldest=n == 0)
+    stored = _run_of_rules(connection)
+    return _missing(stored, noted), _missing(noted, stored)
+
+
+def _missing(run: KeyRun, other: KeyRun) -> list[int]:
+    """Ids of entries of the run that the other one has not, ascending."""
+    numbers, places = matches(other, run.fingerprints)
+    found = numbers[other.rule_ids[places] == run.rule_ids[numbers]]
+    ids: list[int] = np.sort(np.delete(run.rule_ids, found)).tolist()
+    return ids
+
+
+def _run_of_rules(connection: Connection) -> KeyRun:
+    result = connection.execute(select(rules.c.id, rules.c.key_high, rules.c.key_low))
+    parts = [np.array([tuple(row) for row in rows], np.int64) for rows in result.partitions(_ROWS_PER_FETCH)]
+    rows = np.concatenate([np.zeros((0, 3), np.int64), *parts])
+    return run_of(fingerprints_of(np.ascontiguousarray(rows[:, 1:])), rows[:, 0])
+
+
+def _write(writing: Writing, run: KeyRun, number: int = 0) -> None:
+    if not len(run.rule_ids):
+        return
+    run_id = (writing.state.position + 1) * _RUNS_A_POSITION + number
+    writing.connection.execute(insert(rule_key_runs).values(id=run_id, entries=len(run.rule_ids), content=encoded(run)))
+    writing.key_runs[run_id] = run

@@ -1,0 +1,123 @@
+"""The way from a rule to the pairs that use it: an index that is made from derivations when someone asks.
+
+Learning does not keep it, because each sweep would then write a row for every rule of every pair. It says for each
+pair when the indexed derivation was sampled; pairs that have been sampled since are indexed anew, others left alone.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, FromClause, func, select, text
+
+from hierogram.storage.database.loading import Row, staged_ids, staged_uses
+from hierogram.storage.database.transactions import Writing, read_state
+from hierogram.storage.operations.settings import read_settings
+from hierogram.storage.pairs.pairs import as_rows, pair_rows
+from hierogram.storage.pairs.withdrawals import LEAVING
+from hierogram.storage.records import PairRow, SupportingPair
+from hierogram.storage.schema.tables import corpora, indexed_pairs, rule_pairs, rules, sentence_pairs, visits
+
+UsedKey = tuple[int, int, int, int]
+"""Pair id, key high, key low, uses."""
+
+
+def _unindexed(pair_id: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Whether the pair has been sampled, and not been indexed since."""
+    known = select(indexed_pairs.c.pair_id).where(
+        indexed_pairs.c.pair_id == visits.c.pair_id, indexed_pairs.c.position == visits.c.position
+    )
+    return select(visits.c.pair_id).where(visits.c.pair_id == pair_id, ~known.exists()).exists()
+
+
+def unindexed_pairs(connection: Connection, after_id: int, limit: int) -> tuple[int, list[PairRow]]:
+    """Pairs with an id above `after_id` whose present derivation is not indexed, in id order; the store position."""
+    position = read_state(connection).position
+    statement = (
+        pair_rows()
+        .where(sentence_pairs.c.id > after_id, _unindexed(sentence_pairs.c.id))
+        .order_by(sentence_pairs.c.id)
+        .limit(limit)
+    )
+    return position, as_rows(connection.execute(statement))
+
+
+def count_unindexed(connection: Connection) -> int:
+    """How many pairs have a derivation that is not indexed."""
+    known = (indexed_pairs.c.pair_id == visits.c.pair_id) & (indexed_pairs.c.position == visits.c.position)
+    joined: FromClause = visits.outerjoin(indexed_pairs, known)
+    return connection.scalar(select(func.count()).select_from(joined).where(indexed_pairs.c.pair_id.is_(None))) or 0
+
+
+def index_pairs(
+    writing: Writing, pair_ids: Sequence[int], position: int, uses: Iterable[UsedKey], key_salt: int
+) -> int:
+    """Index pairs by the rules of their derivations at a store position; how many were.
+
+    `uses` holds (pair id, key high, key low, uses). Pairs that have been sampled after that position, or are gone, are
+    left as they are, and all of them where the rules have new keys.
+    """
+    connection = writing.connection
+    if read_settings(connection).key_salt != key_salt:
+        return 0
+    writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in pair_ids))
+    current = connection.scalars(
+        select(visits.c.pair_id)
+        .join(staged_ids, staged_ids.c.id == visits.c.pair_id)
+        .where(visits.c.position <= position)
+    ).all()
+    writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in current))
+    writing.loader.stage(staged_uses, _with_rules(writing, list(uses)))
+    forget(writing)
+    for statement in (
+        "INSERT INTO rule_pairs (rule_id, pair_id, uses)"
+        " SELECT r.id, u.pair_id, u.uses FROM staged_uses AS u JOIN staged_ids AS i ON i.id = u.pair_id"
+        " JOIN rules AS r ON r.id = u.rule_id WHERE r.key_high = u.key_high AND r.key_low = u.key_low",
+        "INSERT INTO indexed_pairs (pair_id, position)"
+        " SELECT v.pair_id, v.position FROM staged_ids AS i JOIN visits AS v ON v.pair_id = i.id",
+    ):
+        connection.execute(text(statement))
+    return len(current)
+
+
+def _with_rules(writing: Writing, uses: Sequence[UsedKey]) -> list[Row]:
+    """The uses, each with every rule that may be the one with its key."""
+    # Whoever only looks needs no numpy.
+    import numpy as np
+
+    from hierogram.storage.grammar.key_runs import candidates
+
+    keys = np.array([(high, low) for _, high, low, _ in uses], np.int64).reshape(-1, 2)
+    numbers, rule_ids = candidates(writing, keys)
+    found = zip(numbers.tolist(), rule_ids.tolist(), strict=True)
+    return [(uses[n][0], rule_id, *uses[n][1:]) for n, rule_id in found]
+
+
+def forget(writing: Writing) -> None:
+    """Take the pairs of `staged_ids` out of the index."""
+    for table in ("rule_pairs", "indexed_pairs"):
+        writing.connection.execute(text(f"DELETE FROM {table} WHERE pair_id IN (SELECT id FROM staged_ids)"))
+
+
+LEAVING.append(forget)
+
+
+def supporting_pairs(connection: Connection, source: str, target: str, limit: int) -> list[SupportingPair]:
+    """Indexed pairs whose derivation uses the rule, in id order."""
+    statement = (
+        select(
+            sentence_pairs.c.id,
+            corpora.c.name,
+            sentence_pairs.c.source,
+            sentence_pairs.c.target,
+            sentence_pairs.c.alignment,
+            rule_pairs.c.uses,
+        )
+        .select_from(rules)
+        .join(rule_pairs, rule_pairs.c.rule_id == rules.c.id)
+        .join(sentence_pairs, sentence_pairs.c.id == rule_pairs.c.pair_id)
+        .join(corpora, corpora.c.id == sentence_pairs.c.corpus_id)
+        .where(rules.c.source == source, rules.c.target == target)
+        .order_by(sentence_pairs.c.id)
+        .limit(limit)
+    )
+    return [SupportingPair._make(row) for row in connection.execute(statement)]

@@ -1,0 +1,125 @@
+"""Looking rules up, and how much a store holds."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, Connection, Double, Select, cast, func, select, tuple_
+
+from hierogram.storage.database.transactions import SOURCE, TARGET, read_state
+from hierogram.storage.records import (
+    RuleRow,
+    StoreStatus,
+)
+from hierogram.storage.schema.tables import corpora, rule_words, rules, sweeps, vocabulary
+
+
+def find_rules(
+    connection: Connection,
+    *,
+    source: str | None,
+    target: str | None,
+    words: Sequence[str],
+    source_words: Sequence[str],
+    target_words: Sequence[str],
+    limit: int,
+    offset: int,
+    after: tuple[int, str, str] | None = None,
+) -> list[RuleRow]:
+    """Rules with a count, best (most often used) first, that meet every condition given, `after` one of them."""
+    found = select(rules).where(rules.c.count > 0)
+    if after is not None:
+        count, *sides = after
+        found = found.where(
+            (rules.c.count < count)
+            | ((rules.c.count == count) & (tuple_(rules.c.source, rules.c.target) > tuple_(*sides)))
+        )
+    if source is not None:
+        found = found.where(rules.c.source == source)
+    if target is not None:
+        found = found.where(rules.c.target == target)
+    wanted = _word_ids(connection, words, source_words, target_words)
+    if wanted is None:
+        return []
+    for n, ids in enumerate(wanted):
+        # The first is the rarest: it finds the rules, the others only test them.
+        found = found.where(_holds_first(ids) if n == 0 and source is None and target is None else _holds(ids))
+    best = (
+        found.order_by(rules.c.count.desc(), rules.c.source, rules.c.target)
+        .limit(limit)
+        .offset(offset)
+        .subquery("best")
+    )
+    of_source = rules.alias("of_source")
+    of_target = rules.alias("of_target")
+    source_total = select(func.sum(of_source.c.count)).where(of_source.c.source == best.c.source).scalar_subquery()
+    target_total = select(func.sum(of_target.c.count)).where(of_target.c.target == best.c.target).scalar_subquery()
+    uses = cast(best.c.count, Double)
+    statement = select(
+        best.c.id,
+        best.c.source,
+        best.c.target,
+        best.c.length,
+        best.c.scope,
+        best.c.nonterminals,
+        best.c.hiero,
+        best.c.count,
+        best.c.sampled_count,
+        uses / cast(source_total, Double),
+        uses / cast(target_total, Double),
+    ).order_by(best.c.count.desc(), best.c.source, best.c.target)
+    return [RuleRow(*row) for row in connection.execute(statement)]
+
+
+def _word_ids(
+    connection: Connection, words: Sequence[str], source_words: Sequence[str], target_words: Sequence[str]
+) -> list[list[int]] | None:
+    """For each wanted word its ids (two if either side will do), rarest first; None if one is unknown."""
+    wanted = [
+        *((word, (SOURCE, TARGET)) for word in words),
+        *((word, (SOURCE,)) for word in source_words),
+        *((word, (TARGET,)) for word in target_words),
+    ]
+    ranked = []
+    for token, sides in wanted:
+        rows = connection.execute(
+            select(vocabulary.c.id, vocabulary.c.count).where(vocabulary.c.token == token, vocabulary.c.side.in_(sides))
+        ).all()
+        if not rows:
+            return None
+        ranked.append((sum(count for _, count in rows), [word_id for word_id, _ in rows]))
+    return [ids for _, ids in sorted(ranked)]
+
+
+def _holds_first(ids: Sequence[int]) -> ColumnElement[bool]:
+    return rules.c.id.in_(select(rule_words.c.rule_id).where(rule_words.c.word_id.in_(ids)))
+
+
+def _holds(ids: Sequence[int]) -> ColumnElement[bool]:
+    held: Select[tuple[int]] = select(rule_words.c.word_id).where(
+        rule_words.c.word_id.in_(ids), rule_words.c.rule_id == rules.c.id
+    )
+    return held.exists()
+
+
+def status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
+    """How much the store holds; takes the same time whatever its size."""
+    state = read_state(connection)
+    last = connection.scalar(
+        select(sweeps.c.log_likelihood)
+        .where(sweeps.c.log_likelihood.is_not(None))
+        .order_by(sweeps.c.id.desc())
+        .limit(1)
+    )
+    by_corpus = connection.execute(select(corpora.c.name, corpora.c.pairs).order_by(corpora.c.name))
+    return StoreStatus(
+        url=url,
+        schema=schema,
+        position=state.position,
+        pairs=state.pairs(),
+        rules=state.rules,
+        rule_tokens=state.rule_tokens,
+        sampled_tokens=state.sampled_tokens,
+        rejected=state.rejected,
+        sweeps=state.sweeps,
+        last_log_likelihood=last,
+        corpora=dict(by_corpus.all()),
+    )

@@ -1,0 +1,1 @@
+"""Claims, requests, settings and checks of a store."""

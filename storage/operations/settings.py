@@ -1,0 +1,90 @@
+"""The settings of a store: written once when it is made."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from sqlalchemy import Connection, insert, select, update
+
+from hierogram.storage.exceptions import StoreError
+from hierogram.storage.records import Settings
+from hierogram.storage.schema.tables import settings as table
+
+
+def write_settings(connection: Connection, settings: Settings) -> None:
+    """Writes the settings of a new store, one row each, values as JSON."""
+    connection.execute(
+        insert(table),
+        [{"name": name, "value": json.dumps(value)} for name, value in asdict(settings).items()],
+    )
+
+
+def read_settings(connection: Connection) -> Settings:
+    """The settings; raises `StoreError` where a row is missing, unknown or of the wrong type."""
+    stored = dict(connection.execute(select(table.c.name, table.c.value)).all())
+    return decode_settings(stored)
+
+
+def decode_settings(stored: Mapping[str, str]) -> Settings:
+    """The settings that the rows (name, JSON value) hold."""
+    return Settings(
+        model=_text(stored, "model"),
+        discount=_real(stored, "discount"),
+        strength=_real(stored, "strength"),
+        rate=_real(stored, "rate"),
+        span_limit=_whole(stored, "span_limit"),
+        seed=_whole(stored, "seed"),
+        samples=_whole(stored, "samples"),
+        thinning=_whole(stored, "thinning"),
+        sweeps_per_level=_whole(stored, "sweeps_per_level"),
+        levels=_whole(stored, "levels"),
+        max_tokens=_whole(stored, "max_tokens"),
+        key_salt=_whole(stored, "key_salt"),
+        grammar=_text(stored, "grammar"),
+        base=_text(stored, "base"),
+        start=_text(stored, "start"),
+        temperature=_real(stored, "temperature"),
+        annealing=_whole(stored, "annealing"),
+    )
+
+
+def _text(stored: Mapping[str, str], name: str) -> str:
+    value = _value(stored, name)
+    if not isinstance(value, str):
+        raise StoreError(f"table settings: {name} is {value!r}, but has to be a text")
+    return value
+
+
+def _real(stored: Mapping[str, str], name: str) -> float:
+    value = _value(stored, name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise StoreError(f"table settings: {name} is {value!r}, but has to be a number")
+    return float(value)
+
+
+def _whole(stored: Mapping[str, str], name: str) -> int:
+    value = _value(stored, name)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise StoreError(f"table settings: {name} is {value!r}, but has to be a whole number")
+    return value
+
+
+def _value(stored: Mapping[str, str], name: str) -> object:
+    if name not in stored:
+        raise StoreError(f"table settings: {name} is missing: it was there when the store was made")
+    try:
+        value: object = json.loads(stored[name])
+    except ValueError as error:
+        raise StoreError(f"table settings: {name} is not JSON: {stored[name]!r}") from error
+    return value
+
+
+def set_key_salt(connection: Connection, salt: int) -> None:
+    """Records the salt of the rule keys."""
+    connection.execute(update(table).where(table.c.name == "key_salt").values(value=json.dumps(salt)))
+
+
+def grammar_kind(connection: Connection) -> str:
+    """The kind of grammar that the store holds, as `Settings.grammar` says it."""
+    stored = dict(connection.execute(select(table.c.name, table.c.value).where(table.c.name == "grammar")).all())
+    return _text(stored, "grammar")

@@ -1,0 +1,1 @@
+"""Sentence pairs: ingest, identity, vocabulary, withdrawal."""

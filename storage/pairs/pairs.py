@@ -1,0 +1,387 @@
+"""Ingest's writes and the reads of sentence pairs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
+from operator import attrgetter
+
+from sqlalchemy import Connection, Row, Select, insert, select, text, update
+
+from hierogram.storage.database.connection import POSTGRES
+from hierogram.storage.database.loading import staged_digests
+from hierogram.storage.database.transactions import Writing, new_id, now, read_state
+from hierogram.storage.exceptions import IngestError, StoreError
+from hierogram.storage.operations.claims import claim_batch, release_batch, renew_batch
+from hierogram.storage.operations.settings import grammar_kind
+from hierogram.storage.pairs.identity import IDENTITY_BYTES, pair_identities, rejection_digest
+from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
+from hierogram.storage.records import (
+    GIVEN,
+    NOBODY,
+    SAMPLING,
+    UNALIGNED,
+    WAITING,
+    AddedPairs,
+    IngestTotals,
+    LagRow,
+    NewPair,
+    PairRecord,
+    PairRow,
+    RejectedLine,
+)
+from hierogram.storage.schema.tables import corpora, derivations, ingest_batches, rejected_lines, sentence_pairs
+
+RUNNING, DONE, FAILED = "running", "done", "failed"
+
+MAX_TOKEN_BYTES = 1024
+"""Longest token or external id that the store takes, in bytes of UTF-8 (Postgres cannot index all longer)."""
+_SURELY_SHORT = MAX_TOKEN_BYTES // 4
+
+_PAIR_COLUMNS = (
+    "id",
+    "corpus_id",
+    "batch_id",
+    "external_id",
+    "identity",
+    "source",
+    "target",
+    "alignment",
+    "aligned_by",
+    "source_length",
+    "target_length",
+    "state",
+    "stage",
+    "sweep",
+    "added_at",
+)
+
+
+def pair_rows() -> Select[tuple[object, ...]]:
+    """Selects what a `PairRow` holds, in its order."""
+    return select(
+        sentence_pairs.c.id,
+        sentence_pairs.c.source,
+        sentence_pairs.c.target,
+        sentence_pairs.c.alignment,
+        sentence_pairs.c.state,
+        sentence_pairs.c.stage,
+        sentence_pairs.c.sweep,
+        derivations.c.current,
+        derivations.c.ring,
+        sentence_pairs.c.aligned_by,
+    ).select_from(sentence_pairs.outerjoin(derivations, derivations.c.pair_id == sentence_pairs.c.id))
+
+
+def begin_ingest(writing: Writing, corpus: str, origin: str, format: str) -> int:
+    """Opens a batch, and its corpus if it is new; returns the batch's id."""
+    connection = writing.connection
+    corpus_id = connection.scalar(select(corpora.c.id).where(corpora.c.name == corpus))
+    if corpus_id is None:
+        added = connection.execute(insert(corpora).values(name=corpus, pairs=0, created_at=now()))
+        corpus_id = new_id(added)
+    batch = connection.execute(
+        insert(ingest_batches).values(
+            corpus_id=corpus_id,
+            origin=origin,
+            format=format,
+            state=RUNNING,
+            started_at=now(),
+            accepted=0,
+            duplicates=0,
+            rejected=0,
+        )
+    )
+    batch_id = new_id(batch)
+    claim_batch(connection, batch_id)
+    return batch_id
+
+
+def add_pairs(
+    writing: Writing, batch_id: int, pairs: Sequence[NewPair], rejected: Sequence[RejectedLine]
+) -> AddedPairs:
+    """Stores the pairs that are new, with their words, and keeps the rejected lines.
+
+    Raises `IngestError` where the batch is not open.
+    """
+    batch = _open_batch(writing.connection, batch_id)
+    renew_batch(writing.connection, batch_id)
+    corpus_id, corpus, origin = batch
+    fresh, duplicates, refused = _sort_out(writing, corpus, pairs)
+    _insert_pairs(writing, corpus_id, batch_id, fresh)
+    turned_down = [*rejected, *refused]
+    _keep_rejected(writing, batch_id, corpus, origin, turned_down)
+    totals = IngestTotals(len(fresh), duplicates, len(turned_down))
+    writing.connection.execute(
+        update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs + len(fresh))
+    )
+    writing.connection.execute(
+        update(ingest_batches)
+        .where(ingest_batches.c.id == batch_id)
+        .values(
+            accepted=ingest_batches.c.accepted + totals.accepted,
+            duplicates=ingest_batches.c.duplicates + totals.duplicates,
+            rejected=ingest_batches.c.rejected + totals.rejected,
+        )
+    )
+    return AddedPairs(totals, refused)
+
+
+def _insert_pairs(writing: Writing, corpus_id: int, batch_id: int, pairs: Mapping[bytes, NewPair]) -> None:
+    """Stores the pairs (by identity) and counts their words."""
+    if not pairs:
+        return
+    sources, targets, alignments, source_lengths, target_lengths, _, external_ids, _ = zip(*pairs.values(), strict=True)
+    raw = alignments.count(None)
+    with ThreadPoolExecutor(1, thread_name_prefix="words") as thread:
+        # Both are mostly done without the interpreter, on two cores.
+        words = thread.submit(words_of_pairs, grammar_kind(writing.connection), sources, targets)
+        # Columns, because a tuple for each pair would be made and looked at by the garbage collector only to be bound.
+        writing.loader.insert(
+            sentence_pairs,
+            _PAIR_COLUMNS,
+            zip(
+                range(writing.state.last_pair_id + 1, writing.state.last_pair_id + 1 + len(pairs)),
+                repeat(corpus_id),
+                repeat(batch_id),
+                external_ids,
+                pairs,
+                sources,
+                targets,
+                [alignment or "" for alignment in alignments],
+                [NOBODY if alignment is None else GIVEN for alignment in alignments],
+                source_lengths,
+                target_lengths,
+                [UNALIGNED if alignment is None else WAITING for alignment in alignments],
+                repeat(0),
+                repeat(0),
+                repeat(writing.loader.moment(now())),
+            ),
+        )
+        count_words(writing, words.result())
+    writing.state.last_pair_id += len(pairs)
+    writing.state.count_pairs(UNALIGNED, raw)
+    writing.state.count_pairs(WAITING, len(pairs) - raw)
+
+
+def finish_ingest(writing: Writing, batch_id: int, error: str | None) -> None:
+    """Closes a batch as done, or as failed with what went wrong."""
+    _open_batch(writing.connection, batch_id)
+    release_batch(writing.connection, batch_id)
+    writing.connection.execute(
+        update(ingest_batches)
+        .where(ingest_batches.c.id == batch_id)
+        .values(state=DONE if error is None else FAILED, finished_at=now(), error=error)
+    )
+
+
+def _open_batch(connection: Connection, batch_id: int) -> tuple[int, str, str]:
+    row = connection.execute(
+        select(ingest_batches.c.state, corpora.c.id, corpora.c.name, ingest_batches.c.origin)
+        .join(corpora, corpora.c.id == ingest_batches.c.corpus_id)
+        .where(ingest_batches.c.id == batch_id)
+    ).one_or_none()
+    if row is None:
+        raise IngestError(f"ingest batch {batch_id} does not exist: begin one first")
+    if row.state != RUNNING:
+        raise IngestError(f"ingest batch {batch_id} is already {row.state}: begin another one")
+    return row.id, row.name, row.origin
+
+
+def _sort_out(
+    writing: Writing, corpus: str, pairs: Sequence[NewPair]
+) -> tuple[dict[bytes, NewPair], int, list[RejectedLine]]:
+    """The new pairs by identity, the number of duplicates, and the pairs that cannot be stored."""
+    identities = pair_identities(corpus, pairs)
+    stored = _stored_contents(writing, identities)
+    fresh = dict(zip(identities, pairs, strict=True))
+    if not stored and len(fresh) == len(pairs) and not _may_have_long_token(pairs):
+        return fresh, 0, []
+    fresh = {}
+    duplicates = 0
+    refused: list[RejectedLine] = []
+    for identity, pair in zip(identities, pairs, strict=True):
+        known = stored.get(identity) if stored else None
+        if known is None:
+            earlier = fresh.get(identity)
+            if earlier is None:
+                if _has_long_token(pair):
+                    refused.append(_too_long(pair))
+                else:
+                    fresh[identity] = pair
+                continue
+            known = earlier[:3]
+        # A pair that is offered without an alignment asks nothing of the stored one's.
+        if known[:2] == pair[:2] and (pair[2] is None or known[2] == pair[2]):
+            duplicates += 1
+        else:
+            refused.append(_conflict(pair))
+    return fresh, duplicates, refused
+
+
+_CONTENT = "p.identity, p.source, p.target, p.alignment, p.aligned_by"
+
+# One value that holds all identities costs half of what a staging table of them does.
+_CONTENTS_ON_SQLITE = text(
+    "WITH RECURSIVE places (place) AS"
+    " (SELECT 0 WHERE :number > 0 UNION ALL SELECT place + 1 FROM places WHERE place + 1 < :number)"
+    f" SELECT {_CONTENT} FROM places CROSS JOIN sentence_pairs AS p"
+    " WHERE p.identity = substr(:identities, :width * place + 1, :width)"
+)
+_CONTENTS_ON_POSTGRES = text(
+    f"SELECT {_CONTENT} FROM unnest(CAST(:identities AS bytea[])) AS offered (identity)"
+    " JOIN sentence_pairs AS p ON p.identity = offered.identity"
+)
+
+
+def _stored_contents(writing: Writing, identities: list[bytes]) -> dict[bytes, tuple[str, str, str | None]]:
+    """Source, target and given alignment (None: there is none) of the pairs that are stored, by identity."""
+    if writing.connection.dialect.name == POSTGRES:
+        rows = writing.connection.execute(_CONTENTS_ON_POSTGRES, {"identities": identities})
+    else:
+        parameters = {"identities": b"".join(identities), "number": len(identities), "width": IDENTITY_BYTES}
+        rows = writing.connection.execute(_CONTENTS_ON_SQLITE, parameters)
+    return {
+        identity: (source, target, alignment if aligned_by == GIVEN else None)
+        for identity, source, target, alignment, aligned_by in rows
+    }
+
+
+def _may_have_long_token(pairs: Sequence[NewPair]) -> bool:
+    texts = [text for pair in pairs for text in (pair[0], pair[1], pair[6] or "") if len(text) > _SURELY_SHORT]
+    return any(max(map(len, text.split(" "))) > _SURELY_SHORT for text in texts)
+
+
+def _has_long_token(pair: NewPair) -> bool:
+    # A character has at most four bytes: only a very long word has to be encoded to know.
+    return any(
+        len(text) > _SURELY_SHORT
+        and max(map(len, text.split(" "))) > _SURELY_SHORT
+        and any(len(token.encode()) > MAX_TOKEN_BYTES for token in text.split(" "))
+        for text in (pair.source, pair.target, pair.external_id or "")
+    )
+
+
+def _content(pair: NewPair) -> bytes:
+    fields = pair[:2] if pair.alignment is None else pair[:3]
+    return " ||| ".join(map(str, fields)).encode()
+
+
+def _too_long(pair: NewPair) -> RejectedLine:
+    message = f"a token or the external id is longer than {MAX_TOKEN_BYTES} bytes"
+    return RejectedLine(pair.line, "token-too-long", message, _content(pair))
+
+
+def _conflict(pair: NewPair) -> RejectedLine:
+    message = f"external id {pair.external_id!r} is stored in this corpus with other content, which was kept"
+    return RejectedLine(pair.line, "external-id-conflict", message, _content(pair))
+
+
+def _keep_rejected(writing: Writing, batch_id: int, corpus: str, origin: str, lines: Iterable[RejectedLine]) -> None:
+    kept: dict[bytes, RejectedLine] = {}
+    for line in lines:
+        kept.setdefault(rejection_digest(corpus, origin, line.line, line.content), line)
+    if not kept:
+        return
+    writing.loader.stage(staged_digests, ((digest,) for digest in kept))
+    rows = writing.connection.execute(
+        select(rejected_lines.c.digest).join(staged_digests, rejected_lines.c.digest == staged_digests.c.digest)
+    )
+    known = {digest for (digest,) in rows}
+    new = [
+        {
+            "batch_id": batch_id,
+            "origin": origin,
+            "line": line.line,
+            "reason": line.reason,
+            "message": line.message,
+            "content": line.content,
+            "digest": digest,
+        }
+        for digest, line in kept.items()
+        if digest not in known
+    ]
+    if new:
+        writing.connection.execute(insert(rejected_lines), new)
+    writing.state.rejected += len(new)
+
+
+def pairs_after(
+    connection: Connection, after_id: int, limit: int | None, states: Sequence[str] | None
+) -> list[PairRow]:
+    """Pairs with a larger id, in id order."""
+    ordered = pair_rows().where(sentence_pairs.c.id > after_id).order_by(sentence_pairs.c.id).limit(limit)
+    if states is None:
+        return as_rows(connection.execute(ordered))
+    # State by state, since an index has the pairs of one state in the order of their ids, but not of several.
+    rows = [
+        row
+        for state in dict.fromkeys(states)
+        for row in as_rows(connection.execute(ordered.where(sentence_pairs.c.state == state)))
+    ]
+    rows.sort(key=attrgetter("id"))
+    return rows[:limit]
+
+
+def pairs_by_id(connection: Connection, ids: Sequence[int]) -> list[PairRow]:
+    """The pairs with these ids, in id order; ids without a pair are left out."""
+    rows: list[PairRow] = []
+    wanted = sorted(set(ids))
+    for start in range(0, len(wanted), _IDS_PER_QUERY):
+        chunk = wanted[start : start + _IDS_PER_QUERY]
+        statement = pair_rows().where(sentence_pairs.c.id.in_(chunk)).order_by(sentence_pairs.c.id)
+        rows += as_rows(connection.execute(statement))
+    return rows
+
+
+_IDS_PER_QUERY = 10_000
+
+
+def find_pair(connection: Connection, pair_id: int) -> PairRecord | None:
+    """The pair with its corpus' name, None if there is none."""
+    row = connection.execute(
+        select(
+            sentence_pairs.c.id,
+            corpora.c.name,
+            sentence_pairs.c.external_id,
+            sentence_pairs.c.source,
+            sentence_pairs.c.target,
+            sentence_pairs.c.alignment,
+            sentence_pairs.c.state,
+            sentence_pairs.c.stage,
+            sentence_pairs.c.sweep,
+            sentence_pairs.c.added_at,
+        )
+        .join(corpora, corpora.c.id == sentence_pairs.c.corpus_id)
+        .where(sentence_pairs.c.id == pair_id)
+    ).one_or_none()
+    return None if row is None else PairRecord._make(row)
+
+
+def count_pairs(connection: Connection, states: Sequence[str] | None) -> int:
+    """How many pairs there are, in any of the states if some are given."""
+    by_state = read_state(connection).pairs()
+    if states is not None and not by_state.keys() >= set(states):
+        raise StoreError(f"no state of a pair: {', '.join(set(states) - by_state.keys())}")
+    return sum(by_state[state] for state in (by_state if states is None else set(states)))
+
+
+def lag(connection: Connection) -> LagRow:
+    """How far sampling is behind; takes the same time whatever the store's size."""
+    totals = read_state(connection)
+    oldest = [
+        added_at
+        for state in (UNALIGNED, WAITING, SAMPLING)
+        for added_at in connection.scalars(
+            select(sentence_pairs.c.added_at)
+            .where(sentence_pairs.c.state == state)
+            .order_by(sentence_pairs.c.id)
+            .limit(1)
+        )
+    ]
+    age = max((now() - min(oldest)).total_seconds(), 0.0) if oldest else None
+    return LagRow(totals.unaligned + totals.waiting + totals.sampling, age)
+
+
+def as_rows(rows: Iterable[Row[tuple[object, ...]]]) -> list[PairRow]:
+    """The rows of `pair_rows()`."""
+    return [PairRow._make(row) for row in rows]

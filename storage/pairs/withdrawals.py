@@ -1,0 +1,97 @@
+"""Pairs that leave the store: with their derivations, their counts and their words, in one transaction."""
+
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import Connection, func, select, text, update
+
+from hierogram.storage.database.loading import staged_ids
+from hierogram.storage.database.transactions import Writing, now
+from hierogram.storage.exceptions import PairMovedError
+from hierogram.storage.operations.settings import grammar_kind
+from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
+from hierogram.storage.records import PairRow
+from hierogram.storage.schema.tables import corpora, ingest_batches, sentence_pairs, withdrawals
+
+Leaving = Callable[[Writing], None]
+
+LEAVING: list[Leaving] = []
+"""What else goes with pairs: called with their ids in `staged_ids`, while they are still there."""
+
+
+def request(writing: Writing, pair_ids: Sequence[int]) -> list[int]:
+    """Asks for the pairs to leave; returns the ids of those that are stored."""
+    writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in set(pair_ids)))
+    connection = writing.connection
+    connection.execute(
+        text(
+            "INSERT INTO withdrawals (pair_id, corpus_id, batch_id, requested_at)"
+            " SELECT p.id, p.corpus_id, p.batch_id, :moment"
+            " FROM staged_ids AS s JOIN sentence_pairs AS p ON p.id = s.id WHERE true ON CONFLICT (pair_id) DO NOTHING"
+        ),
+        {"moment": writing.loader.moment(now())},
+    )
+    stored = select(sentence_pairs.c.id).join(staged_ids, staged_ids.c.id == sentence_pairs.c.id)
+    return sorted(connection.scalars(stored))
+
+
+def pending(connection: Connection, limit: int) -> list[int]:
+    """Ids of pairs that were asked to leave and are still there, in their order."""
+    return list(
+        connection.scalars(
+            select(withdrawals.c.pair_id)
+            .where(withdrawals.c.done_at.is_(None))
+            .order_by(withdrawals.c.pair_id)
+            .limit(limit)
+        )
+    )
+
+
+def withdraw(writing: Writing, rows: Sequence[PairRow]) -> None:
+    """Takes the pairs out; the changes of the rules' counts that go with it are the caller's.
+
+    Raises `PairMovedError` where a pair is gone, or has been sampled since it was read.
+    """
+    connection = writing.connection
+    request(writing, [row.id for row in rows])
+    here = connection.execute(
+        select(sentence_pairs.c.id, sentence_pairs.c.sweep).join(staged_ids, staged_ids.c.id == sentence_pairs.c.id)
+    )
+    sweeps = {row.id: row.sweep for row in here}
+    for row in rows:
+        if sweeps.get(row.id) != row.sweep:
+            raise PairMovedError(f"pair {row.id} has been sampled or withdrawn by another process since it was read")
+        writing.state.count_pairs(row.state, -1)
+    for leave in LEAVING:
+        leave(writing)
+    leaving = "SELECT id FROM staged_ids"
+    for corpus_id, number in connection.execute(
+        select(sentence_pairs.c.corpus_id, func.count())
+        .join(staged_ids, staged_ids.c.id == sentence_pairs.c.id)
+        .group_by(sentence_pairs.c.corpus_id)
+    ).all():
+        connection.execute(update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs - number))
+    for table, column in (("derivations", "pair_id"), ("visits", "pair_id"), ("sentence_pairs", "id")):
+        connection.execute(text(f"DELETE FROM {table} WHERE {column} IN ({leaving})"))
+    connection.execute(
+        text(f"UPDATE withdrawals SET done_at = :moment WHERE pair_id IN ({leaving})"),
+        {"moment": writing.loader.moment(now())},
+    )
+    grammar = grammar_kind(writing.connection)
+    words = words_of_pairs(grammar, [row.source for row in rows], [row.target for row in rows])
+    count_words(writing, words, -1)
+
+
+def chosen(connection: Connection, corpus: str | None, origin: str | None, external_ids: Sequence[str]) -> list[int]:
+    """Ids of pairs of that corpus, from inputs of that origin, with one of those external ids, as far as given."""
+    found = select(sentence_pairs.c.id).order_by(sentence_pairs.c.id)
+    if corpus is not None:
+        found = found.where(
+            sentence_pairs.c.corpus_id == select(corpora.c.id).where(corpora.c.name == corpus).scalar_subquery()
+        )
+    if origin is not None:
+        found = found.where(
+            sentence_pairs.c.batch_id.in_(select(ingest_batches.c.id).where(ingest_batches.c.origin == origin))
+        )
+    if external_ids:
+        found = found.where(sentence_pairs.c.external_id.in_(external_ids))
+    return list(connection.scalars(found))

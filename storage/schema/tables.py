@@ -1,0 +1,453 @@
+"""Tables and indexes of the store; `views` has the views.
+
+`migrations/` makes the same schema step by step; a test holds the two together. All text compares and sorts
+by its UTF-8 bytes on both databases. Pairs, rules and words get their ids from `store_state`, not from the
+database's sequences, so that the same input gives the same ids everywhere and an id is never used twice.
+"""
+
+from datetime import UTC, datetime
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Double,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    Unicode,
+    text,
+)
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+from hierogram.storage.database.postgres_options import on_postgres
+
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
+"""Schema revisions that this code knows, oldest first; the last one is its own."""
+
+BLOCK_BITS = 17
+"""Rules whose ids have all but these low bits in common lie together in SQLite's indexes by side."""
+
+FERTILITIES = 8
+"""Numbers of links of a word that the aligner tells apart, from 0; the last one stands for more, too."""
+
+TEXT = Text().with_variant(Text(collation="C"), "postgresql")
+SERIAL = BigInteger().with_variant(Integer(), "sqlite")
+MOMENT_FORMAT = "%Y-%m-%d %H:%M:%S"
+"""How a moment is written on SQLite, in UTC."""
+
+
+class Moment(TypeDecorator[datetime]):
+    """A time in UTC, in whole seconds: a text that SQLite's date functions take, a timestamp on Postgres."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[str] | TypeEngine[datetime]:
+        """The type of the column."""
+        if dialect.name == "sqlite":
+            return dialect.type_descriptor(Text())
+        return dialect.type_descriptor(DateTime(timezone=True))
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> object:
+        """The value as the driver takes it."""
+        if value is None or dialect.name != "sqlite":
+            return value
+        return value.astimezone(UTC).strftime(MOMENT_FORMAT)
+
+    def process_result_value(self, value: object, dialect: Dialect) -> datetime | None:
+        """The value as it was, in UTC."""
+        if isinstance(value, str):
+            return datetime.strptime(value, MOMENT_FORMAT).replace(tzinfo=UTC)
+        return value.astimezone(UTC) if isinstance(value, datetime) else None
+
+
+MOMENT = Moment()
+
+metadata = MetaData()
+
+
+def _one_of(column: str, *values: str) -> str:
+    return " OR ".join(f"{column} = '{value}'" for value in values)
+
+
+settings = Table(
+    "settings",
+    metadata,
+    Column("name", TEXT, primary_key=True),
+    Column("value", TEXT, nullable=False),
+)
+
+# One row. `position` counts the writing transactions; the totals make `status` as fast on any store.
+store_state = Table(
+    "store_state",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("position", BigInteger, nullable=False),
+    Column("last_pair_id", BigInteger, nullable=False),
+    Column("last_rule_id", BigInteger, nullable=False),
+    Column("last_word_id", BigInteger, nullable=False),
+    Column("unaligned", BigInteger, nullable=False),
+    Column("waiting", BigInteger, nullable=False),
+    Column("sampling", BigInteger, nullable=False),
+    Column("settled", BigInteger, nullable=False),
+    Column("source_types", BigInteger, nullable=False),
+    Column("target_types", BigInteger, nullable=False),
+    Column("rules", BigInteger, nullable=False),
+    Column("rule_tokens", BigInteger, nullable=False),
+    Column("sampled_tokens", BigInteger, nullable=False),
+    Column("rejected", BigInteger, nullable=False),
+    Column("sweeps", BigInteger, nullable=False),
+    CheckConstraint("id = 1", name="store_state_has_one_row"),
+)
+
+corpora = Table(
+    "corpora",
+    metadata,
+    Column("id", SERIAL, primary_key=True),
+    Column("name", TEXT, nullable=False),
+    Column("pairs", BigInteger, nullable=False),
+    Column("created_at", MOMENT, nullable=False),
+    Index("corpora_by_name", "name", unique=True),
+)
+
+ingest_batches = Table(
+    "ingest_batches",
+    metadata,
+    Column("id", SERIAL, primary_key=True),
+    Column("corpus_id", SERIAL, ForeignKey("corpora.id"), nullable=False),
+    Column("origin", TEXT, nullable=False),
+    Column("format", TEXT, nullable=False),
+    Column("state", TEXT, nullable=False),
+    Column("started_at", MOMENT, nullable=False),
+    Column("finished_at", MOMENT),
+    Column("accepted", BigInteger, nullable=False),
+    Column("duplicates", BigInteger, nullable=False),
+    Column("rejected", BigInteger, nullable=False),
+    Column("error", TEXT),
+    CheckConstraint("state IN ('running', 'done', 'failed')", name="ingest_batches_state"),
+)
+
+sentence_pairs = Table(
+    "sentence_pairs",
+    metadata,
+    Column("id", SERIAL, primary_key=True, autoincrement=False),
+    Column("corpus_id", SERIAL, nullable=False),
+    Column("batch_id", SERIAL, nullable=False),
+    Column("external_id", TEXT),
+    Column("identity", LargeBinary, nullable=False),
+    Column("source", TEXT, nullable=False),
+    Column("target", TEXT, nullable=False),
+    Column("alignment", TEXT, nullable=False),
+    Column("aligned_by", TEXT, nullable=False),
+    Column("source_length", Integer, nullable=False),
+    Column("target_length", Integer, nullable=False),
+    Column("state", TEXT, nullable=False),
+    Column("stage", Integer, nullable=False),
+    Column("sweep", BigInteger, nullable=False),
+    Column("added_at", MOMENT, nullable=False),
+    # Not `IN`: SQLite would make a temporary index of the values for every row that is inserted.
+    CheckConstraint(_one_of("state", "unaligned", "waiting", "sampling", "settled"), name="sentence_pairs_state"),
+    CheckConstraint(_one_of("aligned_by", "nobody", "given", "aligner"), name="sentence_pairs_aligned_by"),
+)
+Index("sentence_pairs_by_identity", sentence_pairs.c.identity, unique=True)
+Index("sentence_pairs_by_state", sentence_pairs.c.state, sentence_pairs.c.id)
+on_postgres(
+    Index(
+        "sentence_pairs_by_external_id",
+        sentence_pairs.c.corpus_id,
+        sentence_pairs.c.external_id,
+        sqlite_where=sentence_pairs.c.external_id.is_not(None),
+    ),
+    "where",
+    sentence_pairs.c.external_id.is_not(None),
+)
+
+derivations = Table(
+    "derivations",
+    metadata,
+    Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
+    Column("current", LargeBinary, nullable=False),
+    Column("ring", LargeBinary, nullable=False),
+)
+
+# What the aligner thinks: of each target word the source position that it is linked to (forward), and the other way
+# about (backward), int16 each, -1 for none. The counts of the aligner's three tables are those of these links.
+pair_links = Table(
+    "pair_links",
+    metadata,
+    Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
+    Column("forward", LargeBinary, nullable=False),
+    Column("backward", LargeBinary, nullable=False),
+    Column("sweep", BigInteger, nullable=False),
+)
+Index("pair_links_by_sweep", pair_links.c.sweep, pair_links.c.pair_id)
+
+# How often a word pair is linked in each direction; the empty word stands for none.
+aligner_lexicon = Table(
+    "aligner_lexicon",
+    metadata,
+    Column("source", TEXT, primary_key=True),
+    Column("target", TEXT, primary_key=True),
+    Column("forward", BigInteger, nullable=False),
+    Column("backward", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+on_postgres(aligner_lexicon, "with", {"fillfactor": 80})
+
+# Of a word that generates others: its links in all, and its tokens by number of links.
+aligner_words = Table(
+    "aligner_words",
+    metadata,
+    Column("side", TEXT, primary_key=True),
+    Column("word", TEXT, primary_key=True),
+    Column("links", BigInteger, nullable=False),
+    *(Column(f"with_{number}", BigInteger, nullable=False) for number in range(FERTILITIES)),
+    sqlite_with_rowid=False,
+)
+on_postgres(aligner_words, "with", {"fillfactor": 80})
+
+aligner_jumps = Table(
+    "aligner_jumps",
+    metadata,
+    Column("direction", TEXT, primary_key=True),
+    Column("width", Integer, primary_key=True, autoincrement=False),
+    Column("count", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# At which position of the store a pair was last sampled: apart, so that only these short rows are rewritten.
+visits = Table(
+    "visits",
+    metadata,
+    Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("position", BigInteger, nullable=False),
+    Index("visits_by_position", "position", "pair_id"),
+)
+
+# Pairs that someone wants out, or has taken out (`done_at`); an id is never used again, so it leaves but once.
+withdrawals = Table(
+    "withdrawals",
+    metadata,
+    Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("corpus_id", SERIAL, nullable=False),
+    Column("batch_id", SERIAL, nullable=False),
+    Column("requested_at", MOMENT, nullable=False),
+    Column("done_at", MOMENT),
+)
+on_postgres(
+    Index(
+        "withdrawals_pending",
+        withdrawals.c.pair_id,
+        sqlite_where=withdrawals.c.done_at.is_(None),
+    ),
+    "where",
+    withdrawals.c.done_at.is_(None),
+)
+
+# Who writes the grammar, and who reads which input; see `hierogram.storage.operations.claims`.
+claims = Table(
+    "claims",
+    metadata,
+    Column("name", TEXT, primary_key=True),
+    Column("token", TEXT, nullable=False),
+    Column("host", TEXT, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("process", TEXT, nullable=False),
+    Column("command", TEXT, nullable=False),
+    Column("since", MOMENT, nullable=False),
+    Column("expires_at", MOMENT, nullable=False),
+)
+
+rules = Table(
+    "rules",
+    metadata,
+    Column("id", SERIAL, primary_key=True, autoincrement=False),
+    Column("source", TEXT, nullable=False),
+    Column("target", TEXT, nullable=False),
+    Column("key_high", BigInteger, nullable=False),
+    Column("key_low", BigInteger, nullable=False),
+    Column("length", Integer, nullable=False),
+    Column("scope", Integer, nullable=False),
+    Column("nonterminals", Integer, nullable=False),
+    Column("source_terminals", Integer, nullable=False),
+    Column("target_terminals", Integer, nullable=False),
+    Column("hiero", Boolean, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("sampled_count", BigInteger, nullable=False),
+    CheckConstraint("count >= 0 AND sampled_count >= 0 AND count + sampled_count > 0", name="rules_counts"),
+)
+# Room on each page for the new version of a row whose counts change.
+on_postgres(rules, "with", {"fillfactor": 80})
+# SQLite: by the block of ids first, because a commit's new rules have the latest ids: their entries lie together, and
+# a commit changes few pages of the indexes, however large the store. A side is looked for in each block: a skip-scan,
+# which SQLite chooses for what `sqlite_stat1` says of the indexes (as the migration wrote it, or ANALYZE did since).
+# Postgres: a B-tree cannot hold a side of more than 2.7 kB; a hash index can, and no change of a count changes it.
+Index("rules_by_source", text(f"id >> {BLOCK_BITS}"), rules.c.source).ddl_if(dialect="sqlite")
+Index("rules_by_target", text(f"id >> {BLOCK_BITS}"), rules.c.target).ddl_if(dialect="sqlite")
+on_postgres(Index("rules_by_source", rules.c.source), "using", "hash").ddl_if(dialect="postgresql")
+on_postgres(Index("rules_by_target", rules.c.target), "using", "hash").ddl_if(dialect="postgresql")
+
+# Which rule has which key: no index of the table, see `hierogram.storage.grammar.key_runs`. Random bytes, so they are
+# not compressed.
+rule_key_runs = Table(
+    "rule_key_runs",
+    metadata,
+    Column("id", SERIAL, primary_key=True, autoincrement=False),
+    Column("entries", BigInteger, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+)
+
+vocabulary = Table(
+    "vocabulary",
+    metadata,
+    Column("id", SERIAL, primary_key=True, autoincrement=False),
+    Column("side", TEXT, nullable=False),
+    Column("token", TEXT, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    CheckConstraint("side IN ('source', 'target')", name="vocabulary_side"),
+    Index("vocabulary_by_token", "token", "side", unique=True),
+)
+on_postgres(vocabulary, "with", {"fillfactor": 70})
+
+# No foreign keys: they would cost more than the rest of a commit. A rule's own sides tell its rows here.
+rule_words = Table(
+    "rule_words",
+    metadata,
+    Column("word_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("rule_id", SERIAL, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)
+
+# Counts as they were when a day began, of rules that were often used and have changed since; see `storage.history`.
+rule_history = Table(
+    "rule_history",
+    metadata,
+    Column("day", TEXT, primary_key=True),
+    Column("rule_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("source", TEXT, nullable=False),
+    Column("target", TEXT, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# Which pairs use a rule, and what `visits` said of a pair when it was indexed; see `storage.support`. Rules that are
+# gone leave rows until their pairs are indexed anew; joins with `rules` drop them, since ids are never used twice.
+rule_pairs = Table(
+    "rule_pairs",
+    metadata,
+    Column("rule_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("uses", BigInteger, nullable=False),
+    Index("rule_pairs_by_pair", "pair_id"),
+    sqlite_with_rowid=False,
+)
+
+indexed_pairs = Table(
+    "indexed_pairs",
+    metadata,
+    Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("position", BigInteger, nullable=False),
+)
+
+rejected_lines = Table(
+    "rejected_lines",
+    metadata,
+    Column("id", SERIAL, primary_key=True),
+    Column("batch_id", SERIAL, ForeignKey("ingest_batches.id"), nullable=False),
+    Column("origin", TEXT, nullable=False),
+    Column("line", BigInteger, nullable=False),
+    Column("reason", TEXT, nullable=False),
+    Column("message", TEXT, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Index("rejected_lines_by_digest", "digest", unique=True),
+)
+
+sweeps = Table(
+    "sweeps",
+    metadata,
+    Column("id", SERIAL, primary_key=True),
+    Column("stage", Integer, nullable=False),
+    Column("pairs", BigInteger, nullable=False),
+    Column("log_likelihood", Double),
+    Column("edges_sampled", BigInteger, nullable=False),
+    Column("edges_changed", BigInteger, nullable=False),
+    Column("cuts_sampled", BigInteger, nullable=False),
+    Column("cuts_changed", BigInteger, nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("finished_at", MOMENT, nullable=False),
+)
+
+exports = Table(
+    "exports",
+    metadata,
+    Column("id", SERIAL, primary_key=True),
+    Column("name", TEXT, nullable=False),
+    Column("path", TEXT, nullable=False),
+    Column("format", TEXT, nullable=False),
+    Column("started_at", MOMENT, nullable=False),
+    Column("finished_at", MOMENT),
+    Column("state", TEXT, nullable=False),
+    Column("rules", BigInteger),
+    Column("bytes", BigInteger),
+    Column("sha256", TEXT),
+    Column("position", BigInteger),
+    Column("error", TEXT),
+    Column("manifest", TEXT),
+    Column("job", TEXT),
+    Column("process", TEXT),
+    Column("seconds", Double),
+    CheckConstraint("state IN ('running', 'done', 'failed')", name="exports_state"),
+)
+on_postgres(
+    Index(
+        "exports_running",
+        exports.c.id,
+        sqlite_where=exports.c.state == "running",
+    ),
+    "where",
+    exports.c.state == "running",
+)
+
+# APScheduler's own table, as its job store would make it.
+apscheduler_jobs = Table(
+    "apscheduler_jobs",
+    metadata,
+    Column("id", Unicode(191), primary_key=True),
+    Column("next_run_time", Float(25), index=True),
+    Column("job_state", LargeBinary, nullable=False),
+)
+
+# What clients may repeat: `digest` is that of the first `lines` lines, `answer` what was, or is to be, said (JSON).
+requests = Table(
+    "requests",
+    metadata,
+    Column("key", TEXT, primary_key=True),
+    Column("corpus", TEXT, nullable=False),
+    Column("lines", BigInteger, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("done", Boolean, nullable=False),
+    Column("answer", TEXT, nullable=False),
+    Column("started_at", MOMENT, nullable=False),
+    Column("touched_at", MOMENT, nullable=False),
+    Index("requests_by_touch", "touched_at"),
+)
+
+# What is learned of the labels of a tree grammar: strength α, and the probability of expansion β.
+labels = Table(
+    "labels",
+    metadata,
+    Column("label", TEXT, primary_key=True),
+    Column("strength", Double, nullable=False),
+    Column("expanded", Double, nullable=False),
+    sqlite_with_rowid=False,
+)

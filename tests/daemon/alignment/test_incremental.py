@@ -1,0 +1,285 @@
+"""Pairs that arrive without an alignment are aligned with what the store knows, and the store stays in step."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.daemon.alignment.test_aligning import invented
+from tests.daemon.conftest import QUICK, Run
+from tests.storage.building import query
+
+from hierogram.daemon.alignment.incremental import AlignReport, Arrivals, align_waiting, is_material, withdrawal_of
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.verifying import verify
+from hierogram.storage.records import NewPair
+from hierogram.storage.store import Store, open_store
+
+PAIRS = 300
+
+
+def put(store: Store, first: int, last: int, given: bool = False) -> None:
+    """Store some pairs of an invented language, with their true alignment or without any."""
+    sources, targets, alignments = invented(PAIRS)
+    batch = store.begin_ingest("invented", "memory", "bars")
+    store.add_pairs(
+        batch,
+        [
+            NewPair(
+                sources[k], targets[k], alignments[k] if given else None,
+                len(sources[k].split()), len(targets[k].split()), k + 1, f"{k}",
+            )
+            for k in range(first, last)
+        ],
+    )  # fmt: skip
+    store.finish_ingest(batch)
+
+
+def error_rate(store: Store, first: int, last: int) -> float:
+    """Share of links, ours and true ones, that are not in both."""
+    truth = [set(line.split()) for line in invented(PAIRS)[2][first:last]]
+    rows = store.pairs()[first:last]
+    found = [set(row.alignment.split()) for row in rows]
+    both = sum(len(a & b) for a, b in zip(truth, found, strict=True))
+    return 1 - 2 * both / sum(len(a) + len(b) for a, b in zip(truth, found, strict=True))
+
+
+def texts(store: Store) -> list[tuple[str, str, str]]:
+    return [(row.alignment, row.state, row.aligned_by) for row in store.pairs()]
+
+
+@pytest.fixture
+def quick_store(store_url: str):
+    with open_store(store_url, create=True, settings=QUICK) as store:
+        yield store
+
+
+def test_what_arrives_is_aligned_with_what_is_known(quick_store: Store) -> None:
+    store = quick_store
+    put(store, 0, 270)
+    assert align_waiting(store).pairs == 270
+    assert error_rate(store, 0, 270) < 0.1
+    put(store, 270, PAIRS)
+    heard: list[tuple[int, int]] = []
+    done = align_waiting(store, report=lambda now, total: heard.append((now, total)))
+    assert (done.pairs, done.rejuvenated, done.taught) == (30, 30, 0)
+    assert error_rate(store, 270, PAIRS) < 0.1
+    assert heard[-1] == (30, 30)
+    assert {(state, by) for _, state, by in texts(store)} == {("waiting", "aligner")}
+    assert verify(store).problems == []
+    assert align_waiting(store) == AlignReport(0, 0, 0, 0, pytest.approx(0, abs=5))
+
+
+def test_a_pair_alone_is_aligned_by_what_others_taught(quick_store: Store) -> None:
+    store = quick_store
+    put(store, 0, 250, given=True)
+    before = texts(store)
+    put(store, 250, 251)
+    put(store, 251, 260)
+    arrivals = Arrivals(store)
+    assert arrivals.align_new(limit=1) == 1
+    assert [state for _, state, _ in texts(store)].count("unaligned") == 9
+    assert arrivals.align_new() == 9
+    assert texts(store)[:250] == before
+    assert error_rate(store, 250, 260) < 0.1
+    assert verify(store).problems == []
+    put(store, 260, 262, given=True)
+    put(store, 262, 263)
+    assert align_waiting(store, teach=False).taught == 0
+    assert len(store.untaught_pairs(0, 9)) == 2
+
+
+def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
+    found = []
+    for threads in (1, 2):
+        with open_store(f"sqlite:///{tmp_path}/{threads}.db", create=True, settings=QUICK) as store:
+            put(store, 0, 60)
+            align_waiting(store, threads)
+            put(store, 60, 70)
+            align_waiting(store, threads)
+            found.append(texts(store))
+    assert found[0] == found[1]
+
+
+def test_derivations_follow_alignments_that_change(quick_store: Store, store_url: str) -> None:
+    store = quick_store
+    put(store, 0, 120)
+    align_waiting(store)
+    learn(store, sweeps=2)
+    # Wrong alignments in the store, with derivations and counts that belong to them: going over them mends both.
+    query(store_url, "UPDATE sentence_pairs SET alignment = '' WHERE id <= 3")
+    store_is_mended(store_url)
+    learn(store, sweeps=2)
+    assert verify(store).problems == []
+    again = Arrivals(store).rejuvenate(PAIRS)
+    assert again.pairs == 120
+    assert again.changed >= 3
+    assert again.rebuilt is not None
+    assert {1, 2, 3} <= {row.id for row in again.rebuilt.before.rows}
+    assert [row.state for row in store.pairs(limit=3)] == ["sampling"] * 3
+    assert verify(store).problems == []
+    assert error_rate(store, 0, 3) < 0.2
+    learn(store, sweeps=1)
+    assert store.count_pairs(["settled"]) == 120
+    assert verify(store).problems == []
+
+
+def test_the_table_of_a_learner_follows(quick_store: Store, store_url: str) -> None:
+    from hierogram.daemon.learning.learner import Learner
+
+    store = quick_store
+    put(store, 0, 60)
+    align_waiting(store)
+    # As if someone had given another alignment: the derivation that is learned belongs to it.
+    query(store_url, "UPDATE sentence_pairs SET alignment = '0-0' WHERE id <= 4")
+    learn(store, sweeps=0)
+    with Learner(store) as learner:
+        again = Arrivals(store).rejuvenate(PAIRS)
+        assert again.rebuilt is not None
+        learner.table = again.rebuilt.change_table(learner.table, learner.model)
+        with Learner(store) as fresh:
+            assert fresh.table.rule_tokens == learner.table.rule_tokens
+            assert fresh.measure() == pytest.approx(learner.measure(), rel=1e-12)
+
+
+def test_counts_leave_with_withdrawn_pairs(quick_store: Store) -> None:
+    store = quick_store
+    put(store, 0, 40)
+    align_waiting(store)
+    with store.snapshot() as snapshot:
+        assert snapshot.aligner_counts().lexicon
+    everything = [row.id for row in store.pairs()]
+    store.align(withdrawal_of(store, everything))
+    with store.snapshot() as snapshot:
+        counts = snapshot.aligner_counts()
+    assert (counts.lexicon, counts.words, counts.jumps) == ([], [], [])
+
+
+def test_verify_counts_the_aligner_again(quick_store: Store, store_url: str) -> None:
+    store = quick_store
+    put(store, 0, 40)
+    align_waiting(store)
+    assert verify(store).problems == []
+    query(store_url, "UPDATE aligner_jumps SET count = count + 1 WHERE direction = 'forward' AND width = 1")
+    query(store_url, "DELETE FROM aligner_words WHERE side = 'target' AND word <> ''")
+    found = "\n".join(verify(store).problems)
+    assert "aligner: 'jump' 'forward' 1 is" in found
+    assert "'with_1' is 0, a recount gives" in found
+    query(store_url, "DELETE FROM pair_links WHERE pair_id = 5")
+    assert any("aligned without links: 5" in problem for problem in verify(store).problems)
+
+
+def test_a_difference_of_a_tenth_is_material() -> None:
+    line = " ".join(f"{k}-{k}" for k in range(20))
+    assert not is_material(line, line)
+    assert not is_material(line, line.removesuffix(" 19-19"))
+    assert is_material(line, line.replace("0-0", "0-1", 1).replace("5-5", "5-6"))
+    assert is_material("", "0-0")
+    assert not is_material("", "")
+
+
+def test_learning_aligns_first(hierogram: Run, tmp_path: Path) -> None:
+    sources, targets, _ = invented(60)
+    for name, lines in (("src", sources), ("tgt", targets)):
+        (tmp_path / name).write_text("".join(line + "\n" for line in lines))
+    assert hierogram("init", "--sweeps-per-level", "2", "--levels", "2").code == 0
+    assert "60 pairs stored" in hierogram("ingest", "src", "tgt").out
+    learned = hierogram("learn", "--sweeps", "1")
+    assert learned.code == 0
+    assert "60 pairs aligned in" in learned.out
+    again = json.loads(hierogram("learn", "--sweeps", "0", "--json").out)
+    assert again["aligned"]["pairs"] == 0
+    assert again["pairs"] == 60
+    assert hierogram("verify").code == 0
+
+
+class Going:
+    """A stop flag and a heart for a loop that is run by hand."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.beats = 0
+
+    def is_set(self) -> bool:
+        return self.ended
+
+    def wait(self, _seconds: float) -> bool:
+        return self.ended
+
+    def __call__(self) -> None:
+        self.beats += 1
+
+    def well(self) -> None:
+        self.beats += 1
+
+
+def test_the_daemon_aligns_samples_and_goes_over_alignments_again(tmp_path: Path) -> None:
+    from hierogram.daemon.configuration import Configuration, LogSection
+    from hierogram.daemon.learning.learner import Learner
+    from hierogram.daemon.serving.aligning import Aligning
+    from hierogram.daemon.serving.health import Board
+    from hierogram.daemon.serving.logs import open_log
+    from hierogram.daemon.serving.resampling import Turns
+
+    url = f"sqlite:///{tmp_path}/store.db"
+    configuration, going, log = Configuration(), Going(), open_log(LogSection(level="error"))
+    with open_store(url, create=True, settings=QUICK) as store:
+        put(store, 0, 60)
+        with Learner(store) as learner:
+            aligning = Aligning(store, learner, configuration, going, going, log)
+            going.ended = True
+            assert aligning.align_new() == 0
+            assert store.count_pairs(["unaligned"]) == 60
+            going.ended = False
+            turns = Turns(learner, configuration.sampling, going, Board(), log, aligning)
+            while store.count_pairs(["settled"]) < 60:
+                assert turns.take()
+            assert going.beats
+            # Derivations of wrong alignments, as an aligner that knew less might have made them.
+            query(url, "UPDATE sentence_pairs SET alignment = '0-0' WHERE id <= 3")
+        store_is_mended(url)
+        learn(store, sweeps=0)
+        with Learner(store) as learner:
+            aligning = Aligning(store, learner, configuration, going, going, log)
+            turns = Turns(learner, configuration.sampling, going, Board(), log, aligning)
+            turns.take()
+            assert [row.alignment for row in store.pairs(limit=3)] != ["0-0"] * 3
+            while store.count_pairs(["settled"]) < 60:
+                assert turns.take()
+            with Learner(store) as fresh:
+                assert fresh.measure() == pytest.approx(learner.measure(), rel=1e-12)
+        assert verify(store).problems == []
+
+
+def test_files_are_aligned_with_what_a_store_knows(hierogram: Run, tmp_path: Path) -> None:
+    sources, targets, alignments = invented(PAIRS)
+    with open_store(f"sqlite:///{tmp_path}/store.db", create=True, settings=QUICK) as store:
+        put(store, 0, 250)
+        align_waiting(store)
+        before = store.position()
+    (tmp_path / "s").write_text("".join(line + "\n" for line in sources[250:255]))
+    (tmp_path / "t").write_text("".join(line + "\n" for line in targets[250:255]))
+    (tmp_path / "gold").write_text("".join(line + "\n" for line in alignments[250:255]))
+    rates = []
+    for more in ([], ["--priors", "store.db"]):
+        assert hierogram("align", "s", "t", "-o", "out", *more).code == 0
+        rates.append(json.loads(hierogram("evaluate-alignment", "gold", "out", "--json").out)["aer"])
+    assert rates[1] < min(0.1, rates[0])
+    with open_store(f"sqlite:///{tmp_path}/store.db") as store:
+        assert store.position() == before
+    refused = hierogram("align", "s", "t", "--priors", "store.db", "--model", "bhmm")
+    assert (refused.code, "is for bhmm-f, not for bhmm" in refused.err) == (3, True)
+    assert hierogram("align", "s", "t", "--priors", "missing.db").code == 3
+
+
+def store_is_mended(url: str) -> None:
+    """Take all derivations out, so that what was changed by hand is sampled anew."""
+    for statement in (
+        "DELETE FROM derivations",
+        "DELETE FROM rule_words",
+        "DELETE FROM rules",
+        "DELETE FROM rule_key_runs",
+        "UPDATE sentence_pairs SET state = 'waiting', stage = 0, sweep = 0",
+        "UPDATE store_state SET waiting = (SELECT count(*) FROM sentence_pairs), settled = 0, sampling = 0, rules = 0,"
+        " rule_tokens = 0, sampled_tokens = 0",
+    ):
+        query(url, statement)

@@ -1,0 +1,270 @@
+"""Every command, as a person or a program uses it."""
+
+import io
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import zstandard
+from sqlalchemy import text
+from tests.daemon.conftest import LINES, Run
+
+from hierogram.daemon.main import app
+from hierogram.storage.database.connection import make_engine, parse_url
+from hierogram.storage.store import open_store
+
+COMMANDS = ("init", "ingest", "learn", "rules", "export", "status", "verify", "demo")
+SHORT = ("--sweeps-per-level", "2", "--levels", "3", "--thinning", "2", "--samples", "3")
+
+
+def test_every_command_explains_itself_with_an_example(hierogram: Run) -> None:
+    help = hierogram("--help")
+    assert help.code == 0
+    assert {command.callback.__name__ for command in app.registered_commands if command.callback} >= set(COMMANDS)
+    for command in COMMANDS:
+        said = hierogram(command, "--help")
+        assert said.code == 0
+        assert f"  {command} " in help.out
+        example = said.out.rstrip().split("Example:\n")[1].strip()
+        assert example.startswith("hierogram ")
+        assert command in example.split()
+
+
+def test_the_version_is_told(hierogram: Run) -> None:
+    assert hierogram("--version").out.startswith("hierogram 0.")
+
+
+def test_from_files_to_an_exported_grammar(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+    made = hierogram("init", *SHORT, "--seed", "5")
+    assert made.code == 0
+    assert "sqlite:///hierogram.db: made a new store" in made.out
+
+    stored = hierogram("ingest", str(corpus), "--json")
+    assert stored.code == 0
+    totals = json.loads(stored.out)
+    assert (totals["accepted"], totals["duplicates"], totals["rejected"], totals["format"]) == (9, 0, 0, "bars")
+
+    learned = json.loads(hierogram("learn", "--sweeps", "4", "--json").out)
+    assert (learned["pairs"], learned["sweeps"]) == (9, 10)
+    assert learned["log_likelihood_after"] > learned["log_likelihood_before"]
+
+    status = json.loads(hierogram("status", "--json").out)
+    assert status["pairs"] == {"unaligned": 0, "waiting": 0, "sampling": 0, "settled": 9}
+    assert status["rules"] == learned["rules_after"]
+    assert status["settings"]["seed"] == 5
+
+    [*_, last] = json.loads(hierogram("rules", "--limit", "1000", "--json").out)
+    assert last["count"] >= 1
+    found = json.loads(hierogram("rules", "--containing", "maison", "house", "--json").out)
+    assert found
+    assert all("maison" in rule["source"].split() and "house" in rule["target"].split() for rule in found)
+    exact = json.loads(hierogram("rules", *found[0]["source"].split(" "), "--json").out)
+    assert found[0] in exact
+    assert exact == json.loads(hierogram("rules", "--source", found[0]["source"], "--json").out)
+    assert found[0] in json.loads(hierogram("rules", "--target", found[0]["target"], "--json").out)
+
+    exported = hierogram("export", "-o", "g.zst", "--max-scope", "9")
+    assert exported.code == 0
+    assert exported.out.startswith(f"g.zst: {status['rules']} rules, ")
+    lines = zstandard.ZstdDecompressor().decompressobj().decompress((tmp_path / "g.zst").read_bytes()).splitlines()
+    assert len(lines) == status["rules"]
+    assert json.loads((tmp_path / "g.zst.json").read_text())["rules"] == status["rules"]
+
+    sound = hierogram("verify")
+    assert (sound.code, sound.out[:6]) == (0, "sound:")
+
+
+def test_status_tells_who_writes(hierogram: Run, corpus: Path) -> None:
+    hierogram("ingest", str(corpus))
+    assert json.loads(hierogram("status", "--json").out)["writer"] is None
+    with open_store("hierogram.db") as store:
+        store.take_lease("hierogram serve", 60)
+        assert json.loads(hierogram("status", "--json").out)["writer"]["pid"] == str(os.getpid())
+        assert f"writer          hierogram serve, process {os.getpid()} on " in hierogram("status").out
+
+
+def test_people_get_words_and_tables(hierogram: Run, corpus: Path) -> None:
+    hierogram("init", *SHORT)
+    assert "9 pairs stored, 0 known already, 0 lines rejected" in hierogram("ingest", str(corpus)).out
+    assert "9 pairs, 7 sweeps in" in hierogram("learn", "--sweeps", "1").out
+    assert "pairs           9 (0 unaligned, 0 waiting, 0 sampling, 9 settled)" in hierogram("status").out
+    head, first, *_ = hierogram("rules").out.splitlines()
+    assert head.split("\t") == ["count", "p(e|f)", "p(f|e)", "source", "target"]
+    assert int(first.split("\t")[0]) >= 1
+    assert hierogram("export").out.startswith("grammar.txt.zst: ")
+
+
+def test_a_terminal_gets_an_aligned_table(hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hierogram("init", *SHORT)
+    hierogram("ingest", str(corpus))
+    hierogram("learn", "--sweeps", "0")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("hierogram.daemon.commands.common.is_terminal", lambda stream: True)
+    shown = hierogram("rules", "--containing", "maison")
+    head = next(line for line in shown.out.splitlines() if "count" in line)
+    assert head.split() == ["count", "p(e|f)", "p(f|e)", "source", "target"]
+    assert "\t" not in shown.out
+    assert "maison" in shown.out
+
+
+def test_ingest_makes_a_store_and_says_so(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+    said = hierogram("--store", "new.db", "ingest", str(corpus))
+    assert said.code == 0
+    assert "sqlite:///new.db: made a new store with the default settings" in said.err
+    assert (tmp_path / "new.db").exists()
+    again = hierogram("--store", "new.db", "ingest", str(corpus))
+    assert "made a new store" not in again.err
+    assert "0 pairs stored, 9 known already" in again.out
+
+
+def test_ingest_makes_no_store_where_there_is_nothing_to_take_in(hierogram: Run, tmp_path: Path) -> None:
+    assert hierogram("ingest", "missing.txt").code == 3
+    assert hierogram("ingest", "one", "two", "three", "four").code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ingest_reads_standard_input(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = "".join(line + "\n" for line in LINES).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(zstandard.compress(content))))
+    assert json.loads(hierogram("ingest", "-", "--json").out)["accepted"] == 9
+
+
+def test_rejected_lines_are_told_and_strictness_makes_them_an_error(hierogram: Run, tmp_path: Path) -> None:
+    path = tmp_path / "corpus"
+    path.write_text("a ||| b ||| 0-0\n" + "a b\n" * 12)
+    lenient = hierogram("ingest", str(path))
+    assert lenient.code == 0
+    assert f"{path}:2: field-count: the line has 1 field, not 2 or 3" in lenient.err
+    assert "… and 2 more rejected lines: see the table rejected_lines" in lenient.err
+    assert "rejected 12: field-count" in lenient.out
+    assert hierogram("ingest", str(path), "--strict").code == 1
+
+
+def test_the_store_may_stand_in_the_environment(
+    hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HIEROGRAM_STORE", f"sqlite:///{tmp_path}/here.db")
+    assert hierogram("ingest", str(corpus)).code == 0
+    assert json.loads(hierogram("status", "--json").out)["url"] == f"sqlite:///{tmp_path}/here.db"
+    assert hierogram("status", "--store", "elsewhere.db").code == 3
+    assert hierogram("--store", "elsewhere.db", "status").code == 3
+
+
+def test_the_first_learning_on_a_machine_says_that_it_compiles(hierogram: Run, tmp_path: Path) -> None:
+    hierogram("init")
+    # An empty store needs few of the kernels, so that this is soon done.
+    learn = [sys.executable, "-c", "from hierogram.daemon.main import main; main()", "learn", "--json"]
+    environment = {**os.environ, "HIEROGRAM_CACHE": str(tmp_path / "cache")}
+    ran = subprocess.run(learn, env=environment, capture_output=True, text=True, check=True)
+    assert ran.stderr.startswith("compiling the samplers for this machine")
+    assert json.loads(ran.stdout)["pairs"] == 0
+    assert "compiling" not in hierogram("learn", "--help").err
+
+
+def test_the_same_commands_work_on_postgres(hierogram: Run, learned_url: str) -> None:
+    assert hierogram("--store", learned_url, "verify").code == 0
+    rules = json.loads(hierogram("--store", learned_url, "rules", "--containing", "maison", "--json").out)
+    assert rules[0]["count"] >= 1
+
+
+def test_a_wrong_count_is_found(hierogram: Run, learned_url: str) -> None:
+    engine = make_engine(parse_url(learned_url))
+    with engine.begin() as connection:
+        number = connection.execute(text("SELECT min(id) FROM rules WHERE count > 0")).scalar_one()
+        connection.execute(text(f"UPDATE rules SET count = count + 1 WHERE id = {number}"))
+    engine.dispose()
+    said = hierogram("--store", learned_url, "verify")
+    assert said.code == 1
+    assert f"rule {number} " in said.out
+    assert "the store is damaged" in said.err
+    assert json.loads(hierogram("--store", learned_url, "verify", "--json").out)["problems"]
+
+
+@pytest.mark.parametrize("command", [("status",), ("rules", "a"), ("learn",), ("export",), ("verify",)])
+def test_a_missing_store_is_one_clear_line(hierogram: Run, command: tuple[str, ...]) -> None:
+    said = hierogram("--store", "missing.db", *command)
+    assert said.code == 3
+    [line] = said.err.splitlines()
+    assert line.startswith("hierogram: there is no store at sqlite:///missing.db")
+
+
+def test_what_is_no_store_is_told(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("this is not a database, it is a text of some length" * 100)
+    said = hierogram("--store", "text.db", "status")
+    assert (said.code, len(said.err.splitlines())) == (3, 1)
+    assert hierogram("--store", "mysql://localhost/db", "status").code == 2
+
+
+def test_settings_are_fixed_for_the_life_of_a_store(hierogram: Run) -> None:
+    assert hierogram("init", "--discount", "0.4").code == 0
+    assert hierogram("init").code == 0
+    assert hierogram("init", "--discount", "0.4").code == 0
+    said = hierogram("init", "--discount", "0.6", "--seed", "2")
+    assert said.code == 3
+    assert "discount is 0.4, not 0.6; seed is 1, not 2" in said.err
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--model", "unigram"),
+        ("--discount", "1"),
+        ("--discount", "nan"),
+        ("--strength", "0"),
+        ("--rate", "inf"),
+        ("--samples", "0"),
+        ("--max-tokens", "362"),
+        ("--upgrade", "--seed", "2"),
+    ],
+)
+def test_settings_out_of_their_range_are_wrong_usage(hierogram: Run, option: tuple[str, ...], tmp_path: Path) -> None:
+    assert hierogram("init", *option).code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_longest_sides_that_init_allows_can_be_learned_from(hierogram: Run, tmp_path: Path) -> None:
+    side = " ".join(f"w{k}" for k in range(361))
+    (tmp_path / "corpus").write_text(f"{side} ||| {side} ||| {' '.join(f'{k}-{k}' for k in range(361))}\n")
+    hierogram("init", "--max-tokens", "361", "--sweeps-per-level", "1", "--levels", "1")
+    assert json.loads(hierogram("ingest", "corpus", "--json").out)["accepted"] == 1
+    assert hierogram("learn", "--sweeps", "0").code == 0
+    assert hierogram("verify").code == 0
+
+
+def test_upgrade_of_a_present_store_changes_nothing(hierogram: Run) -> None:
+    assert hierogram("init", "--upgrade").code == 3
+    hierogram("init")
+    assert "nothing was changed" in hierogram("init", "--upgrade").out
+
+
+def test_a_store_of_a_newer_version_is_refused(hierogram: Run, tmp_path: Path) -> None:
+    hierogram("init")
+    with sqlite3.connect(tmp_path / "hierogram.db") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    said = hierogram("status")
+    assert said.code == 3
+    assert "schema 9999" in said.err
+
+
+def test_rules_tell_where_nothing_is_found(hierogram: Run) -> None:
+    hierogram("init")
+    said = hierogram("rules", "maison")
+    assert (said.code, said.out) == (0, "")
+    assert "try --containing" in said.err
+    assert hierogram("rules", "maison", "--source", "maison").code == 2
+
+
+def test_an_interruption_ends_in_good_order(hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hierogram.daemon.corpora.ingest.validate", interrupt)
+    said = hierogram("ingest", str(corpus))
+    assert said.code == 130
+    assert "interrupted: what was stored stays" in said.err
+    assert json.loads(hierogram("status", "--json").out)["pairs"]["waiting"] == 0

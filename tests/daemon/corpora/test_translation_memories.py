@@ -1,0 +1,82 @@
+"""TMX translation memories are streamed, and what could harm is refused."""
+
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import Run
+
+from hierogram.daemon.corpora.translation_memories import memory_fields
+from hierogram.daemon.exceptions import InputError
+
+HEAD = '<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd"><tmx version="1.4"><header srclang="fr"/><body>'
+TAIL = "</body></tmx>"
+
+
+def unit(*variants: tuple[str, str]) -> str:
+    return "<tu>" + "".join(f'<tuv xml:lang="{code}"><seg>{text}</seg></tuv>' for code, text in variants) + "</tu>"
+
+
+def read(document: str, languages: tuple[str, str] | None = None, size: int = 7) -> list[tuple[int, bytes, bytes]]:
+    data = document.encode()
+    blocks = (data[k : k + size] for k in range(0, len(data), size))
+    return [
+        row
+        for chunk in memory_fields(blocks, "memory.tmx", languages)
+        for row in [*zip(chunk.numbers, chunk.sources, chunk.targets, strict=True), *chunk.rejected]
+    ]
+
+
+def test_units_become_pairs() -> None:
+    text = HEAD + unit(("fr-FR", "la  <bpt i='1'>&lt;b&gt;</bpt>maison<ept i='1'>x</ept>\n"), ("en", "the &amp; house"))
+    text += unit(("en", "cat"), ("de", "Katze"), ("FR", "<hi>chat</hi>")) + TAIL
+    for size in (1, 7, 10_000):
+        found = read(text, ("fr", "en"), size)
+        assert found == [(1, b"la maison", b"the & house"), (2, b"chat", b"cat")]
+
+
+def test_languages_are_those_of_the_first_unit() -> None:
+    text = HEAD + unit(("fr-FR", "la"), ("en", "the")) + unit(("en", "a"), ("fr-FR", "un")) + TAIL
+    assert read(text) == [(1, b"la", b"the"), (2, b"un", b"a")]
+    with pytest.raises(InputError, match="say which two with --languages"):
+        read(HEAD + unit(("fr", "la"), ("en", "the"), ("de", "die")) + TAIL)
+
+
+def test_a_unit_without_a_language_is_rejected() -> None:
+    _, rejected = read(HEAD + unit(("fr", "la"), ("en", "the")) + unit(("fr", "la"), ("de", "die")) + TAIL)
+    assert rejected[:3] == (2, "missing-field", "the unit has no text in en")
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    ['<!ENTITY a "b">', '<!ENTITY % a SYSTEM "http://127.0.0.1/x">', '<!ENTITY a SYSTEM "file:///etc/passwd">'],
+)
+def test_entities_are_refused(declaration: str) -> None:
+    with pytest.raises(InputError, match=r"memory\.tmx: declares entities"):
+        read(f"<!DOCTYPE tmx [{declaration}]><tmx><body>{unit(('fr', 'la'), ('en', 'the'))}{TAIL}")
+
+
+@pytest.mark.parametrize("document", ["<tmx><body>", "no XML", "<tmx><body></tmx>"])
+def test_damage_is_told(document: str) -> None:
+    with pytest.raises(InputError, match="is no well-formed XML"):
+        read(document)
+
+
+def test_another_kind_of_xml_is_no_memory() -> None:
+    with pytest.raises(InputError, match="its outermost element is <html>"):
+        read("<html><body/></html>")
+
+
+def test_memories_are_taken_in_and_tokenized(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "m.tmx").write_text(HEAD + unit(("fr", "L'eau, c'est bon."), ("en", "Water &amp; wine.")) + TAIL)
+    assert "1 pair stored" in hierogram("ingest", "m.tmx", "--languages", "fr,en", "--tokenize", "fr,en").out
+    (tmp_path / "raw").write_text("L'eau, ||| Water, don't\na, b ||| c, d ||| 0-0\n")
+    assert "2 pairs stored" in hierogram("ingest", "raw", "--format", "bars", "--tokenize", "fr,en").out
+    assert hierogram("ingest", "m.tmx", "--languages", "fr").code == 2
+    from hierogram.storage.store import open_store
+
+    with open_store(f"sqlite:///{tmp_path}/hierogram.db") as store:
+        assert [(row.source, row.target) for row in store.pairs()] == [
+            ("L' eau , c' est bon .", "Water & wine ."),
+            ("L' eau ,", "Water , don 't"),
+            ("a, b", "c, d"),
+        ]

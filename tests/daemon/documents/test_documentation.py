@@ -1,0 +1,129 @@
+"""What the documents say is so: commands run, queries run, columns are there."""
+
+import re
+import shlex
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, inspect, text
+from tests.daemon.conftest import LINES, Run, teach
+
+from hierogram.daemon.corpora import rejections as faults
+from hierogram.storage.database.connection import parse_url
+
+ROOT = Path(__file__).parents[3]
+README = (ROOT / "README.md").read_text()
+SQL = (ROOT / "docs" / "sql.md").read_text()
+QUERIES = re.findall(r"```sql\n(.*?)```", SQL, re.DOTALL)
+
+
+def blocks(document: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", document, re.DOTALL)
+
+
+def commands(document: str) -> list[list[str]]:
+    return [shlex.split(line) for block in blocks(document, "sh") for line in block.splitlines()]
+
+
+def test_every_query_of_the_document_finds_something(
+    learned_url: str, hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No rule of so small a corpus is used as often as those whose past is kept.
+    monkeypatch.setattr("hierogram.storage.grammar.commits.REMEMBERED_COUNT", 1)
+    assert hierogram("--store", learned_url, "learn", "--sweeps", "6").code == 0
+    assert hierogram("--store", learned_url, "support").code == 0
+    (tmp_path / "bad").write_text("a b\n")
+    assert hierogram("--store", learned_url, "ingest", "bad", "--format", "bars").code == 0
+    assert hierogram("--store", learned_url, "export").code == 0
+    assert len(QUERIES) > 20
+    engine = create_engine(parse_url(learned_url))
+    with engine.connect() as connection:
+        for query in QUERIES:
+            assert connection.execute(text(query.strip().removesuffix(";"))).all(), query
+    engine.dispose()
+
+
+def test_the_document_lists_every_table_view_and_column(learned_url: str) -> None:
+    documented = {}
+    for section in re.split(r"^### ", SQL, flags=re.MULTILINE)[1:]:
+        name, body = section.split("\n", 1)
+        rows = re.findall(r"^\| (`.*?`) \|", body, re.MULTILINE)
+        documented[name] = sorted(column for row in rows for column in re.findall(r"`(\w+)`", row))
+    engine = create_engine(parse_url(learned_url))
+    inspector = inspect(engine)
+    found = {
+        name: sorted(column["name"] for column in inspector.get_columns(name))
+        for name in [*inspector.get_table_names(), *inspector.get_view_names()]
+        if name != "alembic_version"
+    }
+    engine.dispose()
+    assert documented == found
+
+
+def test_the_tour_of_the_readme_runs(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+    for name, column in zip(
+        ("news.fr", "news.en", "news.align"), zip(*(line.split(" ||| ") for line in LINES), strict=True), strict=True
+    ):
+        (tmp_path / name).write_text("".join(line + "\n" for line in column))
+    # The daemon's part of the tour is run by tests/daemon/serving/test_tour.py.
+    tour = [arguments for command, *arguments in commands(README) if command == "hierogram"]
+    tour = [arguments for arguments in tour if "sqlite:///live.db" not in arguments]
+    assert {argument for arguments in tour for argument in arguments} >= {"ingest", "learn", "rules", "export", "init"}
+    for arguments in tour:
+        ran = hierogram(*arguments)
+        assert ran.code == 0, (arguments, ran.err)
+        assert ran.out or ran.err
+
+
+def test_the_query_of_the_readme_runs(corpus: Path, tmp_path: Path) -> None:
+    [arguments] = [
+        arguments for command, *arguments in commands(README) if command == "sqlite3" and "live.db" not in arguments
+    ]
+    teach(f"sqlite:///{tmp_path}/demo.db", corpus)
+    assert arguments[:2] == ["-box", "hierogram-demo.db"]
+    with sqlite3.connect(tmp_path / "demo.db") as connection:
+        rows = connection.execute(arguments[2].replace("λόγος", "maison")).fetchall()
+    connection.close()
+    assert len(rows) > 1
+    assert all("maison" in row[0].split() for row in rows)
+
+
+def test_the_json_line_of_the_readme_is_taken(hierogram: Run, tmp_path: Path) -> None:
+    [line] = blocks(README, "json")
+    (tmp_path / "line").write_text(line)
+    assert hierogram("ingest", "line", "--strict").code == 0
+
+
+def test_the_readme_names_every_reason() -> None:
+    codes = {value for name, value in vars(faults).items() if name.isupper() and isinstance(value, str)}
+    table = README.split("| reason |")[1].split("\n\n")[0]
+    first_cells = re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE)
+    named = {code for cell in first_cells for code in re.findall(r"`([a-z0-9-]+)`", cell)}
+    assert named == codes | {"token-too-long", "external-id-conflict"}
+
+
+def test_the_readme_opens_with_two_commands_for_a_fresh_machine() -> None:
+    demo, test = (block.strip() for block in blocks(README, "sh")[:2])
+    assert demo == "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/hierogram demo"
+    assert test == "python3 -m venv .venv && .venv/bin/pip install --editable '.[test]' && .venv/bin/pytest"
+
+
+def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
+    script = (ROOT / ".ci" / "run").read_text()
+    [line] = [line for line in script.splitlines() if line.startswith("command=")]
+    found = subprocess.run(
+        ["bash", "-euc", f'{line}; printf "%s" "$command"'], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert found.stdout == blocks(README, "sh")[1].strip()
+
+
+@pytest.mark.parametrize(
+    "document",
+    ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/sql.md", "docs/exports.md", "docs/comparison.md"],
+)
+def test_links_lead_somewhere(document: str) -> None:
+    path = ROOT / document
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+        assert target.startswith("https://") or (path.parent / target).exists(), target

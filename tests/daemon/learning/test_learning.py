@@ -1,0 +1,139 @@
+"""Learning against a store: the same result in any number of threads and of runs, and counts that hold."""
+
+from collections.abc import Iterator
+from dataclasses import astuple
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy import create_engine, text
+
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.verifying import verify
+from hierogram.storage.database.connection import parse_url
+from hierogram.storage.records import NewPair, PairRow, Settings
+from hierogram.storage.store import Store, open_store
+
+QUICK = Settings(sweeps_per_level=2, levels=3, thinning=2, samples=3)
+
+
+def some_pairs(number: int, seed: int = 5) -> list[NewPair]:
+    """Random pairs of up to eight words from a small vocabulary, most words linked, not all in order."""
+    random = np.random.default_rng(seed)
+    pairs = []
+    for k in range(number):
+        size = int(random.integers(2, 9))
+        words = random.integers(0, 30, size)
+        order = np.arange(size)
+        if size > 3 and k % 3 == 0:
+            order[1:3] = order[2:0:-1]
+        links = [f"{s}-{t}" for s, t in enumerate(order.tolist()) if random.random() < 0.9]
+        source = " ".join(f"s{w}" for w in words)
+        target = " ".join(f"t{w % 25}" for w in words[order])
+        pairs.append(NewPair(source, target, " ".join(links), size, size, k + 1, f"pair {k}"))
+    return pairs
+
+
+def fill(store: Store, pairs: list[NewPair]) -> None:
+    batch = store.begin_ingest("test", "test", "test")
+    store.add_pairs(batch, pairs, [])
+    store.finish_ingest(batch)
+
+
+@pytest.fixture
+def filled(store_url: str) -> Iterator[Store]:
+    with open_store(store_url, create=True, settings=QUICK) as store:
+        fill(store, some_pairs(60))
+        yield store
+
+
+def contents(store: Store) -> tuple[list[tuple[object, ...]], list[PairRow]]:
+    """All that learning writes, without the numbers that the database gives to rules."""
+    with store.snapshot() as snapshot:
+        rules = sorted(astuple(rule)[1:] for rule in snapshot.iterate_all_rule_rows())
+        return rules, [row for rows in snapshot.iterate_derivations() for row in rows]
+
+
+def change(url: str, statement: str) -> None:
+    """Damage a store behind its back."""
+    engine = create_engine(parse_url(url))
+    with engine.begin() as connection:
+        assert connection.execute(text(statement)).rowcount == 1
+    engine.dispose()
+
+
+def test_counts_equal_a_recount_after_every_run(filled: Store) -> None:
+    first = learn(filled, sweeps=3)
+    assert first.pair_sweeps == 60 * (6 + 3)
+    assert first.log_likelihood_after > first.log_likelihood_before
+    fill(filled, some_pairs(20, seed=6)[:15])
+    learn(filled, sweeps=1)
+    report = verify(filled)
+    assert report.problems == []
+    assert report.pairs == filled.count_pairs(["settled"])
+    assert report.rule_tokens > 0
+    assert report.sampled_tokens > 2 * report.rule_tokens
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        ("UPDATE rules SET count = count + 1 WHERE id = (SELECT min(id) FROM rules WHERE count > 0)", "count is"),
+        ("UPDATE rules SET sampled_count = sampled_count - 1 WHERE id = (SELECT max(id) FROM rules)", "sampled_count"),
+        ("UPDATE rules SET length = length + 1 WHERE id = (SELECT min(id) FROM rules)", "length is"),
+        ("DELETE FROM derivations WHERE pair_id = (SELECT min(pair_id) FROM derivations)", "recount"),
+        ("UPDATE derivations SET ring = current WHERE pair_id = (SELECT max(pair_id) FROM derivations)", "pair 60"),
+    ],
+    ids=["count", "sampled count", "length", "derivation lost", "ring damaged"],
+)
+def test_a_single_planted_error_is_found(filled: Store, store_url: str, damage: str, complaint: str) -> None:
+    learn(filled, sweeps=2)
+    assert verify(filled).problems == []
+    change(store_url, damage)
+    assert any(complaint in problem for problem in verify(filled).problems)
+
+
+def test_the_result_does_not_depend_on_threads(tmp_path: Path) -> None:
+    results = []
+    for threads in (1, 2, 3):
+        with open_store(f"sqlite:///{tmp_path}/{threads}.db", create=True, settings=QUICK) as store:
+            fill(store, some_pairs(1_100))
+            report = learn(store, sweeps=2, threads=threads)
+            results.append((report.log_likelihood_after, *contents(store)))
+    assert results[0] == results[1] == results[2]
+
+
+def test_a_run_in_parts_gives_what_a_run_at_once_gives(tmp_path: Path) -> None:
+    results = []
+    for parts in ((5,), (0, 2, 1, 2)):
+        with open_store(f"sqlite:///{tmp_path}/{len(parts)}.db", create=True, settings=QUICK) as store:
+            fill(store, some_pairs(40))
+            for sweeps in parts:
+                learn(store, sweeps=sweeps)
+            results.append(contents(store))
+    assert results[0] == results[1]
+
+
+def test_a_run_that_is_ended_leaves_a_sound_store_and_goes_on(filled: Store) -> None:
+    class EndedError(Exception):
+        pass
+
+    def end(progress: object) -> None:
+        raise EndedError
+
+    with pytest.raises(EndedError):
+        learn(filled, sweeps=2, report=end)
+    assert verify(filled).problems == []
+    learn(filled, sweeps=2)
+    assert verify(filled).problems == []
+    assert filled.count_pairs(["settled"]) == 60
+
+
+def test_rules_that_share_a_key_are_told_apart_under_another_salt(tmp_path: Path) -> None:
+    # With 16 bits of key in all, a few hundred rules collide under many salts, the first and some of the next too.
+    few_bits = np.uint64(0xFF)
+    with open_store(f"sqlite:///{tmp_path}/narrow.db", create=True, settings=QUICK) as store:
+        fill(store, some_pairs(60))
+        learn(store, sweeps=1, key_mask=few_bits)
+        assert store.settings().key_salt > 0
+        assert verify(store, key_mask=few_bits).problems == []

@@ -1,0 +1,165 @@
+"""The samplers draw what they always drew: digests of counts, derivations and links, kept beside this module.
+
+`HIEROGRAM_WRITE_DIGESTS=1 pytest tests/daemon/learning/test_same_draws.py` writes them anew. Do that only where a
+change of the draws is wanted, and say so in the commit.
+"""
+
+import hashlib
+import json
+import os
+import random
+import sqlite3
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import Run
+
+DIGESTS = Path(__file__).with_name("same_draws.json")
+
+
+def words(random_: random.Random, language: str, size: int) -> list[str]:
+    return [f"{language}{int(random_.paretovariate(0.7)) % 400}" for _ in range(size)]
+
+
+def bitext(seed: int, pairs: int) -> Iterable[tuple[str, str, str]]:
+    """Pairs of 1 to 14 words: links near the diagonal, some words unlinked, some phrases inverted."""
+    random_ = random.Random(seed)
+    for _ in range(pairs):
+        source = words(random_, "f", random_.randint(1, 14))
+        target = words(random_, "e", max(1, len(source) + random_.randint(-2, 2)))
+        links = {
+            (i, min(len(target) - 1, max(0, i + random_.choice((0, 0, 0, 0, 1, -1)))))
+            for i in range(len(source))
+            if random_.random() < 0.85
+        }
+        yield " ".join(source), " ".join(target), " ".join(f"{i}-{j}" for i, j in sorted(links))
+
+
+def bars(path: Path, seed: int, pairs: int) -> str:
+    path.write_text("".join(f"{s} ||| {t} ||| {a}\n" for s, t, a in bitext(seed, pairs)))
+    return str(path)
+
+
+def tree(random_: random.Random, depth: int) -> str:
+    label = random_.choice(("S", "NP", "VP", "PP"))
+    if depth == 0 or random_.random() < 0.2:
+        return f"({label} w{int(random_.paretovariate(0.8)) % 40})"
+    return f"({label} {' '.join(tree(random_, depth - 1) for _ in range(random_.randint(1, 3)))})"
+
+
+def trees(path: Path, seed: int, count: int) -> str:
+    random_ = random.Random(seed)
+    path.write_text("".join(tree(random_, 4) + "\n" for _ in range(count)))
+    return str(path)
+
+
+FOREST = "(S (| #1=(NP (PRP she)) (VP (VBD saw) (NP (PRP$ her) (NN duck)))) (| (#1) (VP (VBD saw) (NP her) (VB duck))))"
+
+
+def store_digest(path: Path) -> dict[str, str]:
+    """Digests of what a store has learned, whatever the numbers of its rows."""
+    connection = sqlite3.connect(path)
+    queries = {
+        "rules": "SELECT source, target, length, scope, nonterminals, hiero, count, sampled_count FROM rules"
+        " WHERE count > 0 OR sampled_count > 0 ORDER BY source, target",
+        "derivations": "SELECT pair_id, current, ring FROM derivations ORDER BY pair_id",
+        "pairs": "SELECT id, alignment, state, stage, sweep FROM sentence_pairs ORDER BY id",
+    }
+    found = {}
+    for name, query in queries.items():
+        digest = hashlib.blake2b(digest_size=16)
+        rows = 0
+        for row in connection.execute(query):
+            digest.update(repr(row).encode())
+            rows += 1
+        assert rows, f"{path}: no {name}"
+        found[name] = digest.hexdigest()
+    connection.close()
+    return found
+
+
+def learned(run: Run, folder: Path, settings: list[str], ingest: list[str], sweeps: str) -> dict[str, str]:
+    path = folder / "store.db"
+    store = ["--store", f"sqlite:///{path}"]
+    for command in (["init", *settings], ["ingest", *ingest], ["learn", "--sweeps", sweeps, "--threads", "2"]):
+        ran = run(*store, *command)
+        assert ran.code == 0, ran.err
+    return store_digest(path)
+
+
+def case_phrases(run: Run, folder: Path) -> dict[str, str]:
+    return learned(run, folder, ["--seed", "3"], [bars(folder / "c.bars", 1, 400), "--format", "bars"], "12")
+
+
+def case_phrases_in_blocks(run: Run, folder: Path) -> dict[str, str]:
+    settings = ["--sweeps-per-level", "2", "--levels", "4", "--thinning", "3"]
+    return learned(run, folder, settings, [bars(folder / "c.bars", 2, 2500), "--format", "bars"], "9")
+
+
+def case_phrases_dirichlet(run: Run, folder: Path) -> dict[str, str]:
+    settings = ["--model", "dirichlet", "--strength", "100", "--span-limit", "0", "--sweeps-per-level", "3"]
+    return learned(run, folder, settings, [bars(folder / "c.bars", 3, 200), "--format", "bars"], "8")
+
+
+def case_unaligned_pairs(run: Run, folder: Path) -> dict[str, str]:
+    (folder / "c.f").write_text("".join(s + "\n" for s, _, _ in bitext(4, 150)))
+    (folder / "c.e").write_text("".join(t + "\n" for _, t, _ in bitext(4, 150)))
+    settings = ["--sweeps-per-level", "2", "--levels", "3"]
+    return learned(run, folder, settings, [str(folder / "c.f"), str(folder / "c.e")], "5")
+
+
+def case_trees(run: Run, folder: Path) -> dict[str, str]:
+    settings = ["--grammar", "trees", "--annealing", "20", "--thinning", "5", "--temperature", "3"]
+    return learned(run, folder, settings, ["--trees", trees(folder / "t.mrg", 5, 150)], "20")
+
+
+def case_trees_uniform_base(run: Run, folder: Path) -> dict[str, str]:
+    settings = ["--grammar", "trees", "--base", "uniform", "--start", "random", "--annealing", "10", "--seed", "9"]
+    return learned(run, folder, settings, ["--trees", trees(folder / "t.mrg", 6, 60)], "15")
+
+
+def case_packed_forests(run: Run, folder: Path) -> dict[str, str]:
+    path = folder / "t.mrg"
+    path.write_text("".join(FOREST.replace("duck", word) + "\n" for word in ("duck", "dog", "duck", "swan", "duck")))
+    settings = ["--grammar", "trees", "--annealing", "10", "--start", "cut"]
+    return learned(run, folder, settings, ["--trees", str(path), "--binarisation", "none"], "30")
+
+
+def aligned(model: str) -> Callable[[Run, Path], dict[str, str]]:
+    def case(run: Run, folder: Path) -> dict[str, str]:
+        (folder / "c.f").write_text("".join(s + "\n" for s, _, _ in bitext(7, 200)))
+        (folder / "c.e").write_text("".join(t + "\n" for _, t, _ in bitext(7, 200)))
+        out = folder / "links"
+        ran = run(
+            *("align", str(folder / "c.f"), str(folder / "c.e"), "-o", str(out), "--model", model),
+            *("--sweeps", "50", "--score", "--seed", "11", "--threads", "2"),
+        )
+        assert ran.code == 0, ran.err
+        return {"links": hashlib.blake2b(out.read_bytes(), digest_size=16).hexdigest()}
+
+    return case
+
+
+CASES = {
+    "phrases": case_phrases,
+    "phrases in blocks": case_phrases_in_blocks,
+    "phrases, Dirichlet process": case_phrases_dirichlet,
+    "unaligned pairs": case_unaligned_pairs,
+    "trees": case_trees,
+    "trees, uniform base": case_trees_uniform_base,
+    "packed forests": case_packed_forests,
+    "links, bhmm": aligned("bhmm"),
+    "links, bhmm-z": aligned("bhmm-z"),
+    "links, bhmm-f": aligned("bhmm-f"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_draws_are_what_they_were(name: str, hierogram: Run, tmp_path: Path) -> None:
+    found = CASES[name](hierogram, tmp_path)
+    known = json.loads(DIGESTS.read_text()) if DIGESTS.exists() else {}
+    if os.environ.get("HIEROGRAM_WRITE_DIGESTS"):
+        DIGESTS.write_text(json.dumps(known | {name: found}, indent=1, sort_keys=True) + "\n")
+        return
+    assert found == known[name]

@@ -1,0 +1,58 @@
+"""A treebank sampled without a store."""
+
+import re
+from collections import Counter
+
+from hierogram.daemon.learning.tree_chains import sample_treebank
+from hierogram.samplers.grammar.brackets import read_parse
+from hierogram.samplers.grammar.schedules import Annealing
+
+TREES = [
+    "(S (NP (DT the) (NN dog)) (VP (VBD saw) (NP (DT the) (NN cat))))",
+    "(S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (DT a) (NN dog))))",
+    "(S (NP (PRP she)) (VP (VBD slept)))",
+    "(S (NP (PRP she)) (VP (VBD saw) (NP (DT the) (NN dog))))",
+] * 3
+"""A small treebank."""
+
+
+def expansions(text: str) -> Counter[tuple[str, ...]]:
+    """The productions of a tree or fragment, without frontier nonterminals."""
+    tokens = re.findall(r"[()]|[^\s()]+", text)
+    stack: list[list[str]] = []
+    found: Counter[tuple[str, ...]] = Counter()
+    for k, token in enumerate(tokens):
+        if token == "(":
+            stack.append([])
+        elif token == ")":
+            symbols = stack.pop()
+            if len(symbols) > 1:
+                found[tuple(symbols)] += 1
+            if stack:
+                stack[-1].append(symbols[0])
+        else:
+            stack[-1].append(token if tokens[k - 1] == "(" else "'" + token)
+    return found
+
+
+def test_the_grammar_is_made_of_the_trees() -> None:
+    chain = sample_treebank(TREES, seed=3, annealing=Annealing(20, 3.0), sweeps=5)
+    fragments = chain.fragments()
+    assert len({(f.label, f.fragment) for f in fragments}) == len(fragments) == chain.table.rule_types
+    assert all(f.fragment.startswith(f"({f.label} ") and f.uses > 0 for f in fragments)
+    used: Counter[tuple[str, ...]] = Counter()
+    for fragment in fragments:
+        for symbols, number in expansions(fragment.fragment).items():
+            used[symbols] += number * fragment.uses
+    assert used == sum(map(expansions, TREES), Counter())
+    assert set(chain.priors()) == {node.label for text in TREES for node in read_parse(text).nodes}
+    # Something was learned: fragments that are more than an expansion, and used again.
+    assert any(sum(expansions(f.fragment).values()) > 1 and f.uses > 1 for f in fragments)
+
+
+def test_the_same_seed_gives_the_same_grammar() -> None:
+    first, second, other = (
+        sample_treebank(TREES, seed=seed, base="pcfg", annealing=Annealing(5, 3.0), sweeps=9) for seed in (1, 1, 2)
+    )
+    assert first.fragments() == second.fragments() != other.fragments()
+    assert first.priors() == second.priors() != other.priors()

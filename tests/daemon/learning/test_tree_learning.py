@@ -1,0 +1,153 @@
+"""A tree grammar in a store: learned, committed, taken up again, verified."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.daemon.learning.test_tree_chains import TREES, expansions
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.learning.learner import Learner
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.tree_chains import TreeChain
+from hierogram.daemon.learning.verifying import verify
+from hierogram.samplers.grammar.brackets import read_parse
+from hierogram.storage import records
+from hierogram.storage.records import NewPair, Settings
+from hierogram.storage.store import Store, open_store
+
+QUICK = Settings(grammar=records.TREES, annealing=6, temperature=3.0, thinning=2, samples=3, seed=5, start="cut")
+FOREST = "(S (| #1=(NP (PRP she)) (VP (VBD saw) (NP (PRP$ her) (NN duck)))) (| (#1) (VP (VBD saw) (NP her) (VB duck))))"
+
+
+def put(store: Store, texts: Sequence[str], first: int = 1) -> None:
+    """Store trees in brackets."""
+    batch = store.begin_ingest("trees", "a test", "trees")
+    pairs = []
+    for number, text in enumerate(texts, first):
+        words = read_parse(text).words
+        pairs.append(NewPair(" ".join(words), text, "", len(words), 0, number, occurrence=number))
+    added = store.add_pairs(batch, pairs)
+    assert added.totals.accepted == len(texts)
+    store.finish_ingest(batch)
+
+
+@pytest.fixture
+def treebank(store_url: str) -> Iterator[Store]:
+    """A store with a small treebank, once on each database."""
+    with open_store(store_url, create=True, settings=QUICK) as store:
+        put(store, TREES)
+        yield store
+
+
+def grammar(store: Store) -> dict[tuple[str, str], tuple[int, int]]:
+    """Counts and sampled counts by label and fragment."""
+    with store.snapshot() as snapshot:
+        return {(row.source, row.target): (row.count, row.sampled_count) for row in snapshot.iterate_all_rule_rows()}
+
+
+def test_what_is_stored_is_what_the_derivations_use(treebank: Store) -> None:
+    done = learn(treebank, sweeps=10)
+    assert (done.pairs, done.sweeps, done.pair_sweeps) == (12, 16, 16 * 12)
+    assert done.rules_after == treebank.status().rules
+    assert done.tokens_after == treebank.status().rule_tokens
+    assert treebank.status().last_log_likelihood == pytest.approx(done.log_likelihood_after)
+    checked = verify(treebank)
+    assert checked.problems == []
+    assert checked.pairs == 12
+    # Sampled at sweeps 6, 8, 10, …, the last three are kept.
+    assert checked.sampled_tokens > 2 * checked.rule_tokens
+    used = sum(
+        (n * count for (_, fragment), (count, _) in grammar(treebank).items() for n in expansions(fragment).values()), 0
+    )
+    assert used == sum(sum(expansions(text).values()) for text in TREES)
+    labels = {row.label: row for row in treebank.labels()}
+    assert set(labels) == {node.label for text in TREES for node in read_parse(text).nodes}
+    assert all(row.strength > 0 and 0 < row.expanded < 1 for row in labels.values())
+
+
+def test_rules_are_found_by_label_and_by_word(treebank: Store) -> None:
+    learn(treebank, sweeps=4)
+    of_noun_phrases = treebank.find_rules("NP", limit=1000)
+    in_use = {rule for rule, (count, _) in grammar(treebank).items() if count}
+    assert {rule.target for rule in of_noun_phrases} == {fragment for label, fragment in in_use if label == "NP"}
+    assert sum(rule.p_target_given_source for rule in of_noun_phrases) == pytest.approx(1)
+    with_dog = treebank.find_rules(words=["dog"], limit=1000)
+    assert with_dog
+    assert {rule.target for rule in with_dog} == {fragment for _, fragment in in_use if " dog)" in fragment}
+    row = with_dog[0]
+    assert row.length == sum(expansions(row.target).values())
+    assert row.nonterminals == sum(piece.startswith("(") and ")" in piece for piece in row.target.split(" "))
+
+
+def test_an_interrupted_run_goes_on_as_if_it_had_not_been(store_url: str, treebank: Store) -> None:
+    learn(treebank, sweeps=3)
+    learn(treebank, sweeps=4)
+    in_parts = grammar(treebank), treebank.labels()
+    whole = TreeChainRun(store_url, treebank)
+    assert in_parts == whole.after(13)
+
+
+class TreeChainRun:
+    """The same chain without commits between the sweeps."""
+
+    def __init__(self, url: str, store: Store) -> None:
+        from hierogram.daemon.learning.tree_batches import load_trees
+        from hierogram.samplers.grammar.schedules import Annealing
+        from hierogram.samplers.trees.sweeps import init_trees
+
+        loaded = load_trees(TREES, range(1, len(TREES) + 1))
+        self.schedule = Annealing(QUICK.annealing, QUICK.temperature)
+        self.chain = TreeChain(loaded, init_trees(QUICK.seed, loaded.trees, QUICK.start), QUICK.base, QUICK.seed)
+
+    def after(self, sweeps: int) -> tuple[dict[tuple[str, str], tuple[int, int]], list[records.LabelRow]]:
+        kept: list[dict[tuple[str, str], int]] = []
+        for number in range(1, sweeps + 1):
+            own = np.full(len(TREES), number, np.int64)
+            self.chain.sweep(number, own, self.schedule.temperatures(own))
+            if number % QUICK.thinning == 0 and number >= QUICK.annealing:
+                kept.append({(f.label, f.fragment): f.uses for f in self.chain.fragments()})
+        counts = {(f.label, f.fragment): f.uses for f in self.chain.fragments()}
+        last = kept[-QUICK.samples :]
+        rules = {
+            rule: (counts.get(rule, 0), sum(sample.get(rule, 0) for sample in last))
+            for rule in {*counts, *(rule for sample in last for rule in sample)}
+        }
+        return rules, [records.LabelRow(label, *prior) for label, prior in sorted(self.chain.priors().items())]
+
+
+def test_new_trees_are_annealed_against_the_others(treebank: Store) -> None:
+    learn(treebank, sweeps=2)
+    put(treebank, ["(S (NP (PRP he)) (VP (VBD slept)))", FOREST], first=100)
+    with treebank.snapshot() as snapshot:
+        before = {row.id: row.current for rows in snapshot.iterate_derivations() for row in rows}
+    done = learn(treebank, sweeps=0)
+    assert (done.sweeps, done.pair_sweeps) == (6, 12)
+    with treebank.snapshot() as snapshot:
+        after = {row.id: row.current for rows in snapshot.iterate_derivations() for row in rows}
+    assert {number: after[number] for number in before} == before
+    assert len(after) == len(before) + 2
+    assert verify(treebank).problems == []
+    learn(treebank, sweeps=3)
+    assert verify(treebank).problems == []
+    assert treebank.status().pairs["settled"] == 14
+
+
+def test_keys_that_collide_are_made_anew(store_url: str) -> None:
+    mask = np.uint64(0x1F)
+    with open_store(store_url, create=True, settings=replace(QUICK, start="random", seed=2)) as store:
+        put(store, TREES[:4])
+        learn(store, sweeps=2, key_mask=mask)
+        assert store.settings().key_salt > 0
+        assert verify(store, key_mask=mask).problems == []
+
+
+def test_an_empty_store_learns_nothing(store_url: str) -> None:
+    with open_store(store_url, create=True, settings=QUICK) as store:
+        assert learn(store, sweeps=2).pairs == 0
+
+
+def test_the_learner_of_rules_leaves_a_tree_grammar_alone(treebank: Store) -> None:
+    with pytest.raises(UsageError, match="holds a tree grammar"):
+        Learner(treebank)

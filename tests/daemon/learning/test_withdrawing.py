@@ -1,0 +1,91 @@
+"""Withdrawal: the counts of pairs leave with them, and the grammar stays that of the pairs that are there."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import LINES, Run
+from tests.daemon.learning.test_learning import QUICK, contents, fill, some_pairs
+
+from hierogram.daemon.learning.learner import Learner
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.verifying import verify
+from hierogram.daemon.learning.withdrawing import withdraw_all
+from hierogram.storage.store import Store, open_store
+
+
+@pytest.fixture
+def filled(store_url: str) -> Iterator[Store]:
+    with open_store(store_url, create=True, settings=QUICK) as store:
+        fill(store, some_pairs(40))
+        learn(store, sweeps=3)
+        fill(store, some_pairs(50)[40:])
+        yield store
+
+
+def test_counts_are_those_of_the_pairs_that_are_left(filled: Store) -> None:
+    assert withdraw_all(filled, [1, 7, 45, 1_000], lambda _done: None) == 3
+    report = verify(filled)
+    assert (report.problems, report.pairs, filled.count_pairs()) == ([], 38, 47)
+    assert withdraw_all(filled, list(range(1, 60)), lambda _done: None) == 47
+    report = verify(filled)
+    assert (report.problems, report.rules, filled.vocabulary_sizes()) == ([], 0, (0, 0))
+
+
+def test_the_learners_table_follows(filled: Store) -> None:
+    with Learner(filled) as learner:
+        learner.withdraw(filled.pairs_by_id([3, 4, 5, 48]))
+        with Learner(filled) as anew:
+            assert learner.table.rule_types == anew.table.rule_types
+            assert learner.table.rule_tokens == anew.table.rule_tokens
+            assert learner.measure() == anew.measure()
+
+
+def test_learning_sees_to_what_was_asked_meanwhile(filled: Store) -> None:
+    filled.request_withdrawals([2, 44])
+    learn(filled, sweeps=1)
+    assert filled.pairs_by_id([2, 44]) == []
+    assert verify(filled).problems == []
+
+
+def test_what_left_and_comes_again_is_stored_again(filled: Store) -> None:
+    rules, _ = contents(filled)
+    withdraw_all(filled, list(range(1, 41)), lambda _done: None)
+    fill(filled, some_pairs(40))
+    assert filled.count_pairs() == 50
+    learn(filled, sweeps=3)
+    assert verify(filled).problems == []
+    assert rules
+
+
+def test_the_command_takes_out_what_it_is_told(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "news.bars").write_text("".join(line + "\n" for line in LINES))
+    (tmp_path / "more.jsonl").write_text('{"id": "n-1", "source": "la", "target": "the", "alignment": [[0, 0]]}\n')
+    for arguments in (["init", "--levels", "2", "--sweeps-per-level", "2"], ["ingest", "news.bars"]):
+        assert hierogram(*arguments).code == 0
+    assert hierogram("ingest", "--corpus", "more", "more.jsonl").code == 0
+    assert hierogram("learn", "--sweeps", "1").code == 0
+    assert hierogram("withdraw", "1", "2").out == "2 pairs withdrawn\n"
+    assert hierogram("withdraw", "--external-id", "n-1", "--corpus", "more").out == "1 pair withdrawn\n"
+    assert hierogram("withdraw", "--origin", str(tmp_path / "news.bars"), "--json").code == 0
+    assert hierogram("verify").code == 0
+    assert set(json.loads(hierogram("status", "--json").out)["pairs"].values()) == {0}
+    for arguments, code, message in (
+        (["withdraw"], 2, "say which pairs"),
+        (["withdraw", "3", "--corpus", "news"], 2, "say which pairs"),
+        (["withdraw", "1"], 3, "no stored pair has that number"),
+        (["withdraw", "--corpus", "news"], 3, "no stored pair is like that"),
+    ):
+        ran = hierogram(*arguments)
+        assert (ran.code, message in ran.err) == (code, True), ran
+
+
+def test_the_command_asks_who_holds_the_store(hierogram: Run, filled: Store, store_url: str) -> None:
+    filled.take_lease("hierogram serve", 60)
+    ran = hierogram("--store", store_url, "withdraw", "3")
+    assert ran.code == 0
+    assert "1 pair: `hierogram serve` (process" in ran.out
+    assert filled.pending_withdrawals(10) == [3]
+    ran = hierogram("--store", store_url, "learn")
+    assert (ran.code, "writes this store's grammar, and only one may" in ran.err) == (3, True)

@@ -1,0 +1,111 @@
+"""Tree grammars on their way out: exports, and the command that shows fragments."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import Run
+from tests.daemon.learning.test_tree_chains import TREES
+from tests.daemon.learning.test_tree_learning import QUICK, put
+
+from hierogram.daemon.exports.formats import FORMATS
+from hierogram.daemon.learning.learning import learn
+from hierogram.storage.records import TREES as TREE_GRAMMAR
+from hierogram.storage.store import open_store
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A store that has learned from a small treebank, in which words look like signs."""
+    found = f"sqlite:///{tmp_path / 'trees.db'}"
+    with open_store(found, create=True, settings=QUICK) as store:
+        put(store, [*TREES, "(S (NP (SYM |)) (VP (VBD [X,1]) (NP \\\\back [NN] #1)))"])
+        learn(store, sweeps=6)
+    return found
+
+
+def uses(hierogram: Run, url: str) -> dict[str, int]:
+    found = hierogram("--store", url, "export", "-f", "jsonl", "-o", "all.jsonl")
+    assert found.code == 0, found.err
+    rules = [json.loads(line) for line in Path("all.jsonl").read_text().splitlines()]
+    assert all(set(rule) >= {"source", "target", "count", "p_target_given_source"} for rule in rules)
+    assert not any(name.startswith("lex") for rule in rules for name in rule)
+    return {rule["target"]: rule["count"] for rule in rules}
+
+
+def test_fragments_with_counts_and_probabilities(url: str, hierogram: Run) -> None:
+    counts = uses(hierogram, url)
+    assert hierogram("--store", url, "export", "-f", "fragments", "-o", "g.txt").code == 0
+    of_label: dict[str, float] = {}
+    for line in Path("g.txt").read_text().splitlines():
+        fragment, count, probability = line.split(" ||| ")
+        assert int(count) == counts.pop(fragment)
+        label = fragment[1:].split(" ")[0]
+        of_label[label] = of_label.get(label, 0.0) + float(probability)
+    assert not counts
+    assert list(of_label.values()) == pytest.approx([1.0] * len(of_label), abs=1e-4)
+
+
+def test_rules_of_a_context_free_grammar(url: str, hierogram: Run) -> None:
+    assert hierogram("--store", url, "export", "-f", "pcfg", "-o", "g.txt").code == 0
+    lines = Path("g.txt").read_text().splitlines()
+    assert lines
+    for line in lines:
+        head, body, values, fragment = line.split(" ||| ")
+        assert head == f"[{fragment[1:].split(' ')[0]}]"
+        below = re.findall(r"\(([^ ()]+)\)| ([^ ()]+)", fragment)
+        assert body.split(" ") == [
+            f"[{label}]" if label else ("\\" + word if word[0] in "[\\" else word) for label, word in below
+        ]
+        assert len(values.split(" ")) == 2
+
+
+def test_formats_of_two_languages_are_refused(url: str, hierogram: Run, learned_url: str) -> None:
+    refused = hierogram("--store", url, "export", "-o", "g.txt")
+    assert refused.code == 3
+    assert "fragments, pcfg" in refused.err
+    assert hierogram("--store", learned_url, "export", "-f", "fragments", "-o", "g.txt").code == 3
+
+
+def test_rules_are_shown_and_drawn(url: str, hierogram: Run) -> None:
+    shown = hierogram("--store", url, "rules", "NP")
+    header, *rows = [line.split("\t") for line in shown.out.splitlines()]
+    assert header == ["count", "p", "root", "fragment"]
+    assert all(row[2] == "NP" and row[3].startswith("(NP ") for row in rows)
+    drawn = hierogram("--store", url, "rules", "NP", "--tree", "--limit", "2")
+    assert drawn.code == 0
+    assert drawn.out.count("use") == 2
+    assert "│" in drawn.out
+    found = hierogram("--store", url, "rules", "--containing", "dog", "--json")
+    assert json.loads(found.out)
+    assert all(" dog)" in rule["target"] for rule in json.loads(found.out))
+
+
+def test_drawing_needs_a_tree_grammar(learned_url: str, hierogram: Run) -> None:
+    assert hierogram("--store", learned_url, "rules", "maison", "--tree").code == 2
+
+
+@pytest.mark.parametrize("format", sorted(name for name, format in FORMATS.items() if TREE_GRAMMAR in format.grammars))
+def test_exports_of_fragments_can_be_compared(url: str, hierogram: Run, format: str) -> None:
+    before = uses(hierogram, url)
+    assert hierogram("--store", url, "export", "-f", format, "-o", "before").code == 0
+    assert hierogram("diff", "before", "before").code == 0
+    with open_store(url) as store:
+        put(store, ["(S (NP (SYM |||)) (VP (VBD [X,1]) (NP (NN new))))"] * 3)
+        learn(store, sweeps=2)
+    after = uses(hierogram, url)
+    assert hierogram("--store", url, "export", "-f", format, "-o", "after").code == 0
+    said = hierogram("diff", "before", "after", "--json", "--limit", "1000")
+    assert said.code == 1
+    told = json.loads(said.out)
+    both = before.keys() & after.keys()
+    assert {rule["target"]: rule["after"] for rule in told["most_added"]} == {
+        fragment: count for fragment, count in after.items() if fragment not in before
+    }
+    assert {rule["target"]: rule["before"] for rule in told["most_removed"]} == {
+        fragment: count for fragment, count in before.items() if fragment not in after
+    }
+    assert told["changed"] == sum(before[fragment] != after[fragment] for fragment in both)
+    assert told["most_added"]
+    assert all(rule["target"].startswith(f"({rule['source']} ") for rule in told["most_added"])

@@ -1,0 +1,100 @@
+"""The aligner's kernels in the twin's values: corpora, settings and states there and back."""
+
+import numpy as np
+from tests.reference.alignment import Corpus, Settings, State, Word
+
+from hierogram.samplers.alignment.aligner import (
+    AlignerOptions,
+    Direction,
+    chain_of,
+    empty_marginals,
+    make_direction,
+    sweep_chain,
+)
+from hierogram.samplers.alignment.bitext import read_side
+from hierogram.samplers.alignment.chain import UNLINKED, Chain, Marginals, make_scratch
+
+
+def to_options(settings: Settings, likeness: float = 0.0, **more: int) -> AlignerOptions:
+    """The kernels' options for the twin's settings; every sweep is sampled."""
+    return AlignerOptions(
+        model=settings.model,
+        candidates=settings.candidates,
+        lexical=settings.lexical,
+        jump=settings.jump,
+        collocation=settings.collocation,
+        unlinked=settings.unlinked,
+        fertility=settings.fertility,
+        likeness=likeness,
+        **{"sweeps": 1, "chains": 1, "burn_in": 0, "thinning": 1, **more},
+    )
+
+
+def to_direction(corpus: Corpus) -> Direction:
+    """The corpus as the kernels take it."""
+    return make_direction(
+        read_side(" ".join(pair.generated) for pair in corpus.pairs),
+        read_side(" ".join(pair.given) for pair in corpus.pairs),
+    )
+
+
+def to_chain(corpus: Corpus, state: State, settings: Settings, likeness: float = 0.0) -> Chain:
+    """The kernels' chain in the twin's state."""
+    words = [word for pair in state for word in pair]
+    links = np.array([UNLINKED if word.link is None else word.link for word in words], np.int16)
+    collocated = np.array([word.collocated for word in words], np.uint8)
+    chain = chain_of(to_direction(corpus), to_options(settings, likeness), links, collocated)
+    chain.settings[0]["s"], chain.settings[0]["r"] = settings.s, settings.r
+    return chain
+
+
+def from_chain(corpus: Corpus, chain: Chain) -> State:
+    """The twin's state of a chain."""
+    state = []
+    at = 0
+    for pair in corpus.pairs:
+        words = []
+        for _ in pair.generated:
+            link = int(chain.links[at])
+            words.append(Word(None if link == UNLINKED else link, bool(chain.collocated[at])))
+            at += 1
+        state.append(tuple(words))
+    return tuple(state)
+
+
+class KernelChain:
+    """Sweeps a corpus by the kernels; s and r stay as they are."""
+
+    def __init__(self, corpus: Corpus, state: State, settings: Settings, seed: int, likeness: float = 0.0) -> None:
+        self.corpus = corpus
+        self.settings = settings
+        self.seed = np.uint64(seed)
+        self.direction = to_direction(corpus)
+        # The twin knows no stages: bhmm-f begins with all factors.
+        self.options = to_options(settings, likeness, sweeps=1 << 30, warming=0)
+        self.chain = to_chain(corpus, state, settings, likeness)
+        sides = self.direction.sides
+        self.scratch = make_scratch(sides.longest_generated, sides.longest_given)
+        self.marginals: Marginals = empty_marginals(sides)
+        self.sweeps = 0
+
+    def sweep(self) -> State:
+        """One sweep; the state after it."""
+        self.sweeps += 1
+        self.chain.settings[0]["s"], self.chain.settings[0]["r"] = self.settings.s, self.settings.r
+        self.chain = sweep_chain(
+            self.direction, self.chain, self.options, self.seed, self.sweeps, self.scratch, self.marginals
+        )
+        return from_chain(self.corpus, self.chain)
+
+
+def counted(chain: Chain) -> dict[int, tuple[int, float]]:
+    """Counts and priors of the word pairs that have a row, by key."""
+    rows = chain.pairs.rows
+    return {int(row["key"]): (int(row["count"]), float(row["prior"])) for row in rows[rows["key"] != 0]}
+
+
+def same_counts(one: Chain, other: Chain) -> bool:
+    """Whether all counts of two chains are the same."""
+    arrays = ("given", "jumps", "fertility", "bigram_count", "before")
+    return counted(one) == counted(other) and all((getattr(one, a) == getattr(other, a)).all() for a in arrays)

@@ -1,0 +1,212 @@
+"""The aligner's kernels against the twin, draw for draw, and their counts against a recount."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from tests.reference.alignment import (
+    BHMM,
+    BHMM_F,
+    BHMM_Z,
+    NO_OUTGOING,
+    OWN_LINK_COUNTED,
+    STALE_JUMPS,
+    Corpus,
+    Pair,
+    Settings,
+    State,
+    Word,
+    link_draws,
+    sweep,
+)
+from tests.samplers.alignment.kernels import KernelChain, from_chain, same_counts, to_chain
+
+from hierogram.samplers.alignment.aligner import (
+    AlignerOptions,
+    chain_seed,
+    decode,
+    empty_marginals,
+    make_direction,
+    run_chain,
+)
+from hierogram.samplers.alignment.bitext import read_side
+from hierogram.samplers.exceptions import AlignmentInputError
+
+MODELS = (BHMM, BHMM_Z, BHMM_F)
+
+
+def random_corpus(random: Random) -> Corpus:
+    """Short pairs over few words, one of them with an empty side where the model allows it."""
+    pairs = [
+        Pair(
+            tuple(random.choice("abc") for _ in range(random.randint(1, 5))),
+            tuple(random.choice("xyz") for _ in range(random.randint(1, 5))),
+        )
+        for _ in range(4)
+    ]
+    return Corpus(pairs)
+
+
+def random_state(corpus: Corpus, model: str, random: Random) -> State:
+    def word(pair: Pair) -> Word:
+        if model == BHMM_Z:
+            return Word(random.randrange(len(pair.given)), random.random() < 0.3)
+        return Word(random.choice([None, *range(len(pair.given))]))
+
+    return tuple(tuple(word(pair) for _ in pair.generated) for pair in corpus.pairs)
+
+
+@pytest.mark.parametrize("candidates", [0, 2, 3])
+@pytest.mark.parametrize("model", MODELS)
+def test_the_kernel_draws_as_the_twin_does(model: str, candidates: int) -> None:
+    settings = Settings(model, candidates=candidates)
+    for trial in range(6):
+        random = Random(trial)
+        corpus = random_corpus(random)
+        state = random_state(corpus, model, random)
+        kernel = KernelChain(corpus, state, settings, seed=trial)
+        for number in range(1, 5):
+            state = sweep(corpus, state, trial, number, settings)
+            assert kernel.sweep() == state
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_kernel_does_not_draw_as_a_mutant_does(model: str) -> None:
+    random = Random(0)
+    corpus = random_corpus(random)
+    state = random_state(corpus, model, random)
+    for mutant in (NO_OUTGOING, OWN_LINK_COUNTED, STALE_JUMPS):
+        kernel = KernelChain(corpus, state, Settings(model), seed=1)
+        other = state
+        same = True
+        for number in range(1, 31):
+            other = sweep(corpus, other, 1, number, Settings(model, mutant=mutant))
+            same &= kernel.sweep() == other
+        assert not same
+
+
+@pytest.mark.parametrize("candidates", [0, 2])
+@pytest.mark.parametrize("model", MODELS)
+def test_counts_equal_a_recount_after_any_sweeps(model: str, candidates: int) -> None:
+    random = Random(5)
+    settings = Settings(model, candidates=candidates, lexical=50.0, jump=1000.0, fertility=1000.0)
+    pairs = [
+        Pair(
+            tuple(f"f{random.randrange(50)}" for _ in range(random.randint(1, 9))),
+            ("e", *(f"e{random.randrange(60)}" for _ in range(random.randint(1, 9)))),
+        )
+        for _ in range(700)
+    ]
+    corpus = Corpus(pairs)
+    # All words begin on one given word, and strong priors spread the links, so the table has to grow.
+    state: State = tuple(tuple(Word(0) for _ in pair.generated) for pair in pairs)
+    kernel = KernelChain(corpus, state, settings, seed=1)
+    rows = len(kernel.chain.pairs.rows)
+    for _ in range(3):
+        now = kernel.sweep()
+        assert same_counts(kernel.chain, to_chain(corpus, now, settings))
+    assert len(kernel.chain.pairs.rows) > rows
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_exact_draws_add_their_conditionals_to_the_marginals(model: str) -> None:
+    random = Random(3)
+    settings = Settings(model)
+    corpus = Corpus([Pair(("a",), ("x", "y", "z")), Pair(("b",), ("x",))])
+    state = random_state(corpus, model, random)
+    kernel = KernelChain(corpus, state, settings, seed=2)
+    expected = {draw.state[0][0].link: draw.probability for draw in link_draws(corpus, state, 0, 0, settings)}
+    kernel.sweep()
+    found: list[float] = kernel.marginals.cells[:3].tolist()
+    assert found == pytest.approx([expected[i] for i in range(3)], rel=1e-6)
+    if model != BHMM_Z:
+        assert kernel.marginals.unlinked[0] == pytest.approx(expected[None], rel=1e-6)
+
+
+def test_candidate_draws_add_their_samples_to_the_marginals() -> None:
+    random = Random(4)
+    settings = Settings(BHMM, candidates=2)
+    corpus = random_corpus(random)
+    kernel = KernelChain(corpus, random_state(corpus, BHMM, random), settings, seed=2)
+    sides = kernel.direction.sides
+    for _ in range(10):
+        kernel.sweep()
+    for pair in range(sides.pairs):
+        words = np.diff(sides.generated_offset)[pair]
+        cells = kernel.marginals.cells[sides.cell_offset[pair] : sides.cell_offset[pair + 1]].reshape(words, -1)
+        unlinked = kernel.marginals.unlinked[sides.generated_offset[pair] : sides.generated_offset[pair + 1]]
+        assert (cells.sum(axis=1) + unlinked == 10).all()
+        assert (cells == cells.round()).all()
+
+
+def test_decoding_takes_the_likeliest_position_or_none() -> None:
+    direction = make_direction(read_side(["a b c d"]), read_side(["x y"]))
+    marginals = empty_marginals(direction.sides)
+    marginals.samples[0] = 10
+    marginals.cells[:] = np.array([6, 4, 3, 2, 0, 3, 1, 9], np.float32)
+    marginals.unlinked[:] = np.array([0, 5, 3, 6], np.float32)
+    assert decode(direction, BHMM, marginals).links.tolist() == [0, -1, 1, 1]
+    assert decode(direction, BHMM_F, marginals).posterior.tolist() == pytest.approx([0.6, 0.5, 0.3, 0.9])
+    # Collocations: unlinked is how often Z = 1, whatever the link.
+    assert decode(direction, BHMM_Z, marginals).links.tolist() == [0, 0, 1, -1]
+
+
+def options(model: str, **more: int) -> AlignerOptions:
+    values = {"sweeps": 6, "chains": 1, "burn_in": 2, "thinning": 2, "candidates": 0, **more}
+    return AlignerOptions(model=model, lexical=0.001, likeness=0.0, **values)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_empty_sides_are_passed_over(model: str) -> None:
+    generated, given = ["", "a b", "", "a"], ["x", "", "", "x y"]
+    direction = make_direction(read_side(generated), read_side(given))
+    found = decode(direction, model, run_chain(direction, options(model), chain_seed(1, 0, 0)))
+    assert found.links[:2].tolist() == [-1, -1]
+    assert found.links[2] in (-1, 0, 1)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_chains_differ_by_seed_alone(model: str) -> None:
+    random = Random(1)
+    corpus = [random_corpus(random).pairs for _ in range(5)]
+    pairs = [pair for some in corpus for pair in some]
+    direction = make_direction(
+        read_side(" ".join(pair.generated) for pair in pairs), read_side(" ".join(pair.given) for pair in pairs)
+    )
+    chosen = options(model)
+    one, again, other = (run_chain(direction, chosen, chain_seed(seed, 0, 0)) for seed in (1, 1, 2))
+    assert (one.cells == again.cells).all()
+    assert (one.unlinked == again.unlinked).all()
+    assert (one.cells != other.cells).any()
+    seeds = {int(chain_seed(seed, direction, chain)) for seed in range(9) for direction in (0, 1) for chain in range(9)}
+    assert len(seeds) == 9 * 2 * 9
+
+
+def test_a_state_goes_there_and_back() -> None:
+    random = Random(8)
+    corpus = random_corpus(random)
+    for model in MODELS:
+        state = random_state(corpus, model, random)
+        assert from_chain(corpus, to_chain(corpus, state, Settings(model))) == state
+
+
+def test_what_cannot_be_aligned_is_refused() -> None:
+    with pytest.raises(AlignmentInputError, match="one side has 1 lines, the other 2"):
+        make_direction(read_side(["a"]), read_side(["x", "y"]))
+    with pytest.raises(AlignmentInputError, match="line 2 has 32,768 words"):
+        read_side(["a", "b " * 32_768])
+    with pytest.raises(AlignmentInputError, match="no model is called 'ibm4'"):
+        options("ibm4")
+    with pytest.raises(AlignmentInputError, match="1 candidate"):
+        options(BHMM, candidates=1)
+    with pytest.raises(AlignmentInputError, match="none would be sampled"):
+        options(BHMM, sweeps=3, burn_in=2, thinning=2)
+    with pytest.raises(AlignmentInputError, match="chains must be at least 1"):
+        options(BHMM, chains=0)
+
+
+def test_words_that_differ_in_case_alone_are_one_word_unless_they_are_to_be_kept_apart() -> None:
+    assert read_side(["The the THE"]).words.tolist() == [0, 0, 0]
+    assert read_side(["The the THE"], keep_case=True).words.tolist() == [0, 1, 2]
+    # Lowering İ makes two characters, and no further word.
+    assert len(read_side(["İ a"]).words) == 2

@@ -1,0 +1,94 @@
+"""The kernels' long-run frequencies equal the exact posterior, for both link samplers; a mutant's do not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.reference.alignment import (
+    BHMM,
+    BHMM_F,
+    BHMM_Z,
+    NO_OUTGOING,
+    Corpus,
+    Pair,
+    Settings,
+    State,
+    posterior,
+    sweep,
+)
+from tests.reference.goodness import draws, p_value
+from tests.samplers.alignment.kernels import KernelChain
+
+from hierogram.samplers.alignment.chain import BEFORE, SETTINGS
+from hierogram.samplers.alignment.strengths import sample_strengths, strength_log_density
+
+ALPHA = 1e-5
+SAMPLES = 4_000
+CORPUS = Corpus([Pair(("a", "b"), ("x", "y")), Pair(("a", "a"), ("x", "x"))])
+ONE_PAIR = Corpus([Pair(("a", "b", "a"), ("x", "y", "x"))])
+
+
+def sampled(corpus: Corpus, settings: Settings, thinning: int, seed: int) -> list[State]:
+    expected = posterior(corpus, settings)
+    [start] = draws(expected, 1, seed)
+    kernel = KernelChain(corpus, start, settings, seed)
+    states = []
+    for _ in range(SAMPLES):
+        for _ in range(thinning):
+            state = kernel.sweep()
+        states.append(state)
+    return states
+
+
+@pytest.mark.parametrize(("candidates", "thinning"), [(0, 8), (2, 16)])
+@pytest.mark.parametrize("model", [BHMM, BHMM_Z, BHMM_F])
+@pytest.mark.parametrize("corpus", [CORPUS, ONE_PAIR], ids=["two pairs", "one pair"])
+def test_frequencies_are_those_of_the_posterior(corpus: Corpus, model: str, candidates: int, thinning: int) -> None:
+    settings = Settings(model, candidates=candidates)
+    assert p_value(sampled(corpus, settings, thinning, seed=11), posterior(corpus, settings)) > ALPHA
+
+
+@pytest.mark.parametrize("candidates", [0, 2])
+def test_frequencies_without_the_outgoing_jump_are_not(candidates: int) -> None:
+    settings = Settings(BHMM, jump=0.2, candidates=candidates, mutant=NO_OUTGOING)
+    expected = posterior(CORPUS, replace(settings, mutant=""))
+    [state] = draws(expected, 1, seed=1)
+    states = []
+    for number in range(1, 2_001):
+        state = sweep(CORPUS, state, 1, number, settings)
+        states.append(state)
+    assert p_value(states[::2], expected) < ALPHA
+
+
+def test_strengths_follow_their_posterior() -> None:
+    before = np.zeros(4, BEFORE)
+    before["collocated"], before["plain"] = [3, 0, 1, 0], [1, 4, 2, 0]
+    grid = np.exp((np.arange(400) + 0.5) / 400 * 14 - 9)
+    logs = np.array([[strength_log_density(s, r, before) for r in grid] for s in grid])
+    # A grid of logarithms: cells are wide in proportion to their place.
+    weight = np.exp(logs - logs.max()) * np.outer(grid, grid)
+    weight /= weight.sum()
+    expected = {}
+    for k in range(400):
+        for cell, part in ((("s", k // 20), weight[k].sum()), (("r", k // 20), weight[:, k].sum())):
+            expected[cell] = expected.get(cell, 0.0) + float(part)
+    settings = np.zeros(1, SETTINGS)
+    settings["s"] = settings["r"] = 1.0
+    seen: dict[str, list[tuple[str, int]]] = {"s": [], "r": []}
+    for number in range(1, 20_001):
+        sample_strengths(settings, before, np.uint64(3), number)
+        if number % 5 == 0:
+            for name in seen:
+                seen[name].append((name, int((np.log(settings[0][name]) + 9) / 14 * 20)))
+    for name, cells in seen.items():
+        assert p_value(cells, {cell: p for cell, p in expected.items() if cell[0] == name}) > ALPHA
+
+
+def test_strengths_have_the_density_of_the_paper() -> None:
+    before = np.zeros(1, BEFORE)
+    before["collocated"], before["plain"] = 2, 1
+    # B(s + 2, r + 1) / B(s, r) = s (s + 1) r / ((s + r) (s + r + 1) (s + r + 2)), and two Gamma(1, 1) priors.
+    for s, r in ((1.0, 1.0), (0.3, 2.5)):
+        beta = s * (s + 1) * r / ((s + r) * (s + r + 1) * (s + r + 2))
+        assert strength_log_density(s, r, before) == pytest.approx(np.log(beta) - s - r)
+    assert strength_log_density(-1.0, 1.0, before) == -np.inf

@@ -1,0 +1,102 @@
+"""Counts that links cause are those that chains keep, and a chain beside other pairs' counts is one of all pairs."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from tests.samplers.alignment.kernels import counted, same_counts
+
+from hierogram.samplers.alignment.aligner import BHMM, BHMM_F, AlignerOptions, Direction, chain_of, make_direction
+from hierogram.samplers.alignment.bitext import Side, fold, read_side, tokens_of
+from hierogram.samplers.alignment.prior_counts import Experience, links_of_alignment, tally_links, without
+from hierogram.samplers.exceptions import AlignmentInputError
+
+LENGTHS = [(3, 2), (1, 1), (5, 120), (2, 4), (4, 4), (3, 130)]
+
+
+def options(model: str = BHMM_F) -> AlignerOptions:
+    return AlignerOptions(
+        model=model, sweeps=2, chains=1, burn_in=0, thinning=1, candidates=0, lexical=0.1, likeness=0.0
+    )
+
+
+def random_direction(random: Random) -> tuple[Direction, np.ndarray]:
+    """Pairs of few words, some with jumps beyond the widest that is told apart, and links for them."""
+    generated = [" ".join(random.choice("abcdef") for _ in range(n)) for n, _ in LENGTHS]
+    given = [" ".join(random.choice("uvwxyz") for _ in range(m)) for _, m in LENGTHS]
+    links = [random.choice([-1, *range(m)]) for n, m in LENGTHS for _ in range(n)]
+    return make_direction(read_side(generated), read_side(given)), np.array(links, np.int16)
+
+
+def part(side: Side, first: int, last: int) -> Side:
+    """Some pairs' sentences, with the words' numbers as they are."""
+    start, stop = side.offset[first], side.offset[last]
+    return Side(side.words[start:stop], side.offset[first : last + 1] - start, side.vocabulary)
+
+
+def words_of(experience: Experience) -> dict[tuple[int, int], int]:
+    pairs = zip(experience.given.tolist(), experience.generated.tolist(), strict=True)
+    return dict(zip(pairs, experience.counts.tolist(), strict=True))
+
+
+def tally(direction: Direction, links: np.ndarray, weight: list[int] | None = None) -> Experience:
+    weights = np.array(weight or [1] * direction.sides.pairs, np.int64)
+    return tally_links(direction.sides, links, weight=weights, given_words=len(direction.given.vocabulary))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_chain_beside_others_counts_what_one_of_all_pairs_does(seed: int) -> None:
+    direction, links = random_direction(Random(seed))
+    generated, given = direction.generated, direction.given
+    cut = 4
+    old, new = (
+        make_direction(part(generated, *bounds), part(given, *bounds)) for bounds in ((0, cut), (cut, len(LENGTHS)))
+    )
+    words = int(generated.offset[cut])
+    known = tally(old, links[:words])._replace(generated_words=len(generated.vocabulary))
+    nothing = tally(old, links[:words], [0] * cut)._replace(generated_words=len(generated.vocabulary))
+    beside = chain_of(new, options(), links[words:], experience=known)
+    together = chain_of(direction, options(), links, experience=nothing)
+    assert same_counts(beside, together)
+    assert counted(together)
+
+
+def test_weights_and_differences() -> None:
+    direction, links = random_direction(Random(7))
+    all_pairs, some = tally(direction, links), tally(direction, links, [1, 0, 1, 0, 0, 1])
+    others = without(all_pairs, some)
+    expected = tally(direction, links, [0, 1, 0, 1, 1, 0])
+    assert words_of(others) == words_of(expected)
+    assert np.array_equal(others.links, expected.links)
+    assert np.array_equal(others.fertility, expected.fertility)
+    assert np.array_equal(others.jumps, expected.jumps)
+    assert all_pairs.jumps[0] + all_pairs.jumps[-1] > 0
+    with pytest.raises(AlignmentInputError, match="run `hierogram verify`"):
+        without(expected, some)
+
+
+def test_experience_is_for_the_model_whose_counts_it_holds() -> None:
+    direction, links = random_direction(Random(1))
+    with pytest.raises(AlignmentInputError, match="for bhmm-f, not for bhmm"):
+        chain_of(direction, options(BHMM), links, experience=tally(direction, links))
+
+
+def test_an_alignment_gives_each_word_the_partner_nearest_to_the_diagonal() -> None:
+    words = np.array([0, 0, 1, 3, 3, 0, 1], np.int64)
+    partners = np.array([0, 3, 3, 0, 2, 1, 0], np.int64)
+    offset = np.array([0, 5, 7], np.int64)
+    own, other = np.array([0, 4, 6], np.int64), np.array([0, 4, 6], np.int64)
+    assert links_of_alignment(words, partners, offset, own, other).tolist() == [0, 3, -1, 2, 1, 0]
+
+
+def test_only_spaces_and_tabs_separate_words() -> None:
+    assert tokens_of(" a\u00a0b \tc\u3000d\r") == ["a\u00a0b", "c\u3000d"]
+    assert tokens_of("") == []
+    assert read_side(["A\u00a0b a\u00a0B"]).vocabulary == ("a\u00a0b",)
+
+
+def test_lower_case_makes_no_word_longer_than_stores_take() -> None:
+    grows = "\u0130" * 512
+    assert len(grows.encode()) == 1024
+    assert fold(grows) == grows
+    assert fold("\u0130X") == "i\u0307x"

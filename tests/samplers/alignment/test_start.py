@@ -1,0 +1,162 @@
+"""Where chains start and what they count in: Model 1, likeness of words, the table of word pairs."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hierogram.samplers.alignment.bitext import make_sides, number_bigrams, read_side
+from hierogram.samplers.alignment.counts import (
+    GIVEN,
+    TAKEN,
+    empty_pairs,
+    has_room,
+    larger_pairs,
+    lexical,
+    link_pair,
+    pair_key,
+    pair_weight,
+    tidy,
+    unlink_pair,
+)
+from hierogram.samplers.alignment.model1 import model1_links, random_links
+from hierogram.samplers.alignment.orthography import favour_likeness
+
+SENTENCES = [
+    ("la maison", "the house"),
+    ("la fleur", "the flower"),
+    ("une maison bleue", "a blue house"),
+    ("la la fleur", "the flower"),
+]
+
+
+def key_of(given_word: int, word: int) -> np.uint64:
+    """A kernel's result comes back as a plain integer."""
+    return np.uint64(pair_key(given_word, word))
+
+
+def model1_by_dictionary(pairs: list[tuple[str, str]], with_no_word: bool, iterations: int) -> list[int]:
+    table: dict[tuple[str, str], float] = defaultdict(lambda: 1.0)
+    split = [(f.split(), [*([""] if with_no_word else []), *e.split()]) for f, e in pairs]
+    for _ in range(iterations):
+        expected: dict[tuple[str, str], float] = defaultdict(float)
+        total: dict[str, float] = defaultdict(float)
+        for generated, words in split:
+            for f in generated:
+                mass = sum(table[e, f] for e in words)
+                for e in words:
+                    expected[e, f] += table[e, f] / mass
+                    total[e] += table[e, f] / mass
+        table = defaultdict(float, {(e, f): n / total[e] for (e, f), n in expected.items()})
+    links = []
+    for generated, words in split:
+        for f in generated:
+            scores = [table[e, f] for e in words]
+            links.append(scores.index(max(scores)) - with_no_word)
+    return links
+
+
+@pytest.mark.parametrize("with_no_word", [False, True])
+@pytest.mark.parametrize("iterations", [1, 5])
+def test_model_1_is_that_of_dictionaries(with_no_word: bool, iterations: int) -> None:
+    generated, words = read_side(f for f, _ in SENTENCES), read_side(e for _, e in SENTENCES)
+    found = model1_links(make_sides(generated, words), len(words.vocabulary), with_no_word, iterations)
+    assert found.tolist() == model1_by_dictionary(SENTENCES, with_no_word, iterations)
+
+
+def test_model_1_finds_more_word_pairs_than_its_table_first_holds() -> None:
+    words = [f"w{k}" for k in range(200)]
+    lines = [" ".join(words[k : k + 40]) for k in range(0, 160, 8)] + words
+    side = read_side(lines)
+    found = model1_links(make_sides(side, side), len(side.vocabulary), with_no_word=False)
+    positions = [k for line in lines for k in range(len(line.split()))]
+    assert found.tolist() == positions
+
+
+def test_random_links_are_uniform_and_as_often_none_as_asked() -> None:
+    side = read_side(["a b c d"] * 5_000)
+    links = random_links(make_sides(side, side), np.uint64(1), 0.2)
+    shares = np.bincount(links + 1, minlength=5) / len(links)
+    assert shares.tolist() == pytest.approx([0.2] * 5, abs=0.015)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 400), st.booleans()), max_size=900))
+def test_the_table_is_a_dictionary(steps: list[tuple[int, int, bool]]) -> None:
+    pairs = empty_pairs()
+    given_words = np.zeros(4, GIVEN)
+    given_words["prior"] = 2.0
+    counts: dict[tuple[int, int], int] = {}
+    for e, f, add in steps:
+        key = key_of(e, f)
+        if not has_room(pairs, 1):
+            pairs = larger_pairs(pairs)
+        if add:
+            link_pair(pairs, given_words, e, key)
+            counts[e, f] = counts.get((e, f), 0) + 1
+        elif counts.get((e, f)):
+            tidy(pairs, unlink_pair(pairs, given_words, e, key))
+            counts[e, f] -= 1
+    linked = {pair: n for pair, n in counts.items() if n}
+    assert pairs.registers[TAKEN] == len(linked) == np.count_nonzero(pairs.rows["key"])
+    for e in range(4):
+        assert given_words[e]["links"] == sum(n for (given, _), n in linked.items() if given == e)
+        for f in range(401):
+            n = linked.get((e, f), 0)
+            assert pair_weight(pairs, key_of(e, f)) == n
+    probability = lexical(pairs, given_words, 1, key_of(1, 7), 0.5)
+    assert probability == (linked.get((1, 7), 0) + 0.5) / (given_words[1]["links"] + 2.0)
+
+
+def test_pairs_beyond_a_full_start_are_found_and_taken_out() -> None:
+    pairs = empty_pairs()
+    given_words = np.zeros(1, GIVEN)
+    numbers = range(700)
+    for f in numbers:
+        link_pair(pairs, given_words, 0, key_of(0, f))
+    for f in numbers[::2]:
+        tidy(pairs, unlink_pair(pairs, given_words, 0, key_of(0, f)))
+    assert [pair_weight(pairs, key_of(0, f)) for f in numbers] == [f % 2 for f in numbers]
+    assert pairs.registers[TAKEN] == 350
+
+
+def likeness_of(one: str, other: str) -> float:
+    generated, words = read_side([one]), read_side([other])
+    given_words = np.zeros(2, GIVEN)
+    sides = make_sides(generated, words)
+    pairs = favour_likeness(sides, generated.vocabulary, words.vocabulary, 2.0, empty_pairs(), given_words)
+    weight = float(pair_weight(pairs, key_of(0, 0)))
+    assert given_words[0]["prior"] == weight
+    return weight / 2
+
+
+def test_words_spelled_alike_are_favoured() -> None:
+    assert likeness_of("1492", "1492") == likeness_of(",", ",") == 1.0
+    assert likeness_of("Paris", "paris") == 1.0
+    assert likeness_of("gouvernement", "gouverner") == pytest.approx((8 / 12) ** 2)
+    assert likeness_of("gouvernement", "government") == 0.0
+    assert likeness_of("nation", "national") == pytest.approx((6 / 8) ** 2)
+    assert likeness_of("son", "song") == 0.0
+    assert likeness_of("able", "abbey") == 0.0
+    assert likeness_of("λόγος", "λόγου") == pytest.approx((4 / 5) ** 2)
+
+
+def test_many_favoured_pairs_outgrow_the_first_table() -> None:
+    generated = read_side(" ".join(f"word{k}" for k in range(60)) for _ in range(2))
+    words = read_side(" ".join(f"wordy{k}" for k in range(60)) for _ in range(2))
+    given_words = np.zeros(61, GIVEN)
+    sides = make_sides(generated, words)
+    pairs = favour_likeness(sides, generated.vocabulary, words.vocabulary, 1.0, empty_pairs(), given_words)
+    assert pairs.registers[TAKEN] == 60 * 60
+    assert given_words["prior"][:60].sum() == pytest.approx(pairs.rows["prior"].sum(), rel=1e-5)
+
+
+def test_bigrams_begin_at_a_start_symbol() -> None:
+    numbers, how_many = number_bigrams(read_side(["a b a b", "a", "b a"]))
+    assert how_many == 4
+    assert numbers[0] == numbers[4]
+    assert numbers[1] == numbers[3]
+    assert numbers[2] == numbers[6]
+    assert numbers[5] not in numbers[[0, 1, 2]]

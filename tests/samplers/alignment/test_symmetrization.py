@@ -1,0 +1,117 @@
+"""Symmetrisation against code on sets that follows the published description line by line."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hierogram.samplers.alignment.symmetrization import METHODS, LinkList, list_links, symmetrize
+from hierogram.samplers.exceptions import AlignmentInputError
+
+Links = set[tuple[int, int]]
+NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+def by_sets(method: str, forward: Links, backward: Links, height: int, width: int) -> Links:
+    """Koehn et al. (2003), and the pseudocode that goes with it."""
+    kept = forward & backward
+    union = forward | backward
+    if method == "intersect":
+        return kept
+    if method == "union":
+        return union
+
+    def source_free(s: int) -> bool:
+        return all(link[0] != s for link in kept)
+
+    def target_free(t: int) -> bool:
+        return all(link[1] != t for link in kept)
+
+    grown = True
+    while grown:
+        grown = False
+        for s in range(height):
+            for t in range(width):
+                if (s, t) not in kept:
+                    continue
+                for dy, dx in NEIGHBOURS:
+                    new = (s + dy, t + dx)
+                    if new in union - kept and (source_free(new[0]) or target_free(new[1])):
+                        kept.add(new)
+                        grown = True
+    if method == "gd":
+        return kept
+    for direction in (forward, backward):
+        for s, t in sorted(direction - kept):
+            free = (source_free(s), target_free(t))
+            if all(free) if method == "gdfa" else any(free):
+                kept.add((s, t))
+    return kept
+
+
+@st.composite
+def both_directions(draw: st.DrawFn) -> tuple[list[list[int]], list[list[int]]]:
+    """For each of some pairs: each target word's source position (or -1), and each source word's target position."""
+    forward, backward = [], []
+    for _ in range(draw(st.integers(1, 4))):
+        height, width = draw(st.integers(0, 7)), draw(st.integers(0, 7))
+        forward.append(draw(st.lists(st.integers(-1, height - 1), min_size=width, max_size=width)))
+        backward.append(draw(st.lists(st.integers(-1, width - 1), min_size=height, max_size=height)))
+    return forward, backward
+
+
+def flat(sides: list[list[int]]) -> np.ndarray:
+    return np.array([k for side in sides for k in side], np.int16)
+
+
+def offsets(sides: list[list[int]]) -> np.ndarray:
+    return np.cumsum([0, *map(len, sides)]).astype(np.int64)
+
+
+def pairs_of(links: LinkList) -> list[list[tuple[int, int]]]:
+    both = list(zip(links.source.tolist(), links.target.tolist(), strict=True))
+    return [both[start:stop] for start, stop in zip(links.offset[:-1], links.offset[1:], strict=True)]
+
+
+@settings(deadline=None)
+@given(both_directions(), st.sampled_from(sorted(METHODS)))
+def test_arrays_say_what_sets_say(directions: tuple[list[list[int]], list[list[int]]], method: str) -> None:
+    forward, backward = directions
+    found = symmetrize(method, flat(forward), flat(backward), offsets(backward), offsets(forward))
+    for links, to_source, to_target in zip(pairs_of(found), forward, backward, strict=True):
+        expected = by_sets(
+            method,
+            {(s, t) for t, s in enumerate(to_source) if s >= 0},
+            {(s, t) for s, t in enumerate(to_target) if t >= 0},
+            len(to_target),
+            len(to_source),
+        )
+        assert links == sorted(expected)
+
+
+def test_a_known_example() -> None:
+    # One link in common, a neighbour of it, a far link of free words, a far link of a word that has one.
+    forward = np.array([0, 1, 1, 3, -1], np.int16)
+    backward = np.array([0, -1, -1, -1], np.int16)
+    found = {
+        method: pairs_of(symmetrize(method, forward, backward, np.array([0, 4]), np.array([0, 5])))[0]
+        for method in METHODS
+    }
+    assert found["intersect"] == [(0, 0)]
+    assert found["gd"] == [(0, 0), (1, 1), (1, 2)]
+    assert found["gdfa"] == found["union"] == [(0, 0), (1, 1), (1, 2), (3, 3)]
+
+
+@settings(deadline=None)
+@given(both_directions())
+def test_one_direction_becomes_a_sorted_list(directions: tuple[list[list[int]], list[list[int]]]) -> None:
+    forward, backward = directions
+    found = list_links(flat(forward), offsets(backward), offsets(forward))
+    for links, to_source in zip(pairs_of(found), forward, strict=True):
+        assert links == sorted((s, t) for t, s in enumerate(to_source) if s >= 0)
+
+
+def test_an_unknown_method_is_refused() -> None:
+    nothing = np.zeros(0, np.int16)
+    with pytest.raises(AlignmentInputError, match="no symmetrisation is called 'grow'"):
+        symmetrize("grow", nothing, nothing, np.zeros(1, np.int64), np.zeros(1, np.int64))

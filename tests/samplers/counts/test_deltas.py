@@ -1,0 +1,84 @@
+"""A ledger's symbols: every rule written out, also where a node has no words on the target side."""
+
+import numpy as np
+import pytest
+
+from hierogram.samplers.counts.deltas import Ledger, empty_ledger, tally
+from hierogram.samplers.counts.rendering import render_rules, spellings
+from hierogram.samplers.exceptions import KeyCollisionError
+from hierogram.samplers.forests.forest import Bitext, Forests, Node, assemble
+from hierogram.samplers.forests.fragments import add_up
+from hierogram.samplers.grammar.keys import hash_words
+from hierogram.samplers.grammar.limits import MAX_LABEL
+from hierogram.samplers.synchronous.sweeps import Batch, State, make_batch
+
+SOURCE = ["a", "b", "c"]
+TARGET = ["x", "y"]
+ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+def batch_of(forests: Forests, source: int, target: int, key_mask: np.uint64 = ALL_BITS) -> Batch:
+    none = np.zeros(0, np.int16)
+    bitext = Bitext(
+        np.arange(source, dtype=np.int32),
+        np.array([0, source]),
+        np.arange(target, dtype=np.int32),
+        np.array([0, target]),
+        none,
+        none,
+        np.array([0, 0]),
+    )
+    words = add_up(hash_words(SOURCE, 0)[bitext.source], hash_words(TARGET, 0)[bitext.target], key_mask)
+    return make_batch(bitext, words, forests, np.array([1]), 20)
+
+
+def rules_of(ledger: Ledger) -> set[tuple[str, str]]:
+    sides = render_rules(ledger, np.arange(ledger.entries), spellings(SOURCE), spellings(TARGET))
+    return set(zip(*sides, strict=True))
+
+
+# An ITG-like chart: the first and the last source word stand alone, without a target word.
+NODES = [
+    Node((0, 1), (0, 0), [[]]),
+    Node((1, 2), (0, 2), [[]]),
+    Node((2, 3), (2, 2), [[]]),
+    Node((0, 3), (0, 2), [[0, 1, 2]]),
+]
+
+
+def test_tails_without_target_words_are_written_where_they_stand() -> None:
+    batch = batch_of(assemble([NODES]), 3, 2)
+    cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
+    assert rules_of(tally(empty_ledger(), batch, cut, 1, 0)) == {
+        ("a", ""),
+        ("b", "x y"),
+        ("c", ""),
+        ("[X,1] [X,2] [X,3]", "[X,1] [X,2] [X,3]"),
+    }
+
+
+def test_joined_tails_without_target_words_leave_nothing_behind() -> None:
+    batch = batch_of(assemble([NODES]), 3, 2)
+    joined = State(np.zeros(4, np.uint16), np.array([0, 1, 0, 1], np.uint8))
+    assert rules_of(tally(empty_ledger(), batch, joined, 1, 0)) == {("b", "x y"), ("a [X,1] c", "[X,1]")}
+
+
+def test_counts_add_up_over_entries() -> None:
+    batch = batch_of(assemble([NODES]), 3, 2)
+    cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
+    ledger = tally(tally(empty_ledger(), batch, cut, 2, 0), batch, cut, -1, 5)
+    assert ledger.counts[: ledger.entries].tolist() == [1] * 4
+    assert ledger.sampled[: ledger.entries].tolist() == [5] * 4
+
+
+def test_two_rules_with_one_key_are_noticed() -> None:
+    batch = batch_of(assemble([NODES]), 3, 2, key_mask=np.uint64(0))
+    cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
+    with pytest.raises(KeyCollisionError, match="same key"):
+        tally(empty_ledger(), batch, cut, 1, 0)
+
+
+@pytest.mark.parametrize("label", [-1, MAX_LABEL + 1])
+def test_labels_out_of_bounds_are_refused(label: int) -> None:
+    with pytest.raises(ValueError, match="label"):
+        assemble([[Node((0, 1), (0, 1), [[]], label)]])

@@ -1,0 +1,100 @@
+"""Rules by hash are rules by symbols: in every state the ledger and the table count what the twin reads off."""
+
+from collections import Counter
+from random import Random
+
+import numpy as np
+import pytest
+from tests.reference import examples
+from tests.reference.enumeration import all_trees, variables_of
+from tests.reference.forest import Forest, direct_forest
+from tests.reference.models import PitmanYor, Tally
+from tests.reference.rules import Rule, Side, Variables, is_nonterminal, rules_of
+from tests.samplers.synchronous.kernel_chain import SALT, ledger_rules, to_batch, to_model
+
+from hierogram.samplers.counts.deltas import count_rules, empty_ledger, tally
+from hierogram.samplers.counts.table import COUNT, empty_table
+from hierogram.samplers.grammar.keys import rule_key
+from hierogram.samplers.grammar.rules import Rule as KernelRule
+from hierogram.samplers.synchronous.sweeps import State
+
+
+def random_variables(random: Random, forest: Forest) -> Variables:
+    """Any edges, any cuts below the root."""
+    split = random.random()
+    return Variables(
+        tuple(random.randrange(v.degree) for v in forest.nodes),
+        (*(int(random.random() < split) for _ in forest.nodes[:-1]), 1),
+    )
+
+
+def phrase_side(side: Side) -> tuple[str | int, ...]:
+    """A side without labels, as the samplers' rules have it."""
+    return tuple(s for s in side if isinstance(s, str | int))
+
+
+def compare(forests: list[Forest], states: list[Variables]) -> Counter[Rule]:
+    """Count the rules of given derivations in every way; all must agree."""
+    expected = Counter(r for f, variables in zip(forests, states, strict=True) for r in rules_of(f, variables))
+    batch = to_batch(forests, span_limit=0)
+    state = State(
+        np.array([j for variables in states for j in variables.edges], np.uint16),
+        np.array([c for variables in states for c in variables.cuts], np.uint8),
+    )
+    ledger = tally(empty_ledger(), batch, state, 1, 0)
+    assert ledger_rules(ledger, forests) == expected
+    for entry, rule in enumerate(ledger_rules(ledger, forests)):
+        shape = int(ledger.shapes[entry])
+        assert (shape & 0xFFFF, shape >> 16 & 0xFFFF, shape >> 32) == (
+            rule.length,
+            rule.source_terminals,
+            rule.target_terminals,
+        )
+        phrase_rule = KernelRule(phrase_side(rule.source), phrase_side(rule.target))
+        assert tuple(int(word) for word in ledger.keys[entry]) == rule_key(phrase_rule, SALT)
+        assert KernelRule.parse(str(phrase_rule)) == phrase_rule
+        assert phrase_rule.length == rule.length
+        assert ledger.scopes[entry] == rule.scope
+        assert ledger.nonterminals[entry] == sum(is_nonterminal(s) for s in rule.source)
+    model = PitmanYor(0.5, 5.0, 2.0)
+    table = count_rules(batch, state, empty_table(batch.longest_rule), to_model(model, batch.longest_rule))
+    counts = sorted(int(c) for c in table.rows[:, COUNT] if c)
+    assert counts == sorted(expected.values())
+    sums = Tally(expected.elements())
+    for length in range(batch.longest_rule + 1):
+        assert table.by_length[length]["tokens"] == sums.tokens_of_length[length]
+        assert table.by_length[length]["tables"] / 2**32 == pytest.approx(sums.tables(length, 0.5), abs=1e-6)
+    return expected
+
+
+@pytest.mark.parametrize("words", ["a", "ab", "abcdefg"])
+def test_random_states_of_random_pairs(words: str) -> None:
+    random = Random(41)
+    forests = [direct_forest(*pair) for pair in examples.random_pairs(42, 800, 9, words)]
+    rules = compare(forests, [random_variables(random, f) for f in forests])
+    assert max(rules.values()) > 20
+    assert len(rules) > 400
+
+
+def test_every_derivation_of_small_pairs() -> None:
+    for forest in (examples.FOUR, examples.TWICE_APART, examples.UNALIGNED, examples.TANGLED, examples.BLOCKS):
+        trees = list(all_trees(forest, span_limit=0))
+        compare([forest] * len(trees), [variables_of(forest, tree) for tree in trees])
+
+
+def test_a_rule_is_the_same_however_it_is_composed() -> None:
+    # The whole of a monotone pair as one rule, by each of its five bracketings.
+    trees = [t for t in all_trees(examples.FOUR, span_limit=0) if sum(choice.cut for choice in t) == 1]
+    assert len(trees) == 5
+    rules = compare([examples.FOUR] * 5, [variables_of(examples.FOUR, tree) for tree in trees])
+    assert rules == {Rule(tuple("abcd"), tuple("ABCD")): 5}
+
+
+def test_order_of_nonterminals_on_the_target_side_is_part_of_a_rule() -> None:
+    cuts = Variables((0, 0, 0), (1, 1, 1))
+    assert compare([examples.COUPLE, examples.SWAPPED], [cuts, cuts]) == {
+        Rule((1, 2), (1, 2)): 1,
+        Rule((1, 2), (2, 1)): 1,
+        Rule(("a",), ("A",)): 2,
+        Rule(("b",), ("B",)): 2,
+    }

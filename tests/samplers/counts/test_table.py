@@ -1,0 +1,96 @@
+"""The rule table against a dictionary, through rules that come and go and meet in the same rows."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from hierogram.samplers.counts.models import ModelSettings, build_model, tables_of
+from hierogram.samplers.counts.table import (
+    COUNT,
+    KEY_HIGH,
+    TOKENS,
+    RuleTable,
+    add,
+    empty_table,
+    fill_table,
+    find,
+    look_up,
+    shapes_of,
+    tag_of,
+    with_room,
+)
+
+LONGEST = 8
+MODEL = build_model(ModelSettings(), 100, 100, LONGEST)
+CAPACITY = len(empty_table(LONGEST).rows)
+
+
+def keys_that_meet(rng: np.random.Generator, homes: int, rules: int) -> list[tuple[int, int]]:
+    """Keys of neighbouring rows, some on either side of the table's end."""
+    rows = (CAPACITY - homes // 2 + rng.integers(0, homes, rules)) % CAPACITY
+    return [(int(rng.integers(1, 1 << 62)), int(row) + k * CAPACITY) for k, row in enumerate(rows)]
+
+
+def assert_tagged(table: RuleTable) -> None:
+    """Every row that is taken, and no other, has its key's tag."""
+    taken = np.flatnonzero(table.rows[:, COUNT])
+    assert np.flatnonzero(table.tags).tolist() == taken.tolist()
+    assert table.tags[taken].tolist() == [int(tag_of(high)) for high in table.rows[taken, KEY_HIGH]]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_table_holds_what_a_dictionary_holds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    keys = keys_that_meet(rng, 40, 120)
+    lengths = [int(n) for n in rng.integers(0, LONGEST + 1, len(keys))]
+    table = empty_table(LONGEST)
+    counts: Counter[int] = Counter()
+    for _ in range(3000):
+        rule = int(rng.integers(len(keys)))
+        change = int(rng.integers(-counts[rule], 3)) if rng.random() < 0.7 else -counts[rule]
+        high, low = keys[rule]
+        assert add(table, MODEL, np.uint64(high), np.uint64(low), np.uint64(lengths[rule]), change)
+        counts[rule] += change
+        counts += Counter()
+    for rule, (high, low) in enumerate(keys):
+        row = find(table.rows, np.uint64(high), np.uint64(low))
+        assert table.rows[row, COUNT] == counts[rule]
+        assert table.rows[row].any() == (counts[rule] > 0)
+        assert look_up(table, np.uint64(high), np.uint64(low)) == (row, counts[rule])
+    assert_tagged(table)
+    assert table.totals.tolist() == [counts.total(), len(counts)]
+    for length in range(LONGEST + 1):
+        of_length = [n for rule, n in counts.items() if lengths[rule] == length]
+        assert table.by_length[length]["tokens"] == sum(of_length)
+        assert table.by_length[length]["tables"] == sum(tables_of(MODEL, n) for n in of_length)
+
+
+def test_rules_that_come_and_go_take_no_room() -> None:
+    table = empty_table(LONGEST)
+    for high in range(1, CAPACITY):
+        for change in (1, -1):
+            assert add(table, MODEL, np.uint64(high), np.uint64(high * 7), np.uint64(2), change)
+    assert not table.rows.any()
+    assert not table.tags.any()
+    assert with_room(table, CAPACITY // 2) is table
+
+
+def test_larger_table_finds_all_rules() -> None:
+    rng = np.random.default_rng(0)
+    keys = np.array(keys_that_meet(rng, 40, 1000), np.uint64)
+    counts = rng.integers(1, 5, len(keys))
+    shapes = shapes_of(*(np.full(len(keys), n, np.int32) for n in (3, 1, 2)))
+    small = fill_table(empty_table(LONGEST), MODEL, keys, counts, shapes)
+    large = with_room(small, CAPACITY)
+    assert len(large.rows) > len(small.rows)
+    for table in (small, large):
+        assert [int(table.rows[find(table.rows, high, low), COUNT]) for high, low in keys] == counts.tolist()
+        assert [look_up(table, high, low)[1] for high, low in keys] == counts.tolist()
+        assert_tagged(table)
+        assert table.totals[TOKENS] == counts.sum()
+
+
+def test_count_below_zero_is_told() -> None:
+    table = empty_table(LONGEST)
+    assert not add(table, MODEL, np.uint64(1), np.uint64(2), np.uint64(3), -1)

@@ -1,0 +1,168 @@
+"""The notation of trees, packed forests and fragments."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
+from hierogram.samplers.grammar.brackets import (
+    Parse,
+    TreeNode,
+    check_size,
+    pack,
+    productions,
+    read_parse,
+    write_parse,
+)
+from hierogram.samplers.grammar.limits import MAX_TREE
+
+LABELS = st.sampled_from(["S", "NP", "@NP", "PRP$", "-LRB-", "''", "#", "A|B"])
+WORDS = st.text(st.characters(exclude_characters="() \t\r\n\0", exclude_categories=["Cs"]), min_size=1, max_size=4) | (
+    st.sampled_from(["|", "\\", "#1", "#12=", "[X,1]", "the", "\u00a0"])
+)
+
+
+@st.composite
+def trees(draw: st.DrawFn, depth: int = 4) -> str:
+    items = []
+    for _ in range(draw(st.integers(1, 3))):
+        if depth and draw(st.booleans()):
+            items.append(draw(trees(depth - 1)))
+        else:
+            items.append(draw(WORDS))
+    return f"({draw(LABELS)} {' '.join(items)})"
+
+
+def trees_of(parse: Parse) -> set[str]:
+    """Every tree of a forest, written without sharing."""
+
+    def of(number: int) -> set[str]:
+        node = parse.nodes[number]
+        found = set()
+        for edge in node.edges:
+            options = []
+            place = node.start
+            for tail in edge:
+                options += [{word} for word in parse.words[place : parse.nodes[tail].start]]
+                options.append(of(tail))
+                place = parse.nodes[tail].end
+            options += [{word} for word in parse.words[place : node.end]]
+            found |= {f"({node.label} {' '.join(items)})" for items in product(*options)}
+        return found
+
+    return of(len(parse.nodes) - 1)
+
+
+@given(WORDS)
+def test_words_stand_as_they_are(word: str) -> None:
+    assert read_parse(f"(X {word} (Y {word}))").words == [word, word]
+
+
+@given(trees())
+def test_trees_come_back(text: str) -> None:
+    parse = read_parse(text)
+    assert write_parse(parse) == text
+    assert parse.nodes[-1].start == 0
+    assert parse.nodes[-1].end == len(parse.words)
+    assert all(tail < number for number, node in enumerate(parse.nodes) for edge in node.edges for tail in edge)
+
+
+FOREST = (
+    "(S (| #1=(NP she) (VP (V saw) (NP her duck)))"
+    " (| (#1) (VP (V saw) (S #2=(NP her) (VP duck))))"
+    " (| (#1) (V saw) (#2) duck))"
+)
+
+
+def test_a_packed_forest() -> None:
+    parse = read_parse(FOREST)
+    assert parse.words == ["she", "saw", "her", "duck"]
+    assert trees_of(parse) == {
+        "(S (NP she) (VP (V saw) (NP her duck)))",
+        "(S (NP she) (VP (V saw) (S (NP her) (VP duck))))",
+        "(S (NP she) (V saw) (NP her) duck)",
+    }
+    assert write_parse(parse) == FOREST
+    assert parse.nodes[-1] == TreeNode("S", 0, 4, [[0, 3], [0, 8], [0, 9, 5]])
+    assert (8, 0, ("VP", "V", "S")) in set(productions(parse))
+    assert (10, 2, ("S", "NP", "V", "NP", "\0duck")) in set(productions(parse))
+
+
+def test_an_n_best_list_is_packed() -> None:
+    texts = [
+        "(S (NP (N a)) (VP (V b) (NP (N c))))",
+        "(S (NP (D a)) (VP (V b) (NP (N c))))",
+        "(S (NP (N a)) (VP (V b) (NP (NP (N c)))))",
+    ]
+    packed = pack([read_parse(text) for text in texts])
+    found = trees_of(packed)
+    assert set(texts) < found
+    # Parts of different trees go together.
+    assert "(S (NP (D a)) (VP (V b) (NP (NP (N c)))))" in found
+    assert trees_of(read_parse(write_parse(packed))) == found
+    assert len(packed.nodes) < sum(len(read_parse(text).nodes) for text in texts)
+
+
+@given(st.lists(trees(), min_size=1, max_size=1))
+def test_one_tree_is_packed_as_it_is(texts: list[str]) -> None:
+    assert trees_of(pack([read_parse(text) for text in texts])) == set(texts)
+
+
+def test_no_depth_is_too_deep() -> None:
+    chain = "(A (B " * 3000 + "a" + "))" * 3000
+    packed = pack([read_parse(f"(S {chain})"), read_parse("(S a)")])
+    assert len(packed.nodes) == 6001
+    assert write_parse(packed) == f"(S (| {chain}) (| a))"
+
+
+def test_what_is_too_large_to_be_sampled() -> None:
+    check_size(read_parse(f"(S {'a ' * MAX_TREE})"))
+    with pytest.raises(ForestTooLargeError, match="32768 words"):
+        check_size(read_parse(f"(S {'a ' * (MAX_TREE + 1)})"))
+    with pytest.raises(ForestTooLargeError, match="32768 nodes"):
+        check_size(read_parse("(S " * (MAX_TREE + 1) + "a" + ")" * (MAX_TREE + 1)))
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "no tree"),
+        ("word", "outside"),
+        ("(S a", "1 brackets are not closed"),
+        ("(S a))", "too many"),
+        ("(S a) (S b)", "a second tree"),
+        ("(S a) b", "outside"),
+        ("(S)", "without words"),
+        ("(S (NP) a)", "without words"),
+        ("( (S a))", "without a label"),
+        ("()", "without a label"),
+        ("(S (| a) (| b))", "another expansion has 'a'"),
+        ("(S (| (A a) b) (| (A a)))", "cover different words"),
+        ("(S (| (A a)) (| (A a) b))", "cover different words"),
+        ("(S (| a) (| a))", "same expansion twice"),
+        ("(S (|) (| a))", "without words"),
+        ("(S (| a) b)", "children beside"),
+        ("(S (| a) (B a))", "children beside"),
+        ("(S a (| b))", "beside other children"),
+        ("(S (| (| a)))", "beside other children"),
+        ("(| a)", "outside of a node"),
+        ("(S (#1) a)", "no finished node"),
+        ("(S #1=(A a) (#1))", "begins at word 0"),
+        ("(S (#1 a))", "'#1' is no label"),
+        ("(#1)", "no finished node"),
+    ],
+)
+def test_what_is_no_tree(text: str, what: str) -> None:
+    with pytest.raises(BracketError, match=what):
+        read_parse(text)
+
+
+def test_what_does_not_go_into_one_forest() -> None:
+    with pytest.raises(BracketError, match="different sentences"):
+        pack([read_parse("(S a)"), read_parse("(S b)")])
+    with pytest.raises(BracketError, match="different root labels"):
+        pack([read_parse("(S a)"), read_parse("(T a)")])
+    with pytest.raises(BracketError, match="no trees"):
+        pack([])

@@ -1,0 +1,188 @@
+"""The kernels in the twin's values: forests, models and states there and back."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+from tests.reference.corpus import Joint
+from tests.reference.enumeration import Tree, tree_of
+from tests.reference.examples import RandomPair
+from tests.reference.forest import Forest, Node
+from tests.reference.models import Dirichlet, Model, PitmanYor
+from tests.reference.rules import Bracket, Nonterminal, Rule, Symbol, Variables
+
+from hierogram.samplers.counts.deltas import LABEL_STEP, OPEN_LABEL, Ledger, count_rules
+from hierogram.samplers.counts.likelihood import log_likelihood
+from hierogram.samplers.counts.models import Model as KernelModel
+from hierogram.samplers.counts.models import ModelSettings, build_model
+from hierogram.samplers.counts.table import empty_table
+from hierogram.samplers.forests import forest as arrays
+from hierogram.samplers.forests.fragments import add_up
+from hierogram.samplers.grammar.keys import hash_words
+from hierogram.samplers.grammar.schedules import EVERY_LEVEL
+from hierogram.samplers.synchronous.sweeps import GIBBS, Batch, Blocks, SweepInfo, init, make_batch, step, workspaces
+
+SALT = 3
+
+
+def numbered(texts: Sequence[Sequence[str]]) -> dict[str, int]:
+    """A number for each word."""
+    return {word: n for n, word in enumerate(sorted({word for text in texts for word in text}))}
+
+
+def to_bitext(pairs: Sequence[RandomPair]) -> arrays.Bitext:
+    """Pairs of words and links as the kernels take them."""
+    source = numbered([f for f, _, _ in pairs])
+    target = numbered([e for _, e, _ in pairs])
+    links = [link for _, _, pair_links in pairs for link in sorted(pair_links)]
+    return arrays.Bitext(
+        np.array([source[w] for f, _, _ in pairs for w in f], np.int32),
+        offsets([len(f) for f, _, _ in pairs]),
+        np.array([target[w] for _, e, _ in pairs for w in e], np.int32),
+        offsets([len(e) for _, e, _ in pairs]),
+        np.array([s for s, _ in links], np.int16),
+        np.array([t for _, t in links], np.int16),
+        offsets([len(pair_links) for _, _, pair_links in pairs]),
+    )
+
+
+def offsets(sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Where things of these sizes begin, one after the other, and where the last ends."""
+    return np.array([0, *accumulate(sizes)], np.int64)
+
+
+def to_arrays(forests: Sequence[Forest], span_limit: int) -> arrays.Forests:
+    """The twin's forests as the kernels take them."""
+    return arrays.assemble(
+        [[arrays.Node(v.source, v.target, v.edges, v.label) for v in f.nodes] for f in forests], span_limit
+    )
+
+
+def from_arrays(forests: arrays.Forests, pairs: Sequence[RandomPair]) -> list[Forest]:
+    """The kernels' forests as the twin takes them."""
+    return [Forest(source, target, tuple(nodes_of(forests, p))) for p, (source, target, _) in enumerate(pairs)]
+
+
+def nodes_of(forests: arrays.Forests, pair: int) -> list[Node]:
+    """The nodes of one pair."""
+    nodes = []
+    for row in forests.node[forests.node_offset[pair] : forests.node_offset[pair + 1]]:
+        arity = int(row["arity"])
+        first = int(forests.pair_tail_offset[pair]) + int(row["tail_offset"])
+        edges = [forests.tails[first + j * arity : first + (j + 1) * arity] for j in range(row["degree"])]
+        nodes.append(
+            Node(
+                (int(row["source_start"]), int(row["source_end"])),
+                (int(row["target_start"]), int(row["target_end"])),
+                tuple(tuple(int(t) for t in edge if t != arrays.NO_TAIL) for edge in edges),
+                int(row["level"]),
+                int(row["label"]),
+            )
+        )
+    return nodes
+
+
+def to_model(model: Model, longest_rule: int) -> KernelModel:
+    """The twin's model as the kernels take it."""
+    if isinstance(model, PitmanYor):
+        settings = ModelSettings("pitman-yor", model.strength, model.discount, model.rate)
+        return build_model(settings, 1, 1, longest_rule)
+    assert isinstance(model, Dirichlet)
+    settings = ModelSettings("dirichlet", model.strength)
+    return build_model(settings, model.source_words, model.target_words, longest_rule)
+
+
+def to_batch(forests: Sequence[Forest], span_limit: int) -> Batch:
+    """The twin's corpus as the kernels take it, pair p named p."""
+    bitext = to_bitext([(f.source, f.target, set()) for f in forests])
+    source = hash_words(numbered([f.source for f in forests]), SALT)
+    target = hash_words(numbered([f.target for f in forests]), SALT)
+    words = add_up(source[bitext.source], target[bitext.target], np.uint64((1 << 64) - 1))
+    longest = max(2 * len(f.source) + len(f.target) + 2 * len(f.nodes) for f in forests) + 4
+    return make_batch(bitext, words, to_arrays(forests, span_limit), np.arange(len(forests)), longest)
+
+
+def ledger_rules(ledger: Ledger, forests: Sequence[Forest]) -> Counter[Rule]:
+    """The counts of a ledger; raises `ValueError` where it has one rule twice."""
+    source = sorted({word for f in forests for word in f.source})
+    target = sorted({word for f in forests for word in f.target})
+    counts: Counter[Rule] = Counter()
+    for entry in range(ledger.entries):
+        start = int(ledger.starts[entry])
+        middle = start + int(ledger.source_sizes[entry])
+        end = middle + int(ledger.target_sizes[entry])
+        rule = Rule(
+            tuple(to_symbol(int(s), source) for s in ledger.symbols[start:middle]),
+            tuple(to_symbol(int(s), target) for s in ledger.symbols[middle:end]),
+        )
+        if rule in counts:
+            raise ValueError(f"{rule} has two entries")
+        counts[rule] = int(ledger.counts[entry])
+    return counts
+
+
+def to_symbol(symbol: int, words: Sequence[str]) -> Symbol:
+    """A symbol of a ledger as the twin takes it."""
+    if symbol >= 0:
+        return words[symbol]
+    if symbol <= OPEN_LABEL:
+        label, closing = divmod(OPEN_LABEL - symbol, 2)
+        return Bracket(label, not closing)
+    label, number = divmod(-symbol, LABEL_STEP)
+    return Nonterminal(number, label) if label else number
+
+
+class KernelChain:
+    """A chain of the kernels over a few pairs, from the initial state."""
+
+    def __init__(
+        self,
+        forests: Sequence[Forest],
+        model: Model,
+        *,
+        seed: int,
+        span_limit: int = 0,
+        method: int = GIBBS,
+        blocks: Blocks | None = None,
+    ) -> None:
+        self.forests = forests
+        self.seed = seed
+        self.method = method
+        self.blocks = blocks
+        self.batch = to_batch(forests, span_limit)
+        self.model = to_model(model, self.batch.longest_rule)
+        self.state = init(seed, self.batch)
+        self.table = count_rules(self.batch, self.state, empty_table(self.batch.longest_rule), self.model)
+        self.spaces = workspaces(self.batch, blocks)
+        self.sweeps = np.zeros(len(forests), np.int64)
+        self.bounds = [int(b) for b in self.batch.forests.node_offset]
+
+    def sweep(self, stage: int = EVERY_LEVEL) -> SweepInfo:
+        """One sweep over all pairs, in which nodes up to a level may change."""
+        return self.sweep_at(np.full(len(self.forests), stage, np.int16))
+
+    def sweep_at(self, stages: NDArray[np.int16]) -> SweepInfo:
+        """One sweep in which each pair has a stage of its own; at stage 0 it is left alone."""
+        self.sweeps += stages > 0
+        self.state, self.table, info = step(
+            self.seed, self.batch, self.state, self.table, self.model, self.sweeps, stages,
+            self.spaces, method=self.method, blocks=self.blocks,
+        )  # fmt: skip
+        return info
+
+    def variables(self) -> Joint:
+        """The state of every pair."""
+        edges, cuts = self.state.edge.tolist(), self.state.cut.tolist()
+        return tuple(
+            Variables(tuple(edges[a:b]), tuple(cuts[a:b])) for a, b in zip(self.bounds, self.bounds[1:], strict=False)
+        )
+
+    def trees(self) -> tuple[Tree, ...]:
+        """The derivation of every pair."""
+        return tuple(tree_of(f, variables) for f, variables in zip(self.forests, self.variables(), strict=True))
+
+    def log_likelihood(self) -> float:
+        """ln P of all rules, as the kernels compute it."""
+        return log_likelihood(self.table, self.model)

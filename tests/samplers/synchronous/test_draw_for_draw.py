@@ -1,0 +1,169 @@
+"""The kernels and their twin, given the same seeds, walk the same trajectory: equal states after every sweep.
+
+What is proved of the twin in `test_exact_invariance` is thereby proved of the kernels.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from tests.reference import corpus, examples
+from tests.reference.corpus import Corpus, Joint
+from tests.reference.forest import Forest, direct_forest
+from tests.reference.models import Dirichlet, Model, PitmanYor, Tally
+from tests.reference.streams import Stream
+from tests.samplers.synchronous.kernel_chain import KernelChain
+
+from hierogram.samplers.compiled.streams import advance, stream, uniform
+from hierogram.samplers.grammar.schedules import EVERY_LEVEL
+from hierogram.samplers.synchronous.sweeps import METROPOLIS, Blocks
+
+PAPER = PitmanYor(discount=0.5, strength=5.0, rate=2.0)
+MODELS: dict[str, Model] = {
+    "PY": PAPER,
+    "PY, high discount": PitmanYor(discount=0.9, strength=0.5, rate=4.0),
+    "PY without discount": PitmanYor(discount=0.0, strength=5.0, rate=2.0),
+    "DP": Dirichlet(strength=100.0, source_words=30, target_words=40),
+    "weak DP": Dirichlet(strength=0.5, source_words=7, target_words=2),
+}
+
+
+def random_forests(seed: int, how_many: int = 10, longest: int = 8, words: str = "abc") -> list[Forest]:
+    """Random pairs over so few words that they share rules."""
+    return [direct_forest(*pair) for pair in examples.random_pairs(seed, how_many, longest, words)]
+
+
+class Walk:
+    """The kernels' chain and the twin's, side by side."""
+
+    def __init__(self, kernel: KernelChain, model: Model) -> None:
+        self.kernel = kernel
+        self.model = model
+        self.twin = Corpus(kernel.forests)
+        self.seen: set[Joint] = set()
+        self.state = self.twin.start(kernel.seed)
+        self.compare(self.state)
+
+    def compare(self, state: Joint) -> None:
+        """Take the twin's new state; it must be the kernels'."""
+        assert self.kernel.variables() == state, f"after {self.kernel.sweeps} sweeps"
+        self.state = state
+        self.seen.add(state)
+
+    def compare_likelihoods(self) -> None:
+        """The log-likelihood of all rules must be the same."""
+        expected = self.model.log_likelihood(Tally(self.twin.rules(self.state)))
+        assert self.kernel.log_likelihood() == pytest.approx(expected, rel=1e-9)
+
+    def gibbs(self, stages: Sequence[int], span_limit: int) -> None:
+        """One sweep of Gibbs sampling at each of these stages."""
+        for number, stage in enumerate(stages, start=1):
+            mover = corpus.gibbs(self.model, stage=stage, span_limit=span_limit)
+            self.kernel.sweep(stage)
+            self.compare(self.twin.sweep(self.state, mover, self.kernel.seed, number))
+            if number % 10 == 0:
+                self.compare_likelihoods()
+
+
+@pytest.mark.parametrize("span_limit", [0, 3])
+@pytest.mark.parametrize("model", MODELS)
+def test_gibbs(model: str, span_limit: int) -> None:
+    forests = random_forests(seed=21 + span_limit)
+    walk = Walk(KernelChain(forests, MODELS[model], seed=7, span_limit=span_limit), MODELS[model])
+    walk.gibbs([EVERY_LEVEL] * 80, span_limit)
+    assert len(walk.seen) > 60
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("model", MODELS)
+def test_gibbs_on_longer_pairs(model: str, seed: int) -> None:
+    forests = random_forests(seed=100 + seed, how_many=12, longest=14, words="abcd")
+    walk = Walk(KernelChain(forests, MODELS[model], seed=seed, span_limit=7), MODELS[model])
+    walk.gibbs([EVERY_LEVEL] * 100, span_limit=7)
+
+
+def test_gibbs_through_every_stage() -> None:
+    forests = random_forests(seed=23, longest=7)
+    assert max(f.nodes[-1].level for f in forests) > 7
+    walk = Walk(KernelChain(forests, PAPER, seed=8, span_limit=4), PAPER)
+    walk.gibbs([1 + s // 10 for s in range(70)] + [EVERY_LEVEL] * 30, span_limit=4)
+
+
+def test_pairs_at_stages_of_their_own() -> None:
+    forests = random_forests(seed=27, how_many=6)
+    kernel = KernelChain(forests, PAPER, seed=3)
+    walk = Walk(kernel, PAPER)
+    for number in range(1, 121):
+        # Pair p joins in after 10 p sweeps, and rests now and then.
+        stages = [0 if number <= 10 * p or (number + p) % 7 == 0 else 1 + number // 10 for p in range(6)]
+        kernel.sweep_at(np.array(stages, np.int16))
+        state = walk.state
+        for p, stage in enumerate(stages):
+            if stage > 0:
+                own_number = int(kernel.sweeps[p])
+                state = walk.twin.visit(state, p, corpus.gibbs(PAPER, stage=stage), 3, own_number)
+        walk.compare(state)
+    walk.compare_likelihoods()
+    assert kernel.sweeps[5] < kernel.sweeps[0] < 120
+
+
+@pytest.mark.parametrize("span_limit", [0, 3])
+@pytest.mark.parametrize("model", MODELS)
+def test_metropolis(model: str, span_limit: int) -> None:
+    forests = random_forests(seed=25, longest=6)
+    kernel = KernelChain(forests, MODELS[model], seed=9, span_limit=span_limit, method=METROPOLIS)
+    walk = Walk(kernel, MODELS[model])
+    accepted = 0
+    for number in range(1, 151):
+        info = kernel.sweep()
+        mover = corpus.metropolis(MODELS[model], span_limit=span_limit)
+        walk.compare(walk.twin.sweep(walk.state, mover, 9, number))
+        assert info.proposed == len(forests)
+        accepted += info.accepted
+    walk.compare_likelihoods()
+    assert 0.05 < accepted / (150 * len(forests)) < 0.95
+
+
+@pytest.mark.parametrize("method", ["gibbs", "metropolis"])
+@pytest.mark.parametrize(("pairs_a_block", "blocks_a_round"), [(1, 3), (3, 2), (4, 8)])
+def test_blocks(pairs_a_block: int, blocks_a_round: int, method: str) -> None:
+    forests = random_forests(seed=29)
+    blocks = Blocks(pairs_a_block, blocks_a_round)
+    if method == "gibbs":
+        kernel = KernelChain(forests, PAPER, seed=4, blocks=blocks)
+        mover = corpus.gibbs(PAPER)
+    else:
+        kernel = KernelChain(forests, PAPER, seed=4, blocks=blocks, method=METROPOLIS)
+        mover = corpus.metropolis(PAPER)
+    walk = Walk(kernel, PAPER)
+    for number in range(1, 61):
+        kernel.sweep()
+        walk.compare(
+            walk.twin.sweep_in_blocks(
+                walk.state, mover, 4, number, pairs_a_block=pairs_a_block, blocks_a_round=blocks_a_round
+            )
+        )
+    walk.compare_likelihoods()
+
+
+@pytest.mark.parametrize("blocks", [Blocks(pairs_a_block=10, blocks_a_round=1), Blocks(1, 1)])
+def test_blocks_one_at_a_time_are_the_sequential_scheme(blocks: Blocks) -> None:
+    forests = random_forests(seed=31)
+    sequential = KernelChain(forests, PAPER, seed=5)
+    in_blocks = KernelChain(forests, PAPER, seed=5, blocks=blocks)
+    for _ in range(50):
+        sequential.sweep()
+        in_blocks.sweep()
+        assert in_blocks.variables() == sequential.variables()
+    assert in_blocks.log_likelihood() == sequential.log_likelihood()
+
+
+@pytest.mark.parametrize("key", [(0, 0, 0), (1, 0, 1), (1, 1, 0), (2**40, 12345678901, 7), (2**63 - 1, 3, 2**33)])
+def test_streams(key: tuple[int, int, int]) -> None:
+    twin = Stream(*key)
+    state = np.uint64(stream(*key))
+    assert int(state) == twin.state
+    for _ in range(100):
+        state = np.uint64(advance(state))
+        assert uniform(state) == twin.uniform()

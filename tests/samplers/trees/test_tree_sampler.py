@@ -1,0 +1,208 @@
+"""The sampler of tree fragments is exact: proved of the twin by enumeration, and of the kernels draw for draw."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import exp, log
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+from tests.reference.enumeration import total_variation
+from tests.reference.tree_grammar import (
+    MUTANTS,
+    NO_STOPS,
+    Grammar,
+    Joint,
+    Treebank,
+    base_of_treebank,
+    fragments_of,
+    write,
+)
+
+from hierogram.daemon.learning.tree_batches import load_trees
+from hierogram.daemon.learning.tree_chains import LabelPrior, TreeChain
+from hierogram.samplers.grammar.brackets import read_parse
+from hierogram.samplers.trees.priors import move_expansions, move_strengths
+from hierogram.samplers.trees.sweeps import STARTS, init_trees, step_trees
+
+PAIR = ["(S (A a) (A a))", "(S (A a) (B (A a) b))"]
+NESTED = ["(A (A (A a) (A a)) (A a))"]
+FOREST = [
+    "(S (| #1=(A a) #2=(A (A b) (B a))) (| (B (#1) (A b)) (B a)) (| (#1) b (A a)))",
+    "(S (A a) (A b))",
+]
+SMALL = {"two trees": PAIR, "a repeated fragment": NESTED, "a forest and a tree": FOREST}
+STRENGTH = {"S": 0.7, "A": 1.3, "B": 0.4}
+EXPANDED = {"S": 0.5, "A": 0.3, "B": 0.8}
+BASES = ("uniform", "pcfg")
+
+TREES = [
+    "(S (A a) (B (A b) (A a)))",
+    "(S (A (A a) (B b)) (B (A b) (A a)))",
+    "(S (| #1=(A a) #2=(A (A b) (B a))) (| (B (#1) (A b)) (B a)) (| (#1) b (A a)))",
+    "(S (B (S (A a) (B (A b) (A a)))) (A b))",
+    "(S (| (A (A a) b)) (| (A a) (B b)))",
+    "(A (A (A (A a))))",
+]
+
+
+def treebank(texts: Sequence[str], base: str, mutant: str | None = None) -> Treebank:
+    parses = [read_parse(text) for text in texts]
+    return Treebank(parses, Grammar(base_of_treebank(base, parses), STRENGTH, EXPANDED, mutant), mutant)
+
+
+def chain(texts: Sequence[str], base: str, start: str, seed: int) -> TreeChain:
+    loaded = load_trees(texts, range(1, len(texts) + 1))
+    priors = {label: LabelPrior(STRENGTH[label], EXPANDED[label]) for label in STRENGTH}
+    return TreeChain(loaded, init_trees(seed, loaded.trees, start), base, seed, priors)
+
+
+def state_of(chain: TreeChain) -> Joint:
+    offsets = chain.trees.batch.forests.node_offset.tolist()
+    edges, cuts = chain.state.edge.tolist(), chain.state.cut.tolist()
+    return tuple((tuple(edges[a:b]), tuple(cuts[a:b])) for a, b in pairwise(offsets))
+
+
+def moved(twin: Treebank, exact: dict[Joint, float]) -> float:
+    """By how much a draw at any one node moves the distribution, at most."""
+    return max(
+        total_variation(exact, twin.push(exact, p, v))
+        for p, parse in enumerate(twin.parses)
+        for v in range(len(parse.nodes))
+    )
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("name", SMALL)
+def test_every_draw_leaves_the_posterior_as_it_is(name: str, base: str) -> None:
+    twin = treebank(SMALL[name], base)
+    assert moved(twin, twin.posterior()) < 1e-10
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_mutant_moves_it(mutant: str) -> None:
+    worst = max(moved(treebank(texts, "pcfg", mutant), treebank(texts, "pcfg").posterior()) for texts in SMALL.values())
+    assert worst > 0.005
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("start", STARTS)
+def test_kernels_walk_with_the_twin(start: str, base: str) -> None:
+    kernels = chain(TREES, base, start, seed=4)
+    twin = treebank(TREES, base)
+    names = list(range(1, len(TREES) + 1))
+    joint = state_of(kernels)
+    seen = {joint}
+    for number in range(1, 41):
+        temperature = max(1.0, 3.0 - number / 10)
+        kernels.state, kernels.table, _ = step_trees(
+            4, kernels.trees, kernels.state, kernels.table, kernels.model,
+            np.full(len(TREES), number), np.full(len(TREES), temperature), kernels.space,
+        )  # fmt: skip
+        joint = twin.sweep(joint, 4, names, number, temperature)
+        assert state_of(kernels) == joint, number
+        seen.add(joint)
+    assert len(seen) > 15
+    counts = Counter(f for parse, v in zip(twin.parses, joint, strict=True) for f in fragments_of(parse, v))
+    assert kernels.log_likelihood() == pytest.approx(twin.grammar.log_joint(counts), rel=1e-9)
+    assert {f.fragment: f.uses for f in kernels.fragments()} == {write(f): n for f, n in counts.items()}
+
+
+def test_starts() -> None:
+    joined, cut, by_coin = (chain(TREES[:2], "pcfg", start, seed=1) for start in ("joined", "cut", "random"))
+    assert [f.fragment for f in joined.fragments()] == sorted(TREES[:2], key=lambda text: text)
+    assert all(f.fragment.count("(") == 1 + f.fragment.count(" (") for f in cut.fragments())
+    assert 0 < by_coin.state.cut.mean() < 1
+    with pytest.raises(ValueError, match="joined, cut, random"):
+        chain(TREES, "pcfg", "whole", seed=1)
+
+
+GROWN = ["(S (A a) (A (A a) (A b)))", "(S (A (A a) (A b)) (A b))", "(S (A (A (A a) (A b)) (A b)) (A a))"] * 3
+
+
+def distribution(log_density: Callable[[float], float], low: float, high: float) -> Callable[[object], object]:
+    """The cumulative distribution of an unnormalised log density, by the trapezoidal rule."""
+    grid = np.linspace(low, high, 4001)
+    logs = np.array([log_density(float(x)) for x in grid])
+    density = np.exp(logs - logs.max())
+    cumulated = np.concatenate(([0.0], np.cumsum((density[1:] + density[:-1]) / 2)))
+    return lambda x: np.interp(x, grid, cumulated / cumulated[-1])
+
+
+@pytest.fixture(scope="module")
+def grown() -> TreeChain:
+    kernels = chain(GROWN, "uniform", "random", seed=3)
+    for number in range(1, 4):
+        kernels.sweep(number, np.full(len(GROWN), number), np.ones(len(GROWN)))
+    kernels.set_priors({label: LabelPrior(STRENGTH[label], EXPANDED[label]) for label in STRENGTH})
+    return kernels
+
+
+def counts_of(kernels: TreeChain) -> tuple[Treebank, Counter[tuple[object, ...]]]:
+    twin = treebank(GROWN, "uniform")
+    joint = state_of(kernels)
+    counts = Counter(f for parse, v in zip(twin.parses, joint, strict=True) for f in fragments_of(parse, v))
+    assert max(counts.values()) > 3
+    return twin, counts
+
+
+def log_joint(twin: Treebank, counts: Counter[tuple[object, ...]], strength: float, expanded: float) -> float:
+    grammar = Grammar(
+        twin.grammar.expansion, {**STRENGTH, "A": strength}, {**EXPANDED, "A": expanded}, twin.grammar.mutant
+    )
+    return grammar.log_joint(counts)
+
+
+def test_strengths_are_drawn_from_their_conditional(grown: TreeChain) -> None:
+    twin, counts = counts_of(grown)
+    label = grown.trees.labels.index("A")
+    drawn = []
+    for number in range(1, 15_001):
+        move_strengths(5, number, grown.trees, grown.state, grown.table, grown.model, grown.space)
+        if number % 30 == 0:
+            drawn.append(float(grown.model.log_strength[label]))
+
+    def log_density(x: float) -> float:
+        return 0.001 * x - exp(x) / 1000 + log_joint(twin, counts, exp(x), EXPANDED["A"])
+
+    assert kstest(drawn, distribution(log_density, -12, 12)).pvalue > 1e-3
+    # Forgetting that the walk is one of ln α, or the count of a label, gives another distribution.
+    without_jacobian = distribution(lambda x: log_density(x) - x, -12, 12)
+    assert kstest(drawn, without_jacobian).pvalue < 1e-6
+
+
+def test_expansions_are_drawn_from_their_conditional(grown: TreeChain) -> None:
+    grown.set_priors({label: LabelPrior(STRENGTH[label], EXPANDED[label]) for label in STRENGTH})
+    twin, counts = counts_of(grown)
+    label = grown.trees.labels.index("A")
+    drawn = []
+    for number in range(1, 6001):
+        move_expansions(6, number, grown.trees, grown.state, grown.table, grown.model, grown.space)
+        if number % 5 == 0:
+            drawn.append(float(grown.model.expanded[label]))
+
+    def log_density(beta: float) -> float:
+        return log_joint(twin, counts, STRENGTH["A"], beta)
+
+    assert kstest(drawn, distribution(log_density, 1e-6, 1 - 1e-6)).pvalue > 1e-3
+    # As if every use of a fragment, and not every table, had drawn it from the base.
+    decisions: Counter[str] = Counter()
+    for fragment, n in counts.items():
+        text = write(fragment)
+        stops = text.count("(A)")
+        decisions["stop"] += n * stops
+        decisions["expand"] += n * (text.count("(") - 1 - stops)
+
+    def of_tokens(beta: float) -> float:
+        return decisions["expand"] * log(beta) + decisions["stop"] * log(1 - beta)
+
+    assert kstest(drawn, distribution(of_tokens, 1e-6, 1 - 1e-6)).pvalue < 1e-6
+
+
+def test_no_mutant_is_the_model() -> None:
+    assert NO_STOPS in MUTANTS
+    grammar = treebank(PAIR, "pcfg").grammar
+    free = treebank(PAIR, "pcfg", NO_STOPS).grammar
+    fragment = ("S", ("A",), ("A", "a"))
+    assert grammar.log_base(fragment) < free.log_base(fragment)

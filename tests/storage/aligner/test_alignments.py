@@ -1,0 +1,135 @@
+"""What the aligner has done is written whole or not at all."""
+
+import pytest
+from tests.storage.building import delta, ingest, pair, update
+from tests.storage.grammar.test_plans import assert_no_scan, plans
+
+from hierogram.storage.exceptions import CountError, PairMissingError, PairMovedError
+from hierogram.storage.records import AlignerChange, AlignerCounts, NewPair, PairAlignment, PairLinks, WordCounts
+from hierogram.storage.store import Store
+
+
+def raw(source: str, target: str, line: int = 1) -> NewPair:
+    return NewPair(source, target, None, len(source.split(" ")), len(target.split(" ")), line)
+
+
+def change(pair_id: int = 1, sweep: int = 1, since: int | None = None, weight: int = 1) -> AlignerChange:
+    return AlignerChange(
+        [PairAlignment(pair_id, "0-0")],
+        [PairLinks(pair_id, b"\0\0", b"\0\0\xff\xff", sweep, since)],
+        [],
+        [("a", "x", weight, weight), ("", "b", 0, weight), ("b", "", 0, weight)],
+        [WordCounts("source", "a", weight, 0, weight, 0, 0, 0, 0, 0, 0)],
+        [("forward", 1, 2 * weight), ("backward", -1, weight)],
+    )
+
+
+def everything(store: Store) -> AlignerCounts:
+    with store.snapshot() as snapshot:
+        counts = snapshot.aligner_counts()
+    return AlignerCounts(sorted(counts.lexicon), sorted(counts.words), sorted(counts.jumps))
+
+
+def test_an_aligned_pair_waits_to_be_sampled(store: Store) -> None:
+    ingest(store, [raw("a b", "x"), raw("c", "y")])
+    store.align(change())
+    first, second = store.pairs()
+    assert (first.alignment, first.state, first.aligned_by) == ("0-0", "waiting", "aligner")
+    assert (second.alignment, second.state, second.aligned_by) == ("", "unaligned", "nobody")
+    assert store.status().pairs == {"unaligned": 1, "waiting": 1, "sampling": 0, "settled": 0}
+    (links,) = store.stalest_links(5)
+    assert (links.id, links.forward, links.backward, links.sweep) == (1, b"\0\0", b"\0\0\xff\xff", 1)
+    assert store.links_by_id([1, 2]) == [links]
+    assert store.integrity() == []
+
+
+def test_counts_add_up_and_go_at_zero(store: Store) -> None:
+    ingest(store, [raw("a b", "x"), raw("a b", "x", 2), raw("a b", "x z", 3)])
+    store.align(change())
+    store.align(change(2))
+    assert everything(store) == AlignerCounts(
+        [("", "b", 0, 2), ("a", "x", 2, 2), ("b", "", 0, 2)],
+        [WordCounts("source", "a", 2, 0, 2, 0, 0, 0, 0, 0, 0)],
+        [("backward", -1, 2), ("forward", 1, 4)],
+    )
+    some = store.aligner_counts(["a", "unknown"], ["z"])
+    assert (some.lexicon, some.words) == ([], [WordCounts("source", "a", 2, 0, 2, 0, 0, 0, 0, 0, 0)])
+    assert sorted(store.aligner_counts(["b"], ["b"]).lexicon) == [("", "b", 0, 2), ("b", "", 0, 2)]
+    for pair_id in (1, 2):
+        gone = change(pair_id, weight=-1)
+        gone.alignments, gone.links, gone.withdrawn = [], [], [pair_id]
+        store.align(gone)
+    assert everything(store) == AlignerCounts([], [], [])
+    assert store.stalest_links(5) == []
+
+
+def test_counts_below_zero_change_nothing(store: Store) -> None:
+    ingest(store, [raw("a b", "x")])
+    with pytest.raises(CountError, match="run `hierogram verify`"):
+        store.align(change(weight=-1))
+    assert store.pairs()[0].state == "unaligned"
+    assert everything(store) == AlignerCounts([], [], [])
+
+
+def test_pairs_that_are_gone_or_were_aligned_meanwhile_are_refused(store: Store) -> None:
+    ingest(store, [raw("a b", "x")])
+    with pytest.raises(PairMissingError):
+        store.align(change(7))
+    store.align(change())
+    with pytest.raises(PairMovedError, match="pair 1 was aligned by another process"):
+        store.align(change())
+    with pytest.raises(PairMovedError):
+        store.align(change(sweep=3, since=2))
+    store.align(change(sweep=2, since=1))
+    assert store.stalest_links(1)[0].sweep == 2
+    missing = change(7)
+    missing.alignments = []
+    with pytest.raises(PairMissingError):
+        store.align(missing)
+
+
+def test_derivations_change_in_the_same_transaction(store: Store) -> None:
+    ingest(store, [raw("a b", "x")])
+    store.align(change())
+    store.commit([update(1, b"one", state="settled", sweep=9)], [delta("a b", "x", 1)])
+    again = change(sweep=2, since=1)
+    again.alignments = [PairAlignment(1, "1-0")]
+    with pytest.raises(CountError):
+        store.align(again, [update(1, b"two")], [delta("a b", "x", -2)])
+    row = store.pairs()[0]
+    assert (row.alignment, row.current, row.state) == ("0-0", b"one", "settled")
+    store.align(again, [update(1, b"two")], [delta("a b", "x", -1), delta("b", "x", 1)])
+    row = store.pairs()[0]
+    assert (row.alignment, row.current, row.state) == ("1-0", b"two", "sampling")
+    assert store.stalest_links(5) == []
+
+
+def test_given_alignments_are_taught_once_and_never_gone_over(store: Store) -> None:
+    ingest(store, [pair("a b", "x"), raw("c", "y"), pair("d", "z")])
+    assert [row.id for row in store.untaught_pairs(0, 5)] == [1, 3]
+    store.align(AlignerChange(links=[PairLinks(1, b"\0\0", b"\0\0\0\0", 0, None)]))
+    assert [row.id for row in store.untaught_pairs(0, 5)] == [3]
+    assert store.untaught_pairs(3, 5) == []
+    assert store.stalest_links(5) == []
+    assert store.pairs()[0].aligned_by == "given"
+
+
+def test_lookups_of_the_aligner_go_through_indexes(store: Store) -> None:
+    ingest(store, [raw(f"s{n}", f"t{n}", n + 1) for n in range(3_000)])
+    whole = AlignerChange()
+    for n in range(3_000):
+        whole.alignments.append(PairAlignment(n + 1, "0-0"))
+        whole.links.append(PairLinks(n + 1, b"\0\0", b"\0\0", 1 + n % 7, None))
+        whole.lexicon.append((f"s{n}", f"t{n}", 1, 1))
+        whole.words.append(WordCounts("source", f"s{n}", 1, 0, 1, 0, 0, 0, 0, 0, 0))
+    store.align(whole)
+    with plans() as seen:
+        assert len(store.aligner_counts(["s17", "s18"], ["t17"]).lexicon) == 1
+        assert len(store.stalest_links(3)) == 3
+        assert store.untaught_pairs(2_990, 5) == []
+    for entry in seen:
+        for table in ("aligner_lexicon", "aligner_words", "pair_links", "sentence_pairs"):
+            assert_no_scan(entry["plan"], table)
+    stalest = next(entry["plan"] for entry in seen if "ORDER BY pair_links.sweep" in entry["statement"])
+    assert "pair_links_by_sweep" in stalest
+    assert "TEMP B-TREE" not in stalest

@@ -1,0 +1,181 @@
+"""The log of an SQLite store gets to the disk, and into its file, beside the commits."""
+
+import os
+import shutil
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.storage.building import delta
+
+from hierogram.storage.database import checkpoints
+from hierogram.storage.database.checkpoints import Checkpoints
+from hierogram.storage.store import open_store
+
+
+def rows_in_file(path: Path, copy: Path, table: str) -> int:
+    """How many rows the file has by itself, without its log."""
+    shutil.copy(path, copy)
+    with closing(sqlite3.connect(copy)) as connection:
+        try:
+            return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+        except sqlite3.OperationalError:
+            return 0
+
+
+def test_the_log_is_copied_once_enough_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "_ROWS", 100)
+    path = tmp_path / "x.db"
+    copies = Checkpoints(str(path))
+    expected = 0
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE t (a)")
+        for rows, copied in ((60, False), (60, True), (30, False), (90, True)):
+            connection.executemany("INSERT INTO t VALUES (?)", [(n,) for n in range(rows)])
+            copies.committed(connection, synced=True)
+            copies.close()
+            if copied:
+                expected = connection.execute("SELECT count(*) FROM t").fetchone()[0]
+            assert rows_in_file(path, tmp_path / "copy.db", "t") == expected
+        with closing(sqlite3.connect(path, isolation_level=None)) as another:
+            another.executemany("INSERT INTO t VALUES (?)", [(n,) for n in range(110)])
+            copies.committed(another, synced=True)
+            copies.close()
+        assert rows_in_file(path, tmp_path / "copy.db", "t") == 350
+
+
+def test_what_is_committed_during_a_copy_is_copied_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "_ROWS", 1)
+    path = tmp_path / "x.db"
+    copies = Checkpoints(str(path))
+    passes: list[str] = []
+    connect = sqlite3.connect
+    with closing(connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE t (a)")
+        connection.execute("INSERT INTO t VALUES (0)")
+
+        def commit_after_the_first(statement: str) -> None:
+            passes.append(statement)
+            if len(passes) == 2:
+                with other:
+                    other.execute("INSERT INTO t VALUES (0)")
+
+        def watched(file: str, isolation_level: None) -> sqlite3.Connection:
+            copier = connect(file, isolation_level=isolation_level)
+            copier.set_trace_callback(commit_after_the_first)
+            return copier
+
+        with closing(connect(path, check_same_thread=False)) as other, monkeypatch.context() as patched:
+            patched.setattr(sqlite3, "connect", watched)
+            copies.committed(connection, synced=True)
+            copies.close()
+        assert len(passes) == 3
+        assert rows_in_file(path, tmp_path / "copy.db", "t") == 2
+
+
+def test_a_copy_that_fails_is_let_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "_ROWS", 1)
+    copies = Checkpoints(str(tmp_path))
+    with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE t (a)")
+        for n in range(3):
+            connection.execute("INSERT INTO t VALUES (?)", (n,))
+            copies.committed(connection, synced=True)
+            copies.close()
+        assert connection.execute("SELECT count(*) FROM t").fetchone() == (3,)
+
+
+def test_a_commit_without_a_thread_to_be_had_is_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "_ROWS", 1)
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    path = tmp_path / "store.db"
+    with open_store(str(path), create=True) as store:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            store.commit([], [delta("a", "x", 1)])
+        assert rows_in_file(path, tmp_path / "copy.db", "rules") == 0
+        store.commit([], [delta("b", "y", 1)])
+        store.engine.get_execution_options()["hierogram_checkpoints"].close()
+        assert rows_in_file(path, tmp_path / "copy.db", "rules") == 2
+
+
+def test_a_store_copies_its_log_while_it_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "store.db"
+    with open_store(str(path), create=True) as store:
+        store.commit([], [delta("a", "x", 1)])
+        copies = store.engine.get_execution_options()["hierogram_checkpoints"]
+        copies.close()
+        assert rows_in_file(path, tmp_path / "copy.db", "rules") == 0
+        monkeypatch.setattr(checkpoints, "_ROWS", 1)
+        store.commit([], [delta("b", "y", 1)])
+        copies.close()
+        assert rows_in_file(path, tmp_path / "copy.db", "rules") == 2
+        store.commit([], [delta("c", "y", 1)])
+    assert rows_in_file(path, tmp_path / "copy.db", "rules") == 3
+    assert not path.with_name("store.db-wal").exists()
+
+
+@pytest.fixture
+def synced_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the files that were brought to the disk, but for those that SQLite itself brings there."""
+    names: list[str] = []
+    fsync = os.fsync
+
+    def note(descriptor: int) -> None:
+        files = {path.stat().st_ino: path.name for path in tmp_path.iterdir()}
+        names.append(files[os.fstat(descriptor).st_ino])
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    return names
+
+
+def test_the_disk_has_a_commit_that_did_not_wait_for_it_soon(tmp_path: Path, synced_files: list[str]) -> None:
+    with open_store(str(tmp_path / "store.db"), create=True) as store:
+        copies = store.engine.get_execution_options()["hierogram_checkpoints"]
+        store.finish_ingest(store.begin_ingest("c", "o", "f"))
+        copies.close()
+        assert synced_files == []
+        store.commit([], [delta("a", "x", 1)])
+        copies.close()
+        assert synced_files == ["store.db-wal"]
+
+
+def test_what_comes_due_while_the_thread_is_at_work_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+    done = []
+
+    def sync(copies: Checkpoints) -> None:
+        done.append("sync")
+        begun.set()
+        assert may_end.wait(10)
+
+    monkeypatch.setattr(Checkpoints, "_sync", sync)
+    monkeypatch.setattr(Checkpoints, "_copy", lambda copies: done.append("copy"))
+    monkeypatch.setattr(checkpoints, "_ROWS", 1)
+    copies = Checkpoints(str(tmp_path / "x.db"))
+    with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
+        copies.committed(connection, synced=False)
+        assert begun.wait(10)
+        connection.execute("CREATE TABLE t (a)")
+        connection.execute("INSERT INTO t VALUES (1)")
+        copies.committed(connection, synced=True)
+        may_end.set()
+        copies.close()
+    assert done == ["sync", "copy"]
+
+
+def test_a_log_that_cannot_be_synced_is_let_be(tmp_path: Path) -> None:
+    copies = Checkpoints(str(tmp_path / "missing" / "x.db"))
+    with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
+        for _ in range(2):
+            copies.committed(connection, synced=False)
+            copies.close()
+        assert connection.execute("SELECT 1").fetchone() == (1,)

@@ -1,0 +1,135 @@
+"""Several who write at once queue up, and all that they wrote is there."""
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Barrier, Thread
+
+import pytest
+from tests.storage.building import counts_of, delta, pair
+
+from hierogram.storage.database import connection as connections
+from hierogram.storage.database.connection import make_engine, parse_url, reading, writing_connection
+from hierogram.storage.database.transactions import Memory, writing
+from hierogram.storage.exceptions import StoreError, StoreUnavailableError, StoreUrlError
+from hierogram.storage.store import Store, open_store
+
+WRITERS = 4
+COMMITS = 15
+
+
+def at_once(work: Callable[[int], None]) -> None:
+    """Does the work in several threads that start together; raises what any of them raised."""
+    barrier = Barrier(WRITERS)
+    errors: list[BaseException] = []
+
+    def run(number: int) -> None:
+        barrier.wait()
+        try:
+            work(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [Thread(target=run, args=(number,)) for number in range(WRITERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one store object", "a store object each"])
+def test_counts_from_several_writers_add_up(store: Store, store_url: str, shared: bool) -> None:
+    def work(number: int) -> None:
+        own = store if shared else open_store(store_url)
+        for n in range(COMMITS):
+            own.commit([], [delta("shared word", "rule", 1), delta(f"of{number} s{n}", "rule word", 1)])
+        if not shared:
+            own.close()
+
+    at_once(work)
+    counts = counts_of(store)
+    assert counts.pop(("shared word", "rule")) == (WRITERS * COMMITS, 0)
+    assert len(counts) == WRITERS * COMMITS
+    assert store.position() == WRITERS * COMMITS
+    assert store.integrity() == []
+
+
+def test_one_input_offered_by_several_at_once_is_stored_once(store: Store) -> None:
+    lines = [pair(f"s{n}", f"t{n % 7}") for n in range(200)]
+
+    def work(number: int) -> None:
+        batch = store.begin_ingest("corpus", f"copy {number}", "bars")
+        for start in range(0, len(lines), 20):
+            store.add_pairs(batch, lines[start : start + 20])
+        store.finish_ingest(batch)
+
+    at_once(work)
+    assert sorted(row.source for row in store.pairs()) == sorted(line.source for line in lines)
+    assert store.integrity() == []
+
+
+def test_a_store_made_by_several_at_once_is_one_store(store_url: str) -> None:
+    def work(number: int) -> None:
+        with open_store(store_url, create=True) as store:
+            store.commit([], [delta("a", "x", 1)])
+
+    at_once(work)
+    with open_store(store_url) as store:
+        assert counts_of(store) == {("a", "x"): (WRITERS, 0)}
+        assert store.position() == WRITERS
+
+
+def test_a_writer_does_not_wait_for_ever(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_BUSY_SECONDS", 1)
+    blocking = make_engine(parse_url(store_url))
+    with open_store(store_url) as other, writing(blocking, Memory()):
+        with pytest.raises(StoreUnavailableError, match="another process has been writing for over 1 s"):
+            other.commit([], [delta("a", "x", 1)])
+        assert other.position() == 0
+    blocking.dispose()
+    store.commit([], [delta("a", "x", 1)])
+    assert store.position() == 2
+
+
+def test_a_thread_does_not_wait_for_ever_for_another(
+    store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "_BUSY_SECONDS", 1)
+    engine = make_engine(parse_url(store_url))
+    with (
+        writing(engine, Memory()),
+        pytest.raises(StoreUnavailableError, match="has been writing for over 1 s"),
+        writing(engine, Memory()),
+    ):
+        pass
+    engine.dispose()
+    assert store.position() == 1
+
+
+def test_threads_write_through_one_connection_with_the_large_cache(tmp_path: Path) -> None:
+    engine = make_engine(parse_url(f"sqlite:///{tmp_path / 'x.db'}?cache_mb=5"))
+    writers = []
+
+    def work(_number: int) -> None:
+        with writing_connection(engine) as connection:
+            assert connection.exec_driver_sql("PRAGMA cache_size").scalar_one() == -5 * 1024
+            writers.append(connection.connection.driver_connection)
+
+    at_once(work)
+    assert len(writers) == WRITERS
+    assert len(set(map(id, writers))) == 1
+    with reading(engine) as connection:
+        assert connection.connection.driver_connection is not writers[0]
+    engine.dispose()
+
+
+@pytest.mark.parametrize("cache", ["0", "-1", "much", "1.5", "1&cache_mb=2"])
+def test_a_cache_is_a_number_of_megabytes(cache: str) -> None:
+    with pytest.raises(StoreUrlError, match="cache_mb is a number of megabytes"):
+        parse_url(f"sqlite:///x.db?cache_mb={cache}")
+
+
+def test_states_that_do_not_exist_are_refused(store: Store) -> None:
+    with pytest.raises(StoreError, match="no state of a pair: lost"):
+        store.count_pairs(["waiting", "lost"])

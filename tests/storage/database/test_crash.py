@@ -1,0 +1,71 @@
+"""A process that is killed loses at most its last commit, and no commit is ever half there."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+from tests.storage.building import counts_of, ingest, pair
+from tests.storage.database.committer import CHUNK, LINES, PAIRS, counted
+
+from hierogram.storage.store import Store
+
+ROOT = Path(__file__).parents[3]
+KILLS = 5
+
+
+def run_and_kill(url: str, work: str, seconds: float) -> int:
+    """Lets a process work for so long after its first report, kills it, and returns its last report."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.storage.database.committer", url, work],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        reported = int(process.stdout.readline())
+        time.sleep(seconds)
+        process.kill()
+        for line in process.stdout:
+            if line.endswith("\n"):
+                reported = int(line)
+    assert process.returncode == -signal.SIGKILL
+    return reported
+
+
+def settle(store: Store) -> None:
+    """Waits for the store's lock, so that a commit which a server was still at when its client died is over."""
+    store.commit([], [])
+
+
+def test_killed_while_it_commits(store: Store, store_url: str) -> None:
+    random = Random(2014)
+    ingest(store, [pair(f"s{n}", f"t{n}") for n in range(PAIRS)])
+    for _ in range(KILLS):
+        reported = run_and_kill(store_url, "commit", random.uniform(0.0, 0.12))
+        settle(store)
+        (derivation,) = {int(row.current or b"-1") for row in store.pairs()}
+        # A commit may be done and not yet reported.
+        assert derivation in (reported, reported + 1)
+        expected = {(d.source, d.target): (d.count, d.sampled_count) for d in counted(derivation, 1)}
+        assert counts_of(store) == expected
+        assert {row.sweep for row in store.pairs()} == {derivation}
+        assert store.integrity() == []
+
+
+def test_killed_while_it_ingests(store: Store, store_url: str) -> None:
+    random = Random(10)
+    last = 0
+    for _ in range(KILLS):
+        reported = run_and_kill(store_url, "ingest", random.uniform(0.0, 0.15))
+        settle(store)
+        stored = store.count_pairs()
+        assert stored in (max(last, reported), max(last, reported + CHUNK))
+        assert [row.source for row in store.pairs()] == [line.source for line in LINES[:stored]]
+        assert store.integrity() == []
+        last = stored
+    rest = store.begin_ingest("corpus", "lines", "bars")
+    totals = store.add_pairs(rest, LINES[: last + 100]).totals
+    assert (totals.duplicates, totals.accepted) == (last, 100)

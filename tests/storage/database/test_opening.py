@@ -1,0 +1,131 @@
+"""Opening a store: URLs, settings, and what is said when it does not work."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.storage.building import query
+
+from hierogram.storage.database.connection import parse_url, shown_url
+from hierogram.storage.exceptions import (
+    SettingsFixedError,
+    StoreError,
+    StoreMissingError,
+    StoreUnavailableError,
+    StoreUrlError,
+)
+from hierogram.storage.records import DIRICHLET, Settings
+from hierogram.storage.store import Store, open_store
+
+OTHER = Settings(
+    model=DIRICHLET,
+    discount=0.25,
+    strength=100.0,
+    rate=3.5,
+    span_limit=0,
+    seed=2**62,
+    samples=4,
+    thinning=5,
+    sweeps_per_level=3,
+    levels=2,
+    max_tokens=80,
+    key_salt=9,
+)
+
+
+def test_a_missing_store_is_not_made_by_opening_it(store_url: str, tmp_path: Path) -> None:
+    with pytest.raises(StoreMissingError, match="hierogram init"):
+        open_store(store_url)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_settings_are_those_that_the_store_was_made_with(store_url: str) -> None:
+    with open_store(store_url, create=True, settings=OTHER) as store:
+        assert store.settings() == OTHER
+    with open_store(store_url, create=True) as store:
+        assert store.settings() == OTHER
+    with open_store(store_url, settings=OTHER) as store, store.snapshot() as snapshot:
+        assert snapshot.settings() == OTHER
+    with pytest.raises(SettingsFixedError, match="settings are fixed for its life"):
+        open_store(store_url, create=True, settings=replace(OTHER, seed=3))
+
+
+def test_whole_numbers_will_do_for_real_ones(store_url: str) -> None:
+    with open_store(store_url, create=True, settings=Settings(strength=5, rate=2)) as store:
+        assert store.settings() == Settings()
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("DELETE FROM settings WHERE name = 'seed'", "seed is missing"),
+        ("UPDATE settings SET value = '1.5' WHERE name = 'seed'", "seed is 1.5, but has to be a whole number"),
+        ("UPDATE settings SET value = 'true' WHERE name = 'rate'", "rate is True, but has to be a number"),
+        ("UPDATE settings SET value = '3' WHERE name = 'model'", "model is 3, but has to be a text"),
+        ("UPDATE settings SET value = '{' WHERE name = 'levels'", "levels is not JSON"),
+    ],
+)
+def test_settings_that_were_tampered_with_are_named(store: Store, store_url: str, statement: str, message: str) -> None:
+    query(store_url, statement)
+    with pytest.raises(StoreError, match=message):
+        store.settings()
+    assert any(message in problem for problem in store.integrity())
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("grammar.db", "sqlite:///grammar.db"),
+        ("/var/lib/grammar.db", "sqlite:////var/lib/grammar.db"),
+        ("sqlite:///some/where.sqlite3", "sqlite:///some/where.sqlite3"),
+        ("postgresql://me:secret@host:5433/grammar", "postgresql://me:***@host:5433/grammar"),
+        ("postgres://me@host/grammar", "postgresql://me@host/grammar"),
+        ("postgresql+psycopg://host/grammar", "postgresql://host/grammar"),
+    ],
+)
+def test_urls(text: str, shown: str) -> None:
+    assert shown_url(parse_url(text)) == shown
+
+
+@pytest.mark.parametrize(
+    "text", ["", "grammar", "sqlite://", "sqlite:///:memory:", "mysql://host/x", "http://host/x", "a b://"]
+)
+def test_urls_that_name_no_store(text: str) -> None:
+    with pytest.raises(StoreUrlError):
+        open_store(text)
+
+
+def test_passwords_are_not_shown() -> None:
+    with pytest.raises(StoreUnavailableError) as raised:
+        open_store("postgresql://me:secret@127.0.0.1:1/grammar?connect_timeout=2")
+    assert "secret" not in str(raised.value)
+    assert "127.0.0.1:1/grammar" in str(raised.value)
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "letter.db"
+    file.write_bytes(b"Dear Sir or Madam, " * 100)
+    for create in (False, True):
+        with pytest.raises(StoreUnavailableError, match="not an SQLite database"):
+            open_store(str(file), create=create)
+    assert file.read_bytes() == b"Dear Sir or Madam, " * 100
+
+
+def test_the_folder_of_a_new_store_has_to_exist(tmp_path: Path) -> None:
+    with pytest.raises(StoreUrlError, match=r"nowhere does not exist"):
+        open_store(str(tmp_path / "nowhere" / "x.db"), create=True)
+
+
+def test_opening_a_store_loads_nothing_heavy(tmp_path: Path) -> None:
+    url = str(tmp_path / "x.db")
+    open_store(url, create=True).close()
+    script = (
+        "import sys; from hierogram.storage.store import open_store\n"
+        f"with open_store({url!r}) as store: store.status(); store.find_rules('a')\n"
+        "heavy = 'numba', 'numpy', 'alembic', 'psycopg', 'sqlalchemy.dialects.postgresql'\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"

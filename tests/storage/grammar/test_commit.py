@@ -1,0 +1,305 @@
+"""A commit changes derivations, counts and history together, or nothing at all."""
+
+from collections import Counter
+from random import Random
+
+import pytest
+from sqlalchemy import event
+from tests.storage.building import counts_of, delta, ingest, key_of, pair, query, update
+
+from hierogram.storage.exceptions import (
+    CountError,
+    KeyCollisionError,
+    PairMissingError,
+    PairMovedError,
+    RekeyError,
+    StoreError,
+)
+from hierogram.storage.grammar import commits as grammar
+from hierogram.storage.records import AlignerChange, Settings, SweepRecord
+from hierogram.storage.store import Store, open_store
+
+SWEEP = SweepRecord(
+    stage=1,
+    pairs=2,
+    log_likelihood=-12.5,
+    edges_sampled=8,
+    edges_changed=3,
+    cuts_sampled=7,
+    cuts_changed=2,
+    seconds=0.25,
+)
+
+PAIRS = [pair("la maison", "the house"), pair("la fleur", "the flower"), pair("fin", "end")]
+
+
+def words_of_rules(url: str) -> set[tuple[object, ...]]:
+    return set(
+        query(
+            url,
+            "SELECT v.side, v.token, r.source, r.target FROM rule_words AS w"
+            " JOIN vocabulary AS v ON v.id = w.word_id LEFT JOIN rules AS r ON r.id = w.rule_id",
+        )
+    )
+
+
+def test_only_what_can_be_made_again_does_not_wait_for_the_disk(store: Store) -> None:
+    options = store.engine.get_execution_options()
+    said: list[str] = []
+
+    @event.listens_for(options.get("hierogram_writer", store.engine), "before_cursor_execute")
+    def note(_c: object, _cursor: object, statement: str, *_: object) -> None:
+        if "synchronous" in statement:
+            said.append(statement)
+
+    def since_last() -> list[str]:
+        noted = list(said)
+        said.clear()
+        return noted
+
+    # A server can fail by itself: nothing that it was told may be lost then.
+    sqlite = store.engine.dialect.name == "sqlite"
+    waits = ["PRAGMA synchronous=FULL"] if sqlite else []
+    does_not = ["PRAGMA synchronous=NORMAL"] if sqlite else []
+    batch = store.begin_ingest("c", "o", "f")
+    assert since_last() == waits
+    store.add_pairs(batch, PAIRS)
+    assert since_last() == waits
+    store.commit([update(1)], [delta("la", "the", 1)])
+    assert since_last() == does_not
+    store.align(AlignerChange())
+    assert since_last() == does_not
+    store.withdraw(store.pairs_by_id([2]), [])
+    assert since_last() == waits
+
+
+def test_new_rules_come_with_all_they_have(store: Store, store_url: str) -> None:
+    ingest(store, PAIRS)
+    rule = delta("la [X,1] la", "the [X,1]", 2, 5)
+    store.commit([update(1)], [rule], [SWEEP])
+    with store.snapshot() as snapshot:
+        (stored,) = snapshot.iterate_all_rule_rows()
+    assert (stored.key_high, stored.key_low) == key_of("la [X,1] la", "the [X,1]")
+    assert (stored.source, stored.target) == ("la [X,1] la", "the [X,1]")
+    assert (stored.length, stored.scope, stored.nonterminals) == (3, 0, 1)
+    assert (stored.source_terminals, stored.target_terminals, stored.hiero) == (2, 1, True)
+    assert (stored.count, stored.sampled_count) == (2, 5)
+    assert words_of_rules(store_url) == {
+        ("source", "la", rule.source, rule.target),
+        ("target", "the", rule.source, rule.target),
+    }
+    (sweep,) = query(
+        store_url,
+        "SELECT stage, pairs, log_likelihood, edges_sampled, edges_changed, cuts_sampled, cuts_changed, seconds"
+        " FROM sweeps",
+    )
+    assert sweep == tuple(SWEEP)
+    status = store.status()
+    assert (status.rules, status.rule_tokens, status.sampled_tokens, status.sweeps) == (1, 2, 5, 1)
+    assert status.last_log_likelihood == -12.5
+    assert status.pairs == {"unaligned": 0, "waiting": 2, "sampling": 1, "settled": 0}
+    assert store.integrity() == []
+
+
+def test_counts_add_up_over_commits_and_within_one(store: Store) -> None:
+    store.commit([], [delta("a", "x", 2), delta("a", "x", 3, 1), delta("b", "y", 1)])
+    store.commit([], [delta("a", "x", -4, 2), delta("b", "y", 0, 4)])
+    assert counts_of(store) == {("a", "x"): (1, 3), ("b", "y"): (1, 4)}
+    assert store.integrity() == []
+
+
+def test_rules_without_counts_go_with_their_words(store: Store, store_url: str) -> None:
+    store.commit([], [delta("a b", "x", 2, 1), delta("a c", "x y", 1), delta("a", "x", 1, 1)])
+    store.commit([], [delta("a b", "x", -2, -1), delta("a c", "x y", -1), delta("a", "x", -1)])
+    assert counts_of(store) == {("a", "x"): (0, 1)}
+    assert words_of_rules(store_url) == {("source", "a", "a", "x"), ("target", "x", "a", "x")}
+    assert store.find_rules(source="a") == []
+    assert store.status().rules == 0
+    store.commit([], [delta("a", "x", 0, -1), delta("a b", "x", 1)])
+    assert counts_of(store) == {("a b", "x"): (1, 0)}
+    assert store.integrity() == []
+
+
+def test_changes_that_cancel_out_leave_no_rule(store: Store) -> None:
+    store.commit([], [delta("a", "x", 1), delta("a", "x", -1), delta("b", "y", 0, 0)])
+    assert counts_of(store) == {}
+    assert store.integrity() == []
+
+
+def test_a_commit_meets_its_own_new_words_again(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grammar, "_RULES_TAKEN_APART", 2)
+    store.commit([], [delta("a b", "x", 1), delta("b c", "y", 1), delta("c a", "x y", 1), delta("d a", "z", 1)])
+    words = query(store_url, "SELECT side, token FROM vocabulary ORDER BY id")
+    assert sorted(words) == [("source", token) for token in "abcd"] + [("target", token) for token in "xyz"]
+    assert {rule.source for rule in store.find_rules(source_words=["a"])} == {"a b", "c a", "d a"}
+
+
+def test_escaped_terminals_are_found_by_the_words_they_are(store: Store) -> None:
+    store.commit([], [delta(r"\[X,1] [X,1] \\n", r"\\ [X,1] [X,1]x [X,0]", 1)])
+    for word in ("[X,1]", r"\n"):
+        assert len(store.find_rules(source_words=[word])) == 1
+    for word in ("\\", "[X,1]x", "[X,0]"):
+        assert len(store.find_rules(target_words=[word])) == 1
+    assert store.find_rules(target_words=["[X,1]"]) == []
+    assert store.integrity() == []
+
+
+@pytest.mark.parametrize(
+    ("bad", "error"),
+    [
+        ([delta("c", "z", -1)], CountError),
+        ([delta("a", "x", -3)], CountError),
+        ([delta("a", "x", 0, -1)], CountError),
+        ([delta("a", "other", 1, key=key_of("a", "x"))], KeyCollisionError),
+        ([delta("other", "x", 1, key=key_of("a", "x"))], KeyCollisionError),
+        ([delta("c", "z", 1), delta("c", "w", 1, key=key_of("c", "z"))], KeyCollisionError),
+    ],
+)
+def test_a_bad_change_leaves_nothing_of_its_commit(store: Store, bad: list, error: type[StoreError]) -> None:
+    ingest(store, PAIRS)
+    store.commit([update(1, b"first")], [delta("a", "x", 2)], [SWEEP])
+    status, pairs, counts = store.status(), store.pairs(), counts_of(store)
+    with pytest.raises(error):
+        store.commit([update(1, b"second", sweep=2), update(2)], [delta("n", "m", 4), *bad], [SWEEP, SWEEP])
+    assert (store.status(), store.pairs(), counts_of(store)) == (status, pairs, counts)
+    assert store.integrity() == []
+    store.commit([update(1, b"second", sweep=2)], [delta("n", "m", 4)], [SWEEP])
+    assert counts_of(store) == {("a", "x"): (2, 0), ("n", "m"): (4, 0)}
+
+
+def test_a_collision_names_both_rules(store: Store) -> None:
+    store.commit([], [delta("la maison", "the house", 1)])
+    with pytest.raises(KeyCollisionError) as raised:
+        store.commit([], [delta("fin", "end", 1, key=key_of("la maison", "the house"))])
+    assert raised.value.stored == "la maison ||| the house"
+    assert raised.value.offered == "fin ||| end"
+    assert "la maison ||| the house" in str(raised.value)
+
+
+@pytest.mark.parametrize("updates", [[update(1), update(9)], [update(1), update(1, b"again")]])
+def test_a_derivation_needs_its_pair_once(store: Store, updates: list) -> None:
+    ingest(store, PAIRS)
+    with pytest.raises(PairMissingError, match=r"pair [19] has"):
+        store.commit(updates, [delta("a", "x", 1)])
+    assert counts_of(store) == {}
+    assert store.count_pairs(["waiting"]) == 3
+
+
+def test_a_derivation_replaces_the_one_before(store: Store) -> None:
+    ingest(store, PAIRS)
+    store.commit([update(1, b"first"), update(3, b"third")], [])
+    store.commit([update(1, b"second", state="settled", sweep=4)], [])
+    first, second, third = store.pairs()
+    assert (first.current, first.ring, first.state, first.sweep) == (b"second", b"ring of second", "settled", 4)
+    assert (second.current, second.state) == (None, "waiting")
+    assert third.current == b"third"
+    assert store.status().pairs == {"unaligned": 0, "waiting": 1, "sampling": 1, "settled": 1}
+
+
+def test_two_who_sample_one_pair_cannot_both_commit(store: Store) -> None:
+    ingest(store, PAIRS)
+    store.commit([update(1, b"mine")._replace(since=0)], [delta("a", "x", 1)])
+    with pytest.raises(PairMovedError, match="pair 1 was read at sweep 0 and is at sweep 1 by now"):
+        store.commit([update(1, b"yours")._replace(since=0), update(2)._replace(since=0)], [delta("b", "y", 1)])
+    assert counts_of(store) == {("a", "x"): (1, 0)}
+    assert [row.current for row in store.pairs()] == [b"mine", None, None]
+    store.commit([update(1, b"mine again", sweep=2)._replace(since=1)], [])
+    assert store.pairs()[0].current == b"mine again"
+
+
+def test_rule_counts_hold_every_rule_in_use(store: Store) -> None:
+    empty = store.rule_counts()
+    assert empty.keys.shape == (0, 2)
+    assert len(empty.counts) == 0
+    deltas = [delta("a", "x", 3), delta("[X,1] a b", "x [X,1]", 1, 2), delta("c", "z", 0, 5)]
+    deltas.append(delta("low", "key", 7, key=(-(2**63), 2**63 - 1)))
+    store.commit([], deltas)
+    counts = store.rule_counts()
+    assert [str(a.dtype) for a in (counts.keys, counts.counts, counts.lengths)] == ["uint64", "int64", "int32"]
+    found = {
+        (int(high), int(low)): (int(count), int(length), int(source), int(target))
+        for (high, low), count, length, source, target in zip(
+            counts.keys,
+            counts.counts,
+            counts.lengths,
+            counts.source_terminals,
+            counts.target_terminals,
+            strict=True,
+        )
+    }
+    assert found == {
+        (d.key_high % 2**64, d.key_low % 2**64): (d.count, d.length, d.source_terminals, d.target_terminals)
+        for d in deltas
+        if d.count
+    }
+
+
+def test_rekeying_moves_every_rule_at_once(store: Store, store_url: str) -> None:
+    store.commit([], [delta("a", "x", 1), delta("b", "y", 2)])
+    with store.snapshot() as snapshot:
+        rows = list(snapshot.iterate_all_rule_rows())
+    swapped = [
+        (rows[0].id, rows[1].key_high, rows[1].key_low),
+        (rows[1].id, rows[0].key_high, rows[0].key_low),
+    ]
+    store.rekey(17, swapped)
+    assert store.settings().key_salt == 17
+    open_store(store_url, settings=Settings()).close()
+    store.commit([], [delta("a", "x", 1, key=key_of("b", "y"))])
+    assert counts_of(store) == {("a", "x"): (2, 0), ("b", "y"): (2, 0)}
+    with pytest.raises(KeyCollisionError):
+        store.commit([], [delta("a", "x", 1)])
+    assert store.integrity() == []
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [],
+        [(1, 5, 5)],
+        [(1, 5, 5), (1, 6, 6)],
+        [(1, 5, 5), (2, 5, 5)],
+        [(1, 5, 5), (9, 6, 6)],
+        [(1, 5, 5), (2, 6, 6), (3, 7, 7)],
+    ],
+)
+def test_rekeying_wants_one_new_key_for_each_rule(store: Store, keys: list[tuple[int, int, int]]) -> None:
+    store.commit([], [delta("a", "x", 1), delta("b", "y", 2)])
+    with pytest.raises(RekeyError, match="2 rules are stored"):
+        store.rekey(17, keys)
+    assert store.settings().key_salt == 0
+    store.commit([], [delta("a", "x", 1), delta("b", "y", 1)])
+    assert counts_of(store) == {("a", "x"): (2, 0), ("b", "y"): (3, 0)}
+
+
+def test_sides_of_any_size_are_stored_and_found(store: Store) -> None:
+    source = " ".join(f"longissimum{n}" for n in range(2_000))
+    target = " ".join(f"tam{n}" for n in range(2_000))
+    store.commit([], [delta(source, target, 1), delta(source, "brief", 3)])
+    assert [(rule.count, rule.p_target_given_source) for rule in store.find_rules(source=source)] == [
+        (3, 0.75),
+        (1, 0.25),
+    ]
+    assert store.find_rules(target=target)[0].source == source
+    assert store.integrity() == []
+
+
+def test_any_sequence_of_commits_counts_like_a_counter(store: Store) -> None:
+    random = Random(11)
+    symbols = ["a", "b", "c", "[X,1]", "[X,2]"]
+    rules = [(" ".join(random.sample(symbols, 3)), random.choice("xyz")) for _ in range(60)]
+    counts: Counter[tuple[str, str]] = Counter()
+    sampled: Counter[tuple[str, str]] = Counter()
+    for _ in range(40):
+        deltas = []
+        for rule in random.choices(rules, k=30):
+            count = random.randint(-counts[rule], 3)
+            sampled_count = random.randint(-sampled[rule], 2)
+            counts[rule] += count
+            sampled[rule] += sampled_count
+            deltas.append(delta(*rule, count, sampled_count))
+        store.commit([], deltas)
+        expected = {rule: (counts[rule], sampled[rule]) for rule in rules if counts[rule] or sampled[rule]}
+        assert counts_of(store) == expected
+    assert len(expected) < len(set(rules))
+    assert store.integrity() == []

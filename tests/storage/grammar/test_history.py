@@ -1,0 +1,62 @@
+"""What counts were: the first change of a day is remembered, of rules that are often used."""
+
+from datetime import UTC, datetime
+
+import pytest
+from tests.storage.building import delta, query
+
+from hierogram.storage.grammar import history
+from hierogram.storage.store import Store
+
+
+@pytest.fixture
+def days(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
+    """The last of these is today."""
+    known = [datetime(2026, 3, 1, 23, 59, tzinfo=UTC)]
+    monkeypatch.setattr(history, "now", lambda: known[-1])
+    return known
+
+
+def remembered(store_url: str) -> list[tuple[object, ...]]:
+    return query(store_url, "SELECT day, source, count FROM rule_history ORDER BY day, source")
+
+
+def test_the_first_change_of_a_day_is_remembered(store: Store, store_url: str, days: list[datetime]) -> None:
+    store.commit([], [delta("a", "x", 20), delta("b", "y", 9), delta("c", "z", 7), delta("d", "w", 30)])
+    assert remembered(store_url) == []
+    store.commit([], [delta("a", "x", -5), delta("c", "z", -1), delta("d", "w", 0, 8)])
+    store.commit([], [delta("a", "x", -5)])
+    assert remembered(store_url) == [("2026-03-01", "a", 20)]
+    days.append(datetime(2026, 3, 2, tzinfo=UTC))
+    store.commit([], [delta("a", "x", -9), delta("b", "y", -9)])
+    assert remembered(store_url) == [("2026-03-01", "a", 20), ("2026-03-02", "a", 10), ("2026-03-02", "b", 9)]
+    assert query(
+        store_url, "SELECT day, source, count_before, count_now, change FROM rule_changes ORDER BY day, change, source"
+    ) == [("2026-03-01", "a", 20, 1, -19), ("2026-03-02", "a", 10, 1, -9), ("2026-03-02", "b", 9, 0, -9)]
+
+
+def test_a_rule_that_came_back_is_the_same_rule(store: Store, store_url: str, days: list[datetime]) -> None:
+    store.commit([], [delta("a", "x", 20)])
+    store.commit([], [delta("a", "x", -20)])
+    store.commit([], [delta("a", "x", 3)])
+    assert query(store_url, "SELECT source, count_before, count_now FROM rule_changes") == [("a", 20, 3)]
+
+
+def test_after_a_year_it_is_forgotten(store: Store, store_url: str, days: list[datetime]) -> None:
+    store.commit([], [delta("a", "x", 20), delta("b", "y", 20)])
+    store.commit([], [delta("a", "x", 1)])
+    days.append(datetime(2027, 3, 2, tzinfo=UTC))
+    store.commit([], [delta("b", "y", 1)])
+    assert remembered(store_url) == [("2026-03-01", "a", 20), ("2027-03-02", "b", 20)]
+    days.append(datetime(2027, 3, 3, tzinfo=UTC))
+    store.commit([], [delta("b", "y", 1)])
+    assert remembered(store_url) == [("2027-03-02", "b", 20), ("2027-03-03", "b", 21)]
+
+
+def test_a_commit_that_fails_remembers_nothing(store: Store, store_url: str, days: list[datetime]) -> None:
+    from hierogram.storage.exceptions import CountError
+
+    store.commit([], [delta("a", "x", 20)])
+    with pytest.raises(CountError):
+        store.commit([], [delta("a", "x", -5), delta("b", "y", -1)])
+    assert remembered(store_url) == []

@@ -1,0 +1,121 @@
+"""The runs that find rules by their keys agree with the rules, whatever was committed, merged, undone or moved."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from tests.storage.building import counts_of, delta, key_of, query
+
+from hierogram.storage.grammar import commits as grammar
+from hierogram.storage.grammar import key_runs
+from hierogram.storage.grammar.key_runs import KeyRun, decoded, encoded, fingerprints_of, matches, merged, run_of
+from hierogram.storage.store import Store, open_store
+
+FINGERPRINTS = st.integers(0, 5)
+
+
+def as_run(entries: list[tuple[int, int]]) -> KeyRun:
+    return run_of(np.array([f for f, _ in entries], np.uint32), np.array([i for _, i in entries], np.int64))
+
+
+def as_set(run: KeyRun) -> set[tuple[int, int]]:
+    return set(zip(run.fingerprints.tolist(), run.rule_ids.tolist(), strict=True))
+
+
+@given(st.lists(FINGERPRINTS), st.lists(FINGERPRINTS))
+def test_every_entry_with_a_fingerprint_is_found(entries: list[int], wanted: list[int]) -> None:
+    run = as_run([(fingerprint, n + 1) for n, fingerprint in enumerate(entries)])
+    numbers, places = matches(run, np.array(wanted, np.uint32))
+    found = sorted(zip(numbers.tolist(), run.rule_ids[places].tolist(), strict=True))
+    assert found == sorted((n, k + 1) for n, a in enumerate(wanted) for k, b in enumerate(entries) if a == b)
+
+
+@given(st.data(), st.lists(FINGERPRINTS), st.lists(FINGERPRINTS), st.booleans())
+def test_merging_takes_back_what_is_gone(data: st.DataObject, old: list[int], new: list[int], oldest: bool) -> None:
+    before = [(fingerprint, n + 1) for n, fingerprint in enumerate(old)]
+    earlier = [(fingerprint, 100 + n) for n, fingerprint in enumerate(data.draw(st.lists(FINGERPRINTS)))]
+    gone = data.draw(st.lists(st.sampled_from([*before, *earlier]), unique=True)) if before or earlier else []
+    added = [(fingerprint, 200 + n) for n, fingerprint in enumerate(new)]
+    run = merged(as_run(before), as_run([*added, *((f, -i) for f, i in gone)]), oldest=oldest)
+    assert np.all(np.diff(run.fingerprints.astype(np.int64)) >= 0)
+    elsewhere = set() if oldest else {(f, -i) for f, i in gone if (f, i) in earlier}
+    assert as_set(run) == {*before, *added} - set(gone) | elsewhere
+    assert len(run.rule_ids) == len(as_set(run))
+    again = decoded(encoded(run))
+    assert again.fingerprints.tolist() == run.fingerprints.tolist()
+    assert again.rule_ids.tolist() == run.rule_ids.tolist()
+
+
+def test_fingerprints_are_those_of_the_format() -> None:
+    keys = np.array([(0, 0), (1, 0), (-1, 0), (5 << 32, 3), (5, 5)], np.int64)
+    assert fingerprints_of(keys).tolist() == [0, 1, 0, 6, 0]
+
+
+def three_bits(keys: NDArray[np.int64]) -> NDArray[np.uint32]:
+    return (keys[:, 0] & 7).astype(np.uint32)
+
+
+@pytest.mark.parametrize("crowded", [False, True])
+@pytest.mark.parametrize("largest", [16_000_000, 25])
+def test_any_sequence_of_commits_is_found_by_key(
+    store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch, largest: int, crowded: bool
+) -> None:
+    monkeypatch.setattr(key_runs, "_LARGEST_RUN", largest)
+    if crowded:
+        monkeypatch.setattr(key_runs, "fingerprints_of", three_bits)
+    random = Random(5)
+    counts: dict[tuple[str, str], int] = {}
+    most = 0
+    with open_store(store_url) as other:
+        for commit in range(40):
+            changes = {}
+            for rule in random.sample([(f"s{n}", "t") for n in range(120)], random.choice([1, 5, 30])):
+                changes[rule] = -counts[rule] if rule in counts and random.random() < 0.5 else random.randint(1, 3)
+            random.choice([store, other]).commit([], [delta(*rule, change) for rule, change in changes.items()])
+            for rule, change in changes.items():
+                counts[rule] = counts.get(rule, 0) + change
+            counts = {rule: count for rule, count in counts.items() if count}
+            assert {rule: (count, 0) for rule, count in counts.items()} == counts_of(store), commit
+            assert store.integrity() == []
+            most = max(most, len(query(store_url, "SELECT id FROM rule_key_runs")))
+    entries = [number for (number,) in query(store_url, "SELECT entries FROM rule_key_runs ORDER BY id")]
+    assert most > 1
+    assert sum(entries) >= len(counts)
+    if largest == 25:
+        assert max(entries) <= 40
+    else:
+        assert most <= 5
+
+
+def test_what_was_rolled_back_is_not_remembered(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.commit([], [delta("a", "x", 1)])
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("interrupted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(grammar, "append_sweeps", fail)
+        with pytest.raises(RuntimeError, match="interrupted"):
+            store.commit([], [delta("b", "y", 1), delta("c", "y", 1)])
+    store.commit([], [delta("d", "y", 1)])
+    store.commit([], [delta("b", "y", 2), delta("d", "y", 2)])
+    assert counts_of(store) == {("a", "x"): (1, 0), ("b", "y"): (2, 0), ("d", "y"): (3, 0)}
+    assert store.integrity() == []
+
+
+def test_new_keys_make_as_many_runs_as_it_takes(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.commit([], [delta(f"s{n}", "t", 1) for n in range(60)])
+    monkeypatch.setattr(key_runs, "_LARGEST_RUN", 25)
+    with store.snapshot() as snapshot:
+        keys = [(row.id, *key_of(row.target, row.source)) for row in snapshot.iterate_all_rule_rows()]
+    store.rekey(3, keys)
+    assert query(store_url, "SELECT entries FROM rule_key_runs ORDER BY id") == [(25,), (25,), (10,)]
+    assert store.integrity() == []
+    store.commit([], [delta(f"s{n}", "t", 1, key=key_of("t", f"s{n}")) for n in range(60)])
+    assert set(counts_of(store).values()) == {(2, 0)}
+    with open_store(store_url) as another:
+        another.commit([], [delta("s7", "t", 1, key=key_of("t", "s7"))])
+    assert counts_of(store)["s7", "t"] == (3, 0)

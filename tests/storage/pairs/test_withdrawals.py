@@ -1,0 +1,85 @@
+"""Pairs that leave take along all that they counted."""
+
+import pytest
+from tests.storage.building import counts_of, delta, ingest, pair, query, update
+
+from hierogram.storage.database.transactions import Writing
+from hierogram.storage.exceptions import CountError, PairMovedError
+from hierogram.storage.pairs import withdrawals
+from hierogram.storage.store import Store
+
+
+def test_a_pair_leaves_with_its_derivation_its_counts_and_its_words(store: Store, store_url: str) -> None:
+    ingest(store, [pair("a b", "x"), pair("b", "y z"), pair("b c", "z")])
+    store.commit([update(1), update(2)], [delta("a b", "x", 1, 2), delta("b", "y z", 1)])
+    assert store.vocabulary_sizes() == (3, 3)
+    store.withdraw(store.pairs_by_id([1, 3]), [delta("a b", "x", -1, -2)])
+    assert [row.id for row in store.pairs()] == [2]
+    assert counts_of(store) == {("b", "y z"): (1, 0)}
+    assert store.vocabulary_sizes() == (1, 2)
+    assert store.status().corpora == {"corpus": 1}
+    assert query(store_url, "SELECT token, count FROM vocabulary WHERE side = 'source' ORDER BY token") == [
+        ("a", 0),
+        ("b", 1),
+        ("c", 0),
+    ]
+    assert store.integrity() == []
+
+
+def test_a_pair_that_left_may_come_again(store: Store) -> None:
+    ingest(store, [pair("a", "x")])
+    store.withdraw(store.pairs_by_id([1]), [])
+    ingest(store, [pair("a", "x")])
+    assert [row.id for row in store.pairs()] == [2]
+    assert store.vocabulary_sizes() == (1, 1)
+    assert store.integrity() == []
+
+
+def test_a_request_waits_until_it_is_carried_out(store: Store) -> None:
+    ingest(store, [pair("a", "x"), pair("b", "x")])
+    assert store.request_withdrawals([2, 99, 2]) == [2]
+    assert store.request_withdrawals([2, 1]) == [1, 2]
+    assert store.pending_withdrawals(10) == [1, 2]
+    assert store.pending_withdrawals(1) == [1]
+    assert store.integrity() == []
+    store.withdraw(store.pairs_by_id([1]), [])
+    assert store.pending_withdrawals(10) == [2]
+    assert store.request_withdrawals([1]) == []
+    assert store.integrity() == []
+
+
+def test_nothing_leaves_where_something_is_wrong(store: Store) -> None:
+    ingest(store, [pair("a", "x"), pair("b", "x")])
+    rows = store.pairs_by_id([1, 2])
+    store.commit([update(1)], [delta("a", "x", 1)])
+    with pytest.raises(PairMovedError, match="pair 1 has been sampled"):
+        store.withdraw(rows, [])
+    with pytest.raises(CountError):
+        store.withdraw(store.pairs_by_id([1]), [delta("a", "x", -2)])
+    assert [row.id for row in store.pairs()] == [1, 2]
+    assert store.integrity() == []
+
+
+def test_others_hear_who_leaves_within_the_same_transaction(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    ingest(store, [pair("a", "x"), pair("b", "x")])
+    heard: list[int] = []
+
+    def leave(writing: Writing) -> None:
+        rows = writing.connection.exec_driver_sql(
+            "SELECT p.id FROM staged_ids AS s JOIN sentence_pairs AS p ON p.id = s.id"
+        )
+        heard.extend(row.id for row in rows)
+
+    monkeypatch.setattr(withdrawals, "LEAVING", [leave])
+    store.withdraw(store.pairs_by_id([2]), [])
+    assert heard == [2]
+
+
+def test_pairs_are_chosen_by_where_they_came_from(store: Store) -> None:
+    ingest(store, [pair("a", "x", external_id="one"), pair("b", "x", external_id="two")], "news")
+    ingest(store, [pair("a", "x", external_id="one")], "law")
+    assert store.choose_pairs(corpus="news") == [1, 2]
+    assert store.choose_pairs(external_ids=["one"]) == [1, 3]
+    assert store.choose_pairs(corpus="law", external_ids=["one"], origin="file.txt") == [3]
+    assert store.choose_pairs(origin="elsewhere") == []
+    assert store.choose_pairs(corpus="unknown") == []
