@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hierogram.samplers.compiled.jit import CacheFile
+from hierogram.samplers.compiled.jit import CacheFile, digest_of
 
 
 def test_no_process_finds_another_s_kernel_under_its_own_signature(tmp_path: Path) -> None:
@@ -56,3 +56,14 @@ def test_a_kept_kernel_needs_nothing_to_compile_with_and_others_are_compiled_aft
     assert compiled.endswith(" True")
     assert kept == kept_again == compiled.replace("True", "False")
     assert compiled_after == "4 7 7 2 1 True"
+
+
+def test_an_edit_in_a_sub_package_changes_the_digest(tmp_path: Path) -> None:
+    callee = tmp_path / "forests" / "deeper" / "walk.py"
+    callee.parent.mkdir(parents=True)
+    callee.write_text("STEP = 1\n")
+    before = digest_of(tmp_path)
+    callee.write_text("STEP = 2\n")
+    assert digest_of(tmp_path) != before
+    callee.write_text("STEP = 1\n")
+    assert digest_of(tmp_path) == before

@@ -17,7 +17,7 @@ from hierogram.daemon.exceptions import ConfigurationError
 from hierogram.daemon.main import app
 from hierogram.daemon.web.configuration import HttpConfiguration
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CONTAINER = re.sub(r"\\\n\s*", " ", (ROOT / "Containerfile").read_text())
 
