@@ -1,0 +1,132 @@
+"""The sources of the house, as the tests of this folder see them: modules, what they import, functions."""
+
+import ast
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("samplers", "storage", "migrations", "daemon", "tools")
+"""The folders at the top: the parts of the package `hierogram`."""
+
+
+class Import(NamedTuple):
+    """One name that a module imports."""
+
+    name: str
+    """With its package, as `hierogram.storage.store.Store` or `numpy`."""
+    typing_only: bool
+    """Whether it stands under `if TYPE_CHECKING:`."""
+
+
+class Function(NamedTuple):
+    """A function, or a method."""
+
+    path: Path
+    name: str
+    line: int
+    parameters: int
+    """Without `self` and `cls`; `*args` and `**kwargs` are one each."""
+
+
+@cache
+def modules() -> tuple[Path, ...]:
+    """Every module of every part."""
+    return tuple(path for part in PARTS for path in sorted((ROOT / part).rglob("*.py")))
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    """A module, parsed."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def part(path: Path) -> str:
+    """The part that a module belongs to."""
+    return path.relative_to(ROOT).parts[0]
+
+
+def dotted(path: Path) -> str:
+    """A module's name: `hierogram.storage.store`; that of a package for its `__init__`."""
+    name = ".".join(("hierogram", *path.relative_to(ROOT).with_suffix("").parts))
+    return name.removesuffix(".__init__")
+
+
+def imports(syntax: ast.Module) -> Iterator[Import]:
+    """Everything that a module imports, also inside functions and for types only."""
+    for_types = {
+        inner
+        for node in ast.walk(syntax)
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    for node in ast.walk(syntax):
+        if isinstance(node, ast.Import):
+            yield from (Import(alias.name, node in for_types) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: a relative import"
+            yield from (Import(f"{node.module}.{alias.name}", node in for_types) for alias in node.names)
+
+
+@cache
+def imported(path: Path) -> frozenset[Path]:
+    """The modules of ours that a module imports, itself left out."""
+    found = set()
+    for name, _ in imports(tree(path)):
+        if name.startswith("hierogram."):
+            steps = name.split(".")[1:]
+            # Packages of ours hold no names of their own, so the longest name that is a module is what is meant.
+            while steps and not (where := module_at(steps)):
+                steps.pop()
+            assert steps, f"{path}: imports {name}, which is no module of ours"
+            found.add(where)
+    return frozenset(found - {path})
+
+
+def module_at(steps: list[str]) -> Path | None:
+    """The module that the steps of its name lead to, if there is one."""
+    place = ROOT.joinpath(*steps)
+    for path in (place.with_suffix(".py"), place / "__init__.py"):
+        if path.is_file():
+            return path
+    return None
+
+
+def functions(path: Path) -> Iterator[Function]:
+    """Every function and method of a module."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            given = node.args
+            named = [argument.arg for argument in (*given.posonlyargs, *given.args)]
+            number = len(named) + len(given.kwonlyargs) + (given.vararg is not None) + (given.kwarg is not None)
+            yield Function(path, node.name, node.lineno, number - (named[:1] in (["self"], ["cls"])))
+
+
+def circles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of two or more nodes that lead to each other, and nodes that lead to themselves."""
+    reached = {node: reach(node, edges) for node in edges}
+    groups = {
+        tuple(sorted(other for other in reached[node] if node in reached.get(other, ())))
+        for node in edges
+        if node in reached[node]
+    }
+    return [list(group) for group in sorted(groups)]
+
+
+def reach(start: str, edges: dict[str, set[str]]) -> set[str]:
+    """What can be reached from a node in one step or more."""
+    found: set[str] = set()
+    ahead: list[str] = [*edges.get(start, ())]
+    while ahead:
+        node = ahead.pop()
+        if node not in found:
+            found.add(node)
+            ahead += edges.get(node, ())
+    return found
+
+
+def named(paths: Iterable[Path]) -> list[str]:
+    """Paths as seen from the top, for messages."""
+    return sorted(str(path.relative_to(ROOT)) for path in paths)

@@ -1,0 +1,83 @@
+"""Nothing is larger than a person takes in at a glance: folders, modules, parameters."""
+
+from collections import Counter
+from pathlib import Path
+
+from tests.house.sources import ROOT, functions, modules
+
+MODULES = 14
+LINES = 400
+PARAMETERS = 8
+
+LARGE_FOLDERS = {"daemon/learning", "tests/reference"}
+LONG_MODULES = {"resampling.py", "records.py", "tables.py", "store.py"}
+MANY_PARAMETERS = {
+    "_count",
+    "_enter",
+    "_enter_rules",
+    "_favour",
+    "_move_strengths",
+    "_pack_side",
+    "_rule_links",
+    "_source_symbols",
+    "_sweep",
+    "_symmetrize",
+    "_tally",
+    "_target_symbols",
+    "_visit_fragments",
+    "_weigh_all",
+    "_weigh_some",
+    "add",
+    "align",
+    "bench",
+    "compare",
+    "count_options",
+    "draw_derivations",
+    "export",
+    "find_rules",
+    "finish_export",
+    "ingest",
+    "init",
+    "propose_pairs",
+    "publish",
+    "rules",
+    "sample_cut",
+    "sample_edge",
+    "step",
+    "step_trees",
+    "sweep_fertility",
+    "sweep_pairs",
+    "walk",
+    "write_rules",
+}
+"""What is still larger, by the folder's path, the module's name and the function's. These only ever become shorter."""
+
+
+def test_folders() -> None:
+    tests = (ROOT / "tests").rglob("*.py")
+    numbers = Counter(path.parent for path in (*modules(), *tests) if path.name != "__init__.py")
+    large = {str(folder.relative_to(ROOT)): number for folder, number in numbers.items() if number > MODULES}
+    assert large.keys() <= LARGE_FOLDERS, f"folders of more than {MODULES} modules: {large}"
+
+
+def test_modules() -> None:
+    lengths = {path.relative_to(ROOT): len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
+    long = {str(path): length for path, length in lengths.items() if length > LINES and path.name not in LONG_MODULES}
+    assert not long, f"modules of more than {LINES} lines: {long}"
+
+
+def test_parameters() -> None:
+    many = [
+        f"{function.path.relative_to(ROOT)}:{function.line}: {function.name} has {function.parameters}"
+        for path in modules()
+        if path.relative_to(ROOT).parts[:2] != ("migrations", "versions")
+        for function in functions(path)
+        if function.parameters > PARAMETERS and function.name not in MANY_PARAMETERS
+    ]
+    assert not many, "\n".join([f"functions of more than {PARAMETERS} parameters:", *many])
+
+
+def test_parameters_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "example.py"
+    path.write_text("class A:\n    def f(self, a, /, b, *c, d, e=1, **g): ...\nasync def h(a): ...\n")
+    assert [(function.name, function.parameters) for function in functions(path)] == [("h", 1), ("f", 6)]
