@@ -1,0 +1,58 @@
+"""Declared options as plain values: what a stored job, a file of configuration and a request hold."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hierogram.storage.options import declared
+
+T = TypeVar("T")
+
+
+def as_plain(options: object) -> dict[str, Any]:
+    """The options as JSON has them, without those that are as by default."""
+    values: dict[str, Any] = asdict(options)  # type: ignore[call-overload]
+    found = declared(type(options))
+    return {
+        name: _plain(value)
+        for name, value in values.items()
+        if found[name].default is MISSING or value != found[name].default
+    }
+
+
+def all_plain(options: object) -> dict[str, Any]:
+    """All options as JSON has them."""
+    values: dict[str, Any] = asdict(options)  # type: ignore[call-overload]
+    return {name: _plain(value) for name, value in values.items()}
+
+
+def from_plain(kind: type[T], values: Mapping[str, Any]) -> T:
+    """The options of plain values, the other names of options included; the inverse of `as_plain`.
+
+    Raises `pydantic.ValidationError` where a name is unknown or a value does not fit.
+    """
+    # Here, because it takes its time, which no command has before it knows what to do.
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind).validate_python(renamed(kind, values))
+
+
+def renamed(kind: type, values: Any) -> Any:
+    """The values under the present names of their options; what is no mapping, or has a name twice, stays."""
+    if not isinstance(values, Mapping):
+        return values
+    names = {other: name for name, field in declared(kind).items() for other in field.option.also}
+    return {names.get(key, key) if names.get(key) not in values else key: value for key, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case Enum():
+            return value.value
+        case Path():
+            return str(value)
+        case tuple():
+            return [_plain(part) for part in value]
+    return value

@@ -1,0 +1,116 @@
+"""How options are declared: a dataclass, whose fields say their type, their default, and an `Option` with the rest.
+
+    @dataclass(frozen=True)
+    class Limits:
+        words: Annotated[int, Option("Longest side, in words.", least=1)] = 200
+
+The command line, stored jobs, the configuration and stores take their names, types, bounds and defaults from it.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+
+class OptionError(ValueError):
+    """An option has a value that it cannot have; `option` is its name, `reason` says why."""
+
+    def __init__(self, option: str, reason: str) -> None:
+        super().__init__(f"{option}: {reason}")
+        self.option = option
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What is declared of an option beside its type and its default.
+
+    `help` is one sentence. Numbers are at least `least` and at most `most`, above `above` and below `below`. A text is
+    one of `values`; where these are a mapping from texts, it says what each means. `shown` says what the default is,
+    where its value does not. `metavar` stands for the value in help. `flags` are the names on the command line, where
+    they are other than `--the-name`; a `positional` option has none. `also` are other names of the option, in all
+    places, that are accepted and not shown.
+    """
+
+    help: str
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+    values: Collection[str] | None = None
+    shown: str | None = None
+    metavar: str | None = None
+    flags: tuple[str, ...] = ()
+    positional: bool = False
+    also: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """The help, with the values that there are."""
+        if self.values is None:
+            return self.help
+        return f"{self.help.removesuffix('.')}: {', '.join(map(self._with_meaning, self.values))}."
+
+    def problem(self, value: object) -> str | None:
+        """Why the option cannot have the value, which is of its type; None where it can."""
+        if value is None:
+            return None
+        if self.values is not None:
+            for text in value if isinstance(value, tuple) else (value,):
+                if text not in self.values:
+                    return f"{text!r} is not there; there are {', '.join(self.values)}"
+            return None
+        if not isinstance(value, int | float):
+            return None
+        # Written so that a value that is no number meets none of them.
+        for met, said in (
+            (self.least is None or value >= self.least, f"has to be at least {self.least}"),
+            (self.most is None or value <= self.most, f"has to be at most {self.most}"),
+            (self.above is None or value > self.above, f"has to be above {self.above}"),
+            (self.below is None or value < self.below, f"has to be below {self.below}"),
+        ):
+            if not met:
+                return f"{value} {said}"
+        return None
+
+    def _with_meaning(self, value: str) -> str:
+        meaning = self.values[value] if isinstance(self.values, Mapping) else ""
+        return f"{value} ({meaning})" if meaning else value
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A field of a dataclass of options: its name, its type without the declaration, its default, the declaration."""
+
+    name: str
+    type: Any
+    default: Any
+    option: Option
+
+    @property
+    def required(self) -> bool:
+        """Whether there is no default."""
+        return self.default is MISSING
+
+
+@cache
+def declared(options: type) -> dict[str, Declared]:
+    """The declared fields of a dataclass, by their names, in their order; fields without an `Option` are left out."""
+    hints = get_type_hints(options, include_extras=True)
+    found = {}
+    for field in fields(options):
+        hint = hints[field.name]
+        if get_origin(hint) is Annotated:
+            kind, *notes = get_args(hint)
+            for note in notes:
+                if isinstance(note, Option):
+                    found[field.name] = Declared(field.name, kind, field.default, note)
+    return found
+
+
+def check(options: object) -> None:
+    """Raises `OptionError` where a value of the dataclass is out of its bounds, or not among its values."""
+    for name, field in declared(type(options)).items():
+        reason = field.option.problem(getattr(options, name))
+        if reason:
+            raise OptionError(name, reason)

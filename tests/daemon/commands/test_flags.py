@@ -1,0 +1,148 @@
+"""Options that are declared once are flags, plain values, and keys."""
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import pytest
+import typer
+from pydantic import ValidationError
+from typer.testing import CliRunner
+
+from hierogram.daemon.commands.flags import flag_of, given, with_options
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.plain_options import all_plain, as_plain, from_plain
+from hierogram.storage.options import Option, OptionError, check, declared
+
+
+class Colour(StrEnum):
+    RED = "red"
+    GREEN = "green"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paint:
+    """What to paint, and how."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    what: Annotated[str, Option("What to paint.", positional=True)]
+    coats: Annotated[int, Option("Number of coats.", least=1, most=9, also=("layers",))] = 2
+    share: Annotated[float | None, Option("Share of water.", above=0, below=1, shown="as it comes")] = None
+    colour: Annotated[Colour, Option("Colour.", also=("color",))] = Colour.RED
+    tool: Annotated[str, Option("Tool", values={"brush": "", "roller": "for walls"})] = "brush"
+    into: Annotated[Path | None, Option("Tin.", flags=("--into", "-i"), metavar="TIN")] = None
+    names: Annotated[tuple[str, ...] | None, Option("Names.")] = None
+    twice: Annotated[bool, Option("Again.")] = False
+    dry: Annotated[bool, Option("Let it dry.")] = True
+
+
+app = typer.Typer(rich_markup_mode=None)
+seen: list[tuple[Paint, set[str], bool]] = []
+
+
+@app.command()
+@with_options
+def paint(context: typer.Context, how: Paint, loud: Annotated[bool, typer.Option("--loud")] = False) -> None:
+    """Paint."""
+    seen.append((how, given(context, Paint), loud))
+
+
+def run(*arguments: str) -> tuple[Paint, set[str], bool]:
+    seen.clear()
+    ran = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert ran.exit_code == 0, ran.output
+    return seen[0]
+
+
+def test_a_field_without_a_flag_has_its_default() -> None:
+    assert run("wall") == (Paint(what="wall"), {"what"}, False)
+
+
+def test_flags_give_fields_of_their_types() -> None:
+    made, chosen, loud = run(
+        *("wall", "--coats", "3", "--share", "0.5", "--colour", "green", "--tool", "roller", "-i", "tin"),
+        *("--names", "a,b", "--twice", "--no-dry", "--loud"),
+    )
+    wanted = Paint(
+        what="wall",
+        coats=3,
+        share=0.5,
+        colour=Colour.GREEN,
+        tool="roller",
+        into=Path("tin"),
+        names=("a", "b"),
+        twice=True,
+        dry=False,
+    )
+    assert made == wanted
+    assert chosen == set(asdict(wanted))
+    assert loud
+
+
+def test_another_name_is_taken_and_not_shown() -> None:
+    made, chosen, _ = run("wall", "--layers", "4", "--color", "green")
+    assert (made.coats, made.colour, chosen) == (4, Colour.GREEN, {"what", "coats", "colour"})
+    shown = CliRunner().invoke(app, ["--help"]).output
+    assert "--coats" in shown
+    assert "--layers" not in shown
+    with pytest.raises(UsageError, match="--coats and --layers are one option"):
+        run("wall", "--layers", "4", "--coats", "5")
+
+
+def test_help_says_bounds_values_and_defaults() -> None:
+    shown = " ".join(CliRunner().invoke(app, ["--help"]).output.split())
+    for said in (
+        "1<=x<=9",
+        "[default: (as it comes)]",
+        "Tool: brush, roller (for walls).",
+        "--into",
+        "TIN",
+        "--no-dry",
+    ):
+        assert said in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--share", "1"), "--share: 1.0 has to be below 1"),
+        (("--share", "nan"), "--share: nan has to be above 0"),
+        (("--tool", "hand"), "--tool: 'hand' is not there; there are brush, roller"),
+    ],
+)
+def test_what_cannot_be_names_the_flag(arguments: tuple[str, ...], said: str) -> None:
+    with pytest.raises(UsageError) as error:
+        run("wall", *arguments)
+    assert str(error.value) == said
+
+
+def test_bounds_of_the_command_line_are_those_declared() -> None:
+    for wrong in (("--coats", "0"), ("--coats", "10"), ("--layers", "0")):
+        ran = CliRunner().invoke(app, ["wall", *wrong])
+        assert ran.exit_code == 2
+        assert f"Invalid value for '{wrong[0]}'" in ran.output
+    with pytest.raises(OptionError, match="coats: 0 has to be at least 1"):
+        check(Paint(what="wall", coats=0))
+
+
+def test_plain_values_and_back() -> None:
+    made = Paint(what="wall", colour=Colour.GREEN, into=Path("tin"), names=("a",))
+    plain = as_plain(made)
+    assert json.loads(json.dumps(plain)) == {"what": "wall", "colour": "green", "into": "tin", "names": ["a"]}
+    assert from_plain(Paint, plain) == made
+    assert set(all_plain(made)) == set(declared(Paint))
+
+
+def test_other_names_are_taken_as_keys() -> None:
+    assert from_plain(Paint, {"what": "wall", "layers": 3, "color": "green"}).coats == 3
+    with pytest.raises(ValidationError):
+        from_plain(Paint, {"what": "wall", "layers": 3, "coats": 4})
+    with pytest.raises(ValidationError):
+        from_plain(Paint, {"what": "wall", "lacquer": 3})
+
+
+def test_flags_are_named_as_people_type_them() -> None:
+    assert [flag_of(field) for field in declared(Paint).values()][:3] == ["WHAT", "--coats", "--share"]
