@@ -11,6 +11,9 @@ from sqlalchemy import create_engine, inspect, text
 from tests.daemon.conftest import LINES, Run, teach
 
 from hierogram.daemon.corpora import rejections as faults
+from hierogram.daemon.corpora.formats import BARS, JSONL, PARALLEL, TMX
+from hierogram.daemon.treebanks.ingest import FORMAT as TREES
+from hierogram.daemon.treebanks.ingest import LISTS
 from hierogram.storage.database.connection import parse_url
 
 ROOT = Path(__file__).parents[3]
@@ -60,6 +63,11 @@ def test_the_document_lists_every_table_view_and_column(learned_url: str) -> Non
     }
     engine.dispose()
     assert documented == found
+
+
+def test_the_document_lists_every_format_of_a_batch() -> None:
+    [row] = re.findall(r"^\| `origin`, `format` \| (.*) \|$", SQL, re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", row)) == {PARALLEL, BARS, JSONL, TMX, TREES, LISTS}
 
 
 def test_the_tour_of_the_readme_runs(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
@@ -117,13 +125,3 @@ def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
         ["bash", "-euc", f'{line}; printf "%s" "$command"'], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert found.stdout == blocks(README, "sh")[1].strip()
-
-
-@pytest.mark.parametrize(
-    "document",
-    ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/sql.md", "docs/exports.md", "docs/comparison.md"],
-)
-def test_links_lead_somewhere(document: str) -> None:
-    path = ROOT / document
-    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
-        assert target.startswith("https://") or (path.parent / target).exists(), target

@@ -62,8 +62,9 @@ def test_learning_takes_the_kernel_that_was_compiled_beside_it(tmp_path: Path, e
         text=True,
         check=True,
     )
-    processors = kernels._processors()
-    assert ran.stdout.split() == [str(expected), "1", "0"] if processors > 1 else [str(expected), "0", "1"]
+    # One processor compiles for itself; where there are more, the other process has put the kernel into the cache.
+    hits, misses = ("1", "0") if kernels._processors() > 1 else ("0", "1")
+    assert ran.stdout.split() == [str(expected), hits, misses]
     assert ran.stderr == ""
     assert len(list(cache.rglob("passes.sweep_pairs*.nbc"))) == 1
 
