@@ -17,6 +17,10 @@ class LoopFailedError(DaemonError):
     """A loop of the daemon ended, failed too often, or stands still."""
 
 
+class ListenError(DaemonError):
+    """The daemon cannot listen at the address that it was given."""
+
+
 class SpoolError(DaemonError):
     """The spool's folder cannot be read, or a file in it cannot be moved."""
 

@@ -32,6 +32,13 @@ def serve(
     spool: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Folder to watch for files; overrides the configuration.")
     ] = None,
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Address to listen at; overrides the configuration.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Port to listen at, 0 for any free one; overrides the configuration."),
+    ] = None,
     store: StoreUrl = None,
 ) -> None:
     """Keep a store current: take in files as they appear, sample new pairs first and old ones when idle.
@@ -43,16 +50,26 @@ def serve(
     from hierogram.daemon.configuration import load_configuration
 
     chosen = chosen_store(context)
-    given: dict[str, object] = {"store": store or (chosen.url if chosen.given else None), "spool_folder": spool}
+    given: dict[str, object] = {
+        "store": store or (chosen.url if chosen.given else None),
+        "spool_folder": spool,
+        "http_host": host,
+        "http_port": port,
+    }
     configuration = load_configuration(config, **given)
     opened, made = open_or_make(configuration.store)
     announce_compilation()
+    from hierogram.daemon.serving.service import Service
     from hierogram.daemon.serving.service import serve as run
+    from hierogram.daemon.web.server import HttpLoop
+
+    def doors(service: Service) -> list[HttpLoop]:
+        return [HttpLoop(service, lambda: service.configuration.http, configuration.daemon.grace_seconds / 2)]
 
     with opened:
         if made:
             note(f"{opened.url}: made a new store with the default settings (`hierogram init` takes others)")
-        run(opened, configuration, config, given)
+        run(opened, configuration, config, given, doors)
 
 
 def withdraw(

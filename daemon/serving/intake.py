@@ -25,6 +25,12 @@ class Intake:
         self._board = board
         self._log = log.bind(loop=self.name)
 
+    def prepare(self) -> None:
+        """Makes the spool's folders; raises `SpoolError` where that cannot be."""
+        folder = self._configuration().spool.folder
+        if folder is not None:
+            prepare(folder)
+
     def run(self, stop: StopFlag, beat: Heart) -> None:
         """Takes in one file after the other, oldest first; see `Loop.run`."""
         section = self._configuration().spool

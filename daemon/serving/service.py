@@ -1,11 +1,11 @@
 """The daemon put together: its store, its loops, and what others may ask of it."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hierogram.daemon.configuration import Configuration, load_configuration
-from hierogram.daemon.exceptions import ConfigurationError, LoopFailedError
+from hierogram.daemon.exceptions import ConfigurationError, DaemonError, LoopFailedError
 from hierogram.daemon.learning.lease import holding_lease
 from hierogram.daemon.serving.health import Board, Condition
 from hierogram.daemon.serving.intake import Intake
@@ -16,7 +16,7 @@ from hierogram.daemon.serving.scheduling import Scheduling
 from hierogram.daemon.serving.signals import Signals, Sleeper, heeding_signals
 from hierogram.daemon.serving.supervision import Loop, Patience, Supervisor
 from hierogram.daemon.serving.warming import warm_up
-from hierogram.daemon.web.server import HttpLoop
+from hierogram.storage.exceptions import StoreError
 from hierogram.storage.store import Store
 
 _LOOK_SECONDS = 1.0
@@ -27,9 +27,12 @@ _FIXED = ("store", "daemon")
 
 
 class Service:
-    """A running daemon; every method may be called from any thread."""
+    """A running daemon; every method may be called from any thread.
 
-    def __init__(self, store: Store, configuration: Configuration, log: Log) -> None:
+    `doors` makes the loops by which others reach the daemon, over HTTP for one, from the daemon that they belong to.
+    """
+
+    def __init__(self, store: Store, configuration: Configuration, log: Log, doors: "Doors | None" = None) -> None:
         self.store = store
         self.configuration = configuration
         self.board = Board()
@@ -41,7 +44,7 @@ class Service:
         patience = Patience(
             section.pause_seconds, section.longest_pause_seconds, section.give_up_after, section.stall_seconds
         )
-        self.supervisor = Supervisor(self._loops(), patience, self)
+        self.supervisor = Supervisor([*self._loops(), *(doors(self) if doors else ())], patience, self)
 
     def _loops(self) -> list[Loop]:
         def present() -> Configuration:
@@ -51,16 +54,17 @@ class Service:
             Intake(self.store, present, self.board, self.log),
             Resampling(self.store, present, self.board, self.log),
             Scheduling(self.store, present, self.log),
-            HttpLoop(self, lambda: self.configuration.http, self.configuration.daemon.grace_seconds / 2),
         ]
 
     def loop_failed(self, name: str, error: BaseException, pause: float | None) -> None:
         """See `Listener.loop_failed`."""
         log = self.log.bind(loop=name)
+        # What was raised on purpose says all in its message.
+        trace = None if isinstance(error, DaemonError | StoreError) else error
         if pause is None:
-            log.error("loop ended", error=str(error), exc_info=error)
+            log.error("loop ended", error=str(error), exc_info=trace)
         else:
-            log.warning("loop failed, starts again", error=str(error), pause=pause, exc_info=error)
+            log.warning("loop failed, starts again", error=str(error), pause=pause, exc_info=trace)
 
     def note_lease(self, trouble: str | None) -> None:
         """The claim on the store could not be renewed (why), or was (None)."""
@@ -110,6 +114,10 @@ class Service:
             self.log = open_log(configuration.log)
         return self.supervisor.restart(frozenset(changed))
 
+    def prepare(self) -> None:
+        """Takes what the loops need from outside; raises `DaemonError` where it cannot be had."""
+        self.supervisor.prepare()
+
     def start(self) -> None:
         """Starts the loops."""
         self.supervisor.start()
@@ -125,16 +133,22 @@ class Service:
             )
 
 
-def serve(store: Store, configuration: Configuration, file: Path | None, given: dict[str, object]) -> None:
-    """Runs the daemon until a signal ends it; `file` and `given` are what SIGHUP reads again.
+Doors = Callable[[Service], Sequence[Loop]]
 
-    Raises `LoopFailedError` where a loop had to be given up, or did not end in time, and `StoreHeldError` where another
-    process writes the store's grammar.
+
+def serve(
+    store: Store, configuration: Configuration, file: Path | None, given: dict[str, object], doors: Doors | None = None
+) -> None:
+    """Runs the daemon until a signal ends it; `file` and `given` are what SIGHUP reads again, `doors` see `Service`.
+
+    Raises `LoopFailedError` where a loop had to be given up, or did not end in time, `StoreHeldError` where another
+    process writes the store's grammar, and `DaemonError` where a loop cannot have what it needs, as a port.
     """
     log = open_log(configuration.log)
-    service = Service(store, configuration, log)
+    service = Service(store, configuration, log, doors)
     lease = holding_lease(store, "hierogram serve", configuration.daemon.lease_seconds, service.note_lease)
     with lease:
+        service.prepare()
         # Before the daemon says that it is ready, and while a signal still ends it at once.
         warm_up(store.settings())
         _run(service, file, given)
@@ -147,7 +161,8 @@ def _run(service: Service, file: Path | None, given: dict[str, object]) -> None:
             log.warning("closed the batch of a reader that had ended", batch=batch)
         service.start()
         notify(READY)
-        log.info("daemon started", store=store.url, spool=str(service.configuration.spool.folder))
+        folder = service.configuration.spool.folder
+        log.info("daemon started", store=store.url, spool=None if folder is None else str(folder))
         try:
             _watch(service, signals, sleeper, file, given)
         finally:

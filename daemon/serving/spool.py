@@ -42,12 +42,14 @@ class StoppedError(DaemonError):
 
 
 def prepare(folder: Path) -> None:
-    """Makes the folder and those where files go; raises `SpoolError` where that cannot be."""
+    """Makes the folder and those where files go; raises `SpoolError` where that cannot be, or files cannot be moved."""
     for path in (folder, folder / DONE, folder / FAILED):
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SpoolError(f"spool: {path} cannot be made: {error.strerror or error}") from error
+        if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+            raise SpoolError(f"spool: {path} cannot be read and written by this user: change its owner or mode")
 
 
 def offers(folder: Path) -> tuple[list[Offer], int]:

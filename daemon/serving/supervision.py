@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from hierogram.daemon.exceptions import LoopFailedError, SpoolError
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError, StoreUnavailableError
@@ -69,6 +69,14 @@ class Loop(Protocol):
 
     def run(self, stop: StopFlag, beat: Heart) -> None:
         """Runs until `stop` is set, beating; each run begins anew from what is stored. Raises what goes wrong."""
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """A loop that needs something from outside, which is taken before any loop starts."""
+
+    def prepare(self) -> None:
+        """Takes what the loop needs; raises `DaemonError` where it cannot be had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +179,12 @@ class Supervisor:
     ) -> None:
         self._patience = patience
         self._kept = {loop.name: _Kept(loop, patience, listener, clock) for loop in loops}
+
+    def prepare(self) -> None:
+        """Has the loops take what they need from outside; raises `DaemonError` where it cannot be had."""
+        for kept in self._kept.values():
+            if isinstance(kept.loop, Prepared):
+                kept.loop.prepare()
 
     def start(self) -> None:
         """Starts all loops."""

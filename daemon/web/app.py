@@ -8,11 +8,11 @@ from anyio import to_thread
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
+from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.web.api.grammar import grammar_routes
 from hierogram.daemon.web.api.health import health_routes
 from hierogram.daemon.web.api.intake import intake_routes
 from hierogram.daemon.web.api.metrics import RequestMetrics
-from hierogram.daemon.web.configuration import HttpConfiguration
 from hierogram.daemon.web.guard import Guard
 from hierogram.daemon.web.problems import answer_problems
 from hierogram.daemon.web.service import Service

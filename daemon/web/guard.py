@@ -10,8 +10,8 @@ from math import ceil
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hierogram.daemon.configuration import HttpConfiguration, is_loopback
 from hierogram.daemon.web.api.metrics import RequestMetrics
-from hierogram.daemon.web.configuration import HttpConfiguration, is_loopback
 from hierogram.daemon.web.problems import ProblemError, answer
 
 _MOST_CLIENTS = 10_000

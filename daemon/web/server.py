@@ -11,9 +11,10 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.exceptions import ListenError
 from hierogram.daemon.serving.supervision import Heart, StopFlag
 from hierogram.daemon.web.app import build_app
-from hierogram.daemon.web.configuration import HttpConfiguration
 from hierogram.daemon.web.service import Service
 
 _LOOK_SECONDS = 0.25
@@ -76,17 +77,25 @@ class HttpLoop:
         self._service = service
         self._configuration = configuration
         self._grace_seconds = grace_seconds
+        self._listener: socket.socket | None = None
         self.address: tuple[str, int] | None = None
 
+    def prepare(self) -> None:
+        """Listens, for the first `run` to answer; raises `ListenError` where the address cannot be listened at."""
+        configuration = self._configuration()
+        if configuration.enabled:
+            self._listener = _listen(configuration)
+
     def run(self, stop: StopFlag, beat: Heart) -> None:
-        """See `Loop.run`; raises `OSError` where the address cannot be listened at."""
+        """See `Loop.run`; raises `ListenError` where the address cannot be listened at."""
         configuration = self._configuration()
         if not configuration.enabled:
             while not stop.is_set():
                 beat.well()
                 stop.wait(_LOOK_SECONDS)
             return
-        with _listen(configuration) as listener:
+        listener, self._listener = self._listener or _listen(configuration), None
+        with listener:
             self.address = listener.getsockname()[:2]
             _log.info("listening at http://%s:%d", *self.address)
 
@@ -103,9 +112,9 @@ def _listen(configuration: HttpConfiguration) -> socket.socket:
     try:
         return socket.create_server((host, configuration.port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise OSError(
-            error.errno,
-            f"cannot listen at {host} port {configuration.port}: {error.strerror}: choose another address in [http]",
+        raise ListenError(
+            f"cannot listen at {host} port {configuration.port}: {error.strerror or error}: "
+            "choose another with --host and --port, or in [http] of the configuration"
         ) from error
 
 

@@ -8,9 +8,9 @@ from http import HTTPStatus
 
 from starlette.requests import ClientDisconnect, Request
 
+from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.lines import LineSplitter
 from hierogram.daemon.exceptions import DaemonError
-from hierogram.daemon.web.configuration import HttpConfiguration
 from hierogram.daemon.web.problems import ProblemError, try_later
 
 _LOOK_SECONDS = 0.25

@@ -10,10 +10,10 @@ from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
+from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.serving.health import Condition
 from hierogram.daemon.web.api.metrics import RequestMetrics, render_metrics
 from hierogram.daemon.web.api.records import HealthAnswer, StatusAnswer
-from hierogram.daemon.web.configuration import HttpConfiguration
 from hierogram.daemon.web.service import Service
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import StoreStatus

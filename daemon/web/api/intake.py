@@ -15,13 +15,13 @@ from anyio import CancelScope, CapacityLimiter, to_thread
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import JSONResponse, Response
 
+from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.web.api.bodies import ClientGoneError, ending_problem, line_chunks
 from hierogram.daemon.web.api.metrics import RequestMetrics
 from hierogram.daemon.web.api.records import IntakeAnswer
 from hierogram.daemon.web.api.requests import Body
-from hierogram.daemon.web.configuration import HttpConfiguration
 from hierogram.daemon.web.problems import STORE_RETRY_SECONDS, ProblemError, try_later
 from hierogram.daemon.web.service import Service
 from hierogram.storage.exceptions import RequestMovedError, StoreError, StoreUnavailableError

@@ -12,10 +12,9 @@ from tests.daemon.conftest import Run
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from hierogram.daemon.configuration import Configuration, load_configuration
+from hierogram.daemon.configuration import Configuration, HttpConfiguration, load_configuration
 from hierogram.daemon.exceptions import ConfigurationError
 from hierogram.daemon.main import app
-from hierogram.daemon.web.configuration import HttpConfiguration
 
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

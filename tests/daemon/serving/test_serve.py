@@ -71,6 +71,58 @@ def test_a_second_daemon_is_refused(serve: Serve, tmp_path: Path) -> None:
     assert first.end() == 0
 
 
+def refused(daemon: Daemon) -> tuple[int, list[str]]:
+    """The exit code of a daemon that must not start, and what it says but for notes about what it makes."""
+    code = daemon.process.wait(60)
+    return code, [line for line in daemon.errors.read().splitlines() if line.startswith("hierogram: ")]
+
+
+def test_a_taken_port_ends_the_start(serve: Serve, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        daemon = serve("--store", str(tmp_path / "s.db"), "--port", str(port))
+        code, [said] = refused(daemon)
+    assert code == 3
+    assert said.startswith(f"hierogram: cannot listen at 127.0.0.1 port {port}: ")
+    assert "--port" in said
+
+
+@pytest.mark.parametrize("place", ["file/spool", "file"])
+def test_a_spool_that_cannot_be_made_ends_the_start(serve: Serve, tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("no folder")
+    code, [said] = refused(serve("--store", str(tmp_path / "s.db"), "--spool", str(tmp_path / place)))
+    assert code == 3
+    assert said.startswith(f"hierogram: spool: {tmp_path / place} cannot be made: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--host", "0.0.0.0"], "a token is needed"),
+        (["--host", "no.such.host.invalid"], "a token is needed"),
+        (["--port", "70000"], "65535"),
+    ],
+)
+def test_an_address_that_cannot_be_is_wrong_usage(
+    serve: Serve, tmp_path: Path, arguments: list[str], told: str
+) -> None:
+    daemon = serve("--store", str(tmp_path / "s.db"), *arguments)
+    assert daemon.process.wait(60) == 2
+    said = daemon.errors.read()
+    assert told in said
+    assert "Traceback" not in said
+
+
+def test_the_options_say_where_it_listens(serve: Serve, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    daemon = serve("--store", str(tmp_path / "s.db"), "--host", "localhost", "--port", str(port))
+    assert daemon.until_port() == port
+    assert daemon.end() == 0
+    [started] = [json.loads(line) for line in daemon.log if "daemon started" in line]
+    assert started["spool"] is None
+
+
 def test_a_second_signal_ends_the_daemon_at_once(tmp_path: Path, serve: Serve) -> None:
     daemon = serve("--store", str(tmp_path / "s.db"))
     daemon.until("daemon started")

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from starlette.testclient import TestClient
 
+from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.serving.health import Condition, Lag
 from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.daemon.web.app import build_app
-from hierogram.daemon.web.configuration import HttpConfiguration
 from hierogram.storage.store import Store
 
 

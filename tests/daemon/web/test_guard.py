@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService
 
+from hierogram.daemon.configuration import HttpConfiguration, is_loopback
 from hierogram.daemon.web import guard
-from hierogram.daemon.web.configuration import HttpConfiguration, is_loopback
 from hierogram.daemon.web.guard import Rates
 
 TOKEN = "a token of some length"

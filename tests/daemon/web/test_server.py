@@ -11,8 +11,9 @@ from tests.daemon.conftest import LINES
 from tests.daemon.web.conftest import FakeService
 from tests.daemon.web.test_intake import BODY
 
+from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.exceptions import ListenError
 from hierogram.daemon.serving.supervision import Heart
-from hierogram.daemon.web.configuration import HttpConfiguration
 from hierogram.daemon.web.server import HttpLoop
 from hierogram.storage.store import Store, open_store
 
@@ -173,7 +174,9 @@ def test_an_address_in_use_is_named(start: Start, quick_store: Store) -> None:
     assert taken.loop.address
     port = taken.loop.address[1]
     loop = HttpLoop(FakeService(quick_store), lambda: HttpConfiguration(port=port))
-    with pytest.raises(OSError, match=f"cannot listen at 127.0.0.1 port {port}"):
+    with pytest.raises(ListenError, match=f"cannot listen at 127.0.0.1 port {port}"):
+        loop.prepare()
+    with pytest.raises(ListenError, match=f"cannot listen at 127.0.0.1 port {port}"):
         loop.run(threading.Event(), Heart())
 
 
