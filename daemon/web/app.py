@@ -13,9 +13,9 @@ from hierogram.daemon.web.api.grammar import grammar_routes
 from hierogram.daemon.web.api.health import health_routes
 from hierogram.daemon.web.api.intake import intake_routes
 from hierogram.daemon.web.api.metrics import RequestMetrics
+from hierogram.daemon.web.api.problems import answer_problems
+from hierogram.daemon.web.api.service import Service
 from hierogram.daemon.web.guard import Guard
-from hierogram.daemon.web.problems import answer_problems
-from hierogram.daemon.web.service import Service
 
 _READERS = 6
 """Threads that read the store; with the intakes and the loops, they stay within its pool of connections."""

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hierogram.daemon.configuration import HttpConfiguration, is_loopback
 from hierogram.daemon.web.api.metrics import RequestMetrics
-from hierogram.daemon.web.problems import ProblemError, answer
+from hierogram.daemon.web.api.problems import ProblemError, answer
 
 _MOST_CLIENTS = 10_000
 _OPEN = ("/healthz", "/readyz")

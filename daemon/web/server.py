@@ -14,8 +14,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.exceptions import ListenError
 from hierogram.daemon.serving.supervision import Heart, StopFlag
+from hierogram.daemon.web.api.service import Service
 from hierogram.daemon.web.app import build_app
-from hierogram.daemon.web.service import Service
 
 _LOOK_SECONDS = 0.25
 _BACKLOG = 128

@@ -22,9 +22,6 @@ UPWARD = {
     ("daemon/alignment", "daemon/exports"),
     ("daemon/exports/formats", "daemon/exports"),
     ("daemon/exports/tables", "daemon/exports"),
-    ("daemon/serving", "daemon/configuration.py"),
-    ("daemon/serving", "daemon/web"),
-    ("daemon/web/api", "daemon/web"),
 }
 """Imports between folders that still go up. This list only ever becomes shorter."""
 

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Header, Path, Query
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.exceptions import DrawingError
+from hierogram.daemon.web.api.problems import ProblemError
 from hierogram.daemon.web.api.records import DerivationAnswer, PairAnswer, RuleAnswer, RulesAnswer, RuleUseAnswer
-from hierogram.daemon.web.problems import ProblemError
-from hierogram.daemon.web.service import Service
+from hierogram.daemon.web.api.service import Service
 from hierogram.samplers.grammar.rules import render_side
 from hierogram.storage.records import PairRow, RuleRow
 

@@ -20,10 +20,10 @@ from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.web.api.bodies import ClientGoneError, ending_problem, line_chunks
 from hierogram.daemon.web.api.metrics import RequestMetrics
+from hierogram.daemon.web.api.problems import STORE_RETRY_SECONDS, ProblemError, try_later
 from hierogram.daemon.web.api.records import IntakeAnswer
 from hierogram.daemon.web.api.requests import Body
-from hierogram.daemon.web.problems import STORE_RETRY_SECONDS, ProblemError, try_later
-from hierogram.daemon.web.service import Service
+from hierogram.daemon.web.api.service import Service
 from hierogram.storage.exceptions import RequestMovedError, StoreError, StoreUnavailableError
 from hierogram.storage.operations.requests import LONGEST_KEY
 from hierogram.storage.records import SETTLED

@@ -10,7 +10,7 @@ from uuid import uuid4
 from hierogram.daemon.corpora.formats import JSONL, fields_of_lines, json_object
 from hierogram.daemon.corpora.ingest import Intake
 from hierogram.daemon.corpora.rejections import LINE_TOO_LONG, FaultError
-from hierogram.daemon.web.problems import ProblemError
+from hierogram.daemon.web.api.problems import ProblemError
 from hierogram.storage.records import IngestTotals, RejectedLine, RequestRow
 from hierogram.storage.store import Receipt, Store
 
