@@ -4,28 +4,29 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hierogram.storage.options import declared
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 T = TypeVar("T")
 
 
-def as_plain(options: object) -> dict[str, Any]:
+def as_plain(options: "DataclassInstance") -> dict[str, Any]:
     """The options as JSON has them, without those that are as by default."""
-    values: dict[str, Any] = asdict(options)  # type: ignore[call-overload]
     found = declared(type(options))
     return {
         name: _plain(value)
-        for name, value in values.items()
+        for name, value in asdict(options).items()
         if found[name].default is MISSING or value != found[name].default
     }
 
 
-def all_plain(options: object) -> dict[str, Any]:
+def all_plain(options: "DataclassInstance") -> dict[str, Any]:
     """All options as JSON has them."""
-    values: dict[str, Any] = asdict(options)  # type: ignore[call-overload]
-    return {name: _plain(value) for name, value in values.items()}
+    return {name: _plain(value) for name, value in asdict(options).items()}
 
 
 def from_plain(kind: type[T], values: Mapping[str, Any]) -> T:

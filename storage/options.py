@@ -10,7 +10,10 @@ The command line, stored jobs, the configuration and stores take their names, ty
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 class OptionError(ValueError):
@@ -108,7 +111,7 @@ def declared(options: type) -> dict[str, Declared]:
     return found
 
 
-def check(options: object) -> None:
+def check(options: "DataclassInstance") -> None:
     """Raises `OptionError` where a value of the dataclass is out of its bounds, or not among its values."""
     for name, field in declared(type(options)).items():
         reason = field.option.problem(getattr(options, name))

@@ -127,7 +127,7 @@ def _alias(field: Declared, name: str) -> inspect.Parameter:
     )
 
 
-def _bounds(field: Declared) -> dict[str, float]:
+def _bounds(field: Declared) -> dict[str, Any]:
     """Bounds for the command line, which shows them; whole numbers have whole bounds."""
     numbers = [kind for kind in (field.type, *get_args(field.type)) if kind in (int, float)]
     bounds = {"min": field.option.least, "max": field.option.most}
@@ -158,7 +158,7 @@ def _typed(field: Declared, value: Any) -> Any:
     return value
 
 
-def _made(kind: type[T], values: dict[str, Any]) -> T:
+def _made(kind: type, values: dict[str, Any]) -> Any:
     try:
         made = kind(**values)
         check(made)
