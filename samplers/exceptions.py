@@ -35,3 +35,7 @@ class ExtractionError(SamplerError, ValueError):
 
 class GrammarError(SamplerError):
     """A grammar gives some derivations no finite weight."""
+
+
+class UnknownKindError(SamplerError):
+    """No kind of grammar has this name."""

@@ -11,24 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from hierogram.samplers.grammar.settings import PITMAN_YOR, SYNCHRONOUS
+
 if TYPE_CHECKING:
     from datetime import datetime
 
     import numpy as np
     from numpy.typing import NDArray
-
-SYNCHRONOUS = "synchronous"
-"""Grammar of rules between two languages."""
-TREES = "trees"
-"""Grammar of tree fragments: a rule's source side is the label of its root, its target side the fragment."""
-
-BASES = ("uniform", "pcfg")
-"""Base distributions of a tree grammar's fragments, P_M and P_C of [CGB09]."""
-STARTS = ("joined", "cut", "random")
-"""How a new tree of a tree grammar is cut: into one fragment, everywhere, by the toss of a coin."""
-
-PITMAN_YOR = "pitman-yor"
-DIRICHLET = "dirichlet"
 
 UNALIGNED = "unaligned"
 """State of a pair that came without an alignment and has not got one yet."""

@@ -111,7 +111,8 @@ def ingest(
 def _ingest_trees(url: str, path: str, how: "Transformations | None", corpus: str, lists: bool) -> "IngestReport":
     from hierogram.daemon.corpora.ingest import IngestProgress
     from hierogram.daemon.treebanks.ingest import ingest_trees
-    from hierogram.storage.records import TREES, Settings
+    from hierogram.samplers.grammar.settings import TREES
+    from hierogram.storage.records import Settings
 
     with interruptible("what was stored stays; give the same file again to go on"):
         opened, made = open_or_make(url, Settings(grammar=TREES))

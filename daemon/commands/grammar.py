@@ -18,7 +18,7 @@ from hierogram.daemon.commands.common import (
 )
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import Progress, progress
-from hierogram.storage.records import TREES
+from hierogram.samplers.grammar.kinds import FRAGMENTS, notation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -144,9 +144,10 @@ def rules(
         source, words = " ".join(words), []
     with open_store(store_url(context, store)) as opened:
         found = opened.find_rules(source, target, words=words, limit=limit)
-        fragments = opened.settings().grammar == TREES
+        notation = notation_of(opened.settings().grammar)
+        fragments = FRAGMENTS in notation.offers
     if tree and not fragments:
-        raise UsageError("--tree draws the fragments of a tree grammar, and this store's grammar is of another kind")
+        raise UsageError(notation.cannot("be drawn with --tree: its rules are no fragments of trees"))
     if as_json:
         say_json([asdict(rule) for rule in found])
         return

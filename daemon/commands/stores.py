@@ -19,7 +19,9 @@ from hierogram.daemon.commands.common import (
 )
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
-from hierogram.storage.records import BASES, DIRICHLET, PITMAN_YOR, STARTS, SYNCHRONOUS, TREES, Settings
+from hierogram.samplers.grammar.kinds import NOTATIONS
+from hierogram.samplers.grammar.settings import BASES, DIRICHLET, PITMAN_YOR, STARTS, SYNCHRONOUS, TREES
+from hierogram.storage.records import Settings
 
 if TYPE_CHECKING:
     from hierogram.storage.records import StoreStatus
@@ -130,7 +132,7 @@ def _check(settings: Settings) -> None:
     if settings.model not in (PITMAN_YOR, DIRICHLET):
         raise UsageError(f"--model {settings.model}: there are {PITMAN_YOR} and {DIRICHLET}")
     for name, chosen, values in (
-        ("grammar", settings.grammar, (SYNCHRONOUS, TREES)),
+        ("grammar", settings.grammar, tuple(NOTATIONS)),
         ("base", settings.base, BASES),
         ("start", settings.start, STARTS),
     ):

@@ -11,7 +11,7 @@ from pathlib import Path
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.compression import CompressedFile, compression_of, suffix_of
 from hierogram.daemon.exports.filters import FilterCount, apply_filters, shape_of
-from hierogram.daemon.exports.formats import find_format
+from hierogram.daemon.exports.formats import check_kind, find_format
 from hierogram.daemon.exports.formats.format import Format
 from hierogram.daemon.exports.manifest import MANIFEST_VERSION, ExportedFile, Manifest, manifest_path, today
 from hierogram.daemon.exports.options import Compression, ExportOptions
@@ -28,9 +28,10 @@ from hierogram.daemon.exports.tables.loading import corpus_id, load_rules
 from hierogram.daemon.exports.tables.rule_alignments import load_inner_alignments
 from hierogram.daemon.exports.tables.scratch import scratch
 from hierogram.daemon.exports.writing import Written, write_rules
+from hierogram.samplers.grammar.kinds import LINKS, notation_of
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records import TREES, Settings
+from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
 
 Report = Callable[[str, int, int | None], None]
@@ -189,7 +190,9 @@ class _Work:
         self._report = report or (lambda *_: None)
         self._settings: Settings = snapshot.settings()
         try:
-            features = format.of_grammar(self._settings.grammar, options.features)
+            self._notation = notation_of(self._settings.grammar)
+            check_kind(format, self._notation)
+            features = format.of_grammar(self._notation, options.features)
         except ValueError as error:
             raise ExportError(str(error)) from error
         self._options = options.model_copy(update={"features": features})
@@ -229,7 +232,7 @@ class _Work:
     def _needs_alignments(self) -> bool:
         options = self._options
         lexical = any(feature.lexical for feature in self._format.chosen(options.features))
-        return self._settings.grammar != TREES and (self._format.alignments or lexical or options.aligned)
+        return LINKS in self._notation.offers and (self._format.alignments or lexical or options.aligned)
 
     def _compress(self, path: Path) -> CompressedFile:
         return CompressedFile(

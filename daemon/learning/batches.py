@@ -11,8 +11,9 @@ from hierogram.samplers.counts.rendering import Spellings, spellings
 from hierogram.samplers.forests.forest import Bitext, build_forests
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar.keys import ALL_BITS, hash_words
+from hierogram.samplers.grammar.settings import TREES
 from hierogram.samplers.synchronous.sweeps import Batch, make_batch
-from hierogram.storage.records import TREES, PairRow, Settings
+from hierogram.storage.records import PairRow, Settings
 
 
 @dataclass(frozen=True, slots=True)

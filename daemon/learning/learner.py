@@ -19,8 +19,9 @@ from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table, shapes_of
+from hierogram.samplers.grammar.settings import TREES
 from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks, compile_merging, step, workspaces
-from hierogram.storage.records import TREES, PairRow, Settings, SweepRecord
+from hierogram.storage.records import PairRow, Settings, SweepRecord
 from hierogram.storage.store import Store
 
 _SECONDS_A_COMMIT = 180.0

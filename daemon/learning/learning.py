@@ -16,9 +16,9 @@ from hierogram.daemon.learning.withdrawing import withdraw_requested
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.grammar.keys import fragment_key, rule_key
 from hierogram.samplers.grammar.rules import Rule, parse_side
+from hierogram.samplers.grammar.settings import TREES
 from hierogram.samplers.synchronous.sweeps import GIBBS
 from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
-from hierogram.storage.records import TREES
 from hierogram.storage.store import Store
 
 DEFAULT_SWEEPS = 30

@@ -15,12 +15,12 @@ from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import RuleTable
 from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees, pack_ring, unpack_ring
 from hierogram.samplers.grammar.schedules import Annealing, Schedule
+from hierogram.samplers.grammar.settings import TREES
 from hierogram.samplers.synchronous.sweeps import State, init
 from hierogram.samplers.trees.sweeps import init_trees
 from hierogram.storage.records import (
     SAMPLING,
     SETTLED,
-    TREES,
     LabelRow,
     PairRow,
     PairUpdate,

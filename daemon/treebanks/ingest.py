@@ -24,8 +24,9 @@ from hierogram.daemon.treebanks.trees import Tree
 from hierogram.daemon.treebanks.unknown_words import Vocabulary, vocabulary_of_sentences
 from hierogram.samplers.exceptions import ForestTooLargeError
 from hierogram.samplers.grammar.brackets import Parse, check_size, write_parse
+from hierogram.samplers.grammar.kinds import FRAGMENTS, notation_of
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.records import TREES, NewPair, RejectedLine
+from hierogram.storage.records import NewPair, RejectedLine
 from hierogram.storage.store import Store
 
 FORMAT = "trees"
@@ -61,9 +62,10 @@ def _decoded(settled: dict[str, object]) -> Treebank:
 
 def check_kind(store: Store) -> None:
     """Raises `UsageError` where the store holds no tree grammar."""
-    if store.settings().grammar != TREES:
+    notation = notation_of(store.settings().grammar)
+    if FRAGMENTS not in notation.offers:
         raise UsageError(
-            f"{store.url} holds a grammar between two languages: make another store for trees "
+            f"{store.url}: {notation.cannot('take trees')}: make another store for them "
             "(`hierogram --store trees.db init --grammar trees`)"
         )
 

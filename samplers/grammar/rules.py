@@ -26,6 +26,13 @@ def escape_terminal(token: str) -> str:
     return "\\" + token if _NEEDS_ESCAPE.match(token) else token
 
 
+def terminal_of(symbol: str) -> str | None:
+    """The token that a symbol of a rule's side stands for, without the notation's escape; None for a nonterminal."""
+    if symbol.startswith("\\"):
+        return symbol[1:]
+    return None if not symbol or _NONTERMINAL.match(symbol) else symbol
+
+
 def render_side(side: Side) -> str:
     """A side as text, symbols joined by one space."""
     return " ".join(f"[X,{s}]" if isinstance(s, int) else escape_terminal(s) for s in side)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, CursorResult, Engine, insert, select, update
 
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.database.connection import writing_connection
 from hierogram.storage.database.loading import Loader, loader_of
 from hierogram.storage.exceptions import StoreError
@@ -16,9 +17,6 @@ from hierogram.storage.schema.tables import store_state
 
 if TYPE_CHECKING:
     from hierogram.storage.grammar.key_runs import KeyRun
-
-SOURCE, TARGET = "source", "target"
-"""The two sides of a pair or a rule, as the vocabulary names them."""
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -17,13 +16,13 @@ from hierogram.storage.database.loading import (
     staged_rule_words,
     staged_rules,
 )
-from hierogram.storage.database.transactions import SOURCE, TARGET, Writing, now
+from hierogram.storage.database.transactions import Writing, now
 from hierogram.storage.exceptions import CountError, KeyCollisionError, PairMissingError, PairMovedError, RekeyError
 from hierogram.storage.grammar.history import REMEMBERED_COUNT, remember_counts
-from hierogram.storage.operations.settings import grammar_kind
+from hierogram.storage.operations.settings import read_notation
 from hierogram.storage.pairs.staleness import note_visits
-from hierogram.storage.pairs.vocabulary import terminal_of, word_ids, words_of_rule
-from hierogram.storage.records import TREES, LabelRow, PairUpdate, RuleDelta, SweepRecord
+from hierogram.storage.pairs.vocabulary import word_ids
+from hierogram.storage.records import LabelRow, PairUpdate, RuleDelta, SweepRecord
 from hierogram.storage.schema.tables import labels, rule_words, rules, sentence_pairs, sweeps
 
 if TYPE_CHECKING:
@@ -284,37 +283,25 @@ def _note_keys(writing: Writing, numbered: Sequence[tuple[int, RuleDelta]]) -> N
 
 def _words_of(writing: Writing, numbered: Sequence[tuple[int, RuleDelta]]) -> Iterator[tuple[int, int]]:
     """(word id, rule id) for every distinct word on each side of the rules, in ascending order."""
-    if grammar_kind(writing.connection) == TREES:
-        return _words_of_fragments(writing, numbered)
     # Whoever only looks needs no numpy.
     import numpy as np
 
+    notation = read_notation(writing.connection)
     packed = [np.zeros(0, np.int64)]
     for first in range(0, len(numbered), _RULES_TAKEN_APART):
         some = numbered[first : first + _RULES_TAKEN_APART]
         rule_ids = np.array([rule_id for rule_id, _ in some])
-        for side, texts in (
-            (SOURCE, [delta.source for _, delta in some]),
-            (TARGET, [delta.target for _, delta in some]),
-        ):
+        for place in notation.rule_words:
+            texts = [getattr(delta, place.side) for _, delta in some]
             symbols = " ".join(texts).split(" ")
-            tokens = {symbol: terminal_of(symbol) for symbol in dict.fromkeys(symbols)}
-            ids = word_ids(writing, side, (token for token in tokens.values() if token is not None))
+            tokens = {symbol: place.word(symbol) for symbol in dict.fromkeys(symbols)}
+            ids = word_ids(writing, place.vocabulary, (token for token in tokens.values() if token is not None))
             words = {symbol: 0 if token is None else ids[token] for symbol, token in tokens.items()}
             word_of = np.fromiter(map(words.__getitem__, symbols), np.int64, len(symbols))
             rule_of = np.repeat(rule_ids, [text.count(" ") + 1 for text in texts])
             packed.append((word_of << _RULE_ID_BITS | rule_of)[word_of > 0])
     ordered = np.unique(np.concatenate(packed))
     return zip((ordered >> _RULE_ID_BITS).tolist(), (ordered & _RULE_ID_MASK).tolist(), strict=True)
-
-
-def _words_of_fragments(writing: Writing, numbered: Sequence[tuple[int, RuleDelta]]) -> Iterator[tuple[int, int]]:
-    words = [
-        (rule_id, {token for _, token in words_of_rule(TREES, delta.source, delta.target)})
-        for rule_id, delta in numbered
-    ]
-    ids = word_ids(writing, SOURCE, chain.from_iterable(sorted(tokens) for _, tokens in words))
-    return iter(sorted((ids[token], rule_id) for rule_id, tokens in words for token in tokens))
 
 
 def _shown(delta: RuleDelta) -> str:

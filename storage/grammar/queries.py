@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from sqlalchemy import ColumnElement, Connection, Double, Select, cast, func, select, tuple_
 
-from hierogram.storage.database.transactions import SOURCE, TARGET, read_state
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.storage.database.transactions import read_state
 from hierogram.storage.records import (
     RuleRow,
     StoreStatus,

@@ -7,12 +7,11 @@ from dataclasses import asdict
 from sqlalchemy import Connection, TextClause, text
 from sqlalchemy.exc import DatabaseError
 
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.database.connection import SQLITE
-from hierogram.storage.database.transactions import SOURCE, TARGET, read_state
+from hierogram.storage.database.transactions import read_state
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.operations.settings import grammar_kind, read_settings
-from hierogram.storage.pairs.vocabulary import words_of_rule
-from hierogram.storage.records import TREES
+from hierogram.storage.operations.settings import read_notation, read_settings
 
 _SHOWN = 5
 """How many offenders a line names."""
@@ -154,12 +153,11 @@ def _wrong_settings(connection: Connection) -> Iterator[str]:
 def _wrong_vocabulary(connection: Connection) -> Iterator[str]:
     """Compares the vocabulary's counts with the tokens of the pairs."""
     counted: dict[str, Counter[str]] = {SOURCE: Counter(), TARGET: Counter()}
-    grammar = grammar_kind(connection)
+    notation = read_notation(connection)
     pairs = connection.execute(_streamed("SELECT source, target FROM sentence_pairs"))
     for rows in pairs.partitions():
-        counted[SOURCE].update(" ".join(source for source, _ in rows).split(" "))
-        if grammar != TREES:
-            counted[TARGET].update(" ".join(target for _, target in rows).split(" "))
+        for side in notation.pair_words:
+            counted[side].update(" ".join(getattr(row, side) for row in rows).split(" "))
     wrong = _Offenders("words whose count is not their number in the pairs")
     for side, token, count in connection.execute(_streamed("SELECT side, token, count FROM vocabulary")):
         if counted[side].pop(token, 0) != count:
@@ -176,7 +174,7 @@ def _wrong_vocabulary(connection: Connection) -> Iterator[str]:
 def _wrong_rule_words(connection: Connection) -> Iterator[str]:
     """Compares the words noted for each rule with those on its sides, both in the order of the rules' ids."""
     ids: dict[str, dict[str, int]] = {SOURCE: {}, TARGET: {}}
-    grammar = grammar_kind(connection)
+    notation = read_notation(connection)
     for word_id, side, token in connection.execute(_streamed("SELECT id, side, token FROM vocabulary")):
         ids[side][token] = word_id
     together = "group_concat(word_id)" if connection.dialect.name == SQLITE else "string_agg(word_id::text, ',')"
@@ -190,7 +188,7 @@ def _wrong_rule_words(connection: Connection) -> Iterator[str]:
         while next_noted is not None and next_noted[0] < rule_id:
             orphans.add(next_noted[0])
             next_noted = next(noted, None)
-        expected = {ids[side].get(token) for side, token in words_of_rule(grammar, source, target)}
+        expected = {ids[side].get(token) for side, token in notation.words_of_rule(source, target)}
         found: set[int | None] = set()
         if next_noted is not None and next_noted[0] == rule_id:
             found.update(map(int, next_noted[1].split(",")))

@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from sqlalchemy import Connection, insert, select, update
 
+from hierogram.samplers.grammar.kinds import Notation, notation_of
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import Settings
 from hierogram.storage.schema.tables import settings as table
@@ -84,7 +85,7 @@ def set_key_salt(connection: Connection, salt: int) -> None:
     connection.execute(update(table).where(table.c.name == "key_salt").values(value=json.dumps(salt)))
 
 
-def grammar_kind(connection: Connection) -> str:
-    """The kind of grammar that the store holds, as `Settings.grammar` says it."""
+def read_notation(connection: Connection) -> Notation:
+    """The kind of grammar that the store holds; raises `UnknownKindError` where this version knows no such kind."""
     stored = dict(connection.execute(select(table.c.name, table.c.value).where(table.c.name == "grammar")).all())
-    return _text(stored, "grammar")
+    return notation_of(_text(stored, "grammar"))

@@ -12,7 +12,7 @@ from hierogram.storage.database.loading import staged_digests
 from hierogram.storage.database.transactions import Writing, new_id, now, read_state
 from hierogram.storage.exceptions import IngestError, StoreError
 from hierogram.storage.operations.claims import claim_batch, release_batch, renew_batch
-from hierogram.storage.operations.settings import grammar_kind
+from hierogram.storage.operations.settings import read_notation
 from hierogram.storage.pairs.identity import IDENTITY_BYTES, pair_identities, rejection_digest
 from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
 from hierogram.storage.records import (
@@ -134,7 +134,7 @@ def _insert_pairs(writing: Writing, corpus_id: int, batch_id: int, pairs: Mappin
     raw = alignments.count(None)
     with ThreadPoolExecutor(1, thread_name_prefix="words") as thread:
         # Both are mostly done without the interpreter, on two cores.
-        words = thread.submit(words_of_pairs, grammar_kind(writing.connection), sources, targets)
+        words = thread.submit(words_of_pairs, read_notation(writing.connection), sources, targets)
         # Columns, because a tuple for each pair would be made and looked at by the garbage collector only to be bound.
         writing.loader.insert(
             sentence_pairs,

@@ -1,53 +1,25 @@
 """The vocabulary: words by side, how often they occur in stored pairs, and their ids."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import func, select, update
 
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET, Notation
 from hierogram.storage.database.loading import staged_increments, staged_words
-from hierogram.storage.database.transactions import SOURCE, TARGET, Writing
-from hierogram.storage.records import TREES
+from hierogram.storage.database.transactions import Writing
 from hierogram.storage.schema.tables import vocabulary
 
 WordCounts = dict[str, dict[str, int]]
 """How often words occur: side, then token, to count."""
 
-_NONTERMINAL = re.compile(r"\[X,[1-9][0-9]*\]\Z")
 
-
-def terminal_of(symbol: str) -> str | None:
-    """The token that a symbol of a rule's side stands for, without the notation's escape; None for a nonterminal."""
-    if symbol.startswith("\\"):
-        return symbol[1:]
-    return None if not symbol or _NONTERMINAL.match(symbol) else symbol
-
-
-def words_of_rule(grammar: str, source: str, target: str) -> Iterator[tuple[str, str]]:
-    """(side, token) of every word on the sides of a rule; the words of a tree fragment are source words.
-
-    In a fragment, what begins with a bracket is a label, and closing brackets follow a word directly.
-    """
-    if grammar == TREES:
-        for piece in target.split(" "):
-            if not piece.startswith("("):
-                yield SOURCE, piece.rstrip(")")
-        return
-    for side, text in ((SOURCE, source), (TARGET, target)):
-        for symbol in text.split(" "):
-            if (token := terminal_of(symbol)) is not None:
-                yield side, token
-
-
-def words_of_pairs(grammar: str, sources: Sequence[str], targets: Sequence[str]) -> WordCounts:
-    """How often each word occurs in pairs' texts, by side.
-
-    The target side of a tree grammar is the tree itself, whose words are those of the source side.
-    """
+def words_of_pairs(notation: Notation, sources: Sequence[str], targets: Sequence[str]) -> WordCounts:
+    """How often each word occurs in pairs' texts, by side; only of the sides that are words."""
     # Whoever only looks needs no numpy.
     from hierogram.storage.pairs.tokens import count_tokens
 
-    return {SOURCE: count_tokens(sources), TARGET: {} if grammar == TREES else count_tokens(targets)}
+    texts = {SOURCE: sources, TARGET: targets}
+    return {side: count_tokens(texts[side]) for side in notation.pair_words}
 
 
 def count_words(writing: Writing, words: WordCounts, sign: int = 1) -> None:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, func, select, text, update
 from hierogram.storage.database.loading import staged_ids
 from hierogram.storage.database.transactions import Writing, now
 from hierogram.storage.exceptions import PairMovedError
-from hierogram.storage.operations.settings import grammar_kind
+from hierogram.storage.operations.settings import read_notation
 from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
 from hierogram.storage.records import PairRow
 from hierogram.storage.schema.tables import corpora, ingest_batches, sentence_pairs, withdrawals
@@ -76,8 +76,8 @@ def withdraw(writing: Writing, rows: Sequence[PairRow]) -> None:
         text(f"UPDATE withdrawals SET done_at = :moment WHERE pair_id IN ({leaving})"),
         {"moment": writing.loader.moment(now())},
     )
-    grammar = grammar_kind(writing.connection)
-    words = words_of_pairs(grammar, [row.source for row in rows], [row.target for row in rows])
+    notation = read_notation(writing.connection)
+    words = words_of_pairs(notation, [row.source for row in rows], [row.target for row in rows])
     count_words(writing, words, -1)
 
 

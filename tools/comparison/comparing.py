@@ -12,8 +12,9 @@ from hierogram.samplers.extraction.coverage import NGrams, count_ngrams
 from hierogram.samplers.extraction.extraction import Limits
 from hierogram.samplers.extraction.runs import read_sources, rule_lines
 from hierogram.samplers.forests.forest import Bitext
+from hierogram.samplers.grammar.kinds import LINKS, notation_of
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records import SYNCHRONOUS, RuleRow
+from hierogram.storage.records import RuleRow
 from hierogram.storage.store import Store
 from hierogram.tools.comparison.heuristic_grammar import HeuristicGrammar
 from hierogram.tools.comparison.measuring import GrammarFigures, Measure
@@ -57,8 +58,9 @@ def compare(
     """
     limits = limits or Limits()
     report = report or (lambda _work, _done, _total: None)
-    if store.settings().grammar != SYNCHRONOUS:
-        raise UsageError(f"{store.url}: holds a grammar of trees: only translation rules have heuristic grammars")
+    notation = notation_of(store.settings().grammar)
+    if LINKS not in notation.offers:
+        raise UsageError(f"{store.url}: {notation.cannot('be compared: its rules have no heuristic grammar')}")
     with store.snapshot() as snapshot:
         learned = snapshot.status().pairs
         total = sum(learned.values()) - learned.get("waiting", 0)

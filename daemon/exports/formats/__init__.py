@@ -6,6 +6,7 @@ from hierogram.daemon.exports.formats.joshua import JOSHUA, THRAX
 from hierogram.daemon.exports.formats.moses import MOSES
 from hierogram.daemon.exports.formats.tables import JSONL, PARQUET, TSV
 from hierogram.daemon.exports.formats.trees import FRAGMENTS, PCFG
+from hierogram.samplers.grammar.kinds import Notation
 
 _ALL = (CDEC, MOSES, JOSHUA, THRAX, JSONL, TSV, PARQUET, FRAGMENTS, PCFG)
 FORMATS: dict[str, Format] = {format.name: format for format in _ALL}
@@ -16,3 +17,10 @@ def find_format(name: str) -> Format:
     if name not in FORMATS:
         raise ValueError(f"there is no format {name!r}; there are {', '.join(FORMATS)}")
     return FORMATS[name]
+
+
+def check_kind(format: Format, notation: Notation) -> None:
+    """Raises `ValueError` where the format is not one for this kind of grammar."""
+    if not format.serves(notation):
+        suited = ", ".join(other.name for other in FORMATS.values() if other.serves(notation))
+        raise ValueError(notation.cannot(f"be exported as {format.name}: there are {suited}"))

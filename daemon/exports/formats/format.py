@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hierogram.daemon.exports.features import BY_NAME, Feature
 from hierogram.daemon.exports.options import Compression
-from hierogram.storage.records import SYNCHRONOUS, TREES
+from hierogram.samplers.grammar.kinds import LINKS, TWO_SIDES, Notation
 
 Chosen = Sequence[Feature]
 
@@ -23,8 +23,8 @@ class Format:
     columns, which the scratch database writes itself. `features` are those that may be chosen; with `fixed` all are
     written. With `alignments` it shows which words of a rule are linked. `shape` are the columns that it needs of
     `scope`, `nonterminals`, `source_terminals` and `target_terminals`.
-    `order` sorts the lines, `header` comes first, `glue` is a file of its own; `grammars` are the kinds of grammar that
-    it can write.
+    `order` sorts the lines, `header` comes first, `glue` is a file of its own; `needs` is what a kind of grammar has to
+    offer (`hierogram.samplers.grammar.kinds`) for it to be written so; None: nothing.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Format:
     order: str = "source, target"
     header: Callable[[Chosen], str] | None = None
     glue: Callable[[Chosen], Sequence[str]] | None = None
-    grammars: tuple[str, ...] = (SYNCHRONOUS,)
+    needs: str | None = TWO_SIDES
 
     def check_features(self, names: Sequence[str] | None) -> None:
         """Raises `ValueError` where the format cannot write a feature, or leaves no choice."""
@@ -51,19 +51,23 @@ class Format:
             if name not in self.features:
                 raise ValueError(f"{self.name} has no feature {name!r}; there are {', '.join(self.features)}")
 
-    def of_grammar(self, grammar: str, names: Sequence[str] | None) -> tuple[str, ...] | None:
-        """The names of the features to write of a kind of grammar; lexical weights belong to two languages.
+    def serves(self, notation: Notation) -> bool:
+        """Whether the format can write grammars of the kind."""
+        return self.needs is None or self.needs in notation.offers
 
-        Raises `ValueError` where the format is of another kind of grammar.
+    def of_grammar(self, notation: Notation, names: Sequence[str] | None) -> tuple[str, ...] | None:
+        """The names of the features to write of a kind of grammar; lexical weights need linked words.
+
+        Raises `ValueError` where the kind has no such feature.
         """
-        if grammar not in self.grammars:
-            from hierogram.daemon.exports.formats import FORMATS
-
-            suited = ", ".join(format.name for format in FORMATS.values() if grammar in format.grammars)
-            raise ValueError(f"{self.name} is no format for a grammar of the kind {grammar}; these are: {suited}")
-        if grammar != TREES or names is not None or self.fixed:
+        if LINKS in notation.offers or self.fixed:
             return None if names is None else tuple(names)
-        return tuple(name for name in self.features if not BY_NAME[name].lexical)
+        if names is None:
+            return tuple(name for name in self.features if not BY_NAME[name].lexical)
+        for name in names:
+            if BY_NAME[name].lexical:
+                raise ValueError(notation.cannot(f"give the feature {name}: its rules have no links of words"))
+        return tuple(names)
 
     def chosen(self, names: Sequence[str] | None) -> list[Feature]:
         """The features that are written, in the format's order."""

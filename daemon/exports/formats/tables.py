@@ -4,7 +4,6 @@ from hierogram.daemon.exports.features import FEATURES
 from hierogram.daemon.exports.formats.format import Chosen, Format
 from hierogram.daemon.exports.options import Compression
 from hierogram.daemon.exports.tables.notation import concatenated
-from hierogram.storage.records import SYNCHRONOUS, TREES
 
 _SHAPE = ("scope", "nonterminals")
 _RULE = ("source", "target", "alignment", *_SHAPE, "source_count", "target_count")
@@ -39,7 +38,7 @@ JSONL = Format(
     suffix=".jsonl",
     compression=Compression.ZSTD,
     features=_FEATURES,
-    grammars=(SYNCHRONOUS, TREES),
+    needs=None,
     line=_json_line,
     alignments=True,
     shape=_SHAPE,
@@ -50,7 +49,7 @@ TSV = Format(
     suffix=".tsv",
     compression=Compression.ZSTD,
     features=_FEATURES,
-    grammars=(SYNCHRONOUS, TREES),
+    needs=None,
     line=_tab_line,
     header=_tab_header,
     alignments=True,
@@ -62,7 +61,7 @@ PARQUET = Format(
     suffix=".parquet",
     compression=Compression.NONE,
     features=_FEATURES,
-    grammars=(SYNCHRONOUS, TREES),
+    needs=None,
     line=None,
     alignments=True,
     shape=_SHAPE,

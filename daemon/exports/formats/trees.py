@@ -3,7 +3,7 @@
 from hierogram.daemon.exports.formats.format import Chosen, Format
 from hierogram.daemon.exports.options import Compression
 from hierogram.daemon.exports.tables.numbers import plain
-from hierogram.storage.records import TREES
+from hierogram.samplers.grammar.kinds import FRAGMENTS as TREE_FRAGMENTS
 
 _FEATURES = ("p_target_given_source", "count")
 
@@ -35,7 +35,7 @@ FRAGMENTS = Format(
     features=_FEATURES,
     fixed=True,
     line=_fragment_line,
-    grammars=(TREES,),
+    needs=TREE_FRAGMENTS,
 )
 PCFG = Format(
     name="pcfg",
@@ -45,5 +45,5 @@ PCFG = Format(
     features=_FEATURES,
     fixed=True,
     line=_flat_line,
-    grammars=(TREES,),
+    needs=TREE_FRAGMENTS,
 )

@@ -11,7 +11,9 @@ from hierogram.daemon.exports.difference import compare
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.storage.records import SYNCHRONOUS, RuleDelta
+from hierogram.samplers.grammar.kinds import NOTATIONS
+from hierogram.samplers.grammar.settings import SYNCHRONOUS
+from hierogram.storage.records import RuleDelta
 from hierogram.storage.store import Store, open_store
 
 
@@ -25,7 +27,9 @@ def small(tmp_path: Path) -> Store:
     return open_store(f"sqlite:///{tmp_path}/small.db", create=True)
 
 
-@pytest.mark.parametrize("format", sorted(name for name, format in FORMATS.items() if SYNCHRONOUS in format.grammars))
+@pytest.mark.parametrize(
+    "format", sorted(name for name, format in FORMATS.items() if format.serves(NOTATIONS[SYNCHRONOUS]))
+)
 def test_rules_added_removed_and_changed(small: Store, tmp_path: Path, format: str) -> None:
     options = ExportOptions(format=format)
     small.commit([], [delta("a", "x", 3), delta("b", "x", 2), delta("c", "z", 5), delta("d", "z", 1)])

@@ -13,7 +13,8 @@ from tests.daemon.exports.rules import ODD, write
 from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.tables.scratch import scratch
-from hierogram.storage.records import SYNCHRONOUS
+from hierogram.samplers.grammar.kinds import NOTATIONS
+from hierogram.samplers.grammar.settings import SYNCHRONOUS
 
 LINES = 200_000
 
@@ -69,7 +70,7 @@ def test_what_fails_while_writing_is_raised(tmp_path: Path, wrong: str) -> None:
         list(database.lines(wrong))
 
 
-@pytest.mark.parametrize("format", [name for name, format in FORMATS.items() if SYNCHRONOUS in format.grammars])
+@pytest.mark.parametrize("format", [name for name, format in FORMATS.items() if format.serves(NOTATIONS[SYNCHRONOUS])])
 def test_without_room_it_goes_step_by_step(tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables instead of views between the steps, and the same bytes."""
     written = []

@@ -13,11 +13,12 @@ from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.tree_chains import TreeChain
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar.brackets import read_parse
+from hierogram.samplers.grammar.settings import TREES as TREE_GRAMMAR
 from hierogram.storage import records
 from hierogram.storage.records import NewPair, Settings
 from hierogram.storage.store import Store, open_store
 
-QUICK = Settings(grammar=records.TREES, annealing=6, temperature=3.0, thinning=2, samples=3, seed=5, start="cut")
+QUICK = Settings(grammar=TREE_GRAMMAR, annealing=6, temperature=3.0, thinning=2, samples=3, seed=5, start="cut")
 FOREST = "(S (| #1=(NP (PRP she)) (VP (VBD saw) (NP (PRP$ her) (NN duck)))) (| (#1) (VP (VBD saw) (NP her) (VB duck))))"
 
 

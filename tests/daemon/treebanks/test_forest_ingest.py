@@ -18,7 +18,8 @@ from hierogram.daemon.treebanks.ingest import ingest_trees
 from hierogram.daemon.treebanks.transformations import COLLAPSE, Transformations, cleaned, restored, transformed
 from hierogram.daemon.treebanks.trees import read_tree
 from hierogram.samplers.grammar.brackets import pack, read_parse, write_parse
-from hierogram.storage.records import TREES, Settings
+from hierogram.samplers.grammar.settings import TREES
+from hierogram.storage.records import Settings
 from hierogram.storage.store import open_store
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "trees.md").read_text()

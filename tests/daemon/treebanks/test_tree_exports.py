@@ -11,7 +11,8 @@ from tests.daemon.learning.test_tree_learning import QUICK, put
 
 from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.learning.learning import learn
-from hierogram.storage.records import TREES as TREE_GRAMMAR
+from hierogram.samplers.grammar.kinds import NOTATIONS
+from hierogram.samplers.grammar.settings import TREES as TREE_GRAMMAR
 from hierogram.storage.store import open_store
 
 
@@ -86,7 +87,9 @@ def test_drawing_needs_a_tree_grammar(learned_url: str, hierogram: Run) -> None:
     assert hierogram("--store", learned_url, "rules", "maison", "--tree").code == 2
 
 
-@pytest.mark.parametrize("format", sorted(name for name, format in FORMATS.items() if TREE_GRAMMAR in format.grammars))
+@pytest.mark.parametrize(
+    "format", sorted(name for name, format in FORMATS.items() if format.serves(NOTATIONS[TREE_GRAMMAR]))
+)
 def test_exports_of_fragments_can_be_compared(url: str, hierogram: Run, format: str) -> None:
     before = uses(hierogram, url)
     assert hierogram("--store", url, "export", "-f", format, "-o", "before").code == 0

@@ -10,7 +10,8 @@ from tests.daemon.conftest import Run
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.treebanks.ingest import ingest_trees, treebank_of
 from hierogram.daemon.treebanks.transformations import Transformations
-from hierogram.storage.records import TREES, Settings
+from hierogram.samplers.grammar.settings import TREES
+from hierogram.storage.records import Settings
 from hierogram.storage.store import open_store
 
 TREEBANK = """\

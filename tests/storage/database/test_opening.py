@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.storage.building import query
 
+from hierogram.samplers.grammar.settings import DIRICHLET
 from hierogram.storage.database.connection import parse_url, shown_url
 from hierogram.storage.exceptions import (
     SettingsFixedError,
@@ -16,7 +17,7 @@ from hierogram.storage.exceptions import (
     StoreUnavailableError,
     StoreUrlError,
 )
-from hierogram.storage.records import DIRICHLET, Settings
+from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 
 OTHER = Settings(
