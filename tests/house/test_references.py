@@ -1,0 +1,93 @@
+"""Every work that is cited is in docs/references.md, and every equation that code cites is in docs/model.md."""
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from tests.house.sources import ROOT
+
+MODEL = (ROOT / "docs" / "model.md").read_text(encoding="utf-8")
+REFERENCES = (ROOT / "docs" / "references.md").read_text(encoding="utf-8")
+CITING = [
+    ROOT / "README.md",
+    *ROOT.glob("docs/**/*.md"),
+    *(path for part in ("samplers", "storage", "daemon", "tools") for path in ROOT.glob(f"{part}/**/*.py")),
+]
+KEY = re.compile(r"\b([A-Z]{2,}[A-ZŠ]*\d{2})\b")
+"""A key within brackets, as CFGŠ14."""
+_NAME = r"[A-ZÀ-ÖØ-ÞČŠŽ][^\W\d_]+"
+AUTHOR = re.compile(rf"\b({_NAME})((?:, {_NAME})*,? (?:&|and) {_NAME}| et al\.)?(?:'s)? \(?((?:19|20)\d\d)\b(?!-)")
+"""Authors and a year."""
+MONTHS = {"January", "May", "June"}
+
+
+def text_of(path: Path) -> str:
+    """The file's text, lines joined, so that a citation may go over the end of one."""
+    return re.sub(r"\s*\n\s*(?:# )?", " ", path.read_text(encoding="utf-8"))
+
+
+def cited_places(text: str) -> dict[str, set[str]]:
+    """By key, the places of it that are cited: `§5.2`, `eq. 6`, `Algorithm 3`."""
+    found = defaultdict(set)
+    for inside in re.findall(r"\[([^\[\]]*)\]", text):
+        for citation in inside.split(";"):
+            if not (key := KEY.match(citation.strip())):
+                continue
+            kind = ""
+            for mark, number in re.findall(
+                r"(§|eqs?\.|Algorithms?|Lemma)? ?(\d+(?:\.\d+)*)", citation[key.end() + 1 :]
+            ):
+                kind = mark.rstrip("s.").removesuffix("s") or kind
+                found[key[1]].add(f"{kind} {number}")
+            found[key[1]] |= set()
+    return found
+
+
+def test_every_key_is_expanded() -> None:
+    expanded = set(re.findall(r"^\*\*\[(\w+)\]\*\*", REFERENCES, re.MULTILINE))
+    used = {key for path in CITING for key in cited_places(text_of(path))}
+    assert used == expanded
+
+
+def first_author_and_year(text: str) -> set[tuple[str, str]]:
+    return {(author, year) for author, _, year in AUTHOR.findall(text) if author not in MONTHS}
+
+
+@pytest.mark.parametrize("path", CITING, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_author_is_listed(path: Path) -> None:
+    rows = re.findall(r"^\| (.*?) \|", REFERENCES, re.MULTILINE)
+    keyed = re.findall(r"^\*\*\[\w+\]\*\* (.*?\(\d{4}\))", re.sub(r"\n(?=\w)", " ", REFERENCES), re.MULTILINE)
+    listed = {pair for row in rows for pair in first_author_and_year(row)}
+    # Those with a key may also be spelled out: by the first author's family name.
+    listed |= {(re.split(r",| and ", authors)[0].split()[-1], authors[-5:-1]) for authors in keyed}
+    missing = first_author_and_year(text_of(path)) - listed
+    assert path.name == "references.md" or not missing
+
+
+@pytest.mark.parametrize("path", CITING, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_is_cited_of_a_paper_is_in_the_model(path: Path) -> None:
+    covered = cited_places(text_of(ROOT / "docs" / "model.md"))
+    for key, places in cited_places(text_of(path)).items():
+        assert places <= covered[key], f"say in docs/model.md what {key} {sorted(places - covered[key])} says"
+
+
+@pytest.mark.parametrize("path", CITING, ids=lambda path: str(path.relative_to(ROOT)))
+def test_sections_of_the_model_exist(path: Path) -> None:
+    sections = set(re.findall(r"^## (\d+)\.", MODEL, re.MULTILINE))
+    text = text_of(path)
+    for number in re.findall(r"model\.md §(\d+)", text) + (
+        re.findall(r"\(§(\d+)\)", text) if path.name == "model.md" else []
+    ):
+        assert number in sections
+
+
+def test_citations_are_read() -> None:
+    places = cited_places("so [CFGŠ14 §2, Algorithms 1 and 4; SA16 eqs. 3, 5] and [CGB09]")
+    assert places == {
+        "CFGŠ14": {"§ 2", "Algorithm 1", "Algorithm 4"},
+        "SA16": {"eq 3", "eq 5"},
+        "CGB09": set(),
+    }
+    found = first_author_and_year("[Huang & Renals 2010], Neal's (2003), Newman et al. 2009, Koehn, Och and Marcu 2003")
+    assert found == {("Huang", "2010"), ("Neal", "2003"), ("Newman", "2009"), ("Koehn", "2003")}
