@@ -385,10 +385,10 @@ class Store:
         with reading(self._engine) as connection:
             return alignments.links_by_id(connection, ids)
 
-    def untaught_pairs(self, after_id: int, limit: int) -> list[LinkRow]:
+    def untrained_pairs(self, after_id: int, limit: int) -> list[LinkRow]:
         """Pairs with a given alignment that the aligner has not seen, with an id above `after_id`, in id order."""
         with reading(self._engine) as connection:
-            return alignments.untaught_pairs(connection, after_id, limit)
+            return alignments.untrained_pairs(connection, after_id, limit)
 
     def find_rules(
         self,

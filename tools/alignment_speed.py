@@ -30,16 +30,9 @@ class LinkTime:
 
 def measure_links(model: str, candidates: int, length: int, links: int) -> LinkTime:
     """Time sweeps over sentences of one length, made of words that are as unequally frequent as in a language."""
-    from hierogram.samplers.alignment.aligner import (
-        AlignerOptions,
-        chain_seed,
-        empty_marginals,
-        make_direction,
-        start_chain,
-        sweep_chain,
-    )
-    from hierogram.samplers.alignment.bitext import read_side
-    from hierogram.samplers.alignment.chain import make_scratch
+    from hierogram.samplers.alignment.bitext import make_direction, read_side
+    from hierogram.samplers.alignment.models.sampler import build, chain_seed
+    from hierogram.samplers.alignment.options import AlignerOptions
 
     random = np.random.default_rng(length)
     # Zipf's law by inversion: the k-th word is as frequent as 1/k.
@@ -47,18 +40,25 @@ def measure_links(model: str, candidates: int, length: int, links: int) -> LinkT
     sides = [read_side([" ".join(map(str, sentence)) for sentence in side]) for side in drawn]
     direction = make_direction(*sides)
     options = AlignerOptions(
-        model=model, sweeps=10**6, chains=1, burn_in=10**5, thinning=1, candidates=candidates, lexical=0.001, likeness=0
+        model=model,
+        sweeps=10**6,
+        chains=1,
+        burn_in=10**5,
+        thinning=1,
+        candidates=candidates,
+        lexical=0.001,
+        similarity=0,
     )
-    scratch, marginals = make_scratch(length, length), empty_marginals(direction.sides)
-    chain = start_chain(direction, options, chain_seed(1, 0, 0))
+    kernel, key = build(options, direction), chain_seed(1, 0, 0)
+    state = kernel.init(key)
     least = float("inf")
     for sweep in range(1, _SWEEPS + 2):
         started = time.perf_counter()
-        chain = sweep_chain(direction, chain, options, chain_seed(1, 0, 0), sweep, scratch, marginals)
+        state, _ = kernel.step(key, state)
         # The first sweep compiles, and meets counts that are still far from any that later sweeps meet.
         if sweep > 1:
             least = min(least, time.perf_counter() - started)
-    return LinkTime(model, candidates, length, least / len(chain.links) * 1e9)
+    return LinkTime(model, candidates, length, least / len(state.chain.links) * 1e9)
 
 
 def speed(
@@ -67,7 +67,8 @@ def speed(
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
 ) -> None:
     """Measure nanoseconds a link at several sentence lengths, for each model and link sampler."""
-    from hierogram.samplers.alignment.aligner import ALL_POSITIONS, MODELS
+    from hierogram.samplers.alignment.models.registry import MODELS
+    from hierogram.samplers.alignment.options import ALL_POSITIONS
 
     results = []
     if not as_json:

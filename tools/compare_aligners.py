@@ -23,8 +23,8 @@ import typer
 from hierogram.daemon.alignment.evaluation import evaluate, read_gold, read_links
 from hierogram.daemon.alignment.files import read_sentences, write_lines
 from hierogram.daemon.exceptions import InputError
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS
 
-OURS = ("bhmm-f", "bhmm", "bhmm-z")
 EFLOMAL = "eflomal"
 GOLD = "gold.talp"
 DEMO = "demo"
@@ -93,7 +93,8 @@ def demo_corpus(folder: Path) -> CorpusFiles:
 
 def align_ours(source: Path, target: Path, output: Path, model: str, seed: int, threads: int) -> float:
     """Align two files by this package, in this process; the seconds that it took."""
-    from hierogram.daemon.alignment.aligning import Request, align
+    from hierogram.daemon.alignment.aligning import align
+    from hierogram.daemon.alignment.requests import Request
 
     started = time.perf_counter()
     request = Request(model=model, seed=seed, threads=threads)
@@ -199,7 +200,8 @@ def compare(
     aligner: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"An aligner: {EFLOMAL}, {', '.join(OURS)}; may be repeated.", show_default="eflomal, bhmm-f"
+            help=f"An aligner: {EFLOMAL}, {', '.join(MODELS)}; may be repeated.",
+            show_default=f"{EFLOMAL}, {DEFAULT_MODEL}",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of our random streams; eflomal's cannot be set.")] = 1,
@@ -214,7 +216,7 @@ def compare(
         with tempfile.TemporaryDirectory() as made:
             demo = folders == DEMO
             corpus = demo_corpus(Path(made)) if demo else corpus_of([Path(folder) for folder in folders.split("+")])
-            for name in aligner or [EFLOMAL, OURS[0]]:
+            for name in aligner or [EFLOMAL, DEFAULT_MODEL]:
                 with tempfile.TemporaryDirectory() as folder:
                     rows.append(measure(corpus, name, seed, threads, Path(folder)))
                 if not as_json:

@@ -15,10 +15,11 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from hierogram.daemon.alignment.aligning import Request, align
+from hierogram.daemon.alignment.aligning import align
 from hierogram.daemon.alignment.evaluation import GoldLinks, evaluate, links_of, read_gold
 from hierogram.daemon.alignment.files import read_sentences
-from hierogram.daemon.alignment.incremental import Arrivals, align_waiting
+from hierogram.daemon.alignment.incremental import IncrementalAligner, align_pending
+from hierogram.daemon.alignment.requests import Request
 from hierogram.storage.records import NewPair, Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.compare_aligners import CorpusFiles, corpus_of
@@ -84,12 +85,12 @@ def measure(corpus: CorpusFiles, threads: int) -> Row:
         url = f"sqlite:///{folder}/store.db"
         with open_store(url, create=True, settings=Settings(max_tokens=_LONGEST)) as store:
             _put(store, sources, targets, 0, kept)
-            align_waiting(store, threads)
+            align_pending(store, threads)
             _put(store, sources, targets, kept, pairs)
-            arrivals = Arrivals(store, threads)
-            _, arrival_seconds = _timed(lambda: arrivals.align_new(pairs))
+            aligner = IncrementalAligner(store, threads)
+            _, arrival_seconds = _timed(lambda: aligner.align_new(pairs))
             arrived = [row.alignment for row in store.pairs()]
-            _, rejuvenation_seconds = _timed(lambda: arrivals.rejuvenate(pairs - kept))
+            _, rejuvenation_seconds = _timed(lambda: aligner.rejuvenate(pairs - kept))
             rejuvenated = [row.alignment for row in store.pairs()]
     return Row(
         corpus.name,

@@ -1,4 +1,4 @@
-"""Word alignment of a corpus: sample both directions with several chains on several threads, symmetrise."""
+"""Word alignment of a corpus: sample both directions with several chains on several threads, symmetrize."""
 
 import os
 import threading
@@ -6,55 +6,24 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.alignment.requests import BOTH, DIRECTIONS, FORWARD, Request
 from hierogram.daemon.exceptions import UsageError
-from hierogram.samplers.alignment.aligner import (
-    ALL_POSITIONS,
-    BHMM_F,
-    MODELS,
-    AlignerOptions,
-    Direction,
-    DirectionLinks,
-    add_marginals,
-    chain_seed,
-    decode,
-    empty_marginals,
-    make_direction,
-    run_chain,
-)
-from hierogram.samplers.alignment.bitext import Side, read_side
-from hierogram.samplers.alignment.chain import Marginals
-from hierogram.samplers.alignment.prior_counts import Experience
+from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side
+from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, add_marginals, empty_marginals
+from hierogram.samplers.alignment.models.registry import MODELS
+from hierogram.samplers.alignment.models.registry import options_for as model_options
+from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
+from hierogram.samplers.alignment.options import AlignerOptions
+from hierogram.samplers.alignment.prior_counts import PriorCounts
 from hierogram.samplers.alignment.symmetrization import METHODS, LinkList, list_links, symmetrize
 
-BOTH, FORWARD, BACKWARD = "both", "forward", "backward"
-DIRECTIONS = (BOTH, FORWARD, BACKWARD)
-"""Forward: each target word gets at most one source word, as in P(target | source); backward: the other way about."""
-
-_PAPER_SWEEPS, _PAPER_THINNING, _PAPER_CANDIDATES, _PAPER_CHAINS = 1000, 25, 2, 1
-_MOST_SWEEPS, _FEWEST_SWEEPS, _SWEEPS_SCALE = 60, 16, 3000
-_CHAINS = 4
-_ARRIVAL_SWEEPS, _ARRIVAL_BURN_IN, _ARRIVAL_WARMING = 12, 6, 3
+_INCREMENTAL_SWEEPS, _INCREMENTAL_BURN_IN, _INCREMENTAL_WARMING = 12, 6, 3
 _REJUVENATING_SWEEPS, _REJUVENATING_BURN_IN, _REJUVENATING_CHAINS = 6, 2, 2
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What to align and how; None takes the model's default."""
-
-    model: str = BHMM_F
-    direction: str = BOTH
-    symmetrization: str = "gdfa"
-    sweeps: int | None = None
-    chains: int | None = None
-    candidates: int | None = None
-    likeness: float | None = None
-    seed: int = 1
-    threads: int | None = None
-    keep_case: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,65 +50,35 @@ class Aligned:
 
 
 def options_for(request: Request, pairs: int) -> AlignerOptions:
-    """The sampler's options for a corpus of so many pairs.
-
-    The paper's models have the paper's settings [SA16 §5]. bhmm-f runs several short chains: averaging over them
-    gains more than sweeping longer, and a larger corpus needs fewer sweeps
-    (`python -m hierogram.tools.compare_aligners` measures it).
-    """
+    """The sampler's options for a corpus of so many pairs; raises `UsageError` where there is no such model."""
     if request.model not in MODELS:
         raise UsageError(f"no model is called {request.model!r}: there are {', '.join(MODELS)}")
-    if request.model == BHMM_F:
-        fitting = round(_SWEEPS_SCALE / max(pairs, 1) ** 0.5)
-        sweeps = request.sweeps or min(max(fitting, _FEWEST_SWEEPS), _MOST_SWEEPS)
-        options = AlignerOptions(
-            model=request.model,
-            sweeps=sweeps,
-            chains=_CHAINS,
-            burn_in=sweeps * 3 // 5,
-            thinning=2 if sweeps > 4 else 1,
-            candidates=ALL_POSITIONS,
-            lexical=0.001,
-            likeness=1.0,
-            warming=sweeps // 4,
-            jump=0.5,
-        )
-    else:
-        sweeps = request.sweeps or _PAPER_SWEEPS
-        options = AlignerOptions(
-            model=request.model,
-            sweeps=sweeps,
-            chains=_PAPER_CHAINS,
-            burn_in=0,
-            thinning=min(_PAPER_THINNING, sweeps),
-            candidates=_PAPER_CANDIDATES,
-            lexical=0.0001,
-            likeness=0.0,
-        )
-    return replace(
-        options,
+    return model_options(
+        request.model,
+        pairs,
+        request.sweeps,
+        chains=request.chains,
+        candidates=request.candidates,
+        similarity=request.similarity,
         seed=request.seed,
-        chains=options.chains if request.chains is None else request.chains,
-        candidates=options.candidates if request.candidates is None else request.candidates,
-        likeness=options.likeness if request.likeness is None else request.likeness,
     )
 
 
-def arrival_options(pairs: int, seed: int) -> AlignerOptions:
+def incremental_options(pairs: int, seed: int) -> AlignerOptions:
     """Options for new pairs beside many that are known: few sweeps, as most counts are there already."""
     return replace(
         options_for(Request(seed=seed), pairs),
-        sweeps=_ARRIVAL_SWEEPS,
-        burn_in=_ARRIVAL_BURN_IN,
+        sweeps=_INCREMENTAL_SWEEPS,
+        burn_in=_INCREMENTAL_BURN_IN,
         thinning=1,
-        warming=_ARRIVAL_WARMING,
+        warming=_INCREMENTAL_WARMING,
     )
 
 
 def rejuvenation_options(pairs: int, seed: int) -> AlignerOptions:
     """Options for pairs that start from the links that they have."""
     return replace(
-        arrival_options(pairs, seed),
+        incremental_options(pairs, seed),
         sweeps=_REJUVENATING_SWEEPS,
         burn_in=_REJUVENATING_BURN_IN,
         chains=_REJUVENATING_CHAINS,
@@ -151,7 +90,7 @@ class _StoppedError(Exception):
     """The run was given up while a chain was sweeping."""
 
 
-class _Tally:
+class _Sweeps:
     """Sweeps done by all threads; the first to hear that the run was given up ends its chain."""
 
     def __init__(self, total: int, report: Callable[[int, int], None] | None) -> None:
@@ -161,7 +100,7 @@ class _Tally:
         self._lock = threading.Lock()
         self.stopped = False
 
-    def sweep_done(self) -> None:
+    def one_done(self) -> None:
         if self.stopped:
             raise _StoppedError
         with self._lock:
@@ -170,37 +109,51 @@ class _Tally:
                 self._report(self._done, self._total)
 
 
+class _Way(NamedTuple):
+    """One direction to sample: 0 emits target words, 1 source words; counts of other pairs, and links to start from."""
+
+    number: int
+    direction: Direction
+    prior: PriorCounts | None
+    links: NDArray[np.int16] | None
+
+
+def _way(
+    number: int, source: Side, target: Side, prior: PriorCounts | None, links: NDArray[np.int16] | None = None
+) -> _Way:
+    direction = make_direction(source, target) if number else make_direction(target, source)
+    return _Way(number, direction, prior, links)
+
+
 def align(
     source: Iterable[str],
     target: Iterable[str],
     request: Request | None = None,
     report: Callable[[int, int], None] | None = None,
-    learned: Callable[[Side, Side], Sequence[Experience]] | None = None,
+    known: Callable[[Side, Side], Sequence[PriorCounts]] | None = None,
 ) -> Aligned:
     """Align sentences with their translations; `report` hears how many sweeps of how many are done.
 
-    `learned` gives what was learned before about the words of both sides.
-    The same sentences, options and seed give the same links, whatever the number of threads. Raises `UsageError` and
-    `AlignmentInputError`.
+    `known` gives the counts of other pairs, forward and backward, for the words of both sides. The same sentences,
+    options and seed give the same links, whatever the number of threads. Raises `UsageError` and `AlignmentInputError`.
     """
     request = request or Request()
     if request.direction not in DIRECTIONS:
         raise UsageError(f"no direction is called {request.direction!r}: there are {', '.join(DIRECTIONS)}")
     if request.symmetrization not in METHODS:
-        raise UsageError(f"no symmetrisation is called {request.symmetrization!r}: there are {', '.join(METHODS)}")
+        raise UsageError(f"no symmetrization is called {request.symmetrization!r}: there are {', '.join(METHODS)}")
     source_side, target_side = read_side(source, request.keep_case), read_side(target, request.keep_case)
     options = options_for(request, len(source_side.offset) - 1)
-    experience = learned(source_side, target_side) if learned is not None else None
-    numbers = {BOTH: (0, 1), FORWARD: (0,), BACKWARD: (1,)}[request.direction]
+    prior = known(source_side, target_side) if known is not None else (None, None)
     if request.direction == BOTH:
         both = align_sides(
-            source_side, target_side, options, request.threads, report, experience, None, request.symmetrization
+            source_side, target_side, options, request.threads, report, prior, None, request.symmetrization
         )
         return both.aligned
-    directions = [_direction(number, source_side, target_side) for number in numbers]
-    known = [experience[number] if experience else None for number in numbers]
-    marginals = _sample(directions, numbers, options, request.threads, report, known, [None])
-    return _one_direction(request.direction, directions[0], decode(directions[0], options.model, marginals[0]))
+    number = 0 if request.direction == FORWARD else 1
+    way = _way(number, source_side, target_side, prior[number])
+    [marginals] = _sample([way], options, request.threads, report)
+    return _one_direction(request.direction, way.direction, decode(way.direction, options.model, marginals))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,73 +171,68 @@ def align_sides(
     options: AlignerOptions,
     threads: int | None = None,
     report: Callable[[int, int], None] | None = None,
-    experience: Sequence[Experience | None] | None = None,
+    prior: Sequence[PriorCounts | None] = (None, None),
     links: Sequence[NDArray[np.int16]] | None = None,
     symmetrization: str = "gdfa",
 ) -> BothWays:
-    """Align both ways, beside what was learned from other pairs, starting from both ways' `links` if given."""
-    directions = [_direction(number, source, target) for number in (0, 1)]
-    none = (None, None)
-    marginals = _sample(directions, (0, 1), options, threads, report, experience or none, links or none)
-    found = [decode(d, options.model, m) for d, m in zip(directions, marginals, strict=True)]
-    aligned = _joined(symmetrization, source, target, found, directions, marginals)
+    """Align both ways, beside counts of other pairs, starting from both ways' `links` if there are any."""
+    starts = links or (None, None)
+    ways = [_way(number, source, target, prior[number], starts[number]) for number in (0, 1)]
+    marginals = _sample(ways, options, threads, report)
+    found = [decode(way.direction, options.model, m) for way, m in zip(ways, marginals, strict=True)]
+    joined = symmetrize(symmetrization, found[0].links, found[1].links, source.offset, target.offset)
+    aligned = Aligned(joined, _mean_posterior(joined, source, target, marginals))
     return BothWays(found[0].links, found[1].links, aligned)
 
 
-def _direction(number: int, source: Side, target: Side) -> Direction:
-    """The forward (0) direction generates target words, the backward (1) direction source words."""
-    return make_direction(source, target) if number else make_direction(target, source)
-
-
 def _sample(
-    directions: Sequence[Direction],
-    numbers: Sequence[int],
+    ways: Sequence[_Way],
     options: AlignerOptions,
     threads: int | None,
     report: Callable[[int, int], None] | None,
-    experience: Sequence[Experience | None],
-    links: Sequence[NDArray[np.int16] | None],
 ) -> list[Marginals]:
     """Run all chains of the directions; each direction's samples are added up in the order of its chains."""
-    jobs = [(k, chain) for chain in range(options.chains) for k in range(len(directions))]
-    tally = _Tally(len(jobs) * options.sweeps, report)
-    totals = [empty_marginals(direction.sides) for direction in directions]
+    jobs = [(k, chain) for chain in range(options.chains) for k in range(len(ways))]
+    sweeps = _Sweeps(len(jobs) * options.sweeps, report)
+    totals = [empty_marginals(way.direction.sides) for way in ways]
     workers = min(threads or os.cpu_count() or 1, len(jobs))
-    waiting: list[tuple[int, Future[Marginals]]] = []
+    pending: list[tuple[int, Future[Marginals]]] = []
+
+    def run(way: _Way, key: np.uint64) -> Marginals:
+        return run_chain(build(options, way.direction, way.prior), key, way.links, sweeps.one_done)
+
     with ThreadPoolExecutor(workers, "align") as pool:
         try:
             for k, chain in jobs:
-                seed = chain_seed(options.seed, numbers[k], chain)
-                start = directions[k], options, seed, tally.sweep_done, experience[k], links[k]
-                waiting.append((k, pool.submit(run_chain, *start)))
+                pending.append((k, pool.submit(run, ways[k], chain_seed(options.seed, ways[k].number, chain))))
                 # Hardly more marginals than workers at once: they are the largest thing in memory.
-                if len(waiting) > workers:
-                    _collect(waiting, totals)
-            while waiting:
-                _collect(waiting, totals)
+                if len(pending) > workers:
+                    _collect(pending, totals)
+            while pending:
+                _collect(pending, totals)
         except BaseException:
-            tally.stopped = True
+            sweeps.stopped = True
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return totals
 
 
-def _collect(waiting: list[tuple[int, Future[Marginals]]], totals: list[Marginals]) -> None:
-    k, future = waiting.pop(0)
+def _collect(pending: list[tuple[int, Future[Marginals]]], totals: list[Marginals]) -> None:
+    k, future = pending.pop(0)
     add_marginals(totals[k], future.result())
 
 
 def _one_direction(name: str, direction: Direction, found: DirectionLinks) -> Aligned:
-    generated_offset, given_offset = direction.sides.generated_offset, direction.sides.given_offset
+    emitted_offset, conditioning_offset = direction.sides.emitted_offset, direction.sides.conditioning_offset
     if name == FORWARD:
-        links = list_links(found.links, given_offset, generated_offset)
-        at = _positions(links.target, links.offset, generated_offset)
+        links = list_links(found.links, conditioning_offset, emitted_offset)
+        at = _positions(links.target, links.offset, emitted_offset)
     else:
-        # Generated words are the source words, in order: the list is sorted as it stands.
+        # Emitted words are the source words, in order: the list is sorted as it stands.
         linked = np.flatnonzero(found.links >= 0)
-        pair = np.searchsorted(generated_offset, linked, side="right") - 1
-        offset = np.searchsorted(linked, generated_offset).astype(np.int64)
-        links = LinkList((linked - generated_offset[pair]).astype(np.int16), found.links[linked], offset)
+        pair = np.searchsorted(emitted_offset, linked, side="right") - 1
+        offset = np.searchsorted(linked, emitted_offset).astype(np.int64)
+        links = LinkList((linked - emitted_offset[pair]).astype(np.int16), found.links[linked], offset)
         at = linked
     return Aligned(links, found.posterior[at])
 
@@ -297,20 +245,14 @@ def _positions(
     return placed
 
 
-def _joined(
-    method: str,
-    source: Side,
-    target: Side,
-    found: Sequence[DirectionLinks],
-    directions: Sequence[Direction],
-    marginals: Sequence[Marginals],
-) -> Aligned:
-    """Both directions symmetrised; a link's posterior is the mean of the directions'."""
-    links = symmetrize(method, found[0].links, found[1].links, source.offset, target.offset)
+def _mean_posterior(links: LinkList, source: Side, target: Side, marginals: Sequence[Marginals]) -> NDArray[np.float32]:
+    """Each link's posterior: the mean of both directions'."""
     numbers = np.diff(links.offset)
     s, t = links.source.astype(np.int64), links.target.astype(np.int64)
-    widths = (np.repeat(np.diff(source.offset), numbers), np.repeat(np.diff(target.offset), numbers))
-    cells = np.repeat(directions[0].sides.cell_offset[:-1], numbers)
-    forward = marginals[0].cells[cells + t * widths[0] + s] / marginals[0].samples[0]
-    backward = marginals[1].cells[cells + s * widths[1] + t] / marginals[1].samples[0]
-    return Aligned(links, ((forward + backward) / 2).astype(np.float32))
+    widths = np.diff(source.offset), np.diff(target.offset)
+    cell_offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(widths[0] * widths[1])])
+    cells = np.repeat(cell_offset[:-1], numbers)
+    forward = marginals[0].cells[cells + t * np.repeat(widths[0], numbers) + s] / marginals[0].samples[0]
+    backward = marginals[1].cells[cells + s * np.repeat(widths[1], numbers) + t] / marginals[1].samples[0]
+    mean: NDArray[np.float32] = ((forward + backward) / 2).astype(np.float32)
+    return mean

@@ -1,4 +1,4 @@
-"""Alignment of pairs that arrive without one, against what the store's aligner has learned, and again later."""
+"""Alignment of pairs that arrive without one, against the counts of the store's aligner, and again later."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -11,19 +11,18 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.alignment.aligning import (
     BothWays,
-    Request,
     align_sides,
-    arrival_options,
+    incremental_options,
     options_for,
     rejuvenation_options,
 )
-from hierogram.daemon.alignment.prior_counts import BothTallies, enter_counts, experience_of
+from hierogram.daemon.alignment.prior_counts import BothCounts, enter_counts, prior_counts_of
+from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.learning.batches import ALL_BITS, read_links
 from hierogram.daemon.learning.lease import holding_lease
 from hierogram.daemon.learning.rebuilding import Rebuilt
-from hierogram.samplers.alignment.aligner import Direction, make_direction
-from hierogram.samplers.alignment.bitext import Side, read_side
-from hierogram.samplers.alignment.prior_counts import Experience, links_of_alignment, tally_links, without
+from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side
+from hierogram.samplers.alignment.prior_counts import PriorCounts, counts_of_links, links_of_alignment, without
 from hierogram.storage.records import UNALIGNED, AlignerChange, LinkRow, PairAlignment, PairLinks, PairRow
 from hierogram.storage.store import Store
 
@@ -63,47 +62,47 @@ class _Texts(NamedTuple):
         source, target = read_side(row.source for row in rows), read_side(row.target for row in rows)
         return cls(source, target, (make_direction(target, source), make_direction(source, target)))
 
-    def tallies(self, links: "_Links", weight: NDArray[np.int64]) -> BothTallies:
+    def counts(self, links: "_Links", weight: NDArray[np.int64]) -> BothCounts:
         """The counts that both directions' links cause, pairs weighted."""
         forward, backward = self.directions
         return (
-            tally_links(forward.sides, links[0], weight, len(forward.given.vocabulary)),
-            tally_links(backward.sides, links[1], weight, len(backward.given.vocabulary)),
+            counts_of_links(forward.sides, links[0], weight, len(forward.conditioning.vocabulary)),
+            counts_of_links(backward.sides, links[1], weight, len(backward.conditioning.vocabulary)),
         )
 
     def blobs(self, links: "_Links") -> list[tuple[bytes, bytes]]:
         """Both directions' links of each pair, as the store keeps them."""
         columns = []
         for direction, of_direction in zip(self.directions, links, strict=True):
-            whole, bounds = of_direction.astype(_LINK).tobytes(), (2 * direction.sides.generated_offset).tolist()
+            whole, bounds = of_direction.astype(_LINK).tobytes(), (2 * direction.sides.emitted_offset).tolist()
             columns.append([whole[start:stop] for start, stop in pairwise(bounds)])
         return list(zip(columns[0], columns[1], strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class AlignReport:
-    """What aligning did: new pairs, pairs with given alignments that taught, pairs gone over again, and time."""
+    """What aligning did: new pairs, pairs with given alignments that trained, pairs gone over again, and time."""
 
     pairs: int
-    taught: int
+    trained: int
     rejuvenated: int
     changed: int
     seconds: float
 
 
-class Arrivals:
+class IncrementalAligner:
     """The aligner of a store; one at a time may write to it.
 
-    With `teach`, pairs with given alignments keep them and teach the aligner.
+    With `train`, pairs with given alignments keep them and train the aligner.
     """
 
     def __init__(
-        self, store: Store, threads: int | None = None, teach: bool = True, key_mask: np.uint64 = ALL_BITS
+        self, store: Store, threads: int | None = None, train: bool = True, key_mask: np.uint64 = ALL_BITS
     ) -> None:
         self._store = store
         self._threads = threads
-        self._teach = teach
-        self._taught_up_to = 0
+        self._train = train
+        self._trained_up_to = 0
         self._key_mask = key_mask
 
     def align_new(self, limit: int | None = None, report: Report | None = None) -> int:
@@ -114,25 +113,25 @@ class Arrivals:
         rows = self._next_unaligned(limit)
         if not rows:
             return 0
-        if self._teach:
-            self.teach()
+        if self._train:
+            self.train()
         texts = _Texts.of(rows)
-        experience = self._experience(texts)
+        prior = self._prior(texts)
         seed = self._seed(rows[0].id, 0)
         words = min(len(texts.source.words), len(texts.target.words))
         # Where less is known than is new, the new pairs are as good as a corpus of their own.
-        if min(int(known.jumps.sum()) for known in experience) < words:
+        if min(int(known.jumps.sum()) for known in prior) < words:
             options = options_for(Request(seed=seed), len(rows))
         else:
-            options = arrival_options(len(rows), seed)
-        found = align_sides(texts.source, texts.target, options, self._threads, report, experience)
+            options = incremental_options(len(rows), seed)
+        found = align_sides(texts.source, texts.target, options, self._threads, report, prior)
         self._commit_new(rows, texts, found)
         return len(rows)
 
-    def teach(self) -> int:
+    def train(self) -> int:
         """Let the aligner learn from given alignments that it has not seen yet; how many there were."""
         number = 0
-        while rows := self._store.untaught_pairs(self._taught_up_to, _PAIRS_A_COMMIT):
+        while rows := self._store.untrained_pairs(self._trained_up_to, _PAIRS_A_COMMIT):
             texts = _Texts.of(rows)
             source, target, offset = read_links([row.alignment for row in rows])
             sides = texts.source.offset, texts.target.offset
@@ -145,9 +144,9 @@ class Arrivals:
             change.links = [
                 PairLinks(row.id, *blobs, 0, None) for row, blobs in zip(rows, texts.blobs(links), strict=True)
             ]
-            enter_counts(change, texts.tallies(links, np.ones(len(rows), np.int64)), texts.source, texts.target)
+            enter_counts(change, texts.counts(links, np.ones(len(rows), np.int64)), texts.source, texts.target)
             self._store.align(change)
-            self._taught_up_to = rows[-1].id
+            self._trained_up_to = rows[-1].id
             number += len(rows)
         return number
 
@@ -164,9 +163,9 @@ class Arrivals:
             return Rejuvenated(0, 0, None)
         texts = _Texts.of(rows)
         links = _read_blobs(rows)
-        own = texts.tallies(links, np.ones(len(rows), np.int64))
-        experience = self._experience(texts)
-        known = without(experience[0], own[0]), without(experience[1], own[1])
+        own = texts.counts(links, np.ones(len(rows), np.int64))
+        prior = self._prior(texts)
+        known = without(prior[0], own[0]), without(prior[1], own[1])
         options = rejuvenation_options(len(rows), self._seed(rows[0].id, rows[0].sweep or 0))
         found = align_sides(texts.source, texts.target, options, self._threads, report, known, links)
         changed = {
@@ -176,7 +175,7 @@ class Arrivals:
         }
         change = AlignerChange([PairAlignment(*item) for item in changed.items()])
         change.links = _links(rows, texts, found)
-        new = texts.tallies((found.forward, found.backward), np.ones(len(rows), np.int64))
+        new = texts.counts((found.forward, found.backward), np.ones(len(rows), np.int64))
         difference = _difference(new[0], own[0]), _difference(new[1], own[1])
         enter_counts(change, difference, texts.source, texts.target)
         derived = [row for row in self._store.pairs_by_id(list(changed)) if row.current is not None]
@@ -201,9 +200,9 @@ class Arrivals:
             wanted = None if wanted is None else wanted - len(more)
         return rows
 
-    def _experience(self, texts: _Texts) -> tuple[Experience, Experience]:
+    def _prior(self, texts: _Texts) -> tuple[PriorCounts, PriorCounts]:
         counts = self._store.aligner_counts(texts.source.vocabulary, texts.target.vocabulary)
-        return experience_of(counts, texts.source, texts.target, self._store.vocabulary_sizes())
+        return prior_counts_of(counts, texts.source, texts.target, self._store.vocabulary_sizes())
 
     def _commit_new(self, rows: Sequence[PairRow], texts: _Texts, found: BothWays) -> None:
         """Some thousand pairs at a time, each lot together with the counts that it causes."""
@@ -216,32 +215,32 @@ class Arrivals:
             change = AlignerChange(
                 [PairAlignment(row.id, line) for row, line in zip(rows[lot], lines[lot], strict=True)], links[lot]
             )
-            tallies = texts.tallies((found.forward, found.backward), weight)
-            enter_counts(change, tallies, texts.source, texts.target)
+            counts = texts.counts((found.forward, found.backward), weight)
+            enter_counts(change, counts, texts.source, texts.target)
             self._store.align(change)
 
     def _seed(self, first: int, sweep: int) -> int:
         return (self._store.settings().seed * _SEED_STEP + first) * _SEED_STEP + sweep
 
 
-def align_waiting(
-    store: Store, threads: int | None = None, teach: bool = True, report: Report | None = None
+def align_pending(
+    store: Store, threads: int | None = None, train: bool = True, report: Report | None = None
 ) -> AlignReport:
     """Align all pairs that have no alignment yet, and go over as many others again; not while a learner is at work.
 
     `report` hears pairs done and pairs in all. Raises `StoreHeldError` where another process writes the grammar.
     """
     with holding_lease(store, "hierogram learn"):
-        return _align_waiting(store, threads, teach, report)
+        return _align_pending(store, threads, train, report)
 
 
-def _align_waiting(store: Store, threads: int | None, teach: bool, report: Report | None) -> AlignReport:
+def _align_pending(store: Store, threads: int | None, train: bool, report: Report | None) -> AlignReport:
     started = time.perf_counter()
     total = store.count_pairs([UNALIGNED])
-    arrivals = Arrivals(store, threads, teach)
-    pairs = taught = rejuvenated = changed = 0
-    if total and teach:
-        taught = arrivals.teach()
+    arrivals = IncrementalAligner(store, threads, train)
+    pairs = trained = rejuvenated = changed = 0
+    if total and train:
+        trained = arrivals.train()
     known = store.stalest_links(1)
 
     def tell(done: int, sweeps: int) -> None:
@@ -256,7 +255,7 @@ def _align_waiting(store: Store, threads: int | None, teach: bool, report: Repor
             break
         rejuvenated += again.pairs
         changed += again.changed
-    return AlignReport(pairs, taught, rejuvenated, changed, time.perf_counter() - started)
+    return AlignReport(pairs, trained, rejuvenated, changed, time.perf_counter() - started)
 
 
 def is_material(old: str, new: str) -> bool:
@@ -271,16 +270,16 @@ def withdrawal_of(store: Store, ids: Sequence[int]) -> AlignerChange:
     change = AlignerChange(withdrawn=[row.id for row in rows])
     if rows:
         texts = _Texts.of(rows)
-        tallies = texts.tallies(_read_blobs(rows), np.full(len(rows), -1, np.int64))
-        enter_counts(change, tallies, texts.source, texts.target)
+        counts = texts.counts(_read_blobs(rows), np.full(len(rows), -1, np.int64))
+        enter_counts(change, counts, texts.source, texts.target)
     return change
 
 
 def count_links(rows: Sequence[LinkRow], change: AlignerChange) -> None:
     """Count the stored links of the pairs into a change, for a recount; keys may come more than once."""
     texts = _Texts.of(rows)
-    tallies = texts.tallies(_read_blobs(rows), np.ones(len(rows), np.int64))
-    enter_counts(change, tallies, texts.source, texts.target)
+    counts = texts.counts(_read_blobs(rows), np.ones(len(rows), np.int64))
+    enter_counts(change, counts, texts.source, texts.target)
 
 
 def _within(rows: list[_Rows], cells: int) -> list[_Rows]:
@@ -306,17 +305,19 @@ def _links(rows: Sequence[PairRow | LinkRow], texts: _Texts, found: BothWays) ->
     return links
 
 
-def _difference(new: Experience, old: Experience) -> Experience:
+def _difference(new: PriorCounts, old: PriorCounts) -> PriorCounts:
     """By how much counts change from one tally to another of the same pairs."""
-    given = np.concatenate([new.given, old.given])
-    generated = np.concatenate([new.generated, old.generated])
-    keys, first, which = np.unique(given.astype(np.int64) << 32 | generated, return_index=True, return_inverse=True)
+    conditioning = np.concatenate([new.conditioning, old.conditioning])
+    emitted = np.concatenate([new.emitted, old.emitted])
+    keys, first, which = np.unique(
+        conditioning.astype(np.int64) << 32 | emitted, return_index=True, return_inverse=True
+    )
     count = np.zeros(len(keys), np.int64)
     np.add.at(count, which, np.concatenate([new.counts, -old.counts]))
     kept = count != 0
-    return Experience(
-        given[first][kept],
-        generated[first][kept],
+    return PriorCounts(
+        conditioning[first][kept],
+        emitted[first][kept],
         count[kept],
         new.links - old.links,
         new.fertility - old.fertility,

@@ -7,22 +7,22 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Side
 from hierogram.samplers.alignment.chain import MOST_FERTILITY
-from hierogram.samplers.alignment.prior_counts import WIDEST_JUMP, Experience
+from hierogram.samplers.alignment.prior_counts import WIDEST_JUMP, PriorCounts
 from hierogram.storage.records import AlignerChange, AlignerCounts, WordCounts
 
 SIDES = ("source", "target")
 """By direction, the side whose words others are linked to: forward, target words to source words."""
 DIRECTIONS = ("forward", "backward")
 
-BothTallies = tuple[Experience, Experience]
+BothCounts = tuple[PriorCounts, PriorCounts]
 """Forward and backward."""
 
 _NO_WORD = ""
 
 
-def experience_of(
+def prior_counts_of(
     counts: AlignerCounts, source: Side, target: Side, vocabulary: tuple[int, int]
-) -> tuple[Experience, Experience]:
+) -> tuple[PriorCounts, PriorCounts]:
     """The counts, in the numbers of the two sides' words, forward and backward; other words' are left out.
 
     `vocabulary` sizes of source and target side, of the store with the words at hand.
@@ -38,9 +38,9 @@ def experience_of(
         if backward and source_word != _NO_WORD:
             pairs[1].append((t, s, backward))
     found = []
-    for k, (given, generated_words) in enumerate(((source, vocabulary[1]), (target, vocabulary[0]))):
+    for k, (conditioning, emitted_words) in enumerate(((source, vocabulary[1]), (target, vocabulary[0]))):
         table = np.array(pairs[k], np.int64).reshape(-1, 3)
-        size = len(given.vocabulary)
+        size = len(conditioning.vocabulary)
         words = np.zeros((size + 1, MOST_FERTILITY + 2), np.int64)
         for row in counts.words:
             number = numbers[k].get(row.word) if row.side == SIDES[k] else None
@@ -51,14 +51,14 @@ def experience_of(
             if direction == DIRECTIONS[k]:
                 jumps[width + WIDEST_JUMP] = count
         found.append(
-            Experience(
+            PriorCounts(
                 table[:, 0].astype(np.int32),
                 table[:, 1].astype(np.int32),
                 table[:, 2].copy(),
                 words[:, 0].copy(),
                 words[:size, 1:].copy(),
                 jumps,
-                generated_words,
+                emitted_words,
             )
         )
     return found[0], found[1]
@@ -70,27 +70,27 @@ def _numbers(side: Side) -> dict[str, int]:
     return numbers
 
 
-def enter_counts(change: AlignerChange, tallies: BothTallies, source: Side, target: Side) -> None:
-    """Write the counts of both directions' tallies into a change, for the store."""
-    forward, backward = tallies
+def enter_counts(change: AlignerChange, both: BothCounts, source: Side, target: Side) -> None:
+    """Write the counts of both directions into a change, for the store."""
+    forward, backward = both
     words = (*source.vocabulary, _NO_WORD), (*target.vocabulary, _NO_WORD)
     lexicon: dict[tuple[str, str], list[int]] = {}
-    for given, generated, count in _rows(forward):
-        lexicon[words[0][given], words[1][generated]] = [count, 0]
-    for given, generated, count in _rows(backward):
-        lexicon.setdefault((words[0][generated], words[1][given]), [0, 0])[1] = count
+    for conditioning, emitted, count in _rows(forward):
+        lexicon[words[0][conditioning], words[1][emitted]] = [count, 0]
+    for conditioning, emitted, count in _rows(backward):
+        lexicon.setdefault((words[0][emitted], words[1][conditioning]), [0, 0])[1] = count
     change.lexicon += [(s, t, counts[0], counts[1]) for (s, t), counts in lexicon.items()]
-    for k, tally in enumerate((forward, backward)):
-        change.words += _word_rows(SIDES[k], words[k], tally.links, tally.fertility)
-        widths = np.flatnonzero(tally.jumps)
+    for k, way in enumerate(both):
+        change.words += _word_rows(SIDES[k], words[k], way.links, way.fertility)
+        widths = np.flatnonzero(way.jumps)
         change.jumps += [
             (DIRECTIONS[k], width - WIDEST_JUMP, count)
-            for width, count in zip(widths.tolist(), tally.jumps[widths].tolist(), strict=True)
+            for width, count in zip(widths.tolist(), way.jumps[widths].tolist(), strict=True)
         ]
 
 
-def _rows(tally: Experience) -> Iterable[tuple[int, int, int]]:
-    return zip(tally.given.tolist(), tally.generated.tolist(), tally.counts.tolist(), strict=True)
+def _rows(counts: PriorCounts) -> Iterable[tuple[int, int, int]]:
+    return zip(counts.conditioning.tolist(), counts.emitted.tolist(), counts.counts.tolist(), strict=True)
 
 
 def _word_rows(

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.commands.common import AsJson, interruptible, note, plural, say, say_json
 from hierogram.daemon.commands.grammar import announce_compilation
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.progress import progress
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, described_default, described_models
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hierogram.samplers.alignment.bitext import Side
-    from hierogram.samplers.alignment.prior_counts import Experience
+    from hierogram.samplers.alignment.prior_counts import PriorCounts
 
 STANDARD_OUTPUT = Path("-")
 
@@ -27,9 +29,7 @@ def align(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Alignments to write; .gz or .zst compresses.")
     ] = STANDARD_OUTPUT,
-    model: Annotated[
-        str, typer.Option(help="bhmm-f (HMM with fertilities), bhmm or bhmm-z (with collocations).")
-    ] = "bhmm-f",
+    model: Annotated[str, typer.Option(help=f"A model: {described_models()}.")] = DEFAULT_MODEL,
     direction: Annotated[
         str, typer.Option(help="both, forward (a source word for each target word) or backward.")
     ] = "both",
@@ -41,19 +41,25 @@ def align(
         int | None, typer.Option(min=1, help="Sweeps of each chain.", show_default="by model and corpus")
     ] = None,
     chains: Annotated[
-        int | None, typer.Option(min=1, help="Chains to average over.", show_default="4; 1 for bhmm, bhmm-z")
+        int | None, typer.Option(min=1, help="Chains to average over.", show_default=described_default("chains"))
     ] = None,
     candidates: Annotated[
         int | None,
         typer.Option(
             min=0,
             help="Positions that a link is drawn from: 2 or more for constant time, 0 for all.",
-            show_default="0; 2 for bhmm, bhmm-z",
+            show_default=described_default("candidates"),
         ),
     ] = None,
-    likeness: Annotated[
+    similarity: Annotated[
         float | None,
-        typer.Option(min=0, help="Prior for words spelled alike; 0: none.", show_default="1; 0 for bhmm, bhmm-z"),
+        typer.Option(
+            "--orthographic-similarity",
+            "--likeness",
+            min=0,
+            help="Prior for words spelled alike; 0: none.",
+            show_default=described_default("similarity"),
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random streams.")] = 1,
     threads: Annotated[
@@ -76,11 +82,10 @@ def align(
     Tokens are separated by spaces. A pair with an empty side gets an empty line.
     """
     announce_compilation()
-    from hierogram.daemon.alignment.aligning import Request
     from hierogram.daemon.alignment.aligning import align as sample
     from hierogram.daemon.alignment.files import read_sentences, write_lines
 
-    request = Request(model, direction, symmetrize, sweeps, chains, candidates, likeness, seed, threads, keep_case)
+    request = Request(model, direction, symmetrize, sweeps, chains, candidates, similarity, seed, threads, keep_case)
     with interruptible("no file was written"):
         sources, targets = read_sentences(source), read_sentences(target)
         if len(sources) != len(targets):
@@ -99,19 +104,19 @@ def align(
     note(f"{output}: {plural(aligned.pairs, 'pair')}, {plural(len(aligned.links.source), 'link')}")
 
 
-def _learned(priors: str) -> "Callable[[Side, Side], Sequence[Experience]]":
+def _learned(priors: str) -> "Callable[[Side, Side], Sequence[PriorCounts]]":
     """What the store's aligner knows about the words of two sides."""
-    from hierogram.daemon.alignment.prior_counts import experience_of
+    from hierogram.daemon.alignment.prior_counts import prior_counts_of
     from hierogram.storage.store import open_store
 
-    def learned(source: "Side", target: "Side") -> "Sequence[Experience]":
+    def learned(source: "Side", target: "Side") -> "Sequence[PriorCounts]":
         with open_store(priors) as store:
             counts = store.aligner_counts(source.vocabulary, target.vocabulary)
             if not counts.jumps:
                 note(f"{store.url}: its aligner has seen no pair yet: aligning without it")
             known = store.vocabulary_sizes()
         sizes = max(known[0], len(source.vocabulary)), max(known[1], len(target.vocabulary))
-        return experience_of(counts, source, target, sizes)
+        return prior_counts_of(counts, source, target, sizes)
 
     return learned
 

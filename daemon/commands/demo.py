@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hierogram.daemon.commands.common import chosen_store, interruptible, note, open_or_make, plural, say, was_given
-from hierogram.daemon.commands.grammar import align_waiting, announce_compilation, say_aligned, say_learned, telling
+from hierogram.daemon.commands.grammar import align_pending, announce_compilation, say_aligned, say_learned, telling
 from hierogram.daemon.progress import progress
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _align(store: "Store", verses: "Sequence[VersePair]") -> None:
     announce_compilation()
     from hierogram.daemon.alignment.evaluation import GoldLinks, evaluate, links_of
 
-    say_aligned(align_waiting(store))
+    say_aligned(align_pending(store))
     found = {(row.source, row.target): links_of(row.alignment) for row in store.pairs()}
     gold, ours = [], []
     for verse in verses:

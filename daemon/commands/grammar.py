@@ -56,7 +56,7 @@ def learn(
         interruptible("what was committed stays; run `hierogram learn` again to go on"),
         open_store(store_url(context, store)) as opened,
     ):
-        aligned = align_waiting(opened, threads)
+        aligned = align_pending(opened, threads)
         if not as_json:
             say_aligned(aligned)
         with progress("learn", "pairs") as shown:
@@ -67,9 +67,9 @@ def learn(
         say_learned(done)
 
 
-def align_waiting(store: "Store", threads: int | None = None) -> "AlignReport":
+def align_pending(store: "Store", threads: int | None = None) -> "AlignReport":
     """Aligns what has no alignment yet, with a bar."""
-    from hierogram.daemon.alignment.incremental import align_waiting as align
+    from hierogram.daemon.alignment.incremental import align_pending as align
 
     with progress("align", "pairs") as shown:
         return align(store, threads, report=lambda done, total: shown.update(done, total, done))

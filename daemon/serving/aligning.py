@@ -1,6 +1,6 @@
 """Alignment within the daemon: new pairs before they are sampled, all again while nothing else is to be done."""
 
-from hierogram.daemon.alignment.incremental import Arrivals
+from hierogram.daemon.alignment.incremental import IncrementalAligner
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.learning.learner import Learner
 from hierogram.daemon.serving.logs import Log
@@ -21,7 +21,7 @@ class Aligning:
         self, store: Store, learner: Learner, configuration: Configuration, stop: StopFlag, beat: Heart, log: Log
     ) -> None:
         self._section = configuration.alignment
-        self._arrivals = Arrivals(store, configuration.sampling.threads or None, self._section.teach)
+        self._aligner = IncrementalAligner(store, configuration.sampling.threads or None, self._section.teach)
         self._learner = learner
         self._stop = stop
         self._beat = beat
@@ -30,7 +30,7 @@ class Aligning:
     def align_new(self) -> int:
         """Align pairs that came without an alignment, some at once; how many."""
         try:
-            pairs = self._arrivals.align_new(self._section.pairs_at_once, self._go_on)
+            pairs = self._aligner.align_new(self._section.pairs_at_once, self._go_on)
         except _EndedError:
             return 0
         if pairs:
@@ -40,7 +40,7 @@ class Aligning:
     def rejuvenate(self) -> list[int]:
         """Go over some alignments again; the ids of the pairs whose derivations begin anew."""
         try:
-            done = self._arrivals.rejuvenate(_REJUVENATED_AT_ONCE, self._go_on, 1 + self._section.passes)
+            done = self._aligner.rejuvenate(_REJUVENATED_AT_ONCE, self._go_on, 1 + self._section.passes)
         except _EndedError:
             return []
         if not done.pairs:

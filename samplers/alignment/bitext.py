@@ -1,6 +1,6 @@
-"""A parallel corpus as the aligner sees it: one side's words are generated, the other side's are given.
+"""A parallel corpus as the aligner sees it: one side's words are emitted, the other side's are conditioning.
 
-The paper's source words are generated from its target words [SA16 §2]; either language can be the generated
+The paper's source words are emitted from its target words [SA16 §2]; either language can be the emitted
 one, so the two sides are named by what happens to them. A word's number counts from 0 on its own side.
 """
 
@@ -28,30 +28,30 @@ class Side(NamedTuple):
 class Sides(NamedTuple):
     """The sentence pairs of one direction, in arrays.
 
-    `generated` int32[N], `generated_offset` int64[P + 1]; `given` int32[M], `given_offset` int64[P + 1];
-    `cell_offset` int64[P + 1] where a pair's (generated, given) positions begin in an array of all of them.
+    `emitted` int32[N], `emitted_offset` int64[P + 1]; `conditioning` int32[M], `conditioning_offset` int64[P + 1];
+    `cell_offset` int64[P + 1] where a pair's (emitted, conditioning) positions begin in an array of all of them.
     """
 
-    generated: NDArray[np.int32]
-    generated_offset: NDArray[np.int64]
-    given: NDArray[np.int32]
-    given_offset: NDArray[np.int64]
+    emitted: NDArray[np.int32]
+    emitted_offset: NDArray[np.int64]
+    conditioning: NDArray[np.int32]
+    conditioning_offset: NDArray[np.int64]
     cell_offset: NDArray[np.int64]
 
     @property
     def pairs(self) -> int:
         """Number of sentence pairs."""
-        return len(self.generated_offset) - 1
+        return len(self.emitted_offset) - 1
 
     @property
-    def longest_generated(self) -> int:
-        """Most words of a generated sentence."""
-        return int(np.diff(self.generated_offset).max(initial=0))
+    def longest_emitted(self) -> int:
+        """Most words of an emitted sentence."""
+        return int(np.diff(self.emitted_offset).max(initial=0))
 
     @property
-    def longest_given(self) -> int:
-        """Most words of a given sentence."""
-        return int(np.diff(self.given_offset).max(initial=0))
+    def longest_conditioning(self) -> int:
+        """Most words of a conditioning sentence."""
+        return int(np.diff(self.conditioning_offset).max(initial=0))
 
 
 _LONGEST_FOLDED = 1024
@@ -93,17 +93,30 @@ def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
     return Side(np.array(words, np.int32), np.array(offset, np.int64), tuple(numbers))
 
 
-def make_sides(generated: Side, given: Side) -> Sides:
+def make_sides(emitted: Side, conditioning: Side) -> Sides:
     """The direction that generates one side from the other; raises `AlignmentInputError` if lengths differ."""
-    if len(generated.offset) != len(given.offset):
+    if len(emitted.offset) != len(conditioning.offset):
         raise AlignmentInputError(
-            f"one side has {len(generated.offset) - 1:,} lines, the other {len(given.offset) - 1:,}: "
+            f"one side has {len(emitted.offset) - 1:,} lines, the other {len(conditioning.offset) - 1:,}: "
             "a sentence and its translation must stand on the same line"
         )
-    cells = np.diff(generated.offset) * np.diff(given.offset)
-    cell_offset = np.zeros(len(generated.offset), np.int64)
+    cells = np.diff(emitted.offset) * np.diff(conditioning.offset)
+    cell_offset = np.zeros(len(emitted.offset), np.int64)
     np.cumsum(cells, out=cell_offset[1:])
-    return Sides(generated.words, generated.offset, given.words, given.offset, cell_offset)
+    return Sides(emitted.words, emitted.offset, conditioning.words, conditioning.offset, cell_offset)
+
+
+class Direction(NamedTuple):
+    """One direction of a corpus: its arrays, and both sides' words."""
+
+    sides: Sides
+    emitted: Side
+    conditioning: Side
+
+
+def make_direction(emitted: Side, conditioning: Side) -> Direction:
+    """The direction that emits one side's words; raises `AlignmentInputError` where the sides' lengths differ."""
+    return Direction(make_sides(emitted, conditioning), emitted, conditioning)
 
 
 @njit_allocating
@@ -117,11 +130,11 @@ def _bigrams(words, offset, start):
     return keys
 
 
-def number_bigrams(generated: Side) -> tuple[NDArray[np.int32], int]:
-    """The number of the (word before, word) at each generated position, int32[N], and how many there are.
+def number_bigrams(emitted: Side) -> tuple[NDArray[np.int32], int]:
+    """The number of the (word before, word) at each emitted position, int32[N], and how many there are.
 
     A start symbol, numbered after the last word, stands before the first word.
     """
-    keys = _bigrams(generated.words, generated.offset, len(generated.vocabulary))
+    keys = _bigrams(emitted.words, emitted.offset, len(emitted.vocabulary))
     distinct, numbers = np.unique(keys, return_inverse=True)
     return numbers.astype(np.int32), len(distinct)

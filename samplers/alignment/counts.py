@@ -1,4 +1,4 @@
-"""Sparse counts of linked word pairs: open addressing keyed by the (given, generated) word numbers.
+"""Sparse counts of linked word pairs: open addressing keyed by the (conditioning, emitted) word numbers.
 
 Only pairs that are linked somewhere, or that the prior favours, have a row, so millions of word pairs that occur
 together and are never linked cost nothing. A row whose count falls to 0 is taken out at once by shifting the rows
@@ -16,8 +16,8 @@ from hierogram.samplers.compiled.streams import GOLDEN
 ROW = np.dtype([("key", np.uint64), ("count", np.int32), ("prior", np.float32)])
 """A word pair: its key (0: free row), how often it is linked, and what the prior adds to the symmetric one."""
 
-GIVEN = np.dtype([("links", np.int64), ("prior", np.float64)])
-"""Of a given word: its links, and the sum of the prior over all generated words."""
+CONDITIONING = np.dtype([("links", np.int64), ("prior", np.float64)])
+"""Of a conditioning word: its links, and the sum of the prior over all emitted words."""
 
 TAKEN, SHIFT = 0, 1
 """Registers: rows taken, and 64 - log2 of the capacity."""
@@ -36,9 +36,9 @@ class WordPairs(NamedTuple):
 
 
 @njit_inline
-def pair_key(given, generated):
+def pair_key(conditioning, emitted):
     """The key of a word pair; never 0."""
-    return np.uint64(given + 1) << _32 | np.uint64(generated)
+    return np.uint64(conditioning + 1) << _32 | np.uint64(emitted)
 
 
 @njit_inline
@@ -99,20 +99,20 @@ def has_room(pairs, more):
 
 
 @njit_inline
-def link_pair(pairs, given, given_word, key):
+def link_pair(pairs, conditioning, conditioning_word, key):
     """Count a link of the word pair; the caller has seen to room."""
     row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
     take_row(pairs, row, key)
     pairs.rows[row]["count"] += 1
-    given[given_word]["links"] += 1
+    conditioning[conditioning_word]["links"] += 1
 
 
 @njit_inline
-def unlink_pair(pairs, given, given_word, key):
+def unlink_pair(pairs, conditioning, conditioning_word, key):
     """Take a link from the counts; the row stays, even at 0, and is returned."""
     row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
     pairs.rows[row]["count"] -= 1
-    given[given_word]["links"] -= 1
+    conditioning[conditioning_word]["links"] -= 1
     return row
 
 
@@ -124,9 +124,9 @@ def tidy(pairs, row):
 
 
 @njit_inline
-def given_mass(given, given_word):
-    """The denominator of `lexical`: a given word's links and prior."""
-    return given[given_word]["links"] + given[given_word]["prior"]
+def conditioning_mass(conditioning, conditioning_word):
+    """The denominator of `lexical`: a conditioning word's links and prior."""
+    return conditioning[conditioning_word]["links"] + conditioning[conditioning_word]["prior"]
 
 
 @njit
@@ -157,9 +157,9 @@ def expect_pair(pairs, key):
 
 
 @njit_inline
-def lexical(pairs, given, given_word, key, symmetric):
-    """P(generated word | given word, links), the predictive Dirichlet probability [SA16 eqs. 2, 3, 5]; linear."""
-    return (pair_weight(pairs, key) + symmetric) / given_mass(given, given_word)
+def lexical(pairs, conditioning, conditioning_word, key, symmetric):
+    """P(emitted word | conditioning word, links), the predictive Dirichlet probability [SA16 eqs. 2, 3, 5]; linear."""
+    return (pair_weight(pairs, key) + symmetric) / conditioning_mass(conditioning, conditioning_word)
 
 
 @njit

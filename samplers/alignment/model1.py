@@ -30,28 +30,28 @@ def _find(rows, shift, key):
 
 
 @njit_inline
-def _given_word(sides, pair, k, no_word):
-    """The k-th given word of a pair; before the first stands the empty word."""
-    return no_word if k < 0 else np.int64(sides.given[sides.given_offset[pair] + k])
+def _conditioning_word(sides, pair, k, no_word):
+    """The k-th conditioning word of a pair; before the first stands the empty word."""
+    return no_word if k < 0 else np.int64(sides.conditioning[sides.conditioning_offset[pair] + k])
 
 
 @njit
 def _enter(first, sides, lowest, no_word, rows, shift, taken):
     """Make a row for each word pair of the sentence pairs from `first` on; the pair that found no room, or the end."""
-    for pair in range(first, len(sides.generated_offset) - 1):
-        length = sides.given_offset[pair + 1] - sides.given_offset[pair]
-        for g in range(sides.generated_offset[pair], sides.generated_offset[pair + 1]):
+    for pair in range(first, len(sides.emitted_offset) - 1):
+        length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
+        for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
             if 4 * (taken[0] + length + 1) > 3 * len(rows):
                 return pair
             for k in range(lowest, length):
-                key = pair_key(_given_word(sides, pair, k, no_word), sides.generated[g])
+                key = pair_key(_conditioning_word(sides, pair, k, no_word), sides.emitted[g])
                 row = _find(rows, shift, key)
                 if rows[row]["key"] == _FREE:
                     rows[row]["key"] = key
                     rows[row]["p"] = 1.0
                     rows[row]["expected"] = 0.0
                     taken[0] += 1
-    return len(sides.generated_offset) - 1
+    return len(sides.emitted_offset) - 1
 
 
 @njit
@@ -69,16 +69,16 @@ def _iterate(sides, lowest, no_word, rows, shift, total):
     """One iteration of expectation maximisation."""
     for word in range(len(total)):
         total[word] = 0.0
-    for pair in range(len(sides.generated_offset) - 1):
-        length = sides.given_offset[pair + 1] - sides.given_offset[pair]
-        for g in range(sides.generated_offset[pair], sides.generated_offset[pair + 1]):
+    for pair in range(len(sides.emitted_offset) - 1):
+        length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
+        for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
             mass = 0.0
             for k in range(lowest, length):
-                key = pair_key(_given_word(sides, pair, k, no_word), sides.generated[g])
+                key = pair_key(_conditioning_word(sides, pair, k, no_word), sides.emitted[g])
                 mass += rows[_find(rows, shift, key)]["p"]
             for k in range(lowest, length):
-                word = _given_word(sides, pair, k, no_word)
-                row = _find(rows, shift, pair_key(word, sides.generated[g]))
+                word = _conditioning_word(sides, pair, k, no_word)
+                row = _find(rows, shift, pair_key(word, sides.emitted[g]))
                 share = rows[row]["p"] / mass
                 rows[row]["expected"] += np.float32(share)
                 total[word] += share
@@ -92,13 +92,13 @@ def _iterate(sides, lowest, no_word, rows, shift, total):
 
 @njit
 def _best_links(sides, lowest, no_word, rows, shift, links):
-    for pair in range(len(sides.generated_offset) - 1):
-        length = sides.given_offset[pair + 1] - sides.given_offset[pair]
-        for g in range(sides.generated_offset[pair], sides.generated_offset[pair + 1]):
+    for pair in range(len(sides.emitted_offset) - 1):
+        length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
+        for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
             best, most = UNLINKED, -1.0
             for k in range(lowest, length):
-                word = _given_word(sides, pair, k, no_word)
-                p = rows[_find(rows, shift, pair_key(word, sides.generated[g]))]["p"]
+                word = _conditioning_word(sides, pair, k, no_word)
+                p = rows[_find(rows, shift, pair_key(word, sides.emitted[g]))]["p"]
                 if p > most:
                     best, most = k, p
             links[g] = best
@@ -106,10 +106,10 @@ def _best_links(sides, lowest, no_word, rows, shift, links):
 
 @njit
 def _random_links(sides, seed, unlinked, links):
-    for pair in range(len(sides.generated_offset) - 1):
-        length = sides.given_offset[pair + 1] - sides.given_offset[pair]
+    for pair in range(len(sides.emitted_offset) - 1):
+        length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
         state = stream(seed, pair, 0)
-        for g in range(sides.generated_offset[pair], sides.generated_offset[pair + 1]):
+        for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
             state = state + GOLDEN
             u = uniform(state)
             if u < unlinked or length == 0:
@@ -119,11 +119,11 @@ def _random_links(sides, seed, unlinked, links):
 
 
 def model1_links(
-    sides: Sides, given_words: int, with_no_word: bool = True, iterations: int = ITERATIONS
+    sides: Sides, conditioning_words: int, with_no_word: bool = True, iterations: int = ITERATIONS
 ) -> NDArray[np.int16]:
-    """The Viterbi alignment of Model 1, int16[N]: for each generated word the likeliest given position, or UNLINKED.
+    """The Viterbi alignment of Model 1, int16[N]: each emitted word's likeliest conditioning position, or UNLINKED.
 
-    `with_no_word`: the empty word is one of the given words. The first of equally likely positions is taken.
+    `with_no_word`: the empty word is one of the conditioning words. The first of equally likely positions is taken.
     """
     lowest = UNLINKED if with_no_word else 0
     capacity = _SMALLEST
@@ -132,24 +132,24 @@ def model1_links(
     at = 0
     while True:
         shift = 65 - capacity.bit_length()
-        at = _enter(at, sides, lowest, given_words, rows, shift, taken)
+        at = _enter(at, sides, lowest, conditioning_words, rows, shift, taken)
         if at == sides.pairs:
             break
-        while 3 * capacity < 4 * (int(taken[0]) + sides.longest_given + 1) * 3 // 2:
+        while 3 * capacity < 4 * (int(taken[0]) + sides.longest_conditioning + 1) * 3 // 2:
             capacity *= 2
         larger = np.zeros(capacity, _ROW)
         _move_rows(rows, larger, 65 - capacity.bit_length())
         rows = larger
-    total = np.zeros(given_words + 1)
+    total = np.zeros(conditioning_words + 1)
     for _ in range(iterations):
-        _iterate(sides, lowest, given_words, rows, shift, total)
-    links = np.zeros(len(sides.generated), np.int16)
-    _best_links(sides, lowest, given_words, rows, shift, links)
+        _iterate(sides, lowest, conditioning_words, rows, shift, total)
+    links = np.zeros(len(sides.emitted), np.int16)
+    _best_links(sides, lowest, conditioning_words, rows, shift, links)
     return links
 
 
 def random_links(sides: Sides, seed: np.uint64, unlinked: float) -> NDArray[np.int16]:
     """Uniformly random links, int16[N]; a word is unlinked with probability `unlinked`."""
-    links = np.zeros(len(sides.generated), np.int16)
+    links = np.zeros(len(sides.emitted), np.int16)
     _random_links(sides, seed, unlinked, links)
     return links

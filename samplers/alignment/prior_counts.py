@@ -1,6 +1,6 @@
-"""What an aligner has learned from other pairs: counts that a chain starts from, and the counts that links cause.
+"""Counts of other pairs, which a chain starts from, and the counts that links cause.
 
-The numbers of words are those of the direction at hand; the number after the last given word stands for no word.
+The numbers of words are those of the direction at hand; the number after the last conditioning word stands for no word.
 """
 
 from typing import NamedTuple
@@ -17,71 +17,74 @@ from hierogram.samplers.exceptions import AlignmentInputError
 WIDEST_JUMP = 100
 
 
-class Experience(NamedTuple):
-    """Counts of one direction: `given`, `generated` int32[K], distinct linked word pairs, `counts` int64[K] of each.
+class PriorCounts(NamedTuple):
+    """Counts of one direction.
 
-    `links` int64[V + 1] all links of each given word, also to words that are not at hand; `fertility` int64[V, 8]
-    tokens of each given word by number of links; `jumps` int64[2 * WIDEST_JUMP + 1] by width, the widest ones clipped;
-    `generated_words` how many different words are generated, at hand or not.
+    `conditioning`, `emitted` int32[K], distinct linked word pairs, `counts` int64[K] of each. `links` int64[V + 1] all
+    links of each conditioning word, also to words that are not at hand; `fertility` int64[V, 8] tokens of each
+    conditioning word by number of links; `jumps` int64[2 * WIDEST_JUMP + 1] by width, the widest ones clipped;
+    `emitted_words` how many different words are emitted, at hand or not.
     """
 
-    given: NDArray[np.int32]
-    generated: NDArray[np.int32]
+    conditioning: NDArray[np.int32]
+    emitted: NDArray[np.int32]
     counts: NDArray[np.int64]
     links: NDArray[np.int64]
     fertility: NDArray[np.int64]
     jumps: NDArray[np.int64]
-    generated_words: int
+    emitted_words: int
 
 
 @njit
-def _enter_pairs(given, generated, count, pairs):
+def _enter_pairs(conditioning, emitted, count, pairs):
     for k in range(len(count)):
-        key = pair_key(np.int64(given[k]), np.int64(generated[k]))
+        key = pair_key(np.int64(conditioning[k]), np.int64(emitted[k]))
         row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
         take_row(pairs, row, key)
         pairs.rows[row]["count"] += count[k]
 
 
-def enter_pairs(experience: Experience, pairs: WordPairs) -> None:
+def enter_pairs(prior: PriorCounts, pairs: WordPairs) -> None:
     """Add the counts of word pairs, in place; the table has to have room for as many rows."""
-    _enter_pairs(experience.given, experience.generated, experience.counts, pairs)
+    _enter_pairs(prior.conditioning, prior.emitted, prior.counts, pairs)
 
 
-def tally_links(sides: Sides, links: NDArray[np.int16], weight: NDArray[np.int64], given_words: int) -> Experience:
-    """The counts that links cause, each pair's multiplied by its `weight` int64[P]; `generated_words` is 0.
+def counts_of_links(
+    sides: Sides, links: NDArray[np.int16], weight: NDArray[np.int64], conditioning_words: int
+) -> PriorCounts:
+    """The counts that links cause, each pair's multiplied by its `weight` int64[P]; `emitted_words` is 0.
 
-    The order of word pairs is that of (given, generated); those whose counts add up to 0 are left out.
+    The order of word pairs is that of (conditioning, emitted); those whose counts add up to 0 are left out.
     """
-    lengths = np.diff(sides.generated_offset)
+    lengths = np.diff(sides.emitted_offset)
     pair = np.repeat(np.arange(sides.pairs), lengths)
     linked = links >= 0
-    place = sides.given_offset[pair] + links
-    given = np.full(len(links), given_words, np.int64)
-    given[linked] = sides.given[place[linked]]
-    keys, which = np.unique(given << 32 | sides.generated, return_inverse=True)
+    place = sides.conditioning_offset[pair] + links
+    conditioning = np.full(len(links), conditioning_words, np.int64)
+    conditioning[linked] = sides.conditioning[place[linked]]
+    keys, which = np.unique(conditioning << 32 | sides.emitted, return_inverse=True)
     count = np.zeros(len(keys), np.int64)
     np.add.at(count, which, weight[pair])
-    of_word = np.zeros(given_words + 1, np.int64)
-    np.add.at(of_word, given, weight[pair])
+    of_word = np.zeros(conditioning_words + 1, np.int64)
+    np.add.at(of_word, conditioning, weight[pair])
 
-    number = np.minimum(np.bincount(place[linked], minlength=len(sides.given)), MOST_FERTILITY)
-    fertility = np.zeros((given_words, MOST_FERTILITY + 1), np.int64)
-    np.add.at(fertility, (sides.given, number), np.repeat(weight, np.diff(sides.given_offset)))
+    number = np.minimum(np.bincount(place[linked], minlength=len(sides.conditioning)), MOST_FERTILITY)
+    fertility = np.zeros((conditioning_words, MOST_FERTILITY + 1), np.int64)
+    np.add.at(fertility, (sides.conditioning, number), np.repeat(weight, np.diff(sides.conditioning_offset)))
 
     kept = count != 0
-    return Experience(
+    return PriorCounts(
         (keys[kept] >> 32).astype(np.int32),
         (keys[kept] & 0xFFFFFFFF).astype(np.int32),
         count[kept],
         of_word,
         fertility,
-        _tally_jumps(sides, links[linked].astype(np.int64), pair[linked], lengths, weight),
+        _count_jumps(sides, links[linked].astype(np.int64), pair[linked], lengths, weight),
         0,
     )
 
 
-def _tally_jumps(
+def _count_jumps(
     sides: Sides,
     position: NDArray[np.int64],
     pair: NDArray[np.int64],
@@ -96,18 +99,18 @@ def _tally_jumps(
     # The last of several assignments to one place holds.
     last[pair] = position
     with_words = lengths > 0
-    widths = np.concatenate([position - before, (np.diff(sides.given_offset) - last)[with_words]])
+    widths = np.concatenate([position - before, (np.diff(sides.conditioning_offset) - last)[with_words]])
     jumps = np.zeros(2 * WIDEST_JUMP + 1, np.int64)
     weights = np.concatenate([weight[pair], weight[with_words]])
     np.add.at(jumps, np.clip(widths, -WIDEST_JUMP, WIDEST_JUMP) + WIDEST_JUMP, weights)
     return jumps
 
 
-def without(experience: Experience, own: Experience) -> Experience:
+def without(prior: PriorCounts, own: PriorCounts) -> PriorCounts:
     """Counts less those that pairs at hand have caused; word pairs that only these have are left out."""
-    keys = experience.given.astype(np.int64) << 32 | experience.generated
-    own_keys = own.given.astype(np.int64) << 32 | own.generated
-    count = experience.counts.copy()
+    keys = prior.conditioning.astype(np.int64) << 32 | prior.emitted
+    own_keys = own.conditioning.astype(np.int64) << 32 | own.emitted
+    count = prior.counts.copy()
     if len(own_keys):
         order = np.argsort(keys)
         places = order[np.minimum(np.searchsorted(keys, own_keys, sorter=order), len(keys) - 1)]
@@ -115,14 +118,14 @@ def without(experience: Experience, own: Experience) -> Experience:
             raise AlignmentInputError("the aligner's counts lack what its links cause: run `hierogram verify`")
         count[places] -= own.counts
     kept = count > 0
-    return Experience(
-        experience.given[kept],
-        experience.generated[kept],
+    return PriorCounts(
+        prior.conditioning[kept],
+        prior.emitted[kept],
         count[kept],
-        experience.links - own.links,
-        experience.fertility - own.fertility,
-        experience.jumps - own.jumps,
-        experience.generated_words,
+        prior.links - own.links,
+        prior.fertility - own.fertility,
+        prior.jumps - own.jumps,
+        prior.emitted_words,
     )
 
 

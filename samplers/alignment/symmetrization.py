@@ -16,7 +16,7 @@ METHODS = {
     "gdf": GROW_DIAG_FINAL,
     "gdfa": GROW_DIAG_FINAL_AND,
 }
-"""Symmetrisations by the field's names for them."""
+"""Symmetrizations by the field's names for them."""
 
 _FORWARD, _BACKWARD, _KEPT = 1, 2, 4
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
@@ -30,81 +30,88 @@ class LinkList(NamedTuple):
     offset: NDArray[np.int64]
 
 
-@njit_inline
-def _keep(s, t, width, grid, source_free, target_free):
-    grid[s * width + t] |= _KEPT
-    source_free[s] = 0
-    target_free[t] = 0
+class _Workspace(NamedTuple):
+    """One pair's links: `grid` uint8[source words x target words], each side's words that are still free, uint8."""
+
+    grid: NDArray[np.uint8]
+    source_free: NDArray[np.uint8]
+    target_free: NDArray[np.uint8]
 
 
 @njit_inline
-def _grow(height, width, grid, source_free, target_free):
+def _keep(s, t, width, work):
+    work.grid[s * width + t] |= _KEPT
+    work.source_free[s] = 0
+    work.target_free[t] = 0
+
+
+@njit_inline
+def _grow(height, width, work):
     """Add links of the union beside kept ones where a word is still free, until none is left."""
     grown = True
     while grown:
         grown = False
         for s in range(height):
             for t in range(width):
-                if not grid[s * width + t] & _KEPT:
+                if not work.grid[s * width + t] & _KEPT:
                     continue
                 for step in _NEIGHBOURS:
                     y, x = s + step[0], t + step[1]
-                    if y < 0 or x < 0 or y >= height or x >= width or not (source_free[y] or target_free[x]):
+                    if y < 0 or x < 0 or y >= height or x >= width or not (work.source_free[y] or work.target_free[x]):
                         continue
-                    cell = grid[y * width + x]
+                    cell = work.grid[y * width + x]
                     if cell != 0 and not cell & _KEPT:
-                        _keep(y, x, width, grid, source_free, target_free)
+                        _keep(y, x, width, work)
                         grown = True
 
 
 @njit_inline
-def _finish(direction, both_free, height, width, grid, source_free, target_free):
+def _finish(direction, both_free, height, width, work):
     """Add a direction's links where a word (`both_free`: both words) is still free."""
     for s in range(height):
         for t in range(width):
-            cell = grid[s * width + t]
+            cell = work.grid[s * width + t]
             if not cell & direction or cell & _KEPT:
                 continue
-            if (source_free[s] and target_free[t]) if both_free else (source_free[s] or target_free[t]):
-                _keep(s, t, width, grid, source_free, target_free)
+            one, other = work.source_free[s], work.target_free[t]
+            if (one and other) if both_free else (one or other):
+                _keep(s, t, width, work)
 
 
 @njit
-def _symmetrize(
-    method, forward, backward, source_offset, target_offset, grid, source_free, target_free, source, target, offset
-):
+def _symmetrize(method, forward, backward, source_offset, target_offset, work, found):
     written = 0
     for pair in range(len(source_offset) - 1):
         s_start, t_start = source_offset[pair], target_offset[pair]
         height, width = source_offset[pair + 1] - s_start, target_offset[pair + 1] - t_start
         for k in range(height * width):
-            grid[k] = 0
+            work.grid[k] = 0
         for s in range(height):
-            source_free[s] = 1
+            work.source_free[s] = 1
             if backward[s_start + s] >= 0:
-                grid[s * width + backward[s_start + s]] |= _BACKWARD
+                work.grid[s * width + backward[s_start + s]] |= _BACKWARD
         for t in range(width):
-            target_free[t] = 1
+            work.target_free[t] = 1
             if forward[t_start + t] >= 0:
-                grid[forward[t_start + t] * width + t] |= _FORWARD
+                work.grid[forward[t_start + t] * width + t] |= _FORWARD
         for s in range(height):
             for t in range(width):
-                cell = grid[s * width + t]
+                cell = work.grid[s * width + t]
                 if cell == (_FORWARD | _BACKWARD) or (method == UNION and cell != 0):
-                    _keep(s, t, width, grid, source_free, target_free)
+                    _keep(s, t, width, work)
         if method >= GROW_DIAG:
-            _grow(height, width, grid, source_free, target_free)
+            _grow(height, width, work)
         if method >= GROW_DIAG_FINAL:
             both_free = method == GROW_DIAG_FINAL_AND
-            _finish(_FORWARD, both_free, height, width, grid, source_free, target_free)
-            _finish(_BACKWARD, both_free, height, width, grid, source_free, target_free)
+            _finish(_FORWARD, both_free, height, width, work)
+            _finish(_BACKWARD, both_free, height, width, work)
         for s in range(height):
             for t in range(width):
-                if grid[s * width + t] & _KEPT:
-                    source[written] = s
-                    target[written] = t
+                if work.grid[s * width + t] & _KEPT:
+                    found.source[written] = s
+                    found.target[written] = t
                     written += 1
-        offset[pair + 1] = written
+        found.offset[pair + 1] = written
 
 
 def symmetrize(
@@ -120,23 +127,27 @@ def symmetrize(
     position, or -1. Raises `AlignmentInputError` where the method is none of METHODS.
     """
     if method not in METHODS:
-        raise AlignmentInputError(f"no symmetrisation is called {method!r}: there are {', '.join(METHODS)}")
+        raise AlignmentInputError(f"no symmetrization is called {method!r}: there are {', '.join(METHODS)}")
     most = len(forward) + len(backward)
-    source, target = np.zeros(most, np.int16), np.zeros(most, np.int16)
-    offset = np.zeros(len(source_offset), np.int64)
+    found = LinkList(np.zeros(most, np.int16), np.zeros(most, np.int16), np.zeros(len(source_offset), np.int64))
     heights, widths = np.diff(source_offset), np.diff(target_offset)
-    grid = np.zeros(int((heights * widths).max(initial=0)), np.uint8)
-    source_free = np.zeros(int(heights.max(initial=0)), np.uint8)
-    target_free = np.zeros(int(widths.max(initial=0)), np.uint8)
-    _symmetrize(
-        METHODS[method], forward, backward, source_offset, target_offset, grid, source_free, target_free,
-        source, target, offset,
-    )  # fmt: skip
-    return LinkList(source[: offset[-1]].copy(), target[: offset[-1]].copy(), offset)
+    work = _Workspace(
+        np.zeros(int((heights * widths).max(initial=0)), np.uint8),
+        np.zeros(int(heights.max(initial=0)), np.uint8),
+        np.zeros(int(widths.max(initial=0)), np.uint8),
+    )
+    _symmetrize(METHODS[method], forward, backward, source_offset, target_offset, work, found)
+    return _filled(found)
+
+
+def _filled(found: LinkList) -> LinkList:
+    """The list without the room that was left in it."""
+    links = found.offset[-1]
+    return LinkList(found.source[:links].copy(), found.target[:links].copy(), found.offset)
 
 
 @njit
-def _list_forward(forward, source_offset, target_offset, order, source, target, offset):
+def _list_forward(forward, source_offset, target_offset, order, found):
     written = 0
     for pair in range(len(source_offset) - 1):
         height = source_offset[pair + 1] - source_offset[pair]
@@ -152,19 +163,20 @@ def _list_forward(forward, source_offset, target_offset, order, source, target, 
         for t in range(target_offset[pair], target_offset[pair + 1]):
             s = forward[t]
             if s >= 0:
-                source[begin + order[s]] = s
-                target[begin + order[s]] = t - target_offset[pair]
+                found.source[begin + order[s]] = s
+                found.target[begin + order[s]] = t - target_offset[pair]
                 order[s] += 1
                 written += 1
-        offset[pair + 1] = written
+        found.offset[pair + 1] = written
 
 
 def list_links(
-    links: NDArray[np.int16], given_offset: NDArray[np.int64], generated_offset: NDArray[np.int64]
+    links: NDArray[np.int16], conditioning_offset: NDArray[np.int64], emitted_offset: NDArray[np.int64]
 ) -> LinkList:
-    """One direction's links as a sorted list; `source` are the given positions, `target` the generated ones."""
-    offset = np.zeros(len(given_offset), np.int64)
-    source, target = np.zeros(len(links), np.int16), np.zeros(len(links), np.int16)
-    order = np.zeros(int(np.diff(given_offset).max(initial=0)) + 1, np.int64)
-    _list_forward(links, given_offset, generated_offset, order, source, target, offset)
-    return LinkList(source[: offset[-1]].copy(), target[: offset[-1]].copy(), offset)
+    """One direction's links as a sorted list; `source` are the conditioning positions, `target` the emitted ones."""
+    found = LinkList(
+        np.zeros(len(links), np.int16), np.zeros(len(links), np.int16), np.zeros(len(conditioning_offset), np.int64)
+    )
+    order = np.zeros(int(np.diff(conditioning_offset).max(initial=0)) + 1, np.int64)
+    _list_forward(links, conditioning_offset, emitted_offset, order, found)
+    return _filled(found)

@@ -228,7 +228,7 @@ def links_by_id(connection: Connection, ids: Collection[int]) -> list[LinkRow]:
     return [LinkRow._make(row) for row in connection.execute(statement)]
 
 
-def untaught_pairs(connection: Connection, after_id: int, limit: int) -> list[LinkRow]:
+def untrained_pairs(connection: Connection, after_id: int, limit: int) -> list[LinkRow]:
     """Pairs with a given alignment that the aligner has not seen, with a larger id, in id order."""
     statement = (
         _link_rows()

@@ -17,6 +17,7 @@ ORDER = (
     "samplers/synchronous",
     "samplers/trees",
     "samplers/alignment",
+    "samplers/alignment/models",
     "samplers/charts",
     "samplers/extraction",
     "storage/exceptions.py",

@@ -1,6 +1,6 @@
 """The Bayesian HMM aligners in plain Python: joint probabilities in closed form, one link's conditional, sweeps.
 
-A state holds, for each pair and generated position, the link (None: no word) and whether the word is a collocation.
+A state holds, for each pair and emitted position, the link (None: no word) and whether the word is a collocation.
 Counts are made anew from the state for each draw, so that nothing can go stale.
 """
 
@@ -28,14 +28,14 @@ FERTILITY_PRIOR = (0.3, 0.5, 0.12, 0.04, 0.015, 0.012, 0.008, 0.005)
 
 
 class Pair(NamedTuple):
-    """A sentence pair: the words that are generated, and those that are given."""
+    """A sentence pair: the words that are emitted, and those that they are conditioned on."""
 
-    generated: tuple[str, ...]
-    given: tuple[str, ...]
+    emitted: tuple[str, ...]
+    conditioning: tuple[str, ...]
 
 
 class Word(NamedTuple):
-    """The variables of a generated word: its link, and its Z."""
+    """The variables of an emitted word: its link, and its Z."""
 
     link: int | None
     collocated: bool = False
@@ -65,14 +65,14 @@ class Corpus:
 
     def __init__(self, pairs: Sequence[Pair], favoured: Mapping[tuple[str, str], float] | None = None) -> None:
         self.pairs = list(pairs)
-        self.generated_words = {word for pair in pairs for word in pair.generated}
-        self.widest = max(1, *(len(pair.given) for pair in pairs))
+        self.emitted_words = {word for pair in pairs for word in pair.emitted}
+        self.widest = max(1, *(len(pair.conditioning) for pair in pairs))
         self.favoured = dict(favoured or {})
 
-    def prior_mass(self, given: str | None, settings: Settings) -> float:
-        """The sum of the lexical prior over all generated words."""
-        favoured = sum(weight for (e, _), weight in self.favoured.items() if e == given)
-        return settings.lexical * len(self.generated_words) + favoured
+    def prior_mass(self, conditioning: str | None, settings: Settings) -> float:
+        """The sum of the lexical prior over all emitted words."""
+        favoured = sum(weight for (e, _), weight in self.favoured.items() if e == conditioning)
+        return settings.lexical * len(self.emitted_words) + favoured
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Counts:
     """All counts of a state."""
 
     lexical: Counter[tuple[str | None, str]]
-    given: Counter[str | None]
+    conditioning: Counter[str | None]
     jumps: Counter[Hashable]
     fertility: Counter[tuple[str, int]]
     tokens: Counter[str]
@@ -121,17 +121,17 @@ def count(corpus: Corpus, state: State, settings: Settings) -> Counts:
     """The counts of a state."""
     counts = Counts(Counter(), Counter(), Counter(), Counter(), Counter(), Counter(), Counter(), Counter(), 0, 0)
     for pair, words in zip(corpus.pairs, state, strict=True):
-        counts.jumps.update(jumps_of(words, len(pair.given), settings.model, corpus.widest))
+        counts.jumps.update(jumps_of(words, len(pair.conditioning), settings.model, corpus.widest))
         previous: str | None = None
         links: Counter[int] = Counter()
-        for f, word in zip(pair.generated, words, strict=True):
+        for f, word in zip(pair.emitted, words, strict=True):
             if word.collocated:
                 counts.bigrams[previous, f] += 1
                 counts.collocated[previous] += 1
             else:
-                e = None if word.link is None else pair.given[word.link]
+                e = None if word.link is None else pair.conditioning[word.link]
                 counts.lexical[e, f] += 1
-                counts.given[e] += 1
+                counts.conditioning[e] += 1
                 counts.plain[previous] += 1
             if word.link is None:
                 counts.unlinked += 1
@@ -139,7 +139,7 @@ def count(corpus: Corpus, state: State, settings: Settings) -> Counts:
                 counts.linked += 1
                 links[word.link] += 1
             previous = f
-        for i, e in enumerate(pair.given):
+        for i, e in enumerate(pair.conditioning):
             counts.fertility[e, min(links[i], MOST_FERTILITY)] += 1
             counts.tokens[e] += 1
     return counts
@@ -156,12 +156,12 @@ def log_joint(corpus: Corpus, state: State, settings: Settings) -> float:
     total = 0.0
     for (e, f), n in counts.lexical.items():
         total += _rising(settings.lexical + corpus.favoured.get((e or "", f), 0.0), n)
-    for e, n in counts.given.items():
+    for e, n in counts.conditioning.items():
         total -= _rising(corpus.prior_mass(e, settings), n)
     for n in counts.jumps.values():
         total += _rising(settings.jump, n)
     if settings.model == BHMM_Z:
-        words = len(corpus.generated_words)
+        words = len(corpus.emitted_words)
         for n in counts.bigrams.values():
             total += _rising(settings.collocation, n)
         for previous in counts.plain | counts.collocated:
@@ -186,10 +186,10 @@ def all_states(corpus: Corpus, settings: Settings) -> Iterator[State]:
     for pair in corpus.pairs:
         options: list[Word]
         if settings.model == BHMM_Z:
-            options = [Word(i, z) for i in range(len(pair.given)) for z in (False, True)]
+            options = [Word(i, z) for i in range(len(pair.conditioning)) for z in (False, True)]
         else:
-            options = [Word(None), *(Word(i) for i in range(len(pair.given)))]
-        per_pair.append(list(product(options, repeat=len(pair.generated))))
+            options = [Word(None), *(Word(i) for i in range(len(pair.conditioning)))]
+        per_pair.append(list(product(options, repeat=len(pair.emitted))))
     yield from product(*per_pair)
 
 
@@ -209,14 +209,14 @@ def with_word(state: State, p: int, g: int, word: Word) -> State:
 
 def positions(corpus: Corpus, p: int, settings: Settings) -> list[int | None]:
     """What a word of the pair may be linked to, in order."""
-    given: list[int | None] = list(range(len(corpus.pairs[p].given)))
-    return given if settings.model == BHMM_Z else [None, *given]
+    conditioning: list[int | None] = list(range(len(corpus.pairs[p].conditioning)))
+    return conditioning if settings.model == BHMM_Z else [None, *conditioning]
 
 
 def link_weight(corpus: Corpus, state: State, p: int, g: int, link: int | None, settings: Settings) -> float:
     """Weight of a link given all else [SA16 eqs. 5, 6]: the pair's jumps one after the other, fertility, the word."""
     word = state[p][g]
-    length = len(corpus.pairs[p].given)
+    length = len(corpus.pairs[p].conditioning)
     seen = count(corpus, state, settings).jumps
     seen.subtract(jumps_of(state[p], length, settings.model, corpus.widest))
     others, arriving, leaving = _jumps_around(with_word(state, p, g, Word(link))[p], g, length, settings, corpus.widest)
@@ -261,23 +261,23 @@ def _fertility_factor(corpus: Corpus, state: State, p: int, g: int, link: int | 
 
 
 def lexical_probability(corpus: Corpus, state: State, p: int, g: int, link: int | None, settings: Settings) -> float:
-    """P(word | given word, all other links) [SA16 eq. 3]."""
+    """P(word | conditioning word, all other links) [SA16 eq. 3]."""
     pair, word = corpus.pairs[p], state[p][g]
-    f = pair.generated[g]
-    e = None if link is None else pair.given[link]
+    f = pair.emitted[g]
+    e = None if link is None else pair.conditioning[link]
     counts = count(corpus, state, settings)
     if not word.collocated and settings.mutant != OWN_LINK_COUNTED:
-        old = None if word.link is None else pair.given[word.link]
+        old = None if word.link is None else pair.conditioning[word.link]
         counts.lexical[old, f] -= 1
-        counts.given[old] -= 1
+        counts.conditioning[old] -= 1
     weight = counts.lexical[e, f] + settings.lexical + corpus.favoured.get((e or "", f), 0.0)
-    return weight / (counts.given[e] + corpus.prior_mass(e, settings))
+    return weight / (counts.conditioning[e] + corpus.prior_mass(e, settings))
 
 
 def collocation_share(corpus: Corpus, state: State, p: int, g: int, settings: Settings) -> float:
     """P(Z = 1 | all else) [SA16 eqs. 3, 4]."""
     pair, word = corpus.pairs[p], state[p][g]
-    f, previous = pair.generated[g], pair.generated[g - 1] if g else None
+    f, previous = pair.emitted[g], pair.emitted[g - 1] if g else None
     counts = count(corpus, state, settings)
     if word.collocated:
         counts.bigrams[previous, f] -= 1
@@ -286,7 +286,7 @@ def collocation_share(corpus: Corpus, state: State, p: int, g: int, settings: Se
         counts.plain[previous] -= 1
     plain = (counts.plain[previous] + settings.r) * lexical_probability(corpus, state, p, g, word.link, settings)
     one = (counts.collocated[previous] + settings.s) * (counts.bigrams[previous, f] + settings.collocation)
-    one /= counts.collocated[previous] + settings.collocation * len(corpus.generated_words)
+    one /= counts.collocated[previous] + settings.collocation * len(corpus.emitted_words)
     return one / (one + plain)
 
 
@@ -329,7 +329,7 @@ def push(corpus: Corpus, before: Mapping[State, float], settings: Settings) -> d
     """The exact distribution after a sweep over all pairs."""
     now = dict(before)
     for p, pair in enumerate(corpus.pairs):
-        for g in range(len(pair.generated)):
+        for g in range(len(pair.emitted)):
             now = _push_one(now, partial(link_draws, corpus, p=p, g=g, settings=settings))
             if settings.model == BHMM_Z:
                 now = _push_one(now, partial(collocation_draws, corpus, p=p, g=g, settings=settings))
@@ -348,7 +348,7 @@ def sweep(corpus: Corpus, state: State, seed: int, number: int, settings: Settin
     """One sweep, drawn from the keyed streams as the kernels draw."""
     for p, pair in enumerate(corpus.pairs):
         stream = Stream(seed, p, number)
-        for g in range(len(pair.generated)):
+        for g in range(len(pair.emitted)):
             options = positions(corpus, p, settings)
             if 0 < settings.candidates < len(options):
                 options = _drawn_candidates(options, state[p][g].link, settings.candidates, stream)

@@ -10,10 +10,11 @@ import pytest
 import zstandard
 from tests.daemon.conftest import Run
 
-from hierogram.daemon.alignment.aligning import Request, align, options_for
+from hierogram.daemon.alignment.aligning import align, options_for
 from hierogram.daemon.alignment.evaluation import GoldLinks, evaluate
+from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.exceptions import UsageError
-from hierogram.samplers.alignment.aligner import BHMM, BHMM_F, BHMM_Z
+from hierogram.samplers.alignment.models.registry import MODELS
 
 
 def invented(pairs: int, seed: int = 1) -> tuple[list[str], list[str], list[str]]:
@@ -47,7 +48,7 @@ def files(tmp_path: Path) -> tuple[list[str], list[str], list[str]]:
 Files = tuple[list[str], list[str], list[str]]
 
 
-@pytest.mark.parametrize(("model", "most"), [(BHMM_F, 0.02), (BHMM, 0.06), (BHMM_Z, 0.12)])
+@pytest.mark.parametrize(("model", "most"), [("bhmm-f", 0.02), ("bhmm", 0.06), ("bhmm-z", 0.12)])
 def test_each_model_recovers_an_invented_language(
     hierogram: Run, files: Files, tmp_path: Path, model: str, most: float
 ) -> None:
@@ -74,6 +75,13 @@ def test_output_is_line_for_line_the_same_in_every_form(hierogram: Run, files: F
     whole = zstandard.ZstdDecompressor().decompressobj().decompress((tmp_path / "a.zst").read_bytes())
     assert whole.decode() == plain
     assert hierogram("align", "s", "t", *short, "--seed", "2").out != plain
+
+
+def test_the_weight_of_similar_spelling_goes_by_its_name_and_by_its_old_one(hierogram: Run, files: Files) -> None:
+    short = ("align", "s", "t", "--sweeps", "6", "--chains", "1")
+    found = hierogram(*short, "--orthographic-similarity", "0").out
+    assert found.count("\n") == 400
+    assert hierogram(*short, "--likeness", "0").out == found
 
 
 def test_scores_follow_the_links(hierogram: Run, files: Files) -> None:
@@ -119,7 +127,7 @@ def numbers(link: str) -> tuple[int, ...]:
 def test_empty_sides_give_empty_lines(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "s").write_text("a b\n\n\nc\n")
     (tmp_path / "t").write_text("x y\n\nz\n\n")
-    for model in (BHMM_F, BHMM, BHMM_Z):
+    for model in MODELS:
         ran = hierogram("align", "s", "t", "--model", model, "--sweeps", "5")
         assert ran.code == 0
         assert ran.out.split("\n")[1:] == ["", "", "", ""]
@@ -152,11 +160,11 @@ def test_what_cannot_be_aligned_is_told(hierogram: Run, tmp_path: Path) -> None:
 
 
 def test_the_paper_s_models_have_the_paper_s_settings() -> None:
-    for model in (BHMM, BHMM_Z):
+    for model in ("bhmm", "bhmm-z"):
         options = options_for(Request(model), 1_000)
         assert (options.sweeps, options.thinning, options.burn_in, options.chains) == (1000, 25, 0, 1)
         assert (options.candidates, options.jump, options.lexical, options.collocation) == (2, 1.0, 1e-4, 1e-4)
-        assert options.likeness == 0
+        assert options.similarity == 0
     assert options_for(Request(sweeps=1), 5).is_sampled(1)
     assert options_for(Request(), 10**6).sweeps < options_for(Request(), 10).sweeps
     with pytest.raises(UsageError):

@@ -8,7 +8,13 @@ from tests.daemon.alignment.test_aligning import invented
 from tests.daemon.conftest import QUICK, Run
 from tests.storage.building import query
 
-from hierogram.daemon.alignment.incremental import AlignReport, Arrivals, align_waiting, is_material, withdrawal_of
+from hierogram.daemon.alignment.incremental import (
+    AlignReport,
+    IncrementalAligner,
+    align_pending,
+    is_material,
+    withdrawal_of,
+)
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.storage.records import NewPair
@@ -56,36 +62,36 @@ def quick_store(store_url: str):
 def test_what_arrives_is_aligned_with_what_is_known(quick_store: Store) -> None:
     store = quick_store
     put(store, 0, 270)
-    assert align_waiting(store).pairs == 270
+    assert align_pending(store).pairs == 270
     assert error_rate(store, 0, 270) < 0.1
     put(store, 270, PAIRS)
     heard: list[tuple[int, int]] = []
-    done = align_waiting(store, report=lambda now, total: heard.append((now, total)))
-    assert (done.pairs, done.rejuvenated, done.taught) == (30, 30, 0)
+    done = align_pending(store, report=lambda now, total: heard.append((now, total)))
+    assert (done.pairs, done.rejuvenated, done.trained) == (30, 30, 0)
     assert error_rate(store, 270, PAIRS) < 0.1
     assert heard[-1] == (30, 30)
     assert {(state, by) for _, state, by in texts(store)} == {("waiting", "aligner")}
     assert verify(store).problems == []
-    assert align_waiting(store) == AlignReport(0, 0, 0, 0, pytest.approx(0, abs=5))
+    assert align_pending(store) == AlignReport(0, 0, 0, 0, pytest.approx(0, abs=5))
 
 
-def test_a_pair_alone_is_aligned_by_what_others_taught(quick_store: Store) -> None:
+def test_a_pair_alone_is_aligned_by_what_others_trained(quick_store: Store) -> None:
     store = quick_store
     put(store, 0, 250, given=True)
     before = texts(store)
     put(store, 250, 251)
     put(store, 251, 260)
-    arrivals = Arrivals(store)
-    assert arrivals.align_new(limit=1) == 1
+    aligner = IncrementalAligner(store)
+    assert aligner.align_new(limit=1) == 1
     assert [state for _, state, _ in texts(store)].count("unaligned") == 9
-    assert arrivals.align_new() == 9
+    assert aligner.align_new() == 9
     assert texts(store)[:250] == before
     assert error_rate(store, 250, 260) < 0.1
     assert verify(store).problems == []
     put(store, 260, 262, given=True)
     put(store, 262, 263)
-    assert align_waiting(store, teach=False).taught == 0
-    assert len(store.untaught_pairs(0, 9)) == 2
+    assert align_pending(store, train=False).trained == 0
+    assert len(store.untrained_pairs(0, 9)) == 2
 
 
 def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
@@ -93,9 +99,9 @@ def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
     for threads in (1, 2):
         with open_store(f"sqlite:///{tmp_path}/{threads}.db", create=True, settings=QUICK) as store:
             put(store, 0, 60)
-            align_waiting(store, threads)
+            align_pending(store, threads)
             put(store, 60, 70)
-            align_waiting(store, threads)
+            align_pending(store, threads)
             found.append(texts(store))
     assert found[0] == found[1]
 
@@ -103,14 +109,14 @@ def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
 def test_derivations_follow_alignments_that_change(quick_store: Store, store_url: str) -> None:
     store = quick_store
     put(store, 0, 120)
-    align_waiting(store)
+    align_pending(store)
     learn(store, sweeps=2)
     # Wrong alignments in the store, with derivations and counts that belong to them: going over them mends both.
     query(store_url, "UPDATE sentence_pairs SET alignment = '' WHERE id <= 3")
     store_is_mended(store_url)
     learn(store, sweeps=2)
     assert verify(store).problems == []
-    again = Arrivals(store).rejuvenate(PAIRS)
+    again = IncrementalAligner(store).rejuvenate(PAIRS)
     assert again.pairs == 120
     assert again.changed >= 3
     assert again.rebuilt is not None
@@ -128,12 +134,12 @@ def test_the_table_of_a_learner_follows(quick_store: Store, store_url: str) -> N
 
     store = quick_store
     put(store, 0, 60)
-    align_waiting(store)
+    align_pending(store)
     # As if someone had given another alignment: the derivation that is learned belongs to it.
     query(store_url, "UPDATE sentence_pairs SET alignment = '0-0' WHERE id <= 4")
     learn(store, sweeps=0)
     with Learner(store) as learner:
-        again = Arrivals(store).rejuvenate(PAIRS)
+        again = IncrementalAligner(store).rejuvenate(PAIRS)
         assert again.rebuilt is not None
         learner.table = again.rebuilt.change_table(learner.table, learner.model)
         with Learner(store) as fresh:
@@ -144,7 +150,7 @@ def test_the_table_of_a_learner_follows(quick_store: Store, store_url: str) -> N
 def test_counts_leave_with_withdrawn_pairs(quick_store: Store) -> None:
     store = quick_store
     put(store, 0, 40)
-    align_waiting(store)
+    align_pending(store)
     with store.snapshot() as snapshot:
         assert snapshot.aligner_counts().lexicon
     everything = [row.id for row in store.pairs()]
@@ -157,7 +163,7 @@ def test_counts_leave_with_withdrawn_pairs(quick_store: Store) -> None:
 def test_verify_counts_the_aligner_again(quick_store: Store, store_url: str) -> None:
     store = quick_store
     put(store, 0, 40)
-    align_waiting(store)
+    align_pending(store)
     assert verify(store).problems == []
     query(store_url, "UPDATE aligner_jumps SET count = count + 1 WHERE direction = 'forward' AND width = 1")
     query(store_url, "DELETE FROM aligner_words WHERE side = 'target' AND word <> ''")
@@ -254,7 +260,7 @@ def test_files_are_aligned_with_what_a_store_knows(hierogram: Run, tmp_path: Pat
     sources, targets, alignments = invented(PAIRS)
     with open_store(f"sqlite:///{tmp_path}/store.db", create=True, settings=QUICK) as store:
         put(store, 0, 250)
-        align_waiting(store)
+        align_pending(store)
         before = store.position()
     (tmp_path / "s").write_text("".join(line + "\n" for line in sources[250:255]))
     (tmp_path / "t").write_text("".join(line + "\n" for line in targets[250:255]))
@@ -267,7 +273,7 @@ def test_files_are_aligned_with_what_a_store_knows(hierogram: Run, tmp_path: Pat
     with open_store(f"sqlite:///{tmp_path}/store.db") as store:
         assert store.position() == before
     refused = hierogram("align", "s", "t", "--priors", "store.db", "--model", "bhmm")
-    assert (refused.code, "is for bhmm-f, not for bhmm" in refused.err) == (3, True)
+    assert (refused.code, "are for bhmm-f, not for bhmm" in refused.err) == (3, True)
     assert hierogram("align", "s", "t", "--priors", "missing.db").code == 3
 
 

@@ -3,19 +3,14 @@
 import numpy as np
 from tests.reference.alignment import Corpus, Settings, State, Word
 
-from hierogram.samplers.alignment.aligner import (
-    AlignerOptions,
-    Direction,
-    chain_of,
-    empty_marginals,
-    make_direction,
-    sweep_chain,
-)
-from hierogram.samplers.alignment.bitext import read_side
-from hierogram.samplers.alignment.chain import UNLINKED, Chain, Marginals, make_scratch
+from hierogram.samplers.alignment.bitext import Direction, make_direction, read_side
+from hierogram.samplers.alignment.chain import UNLINKED, Chain
+from hierogram.samplers.alignment.marginals import Marginals, empty_marginals
+from hierogram.samplers.alignment.models.sampler import AlignmentState, build
+from hierogram.samplers.alignment.options import AlignerOptions
 
 
-def to_options(settings: Settings, likeness: float = 0.0, **more: int) -> AlignerOptions:
+def to_options(settings: Settings, similarity: float = 0.0, **more: int) -> AlignerOptions:
     """The kernels' options for the twin's settings; every sweep is sampled."""
     return AlignerOptions(
         model=settings.model,
@@ -25,7 +20,7 @@ def to_options(settings: Settings, likeness: float = 0.0, **more: int) -> Aligne
         collocation=settings.collocation,
         unlinked=settings.unlinked,
         fertility=settings.fertility,
-        likeness=likeness,
+        similarity=similarity,
         **{"sweeps": 1, "chains": 1, "burn_in": 0, "thinning": 1, **more},
     )
 
@@ -33,17 +28,17 @@ def to_options(settings: Settings, likeness: float = 0.0, **more: int) -> Aligne
 def to_direction(corpus: Corpus) -> Direction:
     """The corpus as the kernels take it."""
     return make_direction(
-        read_side(" ".join(pair.generated) for pair in corpus.pairs),
-        read_side(" ".join(pair.given) for pair in corpus.pairs),
+        read_side(" ".join(pair.emitted) for pair in corpus.pairs),
+        read_side(" ".join(pair.conditioning) for pair in corpus.pairs),
     )
 
 
-def to_chain(corpus: Corpus, state: State, settings: Settings, likeness: float = 0.0) -> Chain:
+def to_chain(corpus: Corpus, state: State, settings: Settings, similarity: float = 0.0) -> Chain:
     """The kernels' chain in the twin's state."""
     words = [word for pair in state for word in pair]
     links = np.array([UNLINKED if word.link is None else word.link for word in words], np.int16)
     collocated = np.array([word.collocated for word in words], np.uint8)
-    chain = chain_of(to_direction(corpus), to_options(settings, likeness), links, collocated)
+    chain = build(to_options(settings, similarity), to_direction(corpus)).chain_of(links, collocated)
     chain.settings[0]["s"], chain.settings[0]["r"] = settings.s, settings.r
     return chain
 
@@ -54,7 +49,7 @@ def from_chain(corpus: Corpus, chain: Chain) -> State:
     at = 0
     for pair in corpus.pairs:
         words = []
-        for _ in pair.generated:
+        for _ in pair.emitted:
             link = int(chain.links[at])
             words.append(Word(None if link == UNLINKED else link, bool(chain.collocated[at])))
             at += 1
@@ -65,26 +60,31 @@ def from_chain(corpus: Corpus, chain: Chain) -> State:
 class KernelChain:
     """Sweeps a corpus by the kernels; s and r stay as they are."""
 
-    def __init__(self, corpus: Corpus, state: State, settings: Settings, seed: int, likeness: float = 0.0) -> None:
+    def __init__(self, corpus: Corpus, state: State, settings: Settings, seed: int, similarity: float = 0.0) -> None:
         self.corpus = corpus
         self.settings = settings
         self.seed = np.uint64(seed)
         self.direction = to_direction(corpus)
         # The twin knows no stages: bhmm-f begins with all factors.
-        self.options = to_options(settings, likeness, sweeps=1 << 30, warming=0)
-        self.chain = to_chain(corpus, state, settings, likeness)
-        sides = self.direction.sides
-        self.scratch = make_scratch(sides.longest_generated, sides.longest_given)
-        self.marginals: Marginals = empty_marginals(sides)
-        self.sweeps = 0
+        self.options = to_options(settings, similarity, sweeps=1 << 30, warming=0)
+        self.kernel = build(self.options, self.direction)
+        marginals = empty_marginals(self.direction.sides)
+        self.state = AlignmentState(to_chain(corpus, state, settings, similarity), marginals, 0)
+
+    @property
+    def chain(self) -> Chain:
+        """The chain as it is."""
+        return self.state.chain
+
+    @property
+    def marginals(self) -> Marginals:
+        """What the sweeps have added up to."""
+        return self.state.marginals
 
     def sweep(self) -> State:
         """One sweep; the state after it."""
-        self.sweeps += 1
         self.chain.settings[0]["s"], self.chain.settings[0]["r"] = self.settings.s, self.settings.r
-        self.chain = sweep_chain(
-            self.direction, self.chain, self.options, self.seed, self.sweeps, self.scratch, self.marginals
-        )
+        self.state, _ = self.kernel.step(self.seed, self.state)
         return from_chain(self.corpus, self.chain)
 
 
@@ -96,5 +96,5 @@ def counted(chain: Chain) -> dict[int, tuple[int, float]]:
 
 def same_counts(one: Chain, other: Chain) -> bool:
     """Whether all counts of two chains are the same."""
-    arrays = ("given", "jumps", "fertility", "bigram_count", "before")
+    arrays = ("conditioning", "jumps", "fertility", "bigram_count", "before")
     return counted(one) == counted(other) and all((getattr(one, a) == getattr(other, a)).all() for a in arrays)

@@ -21,15 +21,11 @@ from tests.reference.alignment import (
 )
 from tests.samplers.alignment.kernels import KernelChain, from_chain, same_counts, to_chain
 
-from hierogram.samplers.alignment.aligner import (
-    AlignerOptions,
-    chain_seed,
-    decode,
-    empty_marginals,
-    make_direction,
-    run_chain,
-)
-from hierogram.samplers.alignment.bitext import read_side
+from hierogram.samplers.alignment.bitext import make_direction, read_side
+from hierogram.samplers.alignment.marginals import empty_marginals
+from hierogram.samplers.alignment.models.registry import options_for
+from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
+from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.exceptions import AlignmentInputError
 
 MODELS = (BHMM, BHMM_Z, BHMM_F)
@@ -50,10 +46,10 @@ def random_corpus(random: Random) -> Corpus:
 def random_state(corpus: Corpus, model: str, random: Random) -> State:
     def word(pair: Pair) -> Word:
         if model == BHMM_Z:
-            return Word(random.randrange(len(pair.given)), random.random() < 0.3)
-        return Word(random.choice([None, *range(len(pair.given))]))
+            return Word(random.randrange(len(pair.conditioning)), random.random() < 0.3)
+        return Word(random.choice([None, *range(len(pair.conditioning))]))
 
-    return tuple(tuple(word(pair) for _ in pair.generated) for pair in corpus.pairs)
+    return tuple(tuple(word(pair) for _ in pair.emitted) for pair in corpus.pairs)
 
 
 @pytest.mark.parametrize("candidates", [0, 2, 3])
@@ -98,8 +94,8 @@ def test_counts_equal_a_recount_after_any_sweeps(model: str, candidates: int) ->
         for _ in range(700)
     ]
     corpus = Corpus(pairs)
-    # All words begin on one given word, and strong priors spread the links, so the table has to grow.
-    state: State = tuple(tuple(Word(0) for _ in pair.generated) for pair in pairs)
+    # All words begin on one conditioning word, and strong priors spread the links, so the table has to grow.
+    state: State = tuple(tuple(Word(0) for _ in pair.emitted) for pair in pairs)
     kernel = KernelChain(corpus, state, settings, seed=1)
     rows = len(kernel.chain.pairs.rows)
     for _ in range(3):
@@ -132,9 +128,9 @@ def test_candidate_draws_add_their_samples_to_the_marginals() -> None:
     for _ in range(10):
         kernel.sweep()
     for pair in range(sides.pairs):
-        words = np.diff(sides.generated_offset)[pair]
+        words = np.diff(sides.emitted_offset)[pair]
         cells = kernel.marginals.cells[sides.cell_offset[pair] : sides.cell_offset[pair + 1]].reshape(words, -1)
-        unlinked = kernel.marginals.unlinked[sides.generated_offset[pair] : sides.generated_offset[pair + 1]]
+        unlinked = kernel.marginals.unlinked[sides.emitted_offset[pair] : sides.emitted_offset[pair + 1]]
         assert (cells.sum(axis=1) + unlinked == 10).all()
         assert (cells == cells.round()).all()
 
@@ -153,14 +149,14 @@ def test_decoding_takes_the_likeliest_position_or_none() -> None:
 
 def options(model: str, **more: int) -> AlignerOptions:
     values = {"sweeps": 6, "chains": 1, "burn_in": 2, "thinning": 2, "candidates": 0, **more}
-    return AlignerOptions(model=model, lexical=0.001, likeness=0.0, **values)
+    return AlignerOptions(model=model, lexical=0.001, similarity=0.0, **values)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_empty_sides_are_passed_over(model: str) -> None:
-    generated, given = ["", "a b", "", "a"], ["x", "", "", "x y"]
-    direction = make_direction(read_side(generated), read_side(given))
-    found = decode(direction, model, run_chain(direction, options(model), chain_seed(1, 0, 0)))
+    emitted, conditioning = ["", "a b", "", "a"], ["x", "", "", "x y"]
+    direction = make_direction(read_side(emitted), read_side(conditioning))
+    found = decode(direction, model, run_chain(build(options(model), direction), chain_seed(1, 0, 0)))
     assert found.links[:2].tolist() == [-1, -1]
     assert found.links[2] in (-1, 0, 1)
 
@@ -171,10 +167,10 @@ def test_chains_differ_by_seed_alone(model: str) -> None:
     corpus = [random_corpus(random).pairs for _ in range(5)]
     pairs = [pair for some in corpus for pair in some]
     direction = make_direction(
-        read_side(" ".join(pair.generated) for pair in pairs), read_side(" ".join(pair.given) for pair in pairs)
+        read_side(" ".join(pair.emitted) for pair in pairs), read_side(" ".join(pair.conditioning) for pair in pairs)
     )
     chosen = options(model)
-    one, again, other = (run_chain(direction, chosen, chain_seed(seed, 0, 0)) for seed in (1, 1, 2))
+    one, again, other = (run_chain(build(chosen, direction), chain_seed(seed, 0, 0)) for seed in (1, 1, 2))
     assert (one.cells == again.cells).all()
     assert (one.unlinked == again.unlinked).all()
     assert (one.cells != other.cells).any()
@@ -196,7 +192,7 @@ def test_what_cannot_be_aligned_is_refused() -> None:
     with pytest.raises(AlignmentInputError, match="line 2 has 32,768 words"):
         read_side(["a", "b " * 32_768])
     with pytest.raises(AlignmentInputError, match="no model is called 'ibm4'"):
-        options("ibm4")
+        options_for("ibm4", 5)
     with pytest.raises(AlignmentInputError, match="1 candidate"):
         options(BHMM, candidates=1)
     with pytest.raises(AlignmentInputError, match="none would be sampled"):

@@ -6,26 +6,27 @@ import numpy as np
 import pytest
 from tests.samplers.alignment.kernels import counted, same_counts
 
-from hierogram.samplers.alignment.aligner import BHMM, BHMM_F, AlignerOptions, Direction, chain_of, make_direction
-from hierogram.samplers.alignment.bitext import Side, fold, read_side, tokens_of
-from hierogram.samplers.alignment.prior_counts import Experience, links_of_alignment, tally_links, without
+from hierogram.samplers.alignment.bitext import Direction, Side, fold, make_direction, read_side, tokens_of
+from hierogram.samplers.alignment.models.sampler import build
+from hierogram.samplers.alignment.options import AlignerOptions
+from hierogram.samplers.alignment.prior_counts import PriorCounts, counts_of_links, links_of_alignment, without
 from hierogram.samplers.exceptions import AlignmentInputError
 
 LENGTHS = [(3, 2), (1, 1), (5, 120), (2, 4), (4, 4), (3, 130)]
 
 
-def options(model: str = BHMM_F) -> AlignerOptions:
+def options(model: str = "bhmm-f") -> AlignerOptions:
     return AlignerOptions(
-        model=model, sweeps=2, chains=1, burn_in=0, thinning=1, candidates=0, lexical=0.1, likeness=0.0
+        model=model, sweeps=2, chains=1, burn_in=0, thinning=1, candidates=0, lexical=0.1, similarity=0.0
     )
 
 
 def random_direction(random: Random) -> tuple[Direction, np.ndarray]:
     """Pairs of few words, some with jumps beyond the widest that is told apart, and links for them."""
-    generated = [" ".join(random.choice("abcdef") for _ in range(n)) for n, _ in LENGTHS]
-    given = [" ".join(random.choice("uvwxyz") for _ in range(m)) for _, m in LENGTHS]
+    emitted = [" ".join(random.choice("abcdef") for _ in range(n)) for n, _ in LENGTHS]
+    conditioning = [" ".join(random.choice("uvwxyz") for _ in range(m)) for _, m in LENGTHS]
     links = [random.choice([-1, *range(m)]) for n, m in LENGTHS for _ in range(n)]
-    return make_direction(read_side(generated), read_side(given)), np.array(links, np.int16)
+    return make_direction(read_side(emitted), read_side(conditioning)), np.array(links, np.int16)
 
 
 def part(side: Side, first: int, last: int) -> Side:
@@ -34,38 +35,41 @@ def part(side: Side, first: int, last: int) -> Side:
     return Side(side.words[start:stop], side.offset[first : last + 1] - start, side.vocabulary)
 
 
-def words_of(experience: Experience) -> dict[tuple[int, int], int]:
-    pairs = zip(experience.given.tolist(), experience.generated.tolist(), strict=True)
-    return dict(zip(pairs, experience.counts.tolist(), strict=True))
+def words_of(prior: PriorCounts) -> dict[tuple[int, int], int]:
+    pairs = zip(prior.conditioning.tolist(), prior.emitted.tolist(), strict=True)
+    return dict(zip(pairs, prior.counts.tolist(), strict=True))
 
 
-def tally(direction: Direction, links: np.ndarray, weight: list[int] | None = None) -> Experience:
+def counts_for(direction: Direction, links: np.ndarray, weight: list[int] | None = None) -> PriorCounts:
     weights = np.array(weight or [1] * direction.sides.pairs, np.int64)
-    return tally_links(direction.sides, links, weight=weights, given_words=len(direction.given.vocabulary))
+    return counts_of_links(
+        direction.sides, links, weight=weights, conditioning_words=len(direction.conditioning.vocabulary)
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_chain_beside_others_counts_what_one_of_all_pairs_does(seed: int) -> None:
     direction, links = random_direction(Random(seed))
-    generated, given = direction.generated, direction.given
+    emitted, conditioning = direction.emitted, direction.conditioning
     cut = 4
     old, new = (
-        make_direction(part(generated, *bounds), part(given, *bounds)) for bounds in ((0, cut), (cut, len(LENGTHS)))
+        make_direction(part(emitted, *bounds), part(conditioning, *bounds))
+        for bounds in ((0, cut), (cut, len(LENGTHS)))
     )
-    words = int(generated.offset[cut])
-    known = tally(old, links[:words])._replace(generated_words=len(generated.vocabulary))
-    nothing = tally(old, links[:words], [0] * cut)._replace(generated_words=len(generated.vocabulary))
-    beside = chain_of(new, options(), links[words:], experience=known)
-    together = chain_of(direction, options(), links, experience=nothing)
+    words = int(emitted.offset[cut])
+    known = counts_for(old, links[:words])._replace(emitted_words=len(emitted.vocabulary))
+    nothing = counts_for(old, links[:words], [0] * cut)._replace(emitted_words=len(emitted.vocabulary))
+    beside = build(options(), new, known).chain_of(links[words:])
+    together = build(options(), direction, nothing).chain_of(links)
     assert same_counts(beside, together)
     assert counted(together)
 
 
 def test_weights_and_differences() -> None:
     direction, links = random_direction(Random(7))
-    all_pairs, some = tally(direction, links), tally(direction, links, [1, 0, 1, 0, 0, 1])
+    all_pairs, some = counts_for(direction, links), counts_for(direction, links, [1, 0, 1, 0, 0, 1])
     others = without(all_pairs, some)
-    expected = tally(direction, links, [0, 1, 0, 1, 1, 0])
+    expected = counts_for(direction, links, [0, 1, 0, 1, 1, 0])
     assert words_of(others) == words_of(expected)
     assert np.array_equal(others.links, expected.links)
     assert np.array_equal(others.fertility, expected.fertility)
@@ -75,10 +79,10 @@ def test_weights_and_differences() -> None:
         without(expected, some)
 
 
-def test_experience_is_for_the_model_whose_counts_it_holds() -> None:
+def test_prior_counts_are_for_the_model_whose_counts_it_holds() -> None:
     direction, links = random_direction(Random(1))
     with pytest.raises(AlignmentInputError, match="for bhmm-f, not for bhmm"):
-        chain_of(direction, options(BHMM), links, experience=tally(direction, links))
+        build(options("bhmm"), direction, counts_for(direction, links))
 
 
 def test_an_alignment_gives_each_word_the_partner_nearest_to_the_diagonal() -> None:

@@ -1,4 +1,4 @@
-"""Where chains start and what they count in: Model 1, likeness of words, the table of word pairs."""
+"""Where chains start and what they count in: Model 1, similarity of words, the table of word pairs."""
 
 from collections import defaultdict
 
@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hierogram.samplers.alignment.bitext import make_sides, number_bigrams, read_side
+from hierogram.samplers.alignment.bitext import make_direction, make_sides, number_bigrams, read_side
 from hierogram.samplers.alignment.counts import (
-    GIVEN,
+    CONDITIONING,
     TAKEN,
     empty_pairs,
     has_room,
@@ -22,7 +22,7 @@ from hierogram.samplers.alignment.counts import (
     unlink_pair,
 )
 from hierogram.samplers.alignment.model1 import model1_links, random_links
-from hierogram.samplers.alignment.orthography import favour_likeness
+from hierogram.samplers.alignment.orthography import favour_similar
 
 SENTENCES = [
     ("la maison", "the house"),
@@ -32,9 +32,9 @@ SENTENCES = [
 ]
 
 
-def key_of(given_word: int, word: int) -> np.uint64:
+def key_of(conditioning_word: int, word: int) -> np.uint64:
     """A kernel's result comes back as a plain integer."""
-    return np.uint64(pair_key(given_word, word))
+    return np.uint64(pair_key(conditioning_word, word))
 
 
 def model1_by_dictionary(pairs: list[tuple[str, str]], with_no_word: bool, iterations: int) -> list[int]:
@@ -43,16 +43,16 @@ def model1_by_dictionary(pairs: list[tuple[str, str]], with_no_word: bool, itera
     for _ in range(iterations):
         expected: dict[tuple[str, str], float] = defaultdict(float)
         total: dict[str, float] = defaultdict(float)
-        for generated, words in split:
-            for f in generated:
+        for emitted, words in split:
+            for f in emitted:
                 mass = sum(table[e, f] for e in words)
                 for e in words:
                     expected[e, f] += table[e, f] / mass
                     total[e] += table[e, f] / mass
         table = defaultdict(float, {(e, f): n / total[e] for (e, f), n in expected.items()})
     links = []
-    for generated, words in split:
-        for f in generated:
+    for emitted, words in split:
+        for f in emitted:
             scores = [table[e, f] for e in words]
             links.append(scores.index(max(scores)) - with_no_word)
     return links
@@ -61,8 +61,8 @@ def model1_by_dictionary(pairs: list[tuple[str, str]], with_no_word: bool, itera
 @pytest.mark.parametrize("with_no_word", [False, True])
 @pytest.mark.parametrize("iterations", [1, 5])
 def test_model_1_is_that_of_dictionaries(with_no_word: bool, iterations: int) -> None:
-    generated, words = read_side(f for f, _ in SENTENCES), read_side(e for _, e in SENTENCES)
-    found = model1_links(make_sides(generated, words), len(words.vocabulary), with_no_word, iterations)
+    emitted, words = read_side(f for f, _ in SENTENCES), read_side(e for _, e in SENTENCES)
+    found = model1_links(make_sides(emitted, words), len(words.vocabulary), with_no_word, iterations)
     assert found.tolist() == model1_by_dictionary(SENTENCES, with_no_word, iterations)
 
 
@@ -86,71 +86,69 @@ def test_random_links_are_uniform_and_as_often_none_as_asked() -> None:
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 400), st.booleans()), max_size=900))
 def test_the_table_is_a_dictionary(steps: list[tuple[int, int, bool]]) -> None:
     pairs = empty_pairs()
-    given_words = np.zeros(4, GIVEN)
-    given_words["prior"] = 2.0
+    conditioning_words = np.zeros(4, CONDITIONING)
+    conditioning_words["prior"] = 2.0
     counts: dict[tuple[int, int], int] = {}
     for e, f, add in steps:
         key = key_of(e, f)
         if not has_room(pairs, 1):
             pairs = larger_pairs(pairs)
         if add:
-            link_pair(pairs, given_words, e, key)
+            link_pair(pairs, conditioning_words, e, key)
             counts[e, f] = counts.get((e, f), 0) + 1
         elif counts.get((e, f)):
-            tidy(pairs, unlink_pair(pairs, given_words, e, key))
+            tidy(pairs, unlink_pair(pairs, conditioning_words, e, key))
             counts[e, f] -= 1
     linked = {pair: n for pair, n in counts.items() if n}
     assert pairs.registers[TAKEN] == len(linked) == np.count_nonzero(pairs.rows["key"])
     for e in range(4):
-        assert given_words[e]["links"] == sum(n for (given, _), n in linked.items() if given == e)
+        assert conditioning_words[e]["links"] == sum(n for (given, _), n in linked.items() if given == e)
         for f in range(401):
             n = linked.get((e, f), 0)
             assert pair_weight(pairs, key_of(e, f)) == n
-    probability = lexical(pairs, given_words, 1, key_of(1, 7), 0.5)
-    assert probability == (linked.get((1, 7), 0) + 0.5) / (given_words[1]["links"] + 2.0)
+    probability = lexical(pairs, conditioning_words, 1, key_of(1, 7), 0.5)
+    assert probability == (linked.get((1, 7), 0) + 0.5) / (conditioning_words[1]["links"] + 2.0)
 
 
 def test_pairs_beyond_a_full_start_are_found_and_taken_out() -> None:
     pairs = empty_pairs()
-    given_words = np.zeros(1, GIVEN)
+    conditioning_words = np.zeros(1, CONDITIONING)
     numbers = range(700)
     for f in numbers:
-        link_pair(pairs, given_words, 0, key_of(0, f))
+        link_pair(pairs, conditioning_words, 0, key_of(0, f))
     for f in numbers[::2]:
-        tidy(pairs, unlink_pair(pairs, given_words, 0, key_of(0, f)))
+        tidy(pairs, unlink_pair(pairs, conditioning_words, 0, key_of(0, f)))
     assert [pair_weight(pairs, key_of(0, f)) for f in numbers] == [f % 2 for f in numbers]
     assert pairs.registers[TAKEN] == 350
 
 
-def likeness_of(one: str, other: str) -> float:
-    generated, words = read_side([one]), read_side([other])
-    given_words = np.zeros(2, GIVEN)
-    sides = make_sides(generated, words)
-    pairs = favour_likeness(sides, generated.vocabulary, words.vocabulary, 2.0, empty_pairs(), given_words)
+def similarity_of(one: str, other: str) -> float:
+    emitted, words = read_side([one]), read_side([other])
+    conditioning_words = np.zeros(2, CONDITIONING)
+    pairs = favour_similar(make_direction(emitted, words), 2.0, empty_pairs(), conditioning_words)
     weight = float(pair_weight(pairs, key_of(0, 0)))
-    assert given_words[0]["prior"] == weight
+    assert conditioning_words[0]["prior"] == weight
     return weight / 2
 
 
 def test_words_spelled_alike_are_favoured() -> None:
-    assert likeness_of("1492", "1492") == likeness_of(",", ",") == 1.0
-    assert likeness_of("Paris", "paris") == 1.0
-    assert likeness_of("gouvernement", "gouverner") == pytest.approx((8 / 12) ** 2)
-    assert likeness_of("gouvernement", "government") == 0.0
-    assert likeness_of("nation", "national") == pytest.approx((6 / 8) ** 2)
-    assert likeness_of("son", "song") == 0.0
-    assert likeness_of("able", "abbey") == 0.0
-    assert likeness_of("λόγος", "λόγου") == pytest.approx((4 / 5) ** 2)
+    assert similarity_of("1492", "1492") == similarity_of(",", ",") == 1.0
+    assert similarity_of("Paris", "paris") == 1.0
+    assert similarity_of("gouvernement", "gouverner") == pytest.approx((8 / 12) ** 2)
+    assert similarity_of("gouvernement", "government") == 0.0
+    assert similarity_of("nation", "national") == pytest.approx((6 / 8) ** 2)
+    assert similarity_of("son", "song") == 0.0
+    assert similarity_of("able", "abbey") == 0.0
+    assert similarity_of("λόγος", "λόγου") == pytest.approx((4 / 5) ** 2)
 
 
 def test_many_favoured_pairs_outgrow_the_first_table() -> None:
-    generated = read_side(" ".join(f"word{k}" for k in range(60)) for _ in range(2))
+    emitted = read_side(" ".join(f"word{k}" for k in range(60)) for _ in range(2))
     words = read_side(" ".join(f"wordy{k}" for k in range(60)) for _ in range(2))
-    given_words = np.zeros(61, GIVEN)
-    sides = make_sides(generated, words)
-    pairs = favour_likeness(sides, generated.vocabulary, words.vocabulary, 1.0, empty_pairs(), given_words)
+    conditioning_words = np.zeros(61, CONDITIONING)
+    pairs = favour_similar(make_direction(emitted, words), 1.0, empty_pairs(), conditioning_words)
     assert pairs.registers[TAKEN] == 60 * 60
-    assert given_words["prior"][:60].sum() == pytest.approx(pairs.rows["prior"].sum(), rel=1e-5)
+    assert conditioning_words["prior"][:60].sum() == pytest.approx(pairs.rows["prior"].sum(), rel=1e-5)
 
 
 def test_bigrams_begin_at_a_start_symbol() -> None:

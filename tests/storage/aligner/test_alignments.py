@@ -104,12 +104,12 @@ def test_derivations_change_in_the_same_transaction(store: Store) -> None:
     assert store.stalest_links(5) == []
 
 
-def test_given_alignments_are_taught_once_and_never_gone_over(store: Store) -> None:
+def test_given_alignments_train_once_and_never_gone_over(store: Store) -> None:
     ingest(store, [pair("a b", "x"), raw("c", "y"), pair("d", "z")])
-    assert [row.id for row in store.untaught_pairs(0, 5)] == [1, 3]
+    assert [row.id for row in store.untrained_pairs(0, 5)] == [1, 3]
     store.align(AlignerChange(links=[PairLinks(1, b"\0\0", b"\0\0\0\0", 0, None)]))
-    assert [row.id for row in store.untaught_pairs(0, 5)] == [3]
-    assert store.untaught_pairs(3, 5) == []
+    assert [row.id for row in store.untrained_pairs(0, 5)] == [3]
+    assert store.untrained_pairs(3, 5) == []
     assert store.stalest_links(5) == []
     assert store.pairs()[0].aligned_by == "given"
 
@@ -126,7 +126,7 @@ def test_lookups_of_the_aligner_go_through_indexes(store: Store) -> None:
     with plans() as seen:
         assert len(store.aligner_counts(["s17", "s18"], ["t17"]).lexicon) == 1
         assert len(store.stalest_links(3)) == 3
-        assert store.untaught_pairs(2_990, 5) == []
+        assert store.untrained_pairs(2_990, 5) == []
     for entry in seen:
         for table in ("aligner_lexicon", "aligner_words", "pair_links", "sentence_pairs"):
             assert_no_scan(entry["plan"], table)

@@ -1,26 +1,26 @@
 """BHMM-F: the HMM aligner with fertilities, whose jumps pass over unlinked words.
 
 Beside [SA16 §2]: an unlinked word keeps the position of the last linked one, as in the HMM of Och & Ney (2003); the
-last linked word jumps to the end; a word is unlinked with a fixed probability; and every given word has a
+last linked word jumps to the end; a word is unlinked with a fixed probability; and every conditioning word has a
 distribution over its number of links [Zhao & Gildea 2010], Dirichlet and integrated out. The target is the product
 of these factors. Sweeps of stage 1 leave out jumps and fertilities, those of stage 2 fertilities.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from hierogram.samplers.alignment.chain import (
-    CELL,
     MOST_FERTILITY,
     UNLINKED,
-    add_sample,
     all_jumps,
     choose_options,
     jump_event,
     pick,
 )
 from hierogram.samplers.alignment.counts import (
+    conditioning_mass,
     expect_pair,
-    given_mass,
     has_room,
     lexical,
     link_pair,
@@ -29,16 +29,31 @@ from hierogram.samplers.alignment.counts import (
     tidy,
     unlink_pair,
 )
+from hierogram.samplers.alignment.marginals import CELL, add_sample, decode
+from hierogram.samplers.alignment.model1 import random_links
+from hierogram.samplers.alignment.steps import Steps
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, stream
 
 WORDS, JUMPS, FERTILITIES = 1, 2, 3
-"""Stages: which factors count."""
+"""Stages of warming up: which factors count."""
+
+
+class Place(NamedTuple):
+    """The emitted word that is drawn anew: its number, where the conditioning sentence of `length` words begins, and
+    the positions of the links before and after it.
+    """
+
+    word: np.int32
+    start: np.int64
+    length: np.int64
+    before: np.int64
+    after: np.int64
 
 
 @njit_inline
 def _fertility_ratio(word, fertility, chain, strength):
-    """By how much one more link changes the probability of the given words' fertilities (linear)."""
+    """By how much one more link changes the probability of the conditioning words' fertilities (linear)."""
     if fertility >= MOST_FERTILITY:
         return 1.0
     now = chain.fertility[word, fertility] - 1 + strength * chain.fertility_prior[fertility]
@@ -87,9 +102,9 @@ def _weigh_jumps(i, before, after, jumps, symmetric):
 
 
 @njit_inline
-def _given_factor(word, i, stage, chain, settings, scratch):
-    """What a link weighs by its given word alone: fertility, and denominator of the lexical probability (linear)."""
-    factor = 1.0 / given_mass(chain.given, word)
+def _conditioning_factor(word, i, stage, chain, settings, scratch):
+    """What a link weighs by its conditioning word alone: fertility, and the lexical denominator (linear)."""
+    factor = 1.0 / conditioning_mass(chain.conditioning, word)
     if stage >= FERTILITIES:
         factor *= _fertility_ratio(word, scratch.fertility[i], chain, settings["fertility"])
     return factor
@@ -97,10 +112,10 @@ def _given_factor(word, i, stage, chain, settings, scratch):
 
 @njit_inline
 def _refresh_factors(word, sides, e_start, length, stage, chain, settings, scratch):
-    """Make the factors anew at all positions of a given word whose counts changed."""
+    """Make the factors anew at all positions of a conditioning word whose counts changed."""
     for i in range(length):
-        if sides.given[e_start + i] == word:
-            scratch.factor[i] = _given_factor(word, i, stage, chain, settings, scratch)
+        if sides.conditioning[e_start + i] == word:
+            scratch.factor[i] = _conditioning_factor(word, i, stage, chain, settings, scratch)
 
 
 @njit_inline
@@ -122,49 +137,51 @@ def _multiply_jumps(before, after, length, chain, settings, scratch):
 
 
 @njit_inline
-def _weigh_all(f, e_start, before, after, length, stage, sides, chain, settings, scratch):
+def _weigh_all(place, stage, sides, chain, settings, scratch):
     """Fill in the cumulated weights of no link and of all links (linear)."""
-    no_word = np.int64(len(chain.given) - 1)
+    no_word = np.int64(len(chain.conditioning) - 1)
     symmetric = settings["lexical"]
-    weight = _weigh_unlinked(before, after, stage, chain, settings)
-    scratch.weight[0] = weight * lexical(chain.pairs, chain.given, no_word, pair_key(no_word, f), symmetric)
+    weight = _weigh_unlinked(place.before, place.after, stage, chain, settings)
+    key = pair_key(no_word, place.word)
+    scratch.weight[0] = weight * lexical(chain.pairs, chain.conditioning, no_word, key, symmetric)
     linked = 1.0 - settings["unlinked"]
-    for i in range(length):
-        word = np.int64(sides.given[e_start + i])
-        weight = pair_weight(chain.pairs, pair_key(word, f)) + symmetric
+    for i in range(place.length):
+        word = np.int64(sides.conditioning[place.start + i])
+        weight = pair_weight(chain.pairs, pair_key(word, place.word)) + symmetric
         scratch.weight[i + 1] = linked * weight * scratch.factor[i]
     if stage >= JUMPS:
-        _multiply_jumps(before, after, length, chain, settings, scratch)
+        _multiply_jumps(place.before, place.after, place.length, chain, settings, scratch)
     total = scratch.weight[0]
-    for k in range(1, length + 1):
+    for k in range(1, place.length + 1):
         total += scratch.weight[k]
         scratch.weight[k] = total
 
 
 @njit_inline
-def _weigh_some(f, e_start, before, after, number, stage, sides, chain, settings, scratch):
+def _weigh_some(place, number, stage, sides, chain, settings, scratch):
     """Fill in the cumulated weights of the options (linear)."""
-    no_word = np.int64(len(chain.given) - 1)
+    no_word = np.int64(len(chain.conditioning) - 1)
     total = 0.0
     for k in range(number):
         i = np.int64(scratch.option[k])
         if i == UNLINKED:
             word = no_word
-            weight = _weigh_unlinked(before, after, stage, chain, settings) / given_mass(chain.given, no_word)
+            weight = _weigh_unlinked(place.before, place.after, stage, chain, settings)
+            weight /= conditioning_mass(chain.conditioning, no_word)
         else:
-            word = np.int64(sides.given[e_start + i])
-            weight = (1.0 - settings["unlinked"]) * _given_factor(word, i, stage, chain, settings, scratch)
+            word = np.int64(sides.conditioning[place.start + i])
+            weight = (1.0 - settings["unlinked"]) * _conditioning_factor(word, i, stage, chain, settings, scratch)
             if stage >= JUMPS:
-                weight *= _weigh_jumps(i, before, after, chain.jumps, settings["jump"])
-        total += weight * (pair_weight(chain.pairs, pair_key(word, f)) + settings["lexical"])
+                weight *= _weigh_jumps(i, place.before, place.after, chain.jumps, settings["jump"])
+        total += weight * (pair_weight(chain.pairs, pair_key(word, place.word)) + settings["lexical"])
         scratch.weight[k] = total
 
 
 @njit_inline
 def _expect_word(f, e_start, length, sides, pairs):
-    """Say that a generated word's pairs with all given words will soon be read."""
+    """Say that an emitted word's pairs with all conditioning words will soon be read."""
     for i in range(length):
-        expect_pair(pairs, pair_key(np.int64(sides.given[e_start + i]), f))
+        expect_pair(pairs, pair_key(np.int64(sides.conditioning[e_start + i]), f))
 
 
 @njit_inline
@@ -178,7 +195,7 @@ def _add_conditional(marginals, cell, g, length, scratch):
 
 @njit_inline
 def _look_around(start, stop, length, links, scratch):
-    """Fill in the next link after each position (the end: the length), and the links of each given position."""
+    """Fill in the next link after each position (the end: the length), and the links of each conditioning position."""
     for i in range(length):
         scratch.fertility[i] = 0
     after = length
@@ -190,51 +207,52 @@ def _look_around(start, stop, length, links, scratch):
 
 
 @njit
-def sweep_fertility(first, sides, chain, seed, sweep, scratch, marginals, accumulate, stage):
+def sweep_fertility(first, sides, chain, turn, scratch, marginals):
     """Draw each link of the pairs from `first` on, given all others; the pair at which counts lack room, or the end."""
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
-    no_word = np.int64(len(chain.given) - 1)
-    for pair in range(first, len(sides.generated_offset) - 1):
-        start, stop = sides.generated_offset[pair], sides.generated_offset[pair + 1]
-        e_start = sides.given_offset[pair]
-        length = sides.given_offset[pair + 1] - e_start
+    no_word = np.int64(len(chain.conditioning) - 1)
+    for pair in range(first, len(sides.emitted_offset) - 1):
+        start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
+        e_start = sides.conditioning_offset[pair]
+        length = sides.conditioning_offset[pair + 1] - e_start
         if not has_room(chain.pairs, stop - start):
             return pair
-        state = stream(seed, pair, sweep)
+        state = stream(turn.seed, pair, turn.sweep)
         _look_around(start, stop, length, links, scratch)
         # With all positions to weigh, factors are kept; with few, it costs less to make them as they are needed.
         exact = settings["candidates"] == 0 or settings["candidates"] > length
         if exact:
             for i in range(length):
-                word = np.int64(sides.given[e_start + i])
-                scratch.factor[i] = _given_factor(word, i, stage, chain, settings, scratch)
+                word = np.int64(sides.conditioning[e_start + i])
+                scratch.factor[i] = _conditioning_factor(word, i, turn.stage, chain, settings, scratch)
         before = np.int64(-1)
         for g in range(start, stop):
-            f = sides.generated[g]
+            f = sides.emitted[g]
             old = np.int64(links[g])
             after = np.int64(scratch.after[g - start])
             old_word = no_word
             if old == UNLINKED:
                 _pass_over(before, after, -1, jumps)
             else:
-                old_word = np.int64(sides.given[e_start + old])
+                old_word = np.int64(sides.conditioning[e_start + old])
                 _stop_at(before, old, after, -1, jumps)
                 _move_fertility(old_word, old, -1, chain, scratch)
-            row = unlink_pair(chain.pairs, chain.given, old_word, pair_key(old_word, f))
+            row = unlink_pair(chain.pairs, chain.conditioning, old_word, pair_key(old_word, f))
 
             if exact and old != UNLINKED:
-                _refresh_factors(old_word, sides, e_start, length, stage, chain, settings, scratch)
+                _refresh_factors(old_word, sides, e_start, length, turn.stage, chain, settings, scratch)
 
+            place = Place(f, e_start, length, before, after)
             if exact:
                 if g + 1 < stop:
-                    _expect_word(sides.generated[g + 1], e_start, length, sides, chain.pairs)
-                _weigh_all(f, e_start, before, after, length, stage, sides, chain, settings, scratch)
+                    _expect_word(sides.emitted[g + 1], e_start, length, sides, chain.pairs)
+                _weigh_all(place, turn.stage, sides, chain, settings, scratch)
                 state = advance(state)
                 new = pick(scratch, length + 1, state) - 1
             else:
                 number, state = choose_options(UNLINKED, old, length, settings["candidates"], state, scratch)
-                _weigh_some(f, e_start, before, after, number, stage, sides, chain, settings, scratch)
+                _weigh_some(place, number, turn.stage, sides, chain, settings, scratch)
                 state = advance(state)
                 new = np.int64(scratch.option[pick(scratch, number, state)])
 
@@ -242,37 +260,37 @@ def sweep_fertility(first, sides, chain, seed, sweep, scratch, marginals, accumu
             if new == UNLINKED:
                 _pass_over(before, after, 1, jumps)
             else:
-                new_word = np.int64(sides.given[e_start + new])
+                new_word = np.int64(sides.conditioning[e_start + new])
                 _stop_at(before, new, after, 1, jumps)
                 _move_fertility(new_word, new, 1, chain, scratch)
                 before = new
             if new_word == old_word:
                 chain.pairs.rows[row]["count"] += 1
-                chain.given[old_word]["links"] += 1
+                chain.conditioning[old_word]["links"] += 1
             else:
                 tidy(chain.pairs, row)
-                link_pair(chain.pairs, chain.given, new_word, pair_key(new_word, f))
+                link_pair(chain.pairs, chain.conditioning, new_word, pair_key(new_word, f))
             if exact and new != UNLINKED:
-                _refresh_factors(new_word, sides, e_start, length, stage, chain, settings, scratch)
+                _refresh_factors(new_word, sides, e_start, length, turn.stage, chain, settings, scratch)
             links[g] = new
-            if accumulate:
+            if turn.sampled:
                 cell = sides.cell_offset[pair] + (g - start) * length
                 if exact:
                     _add_conditional(marginals, cell, g, length, scratch)
                 else:
                     add_sample(marginals, cell, g, new)
-    return len(sides.generated_offset) - 1
+    return len(sides.emitted_offset) - 1
 
 
 @njit
 def count_fertility(first, sides, chain, scratch):
     """Add the links of the pairs from `first` on to empty counts; the pair at which they lack room, or the end."""
     jumps = chain.jumps
-    no_word = np.int64(len(chain.given) - 1)
-    for pair in range(first, len(sides.generated_offset) - 1):
-        start, stop = sides.generated_offset[pair], sides.generated_offset[pair + 1]
-        e_start = sides.given_offset[pair]
-        length = sides.given_offset[pair + 1] - e_start
+    no_word = np.int64(len(chain.conditioning) - 1)
+    for pair in range(first, len(sides.emitted_offset) - 1):
+        start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
+        e_start = sides.conditioning_offset[pair]
+        length = sides.conditioning_offset[pair + 1] - e_start
         if not has_room(chain.pairs, stop - start):
             return pair
         _look_around(start, stop, length, chain.links, scratch)
@@ -281,13 +299,22 @@ def count_fertility(first, sides, chain, scratch):
             i = np.int64(chain.links[g])
             word = no_word
             if i != UNLINKED:
-                word = np.int64(sides.given[e_start + i])
+                word = np.int64(sides.conditioning[e_start + i])
                 _pass_over(before, i, 1, jumps)
                 before = i
-            link_pair(chain.pairs, chain.given, word, pair_key(word, sides.generated[g]))
-        # A pair without a generated word has no jump, and sweeps meet none in it.
+            link_pair(chain.pairs, chain.conditioning, word, pair_key(word, sides.emitted[g]))
+        # A pair without an emitted word has no jump, and sweeps meet none in it.
         if stop > start:
             _pass_over(before, length, 1, jumps)
         for i in range(length):
-            chain.fertility[sides.given[e_start + i], min(scratch.fertility[i], MOST_FERTILITY)] += 1
-    return len(sides.generated_offset) - 1
+            chain.fertility[sides.conditioning[e_start + i], min(scratch.fertility[i], MOST_FERTILITY)] += 1
+    return len(sides.emitted_offset) - 1
+
+
+STEPS = Steps(
+    start=lambda direction, options, seed: random_links(direction.sides, seed, options.unlinked),
+    count=count_fertility,
+    sweep=sweep_fertility,
+    decode=decode,
+)
+"""The chain begins with random links."""

@@ -1,13 +1,15 @@
-"""BHMM-Z: a generated word comes from the given word it is linked to, or from the word before it [SA16 §3].
+"""BHMM-Z: an emitted word comes from the conditioning word it is linked to, or from the word before it [SA16 §3].
 
-Every generated position has a link, drawn by its jumps alone where the word is a collocation (Z = 1). As the paper's,
+Every emitted position has a link, drawn by its jumps alone where the word is a collocation (Z = 1). As the paper's,
 jumps are those of one categorical distribution; there is no special jump.
 """
 
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.alignment.bitext import Direction, number_bigrams
 from hierogram.samplers.alignment.chain import (
-    CELL,
-    add_conditional,
-    add_sample,
+    Chain,
     choose_options,
     jump_event,
     pick,
@@ -20,6 +22,11 @@ from hierogram.samplers.alignment.counts import (
     tidy,
     unlink_pair,
 )
+from hierogram.samplers.alignment.marginals import CELL, add_conditional, add_sample, decode_unless_collocated
+from hierogram.samplers.alignment.model1 import model1_links
+from hierogram.samplers.alignment.models.strengths import sample_strengths
+from hierogram.samplers.alignment.options import AlignerOptions
+from hierogram.samplers.alignment.steps import Steps, Turn
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 
@@ -41,42 +48,42 @@ def _weigh_jumps(i, before, after, jumps, symmetric):
 def _collocation_share(g, previous, word, key, chain, settings):
     """P(Z = 1 | all else), linear [SA16 eqs. 3, 4]."""
     before = chain.before[previous]
-    plain = (before["plain"] + settings["r"]) * lexical(chain.pairs, chain.given, word, key, settings["lexical"])
+    plain = (before["plain"] + settings["r"]) * lexical(chain.pairs, chain.conditioning, word, key, settings["lexical"])
     symmetric = settings["collocation"]
     collocated = (before["collocated"] + settings["s"]) * (chain.bigram_count[chain.bigram[g]] + symmetric)
-    collocated /= before["collocated"] + symmetric * settings["generated_words"]
+    collocated /= before["collocated"] + symmetric * settings["emitted_words"]
     return collocated / (collocated + plain)
 
 
 @njit
-def sweep_collocations(first, sides, chain, seed, sweep, scratch, marginals, accumulate):
+def sweep_collocations(first, sides, chain, turn, scratch, marginals):
     """Draw each link, then each Z, given all else, of the pairs from `first` on; where counts lack room, or the end."""
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
-    for pair in range(first, len(sides.generated_offset) - 1):
-        start, stop = sides.generated_offset[pair], sides.generated_offset[pair + 1]
-        e_start = sides.given_offset[pair]
-        length = sides.given_offset[pair + 1] - e_start
+    for pair in range(first, len(sides.emitted_offset) - 1):
+        start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
+        e_start = sides.conditioning_offset[pair]
+        length = sides.conditioning_offset[pair + 1] - e_start
         if length == 0:
             continue
         if not has_room(chain.pairs, stop - start):
             return pair
-        state = stream(seed, pair, sweep)
+        state = stream(turn.seed, pair, turn.sweep)
         previous = len(chain.before) - 1
         before = -1
         for g in range(start, stop):
-            f = sides.generated[g]
+            f = sides.emitted[g]
             old = links[g]
             after = links[g + 1] if g + 1 < stop else _NONE
             jumps[jump_event(jumps, before, old)] -= 1
             if after != _NONE:
                 jumps[jump_event(jumps, old, after)] -= 1
-            word = sides.given[e_start + old]
+            word = sides.conditioning[e_start + old]
             if chain.collocated[g]:
                 chain.bigram_count[chain.bigram[g]] -= 1
                 chain.before[previous]["collocated"] -= 1
             else:
-                row = unlink_pair(chain.pairs, chain.given, word, pair_key(word, f))
+                row = unlink_pair(chain.pairs, chain.conditioning, word, pair_key(word, f))
                 chain.before[previous]["plain"] -= 1
 
             number, state = choose_options(0, old, length, settings["candidates"], state, scratch)
@@ -85,8 +92,8 @@ def sweep_collocations(first, sides, chain, seed, sweep, scratch, marginals, acc
                 i = scratch.option[k]
                 weight = _weigh_jumps(i, before, after, jumps, settings["jump"])
                 if not chain.collocated[g]:
-                    e = sides.given[e_start + i]
-                    weight *= lexical(chain.pairs, chain.given, e, pair_key(e, f), settings["lexical"])
+                    e = sides.conditioning[e_start + i]
+                    weight *= lexical(chain.pairs, chain.conditioning, e, pair_key(e, f), settings["lexical"])
                 total += weight
                 scratch.weight[k] = total
             state = advance(state)
@@ -98,7 +105,7 @@ def sweep_collocations(first, sides, chain, seed, sweep, scratch, marginals, acc
             if after != _NONE:
                 jumps[jump_event(jumps, new, after)] += 1
 
-            word = sides.given[e_start + new]
+            word = sides.conditioning[e_start + new]
             share = _collocation_share(g, previous, word, pair_key(word, f), chain, settings)
             state = advance(state)
             chain.collocated[g] = 1 if uniform(state) < share else 0
@@ -106,9 +113,9 @@ def sweep_collocations(first, sides, chain, seed, sweep, scratch, marginals, acc
                 chain.bigram_count[chain.bigram[g]] += 1
                 chain.before[previous]["collocated"] += 1
             else:
-                link_pair(chain.pairs, chain.given, word, pair_key(word, f))
+                link_pair(chain.pairs, chain.conditioning, word, pair_key(word, f))
                 chain.before[previous]["plain"] += 1
-            if accumulate:
+            if turn.sampled:
                 cell = sides.cell_offset[pair] + (g - start) * length
                 if number == length:
                     add_conditional(marginals, cell, g, scratch, number)
@@ -118,33 +125,57 @@ def sweep_collocations(first, sides, chain, seed, sweep, scratch, marginals, acc
                     marginals.unlinked[g] += CELL(chain.collocated[g])
             previous = f
             before = new
-    return len(sides.generated_offset) - 1
+    return len(sides.emitted_offset) - 1
 
 
 @njit
 def count_collocations(first, sides, chain):
     """Add links and collocations of the pairs from `first` on to empty counts; where they lack room, or the end."""
     jumps = chain.jumps
-    for pair in range(first, len(sides.generated_offset) - 1):
-        start, stop = sides.generated_offset[pair], sides.generated_offset[pair + 1]
-        e_start = sides.given_offset[pair]
-        if sides.given_offset[pair + 1] == e_start:
+    for pair in range(first, len(sides.emitted_offset) - 1):
+        start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
+        e_start = sides.conditioning_offset[pair]
+        if sides.conditioning_offset[pair + 1] == e_start:
             continue
         if not has_room(chain.pairs, stop - start):
             return pair
         previous = len(chain.before) - 1
         before = -1
         for g in range(start, stop):
-            f = sides.generated[g]
+            f = sides.emitted[g]
             i = chain.links[g]
-            word = sides.given[e_start + i]
+            word = sides.conditioning[e_start + i]
             if chain.collocated[g]:
                 chain.bigram_count[chain.bigram[g]] += 1
                 chain.before[previous]["collocated"] += 1
             else:
-                link_pair(chain.pairs, chain.given, word, pair_key(word, f))
+                link_pair(chain.pairs, chain.conditioning, word, pair_key(word, f))
                 chain.before[previous]["plain"] += 1
             jumps[jump_event(jumps, before, i)] += 1
             previous = f
             before = i
-    return len(sides.generated_offset) - 1
+    return len(sides.emitted_offset) - 1
+
+
+def _first_links(direction: Direction, options: AlignerOptions, seed: np.uint64) -> NDArray[np.int16]:
+    """Those of IBM Model 1 without the empty word: here each word has a link [SA16 §5]."""
+    return model1_links(direction.sides, len(direction.conditioning.vocabulary), with_no_word=False)
+
+
+def _with_bigrams(chain: Chain, direction: Direction) -> Chain:
+    bigram, bigrams = number_bigrams(direction.emitted)
+    return chain._replace(bigram=bigram, bigram_count=np.zeros(bigrams, np.int32))
+
+
+def _draw_strengths(chain: Chain, turn: Turn) -> None:
+    sample_strengths(chain.settings, chain.before, turn.seed, turn.sweep)
+
+
+STEPS = Steps(
+    start=_first_links,
+    count=lambda first, sides, chain, scratch: count_collocations(first, sides, chain),
+    sweep=sweep_collocations,
+    decode=decode_unless_collocated,
+    prepare=_with_bigrams,
+    finish=_draw_strengths,
+)

@@ -1,15 +1,13 @@
 """BHMM: the Bayesian HMM aligner with special jumps to and from no word [SA16 §2].
 
 The target of the chain, for all pairs together: each jump from a categorical distribution over jumps under a
-symmetric Dirichlet prior, each generated word from that of its given word, both integrated out [SA16 eqs. 2, 5].
-No word is a further given word. The jump from no word has one probability wherever it leads, as the paper has it:
-it is not shared among the positions.
+symmetric Dirichlet prior, each emitted word from that of its conditioning word, both integrated out [SA16 eqs. 2, 5].
+No word is a further conditioning word. The jump from no word has one probability wherever it leads, as the paper has
+it: it is not shared among the positions.
 """
 
 from hierogram.samplers.alignment.chain import (
     UNLINKED,
-    add_conditional,
-    add_sample,
     choose_options,
     from_no_word,
     jump_event,
@@ -24,6 +22,9 @@ from hierogram.samplers.alignment.counts import (
     tidy,
     unlink_pair,
 )
+from hierogram.samplers.alignment.marginals import add_conditional, add_sample, decode
+from hierogram.samplers.alignment.model1 import model1_links
+from hierogram.samplers.alignment.steps import Steps
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, stream
 
@@ -40,8 +41,8 @@ def _event(jumps, start, stop):
 
 
 @njit_inline
-def _given_word(sides, e_start, i, given):
-    return len(given) - 1 if i == UNLINKED else sides.given[e_start + i]
+def _conditioning_word(sides, e_start, i, conditioning):
+    return len(conditioning) - 1 if i == UNLINKED else sides.conditioning[e_start + i]
 
 
 @njit_inline
@@ -63,71 +64,80 @@ def _weigh_jumps(i, before, after, jumps, symmetric):
 
 
 @njit
-def sweep_hmm(first, sides, chain, seed, sweep, scratch, marginals, accumulate):
+def sweep_hmm(first, sides, chain, turn, scratch, marginals):
     """Draw each link of the pairs from `first` on, given all others; the pair at which counts lack room, or the end."""
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
-    for pair in range(first, len(sides.generated_offset) - 1):
-        start, stop = sides.generated_offset[pair], sides.generated_offset[pair + 1]
-        e_start = sides.given_offset[pair]
-        length = sides.given_offset[pair + 1] - e_start
+    for pair in range(first, len(sides.emitted_offset) - 1):
+        start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
+        e_start = sides.conditioning_offset[pair]
+        length = sides.conditioning_offset[pair + 1] - e_start
         if not has_room(chain.pairs, stop - start):
             return pair
-        state = stream(seed, pair, sweep)
+        state = stream(turn.seed, pair, turn.sweep)
         for g in range(start, stop):
-            f = sides.generated[g]
+            f = sides.emitted[g]
             old = links[g]
             before, after = _neighbours(links, start, stop, g)
             jumps[_event(jumps, before, old)] -= 1
             if after != _START:
                 jumps[_event(jumps, old, after)] -= 1
-            old_word = _given_word(sides, e_start, old, chain.given)
-            row = unlink_pair(chain.pairs, chain.given, old_word, pair_key(old_word, f))
+            old_word = _conditioning_word(sides, e_start, old, chain.conditioning)
+            row = unlink_pair(chain.pairs, chain.conditioning, old_word, pair_key(old_word, f))
 
             number, state = choose_options(UNLINKED, old, length, settings["candidates"], state, scratch)
             total = 0.0
             for k in range(number):
                 i = scratch.option[k]
-                word = _given_word(sides, e_start, i, chain.given)
+                word = _conditioning_word(sides, e_start, i, chain.conditioning)
                 weight = _weigh_jumps(i, before, after, jumps, settings["jump"])
-                total += weight * lexical(chain.pairs, chain.given, word, pair_key(word, f), settings["lexical"])
+                total += weight * lexical(chain.pairs, chain.conditioning, word, pair_key(word, f), settings["lexical"])
                 scratch.weight[k] = total
             state = advance(state)
             new = scratch.option[pick(scratch, number, state)]
 
-            new_word = _given_word(sides, e_start, new, chain.given)
+            new_word = _conditioning_word(sides, e_start, new, chain.conditioning)
             if new_word == old_word:
                 chain.pairs.rows[row]["count"] += 1
-                chain.given[old_word]["links"] += 1
+                chain.conditioning[old_word]["links"] += 1
             else:
                 tidy(chain.pairs, row)
-                link_pair(chain.pairs, chain.given, new_word, pair_key(new_word, f))
+                link_pair(chain.pairs, chain.conditioning, new_word, pair_key(new_word, f))
             links[g] = new
             jumps[_event(jumps, before, new)] += 1
             if after != _START:
                 jumps[_event(jumps, new, after)] += 1
-            if accumulate:
+            if turn.sampled:
                 cell = sides.cell_offset[pair] + (g - start) * length
                 if number == length + 1:
                     add_conditional(marginals, cell, g, scratch, number)
                 else:
                     add_sample(marginals, cell, g, new)
-    return len(sides.generated_offset) - 1
+    return len(sides.emitted_offset) - 1
 
 
 @njit
 def count_hmm(first, sides, chain):
     """Add the links of the pairs from `first` on to empty counts; the pair at which they lack room, or the end."""
     jumps = chain.jumps
-    for pair in range(first, len(sides.generated_offset) - 1):
-        start, stop = sides.generated_offset[pair], sides.generated_offset[pair + 1]
+    for pair in range(first, len(sides.emitted_offset) - 1):
+        start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
         if not has_room(chain.pairs, stop - start):
             return pair
         before = _START
         for g in range(start, stop):
             i = chain.links[g]
-            word = _given_word(sides, sides.given_offset[pair], i, chain.given)
-            link_pair(chain.pairs, chain.given, word, pair_key(word, sides.generated[g]))
+            word = _conditioning_word(sides, sides.conditioning_offset[pair], i, chain.conditioning)
+            link_pair(chain.pairs, chain.conditioning, word, pair_key(word, sides.emitted[g]))
             jumps[_event(jumps, before, i)] += 1
             before = i
-    return len(sides.generated_offset) - 1
+    return len(sides.emitted_offset) - 1
+
+
+STEPS = Steps(
+    start=lambda direction, options, seed: model1_links(direction.sides, len(direction.conditioning.vocabulary)),
+    count=lambda first, sides, chain, scratch: count_hmm(first, sides, chain),
+    sweep=sweep_hmm,
+    decode=decode,
+)
+"""The chain begins with the links of IBM Model 1 [SA16 §5]."""

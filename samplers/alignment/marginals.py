@@ -1,0 +1,110 @@
+"""What sampled links say: summed posterior probabilities, and the links that are decoded from them [SA16 §4.5]."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.alignment.bitext import Sides
+from hierogram.samplers.alignment.chain import UNLINKED
+from hierogram.samplers.compiled.jit import njit, njit_inline
+
+CELL = np.float32
+
+
+class Marginals(NamedTuple):
+    """Summed posterior probabilities (linear) of links.
+
+    `cells` float32[C], of each (emitted, conditioning) position of each pair; `unlinked` float32[N]: that of
+    an emitted word without a link, or with its collocation switched on. `samples` int64[1]: how many were summed.
+    """
+
+    cells: NDArray[np.float32]
+    unlinked: NDArray[np.float32]
+    samples: NDArray[np.int64]
+
+
+class DirectionLinks(NamedTuple):
+    """What one direction found: `links` int16[N] (conditioning position, or -1), and their posteriors float32[N]."""
+
+    links: NDArray[np.int16]
+    posterior: NDArray[np.float32]
+
+
+def empty_marginals(sides: Sides) -> Marginals:
+    """Marginals of no sample."""
+    return Marginals(
+        np.zeros(int(sides.cell_offset[-1]), np.float32),
+        np.zeros(len(sides.emitted), np.float32),
+        np.zeros(1, np.int64),
+    )
+
+
+def add_marginals(total: Marginals, more: Marginals) -> None:
+    """Add the samples of another chain, in place; the order of chains must be fixed, as sums of floats depend on it."""
+    np.add(total.cells, more.cells, out=total.cells)
+    np.add(total.unlinked, more.unlinked, out=total.unlinked)
+    total.samples[0] += more.samples[0]
+
+
+@njit_inline
+def add_sample(marginals, cell, g, i):
+    """Count the present link, position i or UNLINKED, of emitted position g."""
+    if i == UNLINKED:
+        marginals.unlinked[g] += CELL(1.0)
+    else:
+        marginals.cells[cell + i] += CELL(1.0)
+
+
+@njit_inline
+def add_conditional(marginals, cell, g, scratch, number):
+    """Add the conditional distribution that a link is drawn from: less noise than the draw [Rao-Blackwell]."""
+    total = scratch.weight[number - 1]
+    below = 0.0
+    for k in range(number):
+        share = CELL((scratch.weight[k] - below) / total)
+        below = scratch.weight[k]
+        if scratch.option[k] == UNLINKED:
+            marginals.unlinked[g] += share
+        else:
+            marginals.cells[cell + scratch.option[k]] += share
+
+
+@njit
+def _decode(sides, marginals, by_half, links, posterior):
+    samples = marginals.samples[0]
+    for pair in range(len(sides.emitted_offset) - 1):
+        start = sides.emitted_offset[pair]
+        length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
+        for g in range(start, sides.emitted_offset[pair + 1]):
+            cell = sides.cell_offset[pair] + (g - start) * length
+            best = UNLINKED
+            most = np.float32(0.0)
+            for i in range(length):
+                if marginals.cells[cell + i] > most:
+                    best = i
+                    most = marginals.cells[cell + i]
+            unlinked = marginals.unlinked[g]
+            if best == UNLINKED or (2 * unlinked > samples if by_half else unlinked > most):
+                links[g] = UNLINKED
+                posterior[g] = unlinked / samples
+            else:
+                links[g] = best
+                posterior[g] = most / samples
+
+
+def decode(sides: Sides, marginals: Marginals) -> DirectionLinks:
+    """Maximum marginal decoding: the likeliest position of each word, or none where that is likelier."""
+    return _decoded(sides, marginals, False)
+
+
+def decode_unless_collocated(sides: Sides, marginals: Marginals) -> DirectionLinks:
+    """The likeliest position of each word, or none where Z = 1 in most samples."""
+    return _decoded(sides, marginals, True)
+
+
+def _decoded(sides: Sides, marginals: Marginals, by_half: bool) -> DirectionLinks:
+    links = np.zeros(len(sides.emitted), np.int16)
+    posterior = np.zeros(len(links), np.float32)
+    _decode(sides, marginals, by_half, links, posterior)
+    return DirectionLinks(links, posterior)

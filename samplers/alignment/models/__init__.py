@@ -1,0 +1,1 @@
+"""The aligner's models, the registry that names them, and the sampler that runs any of them."""

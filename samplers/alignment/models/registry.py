@@ -1,0 +1,136 @@
+"""The aligner's models: what each is called, its default options, and where its kernels are.
+
+A model is a module with kernels beside this one, and an entry in `MODELS`. Importing this module imports neither numpy
+nor numba: kernels are imported when a model is run.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from hierogram.samplers.alignment.options import ALL_POSITIONS, AlignerOptions
+from hierogram.samplers.exceptions import AlignmentInputError
+
+if TYPE_CHECKING:
+    from hierogram.samplers.alignment.steps import Steps
+
+_PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
+_MOST_SWEEPS, _FEWEST_SWEEPS, _SWEEPS_SCALE = 60, 16, 3000
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model of the aligner.
+
+    `summary` in a few words, for help texts. `options` are the defaults for a corpus of so many pairs, with so many
+    sweeps where a number is named. `steps` imports the kernels. Chains of a model with `prior_counts` can start from
+    counts of other pairs.
+    """
+
+    name: str
+    summary: str
+    options: Callable[[int, int | None], AlignerOptions]
+    steps: Callable[[], "Steps"]
+    prior_counts: bool = False
+
+
+def _papers(model: str) -> Callable[[int, int | None], AlignerOptions]:
+    """The settings of the paper's models [SA16 §5]."""
+
+    def options(pairs: int, sweeps: int | None) -> AlignerOptions:
+        chosen = sweeps or _PAPER_SWEEPS
+        return AlignerOptions(
+            model=model,
+            sweeps=chosen,
+            chains=1,
+            burn_in=0,
+            thinning=min(_PAPER_THINNING, chosen),
+            candidates=2,
+            lexical=0.0001,
+            similarity=0.0,
+        )
+
+    return options
+
+
+def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
+    """Several short chains: averaging over them gains more than sweeping longer.
+
+    A larger corpus needs fewer sweeps. `python -m hierogram.tools.compare_aligners` measures it.
+    """
+    fitting = round(_SWEEPS_SCALE / max(pairs, 1) ** 0.5)
+    chosen = sweeps or min(max(fitting, _FEWEST_SWEEPS), _MOST_SWEEPS)
+    return AlignerOptions(
+        model="bhmm-f",
+        sweeps=chosen,
+        chains=4,
+        burn_in=chosen * 3 // 5,
+        thinning=2 if chosen > 4 else 1,
+        candidates=ALL_POSITIONS,
+        lexical=0.001,
+        similarity=1.0,
+        warming=chosen // 4,
+        jump=0.5,
+    )
+
+
+def _fertility() -> "Steps":
+    from hierogram.samplers.alignment.models.fertility import STEPS
+
+    return STEPS
+
+
+def _hmm() -> "Steps":
+    from hierogram.samplers.alignment.models.hmm import STEPS
+
+    return STEPS
+
+
+def _collocations() -> "Steps":
+    from hierogram.samplers.alignment.models.collocations import STEPS
+
+    return STEPS
+
+
+MODELS = {
+    model.name: model
+    for model in (
+        Model("bhmm-f", "HMM with fertilities", _fertility_options, _fertility, prior_counts=True),
+        Model("bhmm", "HMM of the paper", _papers("bhmm"), _hmm),
+        Model("bhmm-z", "HMM of the paper with collocations", _papers("bhmm-z"), _collocations),
+    )
+}
+"""All models by name; the first is the default."""
+
+DEFAULT_MODEL = next(iter(MODELS))
+
+
+def model_named(name: str) -> Model:
+    """The model of that name; raises `AlignmentInputError` where there is none."""
+    if name not in MODELS:
+        raise AlignmentInputError(f"no model is called {name!r}: there are {', '.join(MODELS)}")
+    return MODELS[name]
+
+
+def options_for(name: str, pairs: int, sweeps: int | None = None, **chosen: float | None) -> AlignerOptions:
+    """A model's options for a corpus of so many pairs: its defaults, but for those that are `chosen` and not None.
+
+    Raises `AlignmentInputError`.
+    """
+    defaults = model_named(name).options(pairs, sweeps)
+    changes: dict[str, Any] = {option: value for option, value in chosen.items() if value is not None}
+    return replace(defaults, **changes)
+
+
+def described_models() -> str:
+    """The models for a help text: `bhmm-f (HMM with fertilities), …`."""
+    return ", ".join(f"{model.name} ({model.summary})" for model in MODELS.values())
+
+
+def described_default(option: str) -> str:
+    """An option's default for a help text: `4; 1 for bhmm, bhmm-z`."""
+    by_value: dict[str, list[str]] = {}
+    for model in MODELS.values():
+        by_value.setdefault(f"{getattr(model.options(1, None), option):g}", []).append(model.name)
+    usual, *others = by_value.items()
+    return "; ".join([usual[0], *(f"{value} for {', '.join(names)}" for value, names in others)])

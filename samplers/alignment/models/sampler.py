@@ -1,0 +1,166 @@
+"""The Bayesian HMM aligners of Schulz & Aziz (2016) and after, one direction at a time.
+
+`build` makes the kernel of a direction, `init` a chain's first state, `step` the state after a sweep; `run_chain` does
+all sweeps. Randomness is keyed by (seed of the chain, pair, sweep), so links do not depend on which thread runs what.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.alignment.bitext import Direction
+from hierogram.samplers.alignment.chain import BEFORE, MOST_FERTILITY, SETTINGS, Chain, make_scratch
+from hierogram.samplers.alignment.counts import CONDITIONING, empty_pairs, larger_pairs
+from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, empty_marginals
+from hierogram.samplers.alignment.models.registry import MODELS, model_named
+from hierogram.samplers.alignment.options import AlignerOptions
+from hierogram.samplers.alignment.orthography import favour_similar
+from hierogram.samplers.alignment.prior_counts import WIDEST_JUMP, PriorCounts, enter_pairs
+from hierogram.samplers.alignment.steps import Turn
+from hierogram.samplers.exceptions import AlignmentInputError
+
+_FERTILITY_PRIOR = np.array([0.3, 0.5, 0.12, 0.04, 0.015, 0.012, 0.008, 0.005])
+_SEED_STEP = 0xD1342543DE82EF95
+_WORD = (1 << 64) - 1
+
+
+class AlignmentState(NamedTuple):
+    """A chain, what its samples have added up to, and the number of its sweeps so far."""
+
+    chain: Chain
+    marginals: Marginals
+    sweep: int
+
+
+class AlignmentInfo(NamedTuple):
+    """A sweep's stage of warming up, 1 to 3 (3: none), and whether it was sampled."""
+
+    stage: int
+    sampled: bool
+
+
+def chain_seed(seed: int, direction: int, chain: int) -> np.uint64:
+    """The key of one chain: the seed of its random streams."""
+    return np.uint64((seed * 4 + direction + (chain + 1) * _SEED_STEP) & _WORD)
+
+
+class AlignmentKernel:
+    """The sampler of one direction under a model; one thread at a time may use it."""
+
+    def __init__(self, options: AlignerOptions, direction: Direction, prior: PriorCounts | None) -> None:
+        model = model_named(options.model)
+        if prior is not None and not model.prior_counts:
+            able = ", ".join(other.name for other in MODELS.values() if other.prior_counts)
+            raise AlignmentInputError(f"counts of other pairs are for {able}, not for {options.model}")
+        self.options = options
+        self.direction = direction
+        self._prior = prior
+        self._steps = model.steps()
+        self._scratch = make_scratch(direction.sides.longest_emitted, direction.sides.longest_conditioning)
+
+    def init(self, key: np.uint64, links: NDArray[np.int16] | None = None) -> AlignmentState:
+        """The state before the first sweep: with these `links` int16[N], or with the model's own first ones."""
+        if links is None:
+            links = self._steps.start(self.direction, self.options, key)
+        return AlignmentState(self.chain_of(links), empty_marginals(self.direction.sides), 0)
+
+    def chain_of(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> Chain:
+        """The chain with these links and collocations uint8[N] (or none), and the counts that follow from them."""
+        chain = self._empty_chain(links, collocated)
+        sides = self.direction.sides
+        return self._over_all_pairs(chain, lambda first, now: self._steps.count(first, sides, now, self._scratch))
+
+    def step(self, key: np.uint64, state: AlignmentState) -> tuple[AlignmentState, AlignmentInfo]:
+        """One sweep over all pairs; where it is sampled, its links' distributions are added to the marginals.
+
+        Arrays are changed in place; the state that is returned holds the counts where they had to grow.
+        """
+        sweep = state.sweep + 1
+        turn = Turn(key, sweep, self.options.stage(sweep), self.options.is_sampled(sweep))
+        sides = self.direction.sides
+
+        def resample(first: int, now: Chain) -> int:
+            return int(self._steps.sweep(first, sides, now, turn, self._scratch, state.marginals))
+
+        chain = self._over_all_pairs(state.chain, resample)
+        self._steps.finish(chain, turn)
+        state.marginals.samples[0] += turn.sampled
+        return AlignmentState(chain, state.marginals, sweep), AlignmentInfo(turn.stage, turn.sampled)
+
+    def _over_all_pairs(self, chain: Chain, resample: Callable[[int, Chain], int]) -> Chain:
+        """Go through all pairs; where the counts lack room, give them more and go on at that pair."""
+        at = 0
+        while True:
+            at = resample(at, chain)
+            if at == self.direction.sides.pairs:
+                return chain
+            chain = chain._replace(pairs=larger_pairs(chain.pairs, self.direction.sides.longest_emitted))
+
+    def _empty_chain(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None) -> Chain:
+        """A chain that has counted no links of the direction's pairs; counts of other pairs are there."""
+        sides, emitted, conditioning_side = self.direction
+        options, prior = self.options, self._prior
+        settings = np.zeros(1, SETTINGS)
+        for name in ("lexical", "jump", "collocation", "fertility", "unlinked", "candidates"):
+            settings[0][name] = getattr(options, name)
+        settings[0]["s"] = settings[0]["r"] = 1.0
+        emitted_words = len(emitted.vocabulary) if prior is None else prior.emitted_words
+        settings[0]["emitted_words"] = emitted_words
+        conditioning = np.zeros(len(conditioning_side.vocabulary) + 1, CONDITIONING)
+        conditioning["prior"] = options.lexical * emitted_words
+        pairs = empty_pairs()
+        if options.similarity > 0:
+            pairs = favour_similar(self.direction, options.similarity, pairs, conditioning)
+        widest = min(WIDEST_JUMP, max(1, sides.longest_conditioning)) if prior is None else WIDEST_JUMP
+        if prior is not None:
+            pairs = larger_pairs(pairs, len(prior.counts))
+            enter_pairs(prior, pairs)
+            conditioning["links"] += prior.links
+        chain = Chain(
+            links.copy(),
+            np.zeros(len(links), np.uint8) if collocated is None else collocated.copy(),
+            pairs,
+            conditioning,
+            np.zeros(2 * widest + 4),
+            np.zeros((len(conditioning_side.vocabulary), MOST_FERTILITY + 1), np.int32),
+            np.zeros(0, np.int32),
+            np.zeros(0, np.int32),
+            np.zeros(len(emitted.vocabulary) + 1, BEFORE),
+            settings,
+            _FERTILITY_PRIOR,
+        )
+        if prior is not None:
+            chain.jumps[: 2 * widest + 1] += prior.jumps
+            chain.jumps[-1] += prior.jumps.sum()
+            chain.fertility[:] += prior.fertility
+        return self._steps.prepare(chain, self.direction)
+
+
+def build(options: AlignerOptions, direction: Direction, prior: PriorCounts | None = None) -> AlignmentKernel:
+    """The kernel of one direction, beside counts of other pairs.
+
+    Raises `AlignmentInputError` where there is no such model, or it has no use for counts of other pairs.
+    """
+    return AlignmentKernel(options, direction, prior)
+
+
+def run_chain(
+    kernel: AlignmentKernel,
+    key: np.uint64,
+    links: NDArray[np.int16] | None = None,
+    report: Callable[[], None] | None = None,
+) -> Marginals:
+    """All sweeps of one chain, from `links` on if there are any; `report` is called after each sweep."""
+    state = kernel.init(key, links)
+    for _ in range(kernel.options.sweeps):
+        state, _ = kernel.step(key, state)
+        if report is not None:
+            report()
+    return state.marginals
+
+
+def decode(direction: Direction, model: str, marginals: Marginals) -> DirectionLinks:
+    """The links that a model's samples make likeliest [SA16 §4.5]."""
+    return model_named(model).steps().decode(direction.sides, marginals)

@@ -1,0 +1,59 @@
+"""What a run of the aligner depends on, as plain values: importing this module imports neither numpy nor numba."""
+
+from dataclasses import dataclass
+
+from hierogram.samplers.exceptions import AlignmentInputError
+
+ALL_POSITIONS = 0
+"""As a number of candidates: a link is drawn from all positions."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlignerOptions:
+    """Everything that a run of one direction depends on.
+
+    `sweeps` of each of `chains` chains; a sample each `thinning` sweeps after `burn_in`; a link is drawn from
+    `candidates` positions, or from all (0). `lexical`, `jump`, `collocation`, `fertility`: strengths of the Dirichlet
+    priors β, α, γ and the fertilities'; `unlinked`: prior probability of an unlinked word (bhmm-f); `similarity`: what
+    the prior adds for words of the same spelling, and in proportion for similar ones. `warming`: sweeps by words alone,
+    then as many by words and jumps (bhmm-f). Raises `AlignmentInputError` where no sample would be taken.
+    """
+
+    model: str
+    sweeps: int
+    chains: int
+    burn_in: int
+    thinning: int
+    candidates: int
+    lexical: float
+    similarity: float
+    warming: int = 0
+    jump: float = 1.0
+    collocation: float = 0.0001
+    fertility: float = 1.0
+    unlinked: float = 0.17
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name, least in (("sweeps", 1), ("chains", 1), ("thinning", 1), ("burn_in", 0), ("candidates", 0)):
+            if getattr(self, name) < least:
+                raise AlignmentInputError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        if self.candidates == 1:
+            raise AlignmentInputError("a link cannot be drawn from 1 candidate: give 2 or more, or 0 for all")
+        if self.burn_in >= self.sweeps or not self.is_sampled(self.last_sampled):
+            raise AlignmentInputError(
+                f"of {self.sweeps} sweeps none would be sampled after {self.burn_in}, each {self.thinning}: ask more"
+            )
+
+    @property
+    def last_sampled(self) -> int:
+        """The last sweep that may be sampled."""
+        return self.sweeps - self.sweeps % self.thinning
+
+    def is_sampled(self, sweep: int) -> bool:
+        """Whether a sample is taken at the sweep, numbered from 1."""
+        return sweep > self.burn_in and sweep % self.thinning == 0
+
+    def stage(self, sweep: int) -> int:
+        """The stage of warming up, 1 to 3 (3: none), of the sweep numbered from 1."""
+        return 1 + (sweep > self.warming) + (sweep > 2 * self.warming)

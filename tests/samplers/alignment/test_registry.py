@@ -1,0 +1,100 @@
+"""The aligner's models are entries of a registry: what runs them and what describes them asks for no name."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from hierogram.daemon.alignment.aligning import align
+from hierogram.daemon.alignment.requests import Request
+from hierogram.samplers.alignment.marginals import decode
+from hierogram.samplers.alignment.models.registry import (
+    DEFAULT_MODEL,
+    MODELS,
+    Model,
+    described_default,
+    described_models,
+    options_for,
+)
+from hierogram.samplers.alignment.models.sampler import build
+from hierogram.samplers.alignment.options import AlignerOptions
+from hierogram.samplers.alignment.steps import Steps
+from hierogram.samplers.exceptions import AlignmentInputError
+
+LAST = "last"
+
+
+def last_words() -> Steps:
+    """A model without parameters: every word is linked to the last word of the other side."""
+
+    def start(direction, options, seed):
+        lengths = np.diff(direction.sides.conditioning_offset)
+        return np.repeat(lengths - 1, np.diff(direction.sides.emitted_offset)).astype(np.int16)
+
+    def sweep(first, sides, chain, turn, scratch, marginals):
+        for pair in range(sides.pairs):
+            length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
+            for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
+                cell = sides.cell_offset[pair] + (g - sides.emitted_offset[pair]) * length
+                marginals.cells[cell + chain.links[g]] += turn.sampled
+        return sides.pairs
+
+    return Steps(start, lambda first, sides, chain, scratch: sides.pairs, sweep, decode)
+
+
+def few_sweeps(pairs: int, sweeps: int | None) -> AlignerOptions:
+    return AlignerOptions(LAST, sweeps or 3, 1, burn_in=0, thinning=1, candidates=7, lexical=0.1, similarity=0.0)
+
+
+def test_a_model_is_added_by_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODELS, LAST, Model(LAST, "links to the last word", few_sweeps, last_words))
+    request = Request(model=LAST, symmetrization="union")
+    assert list(align(["a b", "c"], ["x", "y z"], request).lines()) == ["0-0 1-0", "0-0 0-1"]
+    assert described_models().endswith("last (links to the last word)")
+    assert described_default("candidates") == "0; 2 for bhmm, bhmm-z; 7 for last"
+
+
+def test_what_help_texts_say() -> None:
+    assert DEFAULT_MODEL == "bhmm-f"
+    assert described_models().startswith("bhmm-f (HMM with fertilities), bhmm (")
+    assert described_default("chains") == "4; 1 for bhmm, bhmm-z"
+    assert described_default("candidates") == "0; 2 for bhmm, bhmm-z"
+    assert described_default("similarity") == "1; 0 for bhmm, bhmm-z"
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_options_are_the_model_s_but_for_those_that_are_named(model: str) -> None:
+    usual = options_for(model, 100)
+    assert usual.model == model
+    chosen = options_for(model, 100, 40, chains=3, candidates=None, similarity=0.5)
+    assert (chosen.sweeps, chosen.chains, chosen.candidates, chosen.similarity) == (40, 3, usual.candidates, 0.5)
+    with pytest.raises(AlignmentInputError, match="no model is called 'ibm4': there are bhmm-f, bhmm, bhmm-z"):
+        options_for("ibm4", 5)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_kernels_have_the_three_words_of_every_sampler(model: str) -> None:
+    from hierogram.samplers.alignment.bitext import make_direction, read_side
+
+    direction = make_direction(read_side(["a b", "b"]), read_side(["x y", "y"]))
+    kernel = build(options_for(model, 2, 4), direction)
+    key = np.uint64(1)
+    state = kernel.init(key)
+    assert (state.sweep, state.marginals.samples[0]) == (0, 0)
+    samples = 0
+    for sweep in range(1, 5):
+        state, info = kernel.step(key, state)
+        samples += info.sampled
+        assert (state.sweep, state.marginals.samples[0]) == (sweep, samples)
+    assert samples > 0
+
+
+def test_names_and_defaults_need_neither_numpy_nor_numba() -> None:
+    script = (
+        "import sys\nfrom hierogram.daemon.alignment import requests\n"
+        "from hierogram.samplers.alignment.models import registry\n"
+        "print(registry.described_default('chains'), 'numpy' in sys.modules, 'numba' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == "4; 1 for bhmm, bhmm-z False False\n"
