@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from hierogram.samplers.grammar.settings import PITMAN_YOR, SYNCHRONOUS
+from hierogram.samplers.grammar.settings import JOINED, PCFG, PITMAN_YOR, SYNCHRONOUS
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -60,8 +60,8 @@ class Settings:
     max_tokens: int = 200
     key_salt: int = 0
     grammar: str = SYNCHRONOUS
-    base: str = "pcfg"
-    start: str = "joined"
+    base: str = PCFG
+    start: str = JOINED
     temperature: float = 5.0
     annealing: int = 200
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hierogram.daemon.learning.batches import load_batch
+from hierogram.samplers.forests.batch import State
 from hierogram.samplers.forests.derivations import decode_states
 from hierogram.samplers.forests.forest import NO_TAIL, Forests
 from hierogram.samplers.grammar.rules import Rule, Side
-from hierogram.samplers.synchronous.sweeps import State
 from hierogram.storage.records import PairRow, Settings
 
 Span = tuple[int, int]

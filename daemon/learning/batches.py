@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.learning.tree_batches import LoadedTrees, load_trees
 from hierogram.samplers.counts.rendering import Spellings, spellings
+from hierogram.samplers.forests.batch import Batch, make_batch
 from hierogram.samplers.forests.forest import Bitext, build_forests
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar.keys import ALL_BITS, hash_words
 from hierogram.samplers.grammar.settings import TREES
-from hierogram.samplers.synchronous.sweeps import Batch, make_batch
 from hierogram.storage.records import PairRow, Settings
 
 

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from hierogram.daemon.learning.batches import LoadedPairs, LoadedTrees
 from hierogram.samplers.counts.deltas import Ledger, tally
 from hierogram.samplers.counts.rendering import render_rules
+from hierogram.samplers.forests.batch import State
 from hierogram.samplers.forests.derivations import decode_trees
 from hierogram.samplers.grammar.keys import fragment_key
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
-from hierogram.samplers.synchronous.sweeps import State
 from hierogram.samplers.trees.rendering import internal_nodes, render_fragments
 from hierogram.storage.records import RuleDelta
 

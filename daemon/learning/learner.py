@@ -15,12 +15,14 @@ from hierogram.daemon.learning.batches import ALL_BITS, longest_rule
 from hierogram.daemon.learning.compiling import SweepKernel
 from hierogram.daemon.learning.residents import Shard, schedule_of
 from hierogram.daemon.learning.withdrawing import withdraw
+from hierogram.samplers.counts.chain import ChainState
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table, shapes_of
 from hierogram.samplers.grammar.settings import TREES
-from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks, compile_merging, step, workspaces
+from hierogram.samplers.synchronous.passes import SweepPlan
+from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks, build
 from hierogram.storage.records import PairRow, Settings, SweepRecord
 from hierogram.storage.store import Store
 
@@ -170,10 +172,11 @@ class Learner:
         `enough` is asked after each sweep; where it says so, what is done so far is committed and left at that.
         """
         batch = shard.loaded.batch
-        blocks = Blocks.suited_to(batch.size)
-        spaces = workspaces(batch, blocks, self.threads)
-        if blocks is not None:
-            compile_merging(spaces, self.table, self.model)
+        kernel = build(
+            self.model, batch, method=self.method, blocks=Blocks.suited_to(batch.size),
+            workers=self.threads, run=self.executor.map,
+        )  # fmt: skip
+        kernel.compile_merging(self.table)
         self._kernel.wait()
         records: list[SweepRecord] = []
         last_commit = time.monotonic()
@@ -190,10 +193,9 @@ class Learner:
                 self._tell("pairs", stage, at_work, done + pairs * at_work // batch.size)
 
             started = time.perf_counter()
-            shard.state, self.table, info = step(
-                self.settings.seed, batch, shard.state, self.table, self.model, shard.sweeps, stages, spaces,
-                method=self.method, blocks=blocks, run=self.executor.map, report=on_pairs,
-            )  # fmt: skip
+            plan = SweepPlan(shard.sweeps, stages)
+            state = ChainState(shard.state, self.table)
+            (shard.state, self.table), info = kernel.step(self.settings.seed, state, plan, on_pairs)
             seconds = time.perf_counter() - started
             self.sampling_seconds += seconds
             self.sweeps += 1

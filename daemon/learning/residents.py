@@ -13,21 +13,11 @@ from hierogram.daemon.learning.prefetch import ahead
 from hierogram.samplers.counts.deltas import count_rules, empty_ledger
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import RuleTable
+from hierogram.samplers.forests.batch import State, initial_state
 from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees, pack_ring, unpack_ring
 from hierogram.samplers.grammar.schedules import Annealing, Schedule
-from hierogram.samplers.grammar.settings import TREES
-from hierogram.samplers.synchronous.sweeps import State, init
-from hierogram.samplers.trees.sweeps import init_trees
-from hierogram.storage.records import (
-    SAMPLING,
-    SETTLED,
-    LabelRow,
-    PairRow,
-    PairUpdate,
-    RuleDelta,
-    Settings,
-    SweepRecord,
-)
+from hierogram.samplers.grammar.settings import CUT, TREES
+from hierogram.storage.records import SAMPLING, SETTLED, LabelRow, PairRow, PairUpdate, RuleDelta, Settings, SweepRecord
 from hierogram.storage.store import Store
 
 _WORDS_A_SHARD = 4_000_000
@@ -75,10 +65,8 @@ class Shard:
         """The pairs as stored; those without a derivation get their initial state."""
         loaded = load_batch(rows, settings, key_mask)
         forests = loaded.batch.forests
-        if isinstance(loaded, LoadedTrees):
-            state = init_trees(settings.seed, loaded.trees, settings.start)
-        else:
-            state = init(settings.seed, loaded.batch)
+        start = settings.start if isinstance(loaded, LoadedTrees) else CUT
+        state = initial_state(settings.seed, loaded.batch, start)
         stored = np.array([row.current is not None for row in rows], np.bool_)
         if stored.any():
             fresh = encode_states(forests, state)

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
+from hierogram.samplers.forests.batch import Batch, make_batch
 from hierogram.samplers.forests.forest import Bitext, Node, assemble
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar.brackets import check_size, productions, read_parse
 from hierogram.samplers.grammar.keys import ALL_BITS, hash_words
 from hierogram.samplers.grammar.limits import MAX_LABEL
-from hierogram.samplers.synchronous.sweeps import Batch, make_batch
-from hierogram.samplers.trees.models import Expansions
-from hierogram.samplers.trees.sweeps import TreeBatch
+from hierogram.samplers.trees.models import Expansions, TreeBatch
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.tree_batches import LoadedTrees, load_trees
+from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.deltas import empty_ledger, tally
-from hierogram.samplers.counts.table import RuleTable, empty_table
+from hierogram.samplers.counts.table import RuleTable
+from hierogram.samplers.forests.batch import State, initial_state
 from hierogram.samplers.grammar.schedules import Annealing
-from hierogram.samplers.synchronous.sweeps import State, SweepInfo
-from hierogram.samplers.trees.models import UNIFORM, TreeModel, build_tree_model, set_labels
-from hierogram.samplers.trees.priors import move_expansions, move_strengths, tree_log_likelihood
+from hierogram.samplers.grammar.settings import JOINED, UNIFORM
+from hierogram.samplers.trees.models import LabelProcesses, TreeState, build_tree_model, label_processes
 from hierogram.samplers.trees.rendering import render_fragments
-from hierogram.samplers.trees.sweeps import JOINED, count_trees, init_trees, step_trees, tree_space
+from hierogram.samplers.trees.sweeps import TreePlan, build
 
 FIRST_STRENGTH = 1.0
 FIRST_EXPANDED = 0.5
@@ -50,24 +51,34 @@ class TreeChain:
         self.loaded = loaded
         self.trees = loaded.trees
         self.seed = seed
-        self.state = state
-        self.model: TreeModel = build_tree_model(base, self.trees.expansions, *self._parameters(priors or {}))
-        self.space = tree_space(self.trees)
-        self.table: RuleTable = count_trees(
-            self.trees, state, empty_table(len(self.trees.labels)), self.model, self.space
-        )
+        labels = self._processes(priors or {})
+        self.kernel = build(build_tree_model(base, self.trees.expansions, labels), self.trees)
+        self.chain: TreeState = self.kernel.resume(state, labels)
 
-    def _parameters(self, priors: Mapping[str, LabelPrior]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    @property
+    def state(self) -> State:
+        """The present derivations."""
+        return self.chain.derivations
+
+    @property
+    def table(self) -> RuleTable:
+        """The counts of all fragments."""
+        return self.chain.table
+
+    def _processes(self, priors: Mapping[str, LabelPrior]) -> LabelProcesses:
         known = [priors.get(label, LabelPrior()) for label in self.trees.labels]
-        return np.array([prior.strength for prior in known]), np.array([prior.expanded for prior in known])
+        return label_processes(
+            np.array([prior.strength for prior in known]), np.array([prior.expanded for prior in known])
+        )
 
     def set_priors(self, priors: Mapping[str, LabelPrior]) -> None:
         """Go on with these parameters; labels that are not named get those of the start."""
-        set_labels(self.model, *self._parameters(priors))
+        self.chain = self.chain._replace(labels=self._processes(priors))
 
     def priors(self) -> dict[str, LabelPrior]:
         """The present parameters by label."""
-        values = zip(self.model.strength.tolist(), self.model.expanded.tolist(), strict=True)
+        labels = self.chain.labels
+        values = zip(labels.strength.tolist(), labels.expansion_probability.tolist(), strict=True)
         return dict(list(zip(self.trees.labels, map(LabelPrior._make, values), strict=True))[1:])
 
     def sweep(
@@ -81,16 +92,12 @@ class TreeChain:
 
         `number` counts the sweeps of the chain, `sweeps` those of each tree: both name random streams.
         """
-        self.state, self.table, info = step_trees(
-            self.seed, self.trees, self.state, self.table, self.model, sweeps, temperatures, self.space, report
-        )
-        for move in (move_strengths, move_expansions):
-            move(self.seed, number, self.trees, self.state, self.table, self.model, self.space)
+        self.chain, info = self.kernel.step(self.seed, self.chain, TreePlan(number, sweeps, temperatures), report)
         return info
 
     def log_likelihood(self) -> float:
         """ln P of all fragments given the parameters."""
-        return tree_log_likelihood(self.trees, self.state, self.table, self.model, self.space)
+        return self.kernel.log_likelihood(self.chain)
 
     def fragments(self) -> list[CountedFragment]:
         """The grammar: every fragment in use, by label, the most used first."""
@@ -118,7 +125,7 @@ def sample_treebank(
     """
     schedule = annealing or Annealing()
     loaded = load_trees(texts, range(1, len(texts) + 1))
-    chain = TreeChain(loaded, init_trees(seed, loaded.trees, start), base, seed)
+    chain = TreeChain(loaded, initial_state(seed, loaded.batch, start), base, seed)
     for number in range(1, schedule.sweeps + sweeps + 1):
         own = np.full(loaded.trees.size, number, np.int64)
         chain.sweep(number, own, schedule.temperatures(own))

@@ -3,10 +3,12 @@
 from hierogram.daemon.learning.deltas import rule_deltas
 from hierogram.daemon.learning.learner import model_of
 from hierogram.daemon.learning.residents import Shard
+from hierogram.samplers.counts.chain import ChainState
 from hierogram.samplers.counts.deltas import empty_ledger, tally
 from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.table import empty_table
-from hierogram.samplers.synchronous.sweeps import Blocks, step, workspaces
+from hierogram.samplers.synchronous.passes import SweepPlan
+from hierogram.samplers.synchronous.sweeps import Blocks, build
 from hierogram.storage.records import WAITING, PairRow, Settings
 
 
@@ -19,11 +21,9 @@ def warm_up(settings: Settings) -> None:
     table = shard.count_new(empty_table(batch.longest_rule), model)
     for blocks in (None, Blocks(1, 1)):
         shard.sweeps += 1
-        stages = shard.sweeps.astype("int16")
-        shard.state, table, _ = step(
-            settings.seed, batch, shard.state, table, model, shard.sweeps, stages, workspaces(batch, blocks),
-            blocks=blocks,
-        )  # fmt: skip
+        plan = SweepPlan(shard.sweeps, shard.sweeps.astype("int16"))
+        kernel = build(model, batch, blocks=blocks)
+        (shard.state, table), _ = kernel.step(settings.seed, ChainState(shard.state, table), plan)
     shard.keep_samples(shard.sweeps > 0)
     log_likelihood(table, model)
     rule_deltas(tally(empty_ledger(), batch, shard.state, 1, 0), shard.loaded)

@@ -13,10 +13,11 @@ from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import KEY_HIGH, KEY_LOW, RuleTable, add, find, with_room
 from hierogram.samplers.exceptions import KeyCollisionError
+from hierogram.samplers.forests.batch import Batch, State
 from hierogram.samplers.forests.forest import NO_TAIL
-from hierogram.samplers.forests.fragments import key_of, scope_of, shape_of, view_pair
-from hierogram.samplers.forests.walk import begin_walk, next_rule, small_workspace
-from hierogram.samplers.synchronous.sweeps import Batch, State
+from hierogram.samplers.forests.fragments import key_of, scope_of, shape_of
+from hierogram.samplers.forests.views import view_pair
+from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
 
 OPEN_LABEL = -(1 << 30)
 """Symbols of a tree fragment: OPEN_LABEL - 2·label opens it, one less closes it."""
@@ -173,20 +174,20 @@ def _target_symbols(v, view, words, symbols, position, numbers, stack, stack_pos
 
 
 @njit
-def _tally(ledger, forests, bitext, words, state, first, last, chosen, count, sampled, work, numbers, stacks):
+def _tally(ledger, batch, state, first, last, chosen, count, sampled, work, numbers, stacks):
     """Enter the rules of pairs first..last's derivations. False: two rules had one key."""
     for pair in range(first, last):
         if not chosen[pair]:
             continue
-        view = view_pair(forests, bitext, words, state, pair)
-        source = bitext.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1]]
-        target = bitext.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1]]
+        view = view_pair(batch, state, pair)
+        source = batch.bitext.source[batch.bitext.source_offset[pair] : batch.bitext.source_offset[pair + 1]]
+        target = batch.bitext.target[batch.bitext.target_offset[pair] : batch.bitext.target_offset[pair + 1]]
         depth = begin_walk(view, work)
         while True:
             v, depth = next_rule(view, work, depth)
             if v < 0:
                 break
-            high, low = key_of(work.summary, v, words.key_mask)
+            high, low = key_of(work.summary, v, batch.words.key_mask)
             start = ledger.sizes[1]
             middle, nonterminals = _source_symbols(
                 v, view, source, ledger.symbols, start, numbers, stacks[0], stacks[1], stacks[2]
@@ -286,7 +287,7 @@ def tally(
     """
     if chosen is None:
         chosen = np.ones(batch.size, np.bool_)
-    work = small_workspace(batch)
+    work = walk_space(batch)
     most = batch.most_nodes + 1
     numbers = np.zeros(most, np.int64)
     stacks = np.zeros((3, most + 1), np.int64)
@@ -301,7 +302,7 @@ def tally(
         longest = 2 * most + batch.longest_rule
         ledger = _with_room(ledger, rules, words + 4 * rules + longest)
         if not _tally(
-            ledger, batch.forests, bitext, batch.words, state,
+            ledger, batch, state,
             first, last, chosen, count, sampled, work, numbers, stacks,
         ):  # fmt: skip
             raise KeyCollisionError(
@@ -311,18 +312,18 @@ def tally(
 
 
 @njit
-def _count(table, model, forests, bitext, words, state, first, last, skipped, change, work):
+def _count(table, model, batch, state, first, last, skipped, change, work):
     sound = True
     for pair in range(first, last):
         if skipped[pair]:
             continue
-        view = view_pair(forests, bitext, words, state, pair)
+        view = view_pair(batch, state, pair)
         depth = begin_walk(view, work)
         while True:
             v, depth = next_rule(view, work, depth)
             if v < 0:
                 break
-            high, low = key_of(work.summary, v, words.key_mask)
+            high, low = key_of(work.summary, v, batch.words.key_mask)
             sound &= add(table, model, high, low, shape_of(work.summary, v), change)
     return sound
 
@@ -339,14 +340,12 @@ def count_rules(
 
     Raises `ValueError` where a count falls below zero.
     """
-    work = small_workspace(batch)
+    work = walk_space(batch)
     if skipped is None:
         skipped = np.zeros(batch.size, np.bool_)
     for first in range(0, batch.size, _PAIRS_A_CALL):
         last = min(first + _PAIRS_A_CALL, batch.size)
         table = with_room(table, int(batch.derivation_rules[last] - batch.derivation_rules[first]))
-        if not _count(
-            table, model, batch.forests, batch.bitext, batch.words, state, first, last, skipped, change, work
-        ):
+        if not _count(table, model, batch, state, first, last, skipped, change, work):
             raise ValueError("a rule's count fell below zero: the derivations do not belong to these counts")
     return table

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.forests.fragments import key_of, view_pair
-from hierogram.samplers.forests.walk import begin_walk, next_rule, small_workspace
-from hierogram.samplers.synchronous.sweeps import Batch, State
+from hierogram.samplers.forests.batch import Batch, State
+from hierogram.samplers.forests.fragments import key_of
+from hierogram.samplers.forests.views import view_pair
+from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
 
 
 class Occurrences(NamedTuple):
@@ -23,16 +24,16 @@ class Occurrences(NamedTuple):
 
 
 @njit
-def _list_rules(forests, bitext, words, state, pairs, keys, work):
+def _list_rules(batch, state, pairs, keys, work):
     taken = 0
-    for pair in range(len(forests.node_offset) - 1):
-        view = view_pair(forests, bitext, words, state, pair)
+    for pair in range(len(batch.pairs)):
+        view = view_pair(batch, state, pair)
         depth = begin_walk(view, work)
         while True:
             v, depth = next_rule(view, work, depth)
             if v < 0:
                 break
-            high, low = key_of(work.summary, v, words.key_mask)
+            high, low = key_of(work.summary, v, batch.words.key_mask)
             pairs[taken] = pair
             keys[taken, 0] = high
             keys[taken, 1] = low
@@ -44,7 +45,7 @@ def rule_occurrences(batch: Batch, state: State) -> Occurrences:
     """The rules of every pair's derivation, by pair."""
     most = int(batch.derivation_rules[-1])
     pairs, keys = np.empty(most, np.int64), np.empty((most, 2), np.uint64)
-    taken = _list_rules(batch.forests, batch.bitext, batch.words, state, pairs, keys, small_workspace(batch))
+    taken = _list_rules(batch, state, pairs, keys, walk_space(batch))
     pairs, keys = pairs[:taken], keys[:taken]
     order = np.lexsort((keys[:, 1], keys[:, 0], pairs))
     pairs, keys = pairs[order], keys[order]

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.counts.deltas import ENTRY, Ledger
 from hierogram.samplers.counts.table import find
+from hierogram.samplers.forests.batch import Batch, State
 from hierogram.samplers.forests.forest import NO_TAIL
-from hierogram.samplers.forests.fragments import key_of, view_pair
-from hierogram.samplers.forests.walk import begin_walk, next_rule, small_workspace
-from hierogram.samplers.synchronous.sweeps import Batch, State
+from hierogram.samplers.forests.fragments import key_of
+from hierogram.samplers.forests.views import view_pair
+from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
 
 SIDE_BITS = 16
 
@@ -68,17 +69,18 @@ def _mark_nonterminals(v, view, stack, source_end, target_end):
 
 
 @njit
-def _rule_links(ledger, forests, bitext, words, state, chosen, work, scratch, entries, offset, links):
+def _rule_links(ledger, batch, state, chosen, work, scratch, entries, offset, links):
     """Write the uses of the chosen pairs' rules; returns how many there are."""
     source_end, target_end, source_place, target_place, first_link = (
         scratch[0], scratch[1], scratch[2], scratch[3], scratch[4],
     )  # fmt: skip
+    bitext = batch.bitext
     taken = 0
     written = 0
-    for pair in range(len(forests.node_offset) - 1):
+    for pair in range(len(batch.pairs)):
         if not chosen[pair]:
             continue
-        view = view_pair(forests, bitext, words, state, pair)
+        view = view_pair(batch, state, pair)
         last_link = bitext.link_offset[pair + 1]
         k = bitext.link_offset[pair]
         for word in range(len(view.source) - 1):
@@ -91,7 +93,7 @@ def _rule_links(ledger, forests, bitext, words, state, chosen, work, scratch, en
             v, depth = next_rule(view, work, depth)
             if v < 0:
                 break
-            high, low = key_of(work.summary, v, words.key_mask)
+            high, low = key_of(work.summary, v, batch.words.key_mask)
             _mark_nonterminals(v, view, work.walk, source_end, target_end)
             start = np.int64(view.node[v]["source_start"])
             end = np.int64(view.node[v]["source_end"])
@@ -127,7 +129,7 @@ def rule_links(ledger: Ledger, batch: Batch, state: State, chosen: NDArray[np.bo
     entries, offset = np.empty(most, np.int64), np.zeros(most + 1, np.int64)
     links = np.empty(len(bitext.link_source), np.uint32)
     taken = _rule_links(
-        ledger, batch.forests, bitext, batch.words, state, chosen, small_workspace(batch),
+        ledger, batch, state, chosen, walk_space(batch),
         np.zeros((5, longest + 2), np.int64), entries, offset, links,
     )  # fmt: skip
     return RuleLinks(entries[:taken], offset[: taken + 1], links[: offset[taken]])

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.exceptions import DerivationError
+from hierogram.samplers.forests.batch import State
 from hierogram.samplers.forests.forest import NO_TAIL, Forests
-from hierogram.samplers.synchronous.sweeps import State
 
 _MORE = 0x80
 

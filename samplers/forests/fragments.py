@@ -103,17 +103,6 @@ def make_summaries(nodes: int) -> NDArray[np.void]:
     return summary
 
 
-class PairView(NamedTuple):
-    """One pair's forest, words and variables: slices of the batch's arrays, see `Forests`, `Words` and `State`."""
-
-    node: NDArray[np.void]
-    tails: NDArray[np.uint16]
-    source: NDArray[np.uint64]
-    target: NDArray[np.uint64]
-    edge: NDArray[np.uint16]
-    cut: NDArray[np.uint8]
-
-
 def powers_of_base(longest: int) -> NDArray[np.uint64]:
     """BASE^k modulo 2^64 for k = 0..longest, uint64[longest + 1]."""
     powers = np.empty(longest + 1, np.uint64)
@@ -122,20 +111,6 @@ def powers_of_base(longest: int) -> NDArray[np.uint64]:
         powers[k] = value
         value = value * int(BASE) & 0xFFFFFFFFFFFFFFFF
     return powers
-
-
-@njit_inline
-def view_pair(forests, bitext, words, state, pair):
-    """The slices of one pair."""
-    a, b = forests.node_offset[pair], forests.node_offset[pair + 1]
-    return PairView(
-        forests.node[a:b],
-        forests.tails[forests.pair_tail_offset[pair] : forests.pair_tail_offset[pair + 1]],
-        words.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1] + 1],
-        words.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1] + 1],
-        state.edge[a:b],
-        state.cut[a:b],
-    )
 
 
 @njit

@@ -7,18 +7,74 @@ while True:
         break
 """
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.forest import NO_TAIL
-from hierogram.samplers.synchronous.resampling import make_summary
-from hierogram.samplers.synchronous.sweeps import Batch
-from hierogram.samplers.synchronous.workspace import EPOCH, Workspace, make_workspace
+from hierogram.samplers.forests.fragments import compose, make_summaries, powers_of_base
+
+REGISTERS = np.dtype([("epoch", np.int64)])
+"""The number of the walk: summaries made in another one are void."""
 
 
-def small_workspace(batch: Batch) -> Workspace:
-    """A workspace in which fragments can be summed up, and nothing else."""
-    return make_workspace(batch.most_nodes, 2, 2, 1, batch.longest_rule, 1, 1)
+class WalkSpace(NamedTuple):
+    """Scratch memory of a walk over derivations of at most n nodes; nothing is allocated during it.
+
+    `summary` SUMMARY[n+1] by node; `stack`, `walk`, `pending` int32[n+1]; `powers` uint64 of the hash's base; `scratch`
+    int64[2, n+1]; `registers` REGISTERS[1].
+    """
+
+    summary: NDArray[np.void]
+    stack: NDArray[np.int32]
+    walk: NDArray[np.int32]
+    pending: NDArray[np.int32]
+    powers: NDArray[np.uint64]
+    scratch: NDArray[np.int64]
+    registers: NDArray[np.void]
+
+
+def walk_space(batch: Batch) -> WalkSpace:
+    """Scratch memory for walks over a batch's derivations."""
+    nodes = batch.most_nodes
+    return WalkSpace(
+        make_summaries(nodes),
+        np.zeros(nodes + 1, np.int32),
+        np.zeros(nodes + 1, np.int32),
+        np.zeros(nodes + 1, np.int32),
+        powers_of_base(batch.longest_rule + 2),
+        np.zeros((2, nodes + 1), np.int64),
+        np.zeros(1, REGISTERS),
+    )
+
+
+@njit
+def make_summary(v, view, work):
+    """See to it that the summary of v is made, and first those of the uncut nodes below it."""
+    visit = np.uint32(work.registers[0]["epoch"])
+    if work.summary[v]["made"] == visit:
+        return
+    work.pending[0] = v
+    depth = 1
+    while depth > 0:
+        x = np.int64(work.pending[depth - 1])
+        arity = np.int64(view.node[x]["arity"])
+        first = np.int64(view.node[x]["tail_offset"]) + np.int64(view.edge[x]) * arity
+        waiting = depth
+        for i in range(arity):
+            t = view.tails[first + i]
+            if t == NO_TAIL:
+                break
+            if view.cut[t] == 0 and work.summary[t]["made"] != visit:
+                work.pending[depth] = t
+                depth += 1
+        if depth == waiting:
+            compose(x, view, work.summary, work.powers, work.scratch)
+            work.summary[x]["made"] = visit
+            depth -= 1
 
 
 @njit
@@ -37,7 +93,7 @@ def _push_tails(v, view, stack, depth):
 @njit_inline
 def begin_walk(view, work):
     """Begin with the root, forget all summaries; the depth of the stack."""
-    work.registers[EPOCH] += 1
+    work.registers[0]["epoch"] += 1
     work.stack[0] = len(view.node) - 1
     return 1
 

@@ -11,11 +11,11 @@ from hierogram.samplers.compiled.jit import njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
 from hierogram.samplers.forests.forest import NO_TAIL
 from hierogram.samplers.forests.fragments import compose
+from hierogram.samplers.forests.walk import make_summary
 from hierogram.samplers.synchronous.resampling import (
     FOLD,
     gather_below,
     list_below,
-    make_summary,
     make_tails,
     number_of,
     open_visit,
@@ -25,7 +25,6 @@ from hierogram.samplers.synchronous.resampling import (
     seat,
     unseat,
 )
-from hierogram.samplers.synchronous.workspace import CUTS_CHANGED, CUTS_SAMPLED, EDGES_CHANGED, EDGES_SAMPLED, EPOCH
 
 
 @njit_inline
@@ -132,8 +131,8 @@ def sample_edge(v, u, view, places_mask, table, model, work, key_mask):
         else:
             for k in range(size):
                 seat(np.int64(work.used[k]), model, work)
-    work.registers[EDGES_SAMPLED] += 1
-    work.registers[EDGES_CHANGED] += 1 if choice != present else 0
+    work.statistics[0]["edges_sampled"] += 1
+    work.statistics[0]["edges_changed"] += 1 if choice != present else 0
     work.summary[head]["rule"] = work.top[choice]
     if choice != summed_up:
         _compose_inside(v, head, view, work)
@@ -173,15 +172,15 @@ def sample_cut(v, u, view, places_mask, table, model, work, key_mask):
     split = work.weight[1] if difference == 0 else work.weight[1] * FOLD**difference
     choice = 0 if work.weight[0] > u * (work.weight[0] + split) else 1
     view.cut[v] = choice
-    work.registers[CUTS_SAMPLED] += 1
+    work.statistics[0]["cuts_sampled"] += 1
     if choice != present:
-        work.registers[CUTS_CHANGED] += 1
+        work.statistics[0]["cuts_changed"] += 1
     if choice == 1:
         seat(upper, model, work)
         seat(lower, model, work)
         work.summary[head]["rule"] = upper
         work.summary[v]["rule"] = lower
-        work.summary[v]["rule_made"] = np.uint32(work.registers[EPOCH])
+        work.summary[v]["rule_made"] = np.uint32(work.registers[0]["epoch"])
     else:
         seat(joined, model, work)
         work.summary[head]["rule"] = joined

@@ -19,7 +19,6 @@ from hierogram.samplers.synchronous.resampling import (
     seat,
     unseat,
 )
-from hierogram.samplers.synchronous.workspace import ACCEPTED, PROPOSED
 
 
 @njit
@@ -84,9 +83,9 @@ def propose_pair(view, state, places_mask, table, model, work, key_mask):
     probability, more_folds = score(work.used, size, model, work)
     then = _logarithm(probability * factor, folds + more_folds)
     state = advance(state)
-    work.registers[PROPOSED] += 1
+    work.statistics[0]["proposed"] += 1
     if uniform(state) < math.exp(min(0.0, then - now)):
-        work.registers[ACCEPTED] += 1
+        work.statistics[0]["accepted"] += 1
         for k in range(size):
             seat(np.int64(work.used[k]), model, work)
     else:

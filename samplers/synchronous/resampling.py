@@ -25,18 +25,8 @@ from hierogram.samplers.counts.table import (
     shape_target_terminals,
 )
 from hierogram.samplers.forests.forest import NO_TAIL
-from hierogram.samplers.forests.fragments import compose, key_of_hashes, shape_of
-from hierogram.samplers.synchronous.workspace import (
-    COUNTED,
-    EPOCH,
-    EVALUATIONS,
-    LISTED,
-    NEXT_RULE,
-    OVERLAID,
-    READS,
-    TOTAL,
-    VISIT,
-)
+from hierogram.samplers.forests.fragments import key_of_hashes, shape_of
+from hierogram.samplers.forests.walk import make_summary
 
 FOLD = 2.0**256
 """Products are kept within 64-bit floats: numbers of this size are taken out, and counted."""
@@ -47,30 +37,19 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 
 
-@njit
-def rules_bound(forests, pair):
-    """At most so many rules are met in one visit to the pair."""
-    bound = 16
-    for node in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
-        bound += 4
-        if forests.node[node]["free"]:
-            bound += np.int64(forests.node[node]["degree"])
-    return bound
-
-
 @njit_inline
 def open_epoch(work):
     """Forget all summaries and lists, but not the rules that were met."""
-    work.registers[EPOCH] += 1
-    work.registers[LISTED] = 0
+    work.registers[0]["epoch"] += 1
+    work.registers[0]["listed"] = 0
 
 
 @njit_inline
 def open_visit(work):
     """Forget the last visit."""
-    work.registers[VISIT] += 1
-    work.registers[NEXT_RULE] = 0
-    work.registers[COUNTED] = 0
+    work.registers[0]["visit"] += 1
+    work.registers[0]["met"] = 0
+    work.registers[0]["counted"] = 0
     open_epoch(work)
 
 
@@ -82,7 +61,7 @@ def number_of(row, places_mask, table, work, key_mask):
     """
     source_hash = work.summary[row]["source_hash"]
     target_hash = work.summary[row]["target_hash"]
-    visit = np.uint64(work.registers[VISIT])
+    visit = np.uint64(work.registers[0]["visit"])
     place = ((source_hash * _SPREAD + target_hash) >> _32) & places_mask
     while True:
         entry = work.places[place]
@@ -92,8 +71,8 @@ def number_of(row, places_mask, table, work, key_mask):
         if work.rule[known]["source_hash"] == source_hash and work.rule[known]["target_hash"] == target_hash:
             return known
         place = (place + np.uint64(1)) & places_mask
-    number = work.registers[NEXT_RULE]
-    work.registers[NEXT_RULE] = number + 1
+    number = work.registers[0]["met"]
+    work.registers[0]["met"] = number + 1
     work.places[place] = (visit << _32) | np.uint64(number)
     high, low = key_of_hashes(source_hash, target_hash, key_mask)
     fetch(table, np.int64(low & np.uint64(table.rows.shape[0] - 1)))
@@ -109,20 +88,20 @@ def number_of(row, places_mask, table, work, key_mask):
 @njit_inline
 def read_counts(table, model, work):
     """Read the counts of the rules that were met since this was last done."""
-    for number in range(work.registers[COUNTED], work.registers[NEXT_RULE]):
+    for number in range(work.registers[0]["counted"], work.registers[0]["met"]):
         rule = work.rule[number]
         shape = rule["shape"]
         length = shape_length(shape)
         rule["length"] = length
         rule["long"] = is_long(model, length, shape_source_terminals(shape), shape_target_terminals(shape))
         row, count = look_up(table, rule["key_high"], rule["key_low"])
-        if work.registers[OVERLAID] > 0:
+        if work.registers[0]["overlaid"] > 0:
             count += np.int64(work.overlay[find(work.overlay, rule["key_high"], rule["key_low"]), COUNT])
         rule["row"] = row
         rule["count"] = count
         rule["base"] = count
-    work.registers[READS] += work.registers[NEXT_RULE] - work.registers[COUNTED]
-    work.registers[COUNTED] = work.registers[NEXT_RULE]
+    work.statistics[0]["reads"] += work.registers[0]["met"] - work.registers[0]["counted"]
+    work.registers[0]["counted"] = work.registers[0]["met"]
 
 
 @njit_inline
@@ -134,7 +113,7 @@ def seat(number, model, work):
     kind = work.by_length[rule["length"]]
     kind["tokens"] += 1
     kind["tables"] += more_tables(model, count)
-    work.registers[TOTAL] += 1
+    work.registers[0]["customers"] += 1
 
 
 @njit_inline
@@ -146,7 +125,7 @@ def unseat(number, model, work):
     kind = work.by_length[rule["length"]]
     kind["tokens"] -= 1
     kind["tables"] -= more_tables(model, count - 1)
-    work.registers[TOTAL] -= 1
+    work.registers[0]["customers"] -= 1
 
 
 @njit_inline
@@ -159,7 +138,7 @@ def score(rules, size, model, work):
     numerator = 1.0
     denominator = 1.0
     folds = 0
-    total = work.registers[TOTAL]
+    total = work.registers[0]["customers"]
     for k in range(size):
         rule = work.rule[rules[k]]
         count = rule["count"]
@@ -211,34 +190,8 @@ def score(rules, size, model, work):
         rule["count"] -= 1
         kind["tokens"] -= 1
         kind["tables"] -= work.change[k]
-    work.registers[EVALUATIONS] += size
+    work.statistics[0]["evaluations"] += size
     return numerator / denominator, folds
-
-
-@njit
-def make_summary(v, view, work):
-    """See to it that the summary of v is made, and first those of the uncut nodes below it."""
-    visit = np.uint32(work.registers[EPOCH])
-    if work.summary[v]["made"] == visit:
-        return
-    work.pending[0] = v
-    depth = 1
-    while depth > 0:
-        x = np.int64(work.pending[depth - 1])
-        arity = np.int64(view.node[x]["arity"])
-        first = np.int64(view.node[x]["tail_offset"]) + np.int64(view.edge[x]) * arity
-        waiting = depth
-        for i in range(arity):
-            t = view.tails[first + i]
-            if t == NO_TAIL:
-                break
-            if view.cut[t] == 0 and work.summary[t]["made"] != visit:
-                work.pending[depth] = t
-                depth += 1
-        if depth == waiting:
-            compose(x, view, work.summary, work.powers, work.scratch)
-            work.summary[x]["made"] = visit
-            depth -= 1
 
 
 @njit_inline
@@ -250,14 +203,14 @@ def make_tails(v, view, work):
         t = view.tails[first + i]
         if t == NO_TAIL:
             break
-        if view.cut[t] == 0 and work.summary[t]["made"] != np.uint32(work.registers[EPOCH]):
+        if view.cut[t] == 0 and work.summary[t]["made"] != np.uint32(work.registers[0]["epoch"]):
             make_summary(np.int64(t), view, work)
 
 
 @njit_inline
 def rule_at(v, view, places_mask, table, work, key_mask):
     """Local number of the rule whose left-hand side is v; made once a visit, kept up to date by whoever changes it."""
-    visit = np.uint32(work.registers[EPOCH])
+    visit = np.uint32(work.registers[0]["epoch"])
     if work.summary[v]["rule_made"] != visit:
         if work.summary[v]["made"] != visit:
             make_summary(v, view, work)
@@ -273,7 +226,7 @@ def list_rules(v, view, places_mask, table, work, key_mask):
     Below the node that is being sampled nothing has changed in a sweep, so each node is listed once, from its tails'
     lists. Lists stand one after the other in `work.lists`.
     """
-    epoch = np.uint32(work.registers[EPOCH])
+    epoch = np.uint32(work.registers[0]["epoch"])
     if work.summary[v]["list_made"] == epoch:
         return
     work.walk[0] = v
@@ -293,7 +246,7 @@ def list_rules(v, view, places_mask, table, work, key_mask):
         if depth > waiting:
             continue
         depth -= 1
-        start = work.registers[LISTED]
+        start = work.registers[0]["listed"]
         size = 0
         if view.cut[x]:
             work.lists[start] = rule_at(x, view, places_mask, table, work, key_mask)
@@ -320,7 +273,7 @@ def list_rules(v, view, places_mask, table, work, key_mask):
         own["list_size"] = size
         own["options"] = options
         own["options_folds"] = folds
-        work.registers[LISTED] = start + size
+        work.registers[0]["listed"] = start + size
 
 
 @njit_inline
@@ -332,7 +285,7 @@ def list_below(v, view, places_mask, table, work, key_mask):
         t = view.tails[first + i]
         if t == NO_TAIL:
             break
-        if work.summary[t]["list_made"] != np.uint32(work.registers[EPOCH]):
+        if work.summary[t]["list_made"] != np.uint32(work.registers[0]["epoch"]):
             list_rules(t, view, places_mask, table, work, key_mask)
 
 
@@ -365,24 +318,24 @@ def gather_below(v, rules, size, view, work):
 
 
 @njit_inline
-def remember_rows(first, room, rows_read, work):
-    """Note which rows of the table this visit read, in `rows_read[first : first + room]`; a shorter list ends in 0."""
-    size = min(room, work.registers[NEXT_RULE])
+def remember_rows(first, room, work):
+    """Note which rows of the table this visit read, from `work.rows_read[first]` on; ended by 0 if below `room`."""
+    size = min(room, work.registers[0]["met"])
     for number in range(size):
-        rows_read[first + number] = work.rule[number]["row"]
+        work.rows_read[first + number] = work.rule[number]["row"]
     if size < room:
-        rows_read[first + size] = 0
+        work.rows_read[first + size] = 0
 
 
 @njit_inline
-def fetch_rows(first, room, rows_read, table):
+def fetch_rows(first, room, table, work):
     """Ask for the rows that a pair's last visit read, so that they are at hand when its turn comes.
 
     Most rules of a pair are the same from sweep to sweep; where a row was moved or never noted, nothing is lost.
     """
     mask = np.uint32(table.rows.shape[0] - 1)
     for k in range(first, first + room):
-        row = rows_read[k]
+        row = work.rows_read[k]
         if row == 0:
             break
         fetch(table, np.int64(row & mask))
@@ -392,7 +345,7 @@ def fetch_rows(first, room, rows_read, table):
 def close_visit(direct, table, model, work):
     """Hand the changed counts over: to the table itself, or to the block's overlay. False: a count fell below 0."""
     sound = True
-    for number in range(work.registers[NEXT_RULE]):
+    for number in range(work.registers[0]["met"]):
         change = work.rule[number]["count"] - work.rule[number]["base"]
         if change == 0:
             continue
@@ -407,7 +360,7 @@ def close_visit(direct, table, model, work):
                 work.overlay[row, KEY_LOW] = low
                 work.overlay[row, COUNT] = np.uint64(0)
                 work.overlay[row, SHAPE] = work.rule[number]["shape"]
-                work.overlay_list[work.registers[OVERLAID]] = row
-                work.registers[OVERLAID] += 1
+                work.overlay_list[work.registers[0]["overlaid"]] = row
+                work.registers[0]["overlaid"] += 1
             work.overlay[row, COUNT] = np.uint64(np.int64(work.overlay[row, COUNT]) + change)
     return sound

@@ -1,4 +1,4 @@
-"""Sweeps over many pairs: `init` makes a state, `step` takes it one sweep further.
+"""Sweeps over many pairs: the kernel of phrases.
 
 Two schemes. *Sequential*: pair after pair against the table itself, the exact Gibbs sampler and the reference.
 *Blocks*: rounds of blocks of pairs; within a round every block sees the table as it was at the round's start
@@ -9,35 +9,19 @@ numbers [approximate distributed Gibbs, Newman et al. 2009].
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.compiled.streams import advance, stream, uniform
+from hierogram.samplers.counts.chain import ChainState, CountsError, SweepInfo
+from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import RuleTable, empty_table, with_room
+from hierogram.samplers.forests.batch import Batch, State, initial_state
 from hierogram.samplers.forests.forest import NODE, Bitext, Forests
 from hierogram.samplers.forests.fragments import Words
-from hierogram.samplers.synchronous.passes import merge, propose_pairs, sweep_pairs
-from hierogram.samplers.synchronous.resampling import rules_bound
-from hierogram.samplers.synchronous.workspace import (
-    ACCEPTED,
-    CUTS_CHANGED,
-    CUTS_SAMPLED,
-    EDGES_CHANGED,
-    EDGES_SAMPLED,
-    EPOCH,
-    EVALUATIONS,
-    LOGGED,
-    PROPOSED,
-    READS,
-    STATISTICS,
-    VISIT,
-    Workspace,
-    make_workspace,
-)
+from hierogram.samplers.synchronous.passes import Round, SweepPlan, merge, propose_pairs, sweep_pairs
+from hierogram.samplers.synchronous.workspace import Workspace, make_workspace
 
 GIBBS = 0
 METROPOLIS = 1
@@ -45,53 +29,6 @@ METROPOLIS = 1
 _STAMPS = 1 << 31
 _PAIRS_A_CALL = 1024
 _FEWEST_PAIRS = 1024
-
-
-class State(NamedTuple):
-    """All variables of a batch: `edge` uint16[N] the incoming edge, `cut` uint8[N] 1 at a rule's boundary."""
-
-    edge: NDArray[np.uint16]
-    cut: NDArray[np.uint8]
-
-
-class SweepInfo(NamedTuple):
-    """What one sweep did: variables sampled and changed, rules scored, rules read from the table, MH steps."""
-
-    edges_sampled: int
-    edges_changed: int
-    cuts_sampled: int
-    cuts_changed: int
-    evaluations: int
-    reads: int
-    proposed: int
-    accepted: int
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Pairs that are sampled together: forests and words, and what follows from them.
-
-    `pairs` int64[P] names each pair for its random stream;
-    `places` uint64[P] sizes a visit's hash map; `derivation_rules` int64[P+1] cumulates the most rules that each
-    pair's derivation can have; `longest_rule` bounds the length of a rule.
-    """
-
-    bitext: Bitext
-    words: Words
-    forests: Forests
-    pairs: NDArray[np.int64]
-    places: NDArray[np.uint64]
-    derivation_rules: NDArray[np.int64]
-    most_nodes: int
-    most_rules: int
-    most_options: int
-    most_listed: int
-    longest_rule: int
-
-    @property
-    def size(self) -> int:
-        """Number of pairs."""
-        return len(self.pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,80 +46,112 @@ class Blocks:
         return cls(min(32, pairs // 1024), 64)
 
 
-@njit
-def _bounds(forests, bounds, rules):
-    """Bounds on the rules that each pair's visit meets and, cumulated, that its derivation has; the longest list."""
-    most_listed = 1
-    for pair in range(len(bounds)):
-        listed = 0
-        for node in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
-            listed += np.int64(forests.node[node]["level"])
-        most_listed = max(most_listed, listed)
-        bounds[pair] = rules_bound(forests, pair)
-        last = forests.node_offset[pair + 1]
-        rules[pair + 1] = rules[pair] + np.int64(forests.node[last - 1]["level"])
-    return most_listed
+Task = Callable[[int], bool]
+Run = Callable[[Task, Iterable[int]], Iterable[bool]]
+"""Maps a task over the workers of a round: `map`, or an executor's."""
+
+Report = Callable[[int], None]
+"""Hears how many pairs of a sweep are done."""
 
 
-def make_batch(
-    bitext: Bitext,
-    words: Words,
-    forests: Forests,
-    pairs: NDArray[np.int64],
-    longest_rule: int,
-) -> Batch:
-    """A batch of pairs, `pairs` their lasting numbers, `longest_rule` a bound on the length of rules."""
-    bounds = np.empty(forests.pairs, np.int64)
-    rules = np.zeros(forests.pairs + 1, np.int64)
-    most_listed = _bounds(forests, bounds, rules)
-    most_rules = int(bounds.max(initial=16))
-    places = np.array([1 << int(2 * b - 1).bit_length() for b in bounds], np.uint64) - np.uint64(1)
-    return Batch(
-        bitext,
-        words,
-        forests,
-        np.asarray(pairs, np.int64),
-        places,
-        rules,
-        int(np.diff(forests.node_offset).max(initial=1)),
-        most_rules,
-        int(forests.node["degree"].max(initial=2)),
-        most_listed,
-        longest_rule,
-    )
-
-
-@njit
-def _initial(seed, forests, pairs, edge):
-    for p in range(len(pairs)):
-        state = stream(seed, pairs[p], 0)
-        for v in range(forests.node_offset[p], forests.node_offset[p + 1]):
-            if forests.node[v]["degree"] > 1:
-                state = advance(state)
-                edge[v] = np.int64(uniform(state) * np.float64(forests.node[v]["degree"]))
-
-
-def init(seed: int, batch: Batch) -> State:
-    """The initial state: every node cut, a uniformly random edge at each node [CFGŠ14 §5.4.2]."""
-    edge = np.zeros(batch.forests.nodes, np.uint16)
-    _initial(seed, batch.forests, batch.pairs, edge)
-    return State(edge, np.ones(batch.forests.nodes, np.uint8))
-
-
-class CountsError(RuntimeError):
-    """A count fell below zero: state and table do not belong together."""
+def _one_after_the_other(task: Task, items: Iterable[int]) -> Iterable[bool]:
+    return map(task, items)
 
 
 @dataclass(frozen=True, slots=True)
-class Spaces:
-    """What `step` needs beside its arguments, made once for all sweeps over a batch; it changes how fast they are.
+class PhraseKernel:
+    """Sweeps over the pairs of a batch by one method; see `build`.
 
-    `workers`: a workspace for each worker; who has time takes the next block of a round. `rows_read` uint32[N]: which
-    rows of the table each pair's last visit read, as long as they fit in its nodes' places.
+    `workers`: a workspace for each worker; who has time takes the next block of a round.
     """
 
+    model: Model
+    batch: Batch
+    method: int
+    blocks: Blocks | None
+    run: Run
     workers: list[Workspace]
-    rows_read: NDArray[np.uint32]
+
+    def init(self, key: int) -> ChainState:
+        """Every node cut, a uniformly random edge at each node [CFGŠ14 §5.4.2]; the table has these rules alone."""
+        derivations = initial_state(key, self.batch)
+        table = empty_table(self.batch.longest_rule)
+        return ChainState(derivations, count_rules(self.batch, derivations, table, self.model))
+
+    def step(
+        self, key: int, state: ChainState, plan: SweepPlan, report: Report | None = None
+    ) -> tuple[ChainState, SweepInfo]:
+        """One sweep; consumes `state` (changes its arrays in place) and returns the new one.
+
+        The result is the same for any number of workers. Raises `CountsError` where derivations and counts do not
+        belong together.
+        """
+        derivations, table = state
+        sound = True
+        for work in self.workers:
+            _rest_stamps(work)
+            work.statistics[0] = 0
+        blocks = self.blocks or Blocks(_PAIRS_A_CALL, 1)
+        visit = kernel_of(self.method)
+        pairs_a_round = blocks.pairs_a_block * blocks.blocks_a_round
+        for start in range(0, self.batch.size, pairs_a_round):
+            end = min(start + pairs_a_round, self.batch.size)
+            table = with_room(table, _most_new(self.batch, start, end))
+            turns = np.zeros(1, np.int64)
+            round_ = Round(key, start, end, blocks.pairs_a_block, turns, self.blocks is None)
+
+            def work_off(worker: int, round_: Round = round_, table: RuleTable = table) -> bool:
+                return bool(visit(round_, self.batch, derivations, plan, table, self.model, self.workers[worker]))
+
+            sound &= all(list(self.run(work_off, range(len(self.workers)))))
+            if self.blocks is not None:
+                for work in self.workers:
+                    sound &= merge(work, table, self.model)
+            if report:
+                report(end)
+        if not sound:
+            raise CountsError("a rule's count fell below zero: state and counts do not belong together")
+        return ChainState(derivations, table), self._info()
+
+    def _info(self) -> SweepInfo:
+        return SweepInfo(*(int(sum(work.statistics[0][name] for work in self.workers)) for name in SweepInfo._fields))
+
+    def compile_merging(self, table: RuleTable) -> None:
+        """Compile what merges the blocks of a round, by merging nothing."""
+        if self.blocks is not None:
+            self.workers[0].registers["logged"] = 0
+            merge(self.workers[0], table, self.model)
+
+
+def build(
+    model: Model,
+    batch: Batch,
+    *,
+    method: int = GIBBS,
+    blocks: Blocks | None = None,
+    workers: int = 1,
+    run: Run = _one_after_the_other,
+) -> PhraseKernel:
+    """The kernel that sweeps over a batch, with the scratch memory for all sweeps.
+
+    Without `blocks` pairs are taken one after the other (exact); with them `run` maps a function over the workers, in
+    threads if it likes.
+    """
+    overlay = logged = 1
+    if blocks is None:
+        workers = 1
+        run = _one_after_the_other
+    else:
+        overlay = _most_changes(batch, blocks.pairs_a_block)
+        logged = _most_changes(batch, blocks.pairs_a_block * blocks.blocks_a_round)
+    rows_read = np.zeros(batch.forests.nodes, np.uint32)
+    spaces = [make_workspace(batch, overlay, logged, rows_read) for _ in range(workers)]
+    return PhraseKernel(model, batch, method, blocks, run, spaces)
+
+
+def _most_new(batch: Batch, start: int, end: int) -> int:
+    """At most so many rules come where pairs start..end are visited."""
+    return int(batch.derivation_rules[end] - batch.derivation_rules[start])
 
 
 def _most_changes(batch: Batch, pairs: int) -> int:
@@ -192,60 +161,19 @@ def _most_changes(batch: Batch, pairs: int) -> int:
     return 2 * int((batch.derivation_rules[ends] - batch.derivation_rules[starts]).max(initial=1))
 
 
-def workspaces(batch: Batch, blocks: Blocks | None, workers: int = 1) -> Spaces:
-    """The scratch memory that `step` needs for a batch, to be made once and used for every sweep."""
-    overlay = logged = 1
-    if blocks is not None:
-        overlay = _most_changes(batch, blocks.pairs_a_block)
-        logged = _most_changes(batch, blocks.pairs_a_block * blocks.blocks_a_round)
-    return Spaces(
-        [
-            make_workspace(
-                batch.most_nodes,
-                batch.most_rules,
-                batch.most_options,
-                batch.most_listed,
-                batch.longest_rule,
-                overlay,
-                logged,
-            )
-            for _ in range(1 if blocks is None else workers)
-        ],
-        np.zeros(batch.forests.nodes, np.uint32),
-    )
-
-
 def _rest_stamps(work: Workspace) -> None:
     """Start the numbers of visits again before they leave 32 bits."""
-    if work.registers[VISIT] > _STAMPS or work.registers[EPOCH] > _STAMPS:
-        work.registers[VISIT] = 0
-        work.registers[EPOCH] = 0
+    if work.registers[0]["visit"] > _STAMPS or work.registers[0]["epoch"] > _STAMPS:
+        work.registers["visit"] = 0
+        work.registers["epoch"] = 0
         work.places[:] = 0
         work.summary["made"] = 0
         work.summary["rule_made"] = 0
         work.summary["list_made"] = 0
 
 
-Task = Callable[[int], bool]
-Run = Callable[[Task, Iterable[int]], Iterable[bool]]
-"""Maps a task over the workers of a round: `map`, or an executor's."""
-
-
-def _one_after_the_other(task: Task, items: Iterable[int]) -> Iterable[bool]:
-    return map(task, items)
-
-
-def _arguments(
-    batch: Batch, state: State, sweeps: NDArray[np.int64], stages: NDArray[np.int16], spaces: Spaces
-) -> tuple[object, ...]:
-    return (
-        batch.forests, batch.bitext, batch.words, state, batch.pairs,
-        sweeps, stages, batch.places, spaces.rows_read,
-    )  # fmt: skip
-
-
 def kernel_of(method: int) -> Callable[..., Any]:
-    """The kernel that visits pairs by a method."""
+    """The compiled function that visits pairs by a method."""
     return cast("Callable[..., Any]", sweep_pairs if method == GIBBS else propose_pairs)
 
 
@@ -261,95 +189,8 @@ def compile_sweep(method: int = GIBBS) -> None:
         most_nodes=1, most_rules=16, most_options=2, most_listed=1, longest_rule=1,
     )  # fmt: skip
     model = build_model(ModelSettings(), 1, 1, batch.longest_rule)
-    spaces = workspaces(batch, None)
+    work = build(model, batch).workers[0]
     state = State(np.zeros(0, np.uint16), np.zeros(0, np.uint8))
-    arguments = _arguments(batch, state, np.zeros(0, np.int64), np.zeros(0, np.int16), spaces)
-    table = empty_table(batch.longest_rule)
-    kernel_of(method)(True, np.zeros(1, np.int64), 1, 0, *arguments, 0, 0, table, model, spaces.workers[0])
-
-
-def compile_merging(spaces: Spaces, table: RuleTable, model: Model) -> None:
-    """Compile what merges the blocks of a round, by merging nothing."""
-    for work in spaces.workers[:1]:
-        work.registers[LOGGED] = 0
-        merge(work, table, model)
-
-
-def step(
-    seed: int,
-    batch: Batch,
-    state: State,
-    table: RuleTable,
-    model: Model,
-    sweeps: NDArray[np.int64],
-    stages: NDArray[np.int16],
-    spaces: Spaces,
-    *,
-    method: int = GIBBS,
-    blocks: Blocks | None = None,
-    run: Run = _one_after_the_other,
-    report: Callable[[int], None] | None = None,
-) -> tuple[State, RuleTable, SweepInfo]:
-    """One sweep over a batch; consumes `state` and `table` (changes their arrays in place) and returns the new ones.
-
-    `sweeps` int64[P] numbers each pair's sweep from 1, `stages` int16[P] is the highest level that may change in it
-    (0: the pair is left alone). Without `blocks` pairs are taken one after the other (exact); with them `run` maps a
-    function over the workers of `spaces`, in threads if it likes, and the result is the same for any number of them.
-    `report` hears how many pairs are done. Raises `CountsError` where state and counts do not belong together.
-    """
-    arguments = _arguments(batch, state, sweeps, stages, spaces)
-    totals = np.zeros(16, np.int64)
-    sound = True
-    workers = spaces.workers
-    for work in workers:
-        _rest_stamps(work)
-        work.registers[STATISTICS:] = 0
-    visit = kernel_of(method)
-    if blocks is None:
-        for first in range(0, batch.size, _PAIRS_A_CALL):
-            last = min(first + _PAIRS_A_CALL, batch.size)
-            table = with_room(table, int(batch.derivation_rules[last] - batch.derivation_rules[first]))
-            turns = np.zeros(1, np.int64)
-            sound &= visit(True, turns, last - first, seed, *arguments, first, last, table, model, workers[0])
-            if report:
-                report(last)
-    else:
-        size = blocks.pairs_a_block
-        for start in range(0, batch.size, size * blocks.blocks_a_round):
-            end = min(start + size * blocks.blocks_a_round, batch.size)
-            table = with_room(table, int(batch.derivation_rules[end] - batch.derivation_rules[start]))
-
-            turns = np.zeros(1, np.int64)
-
-            def work_off(
-                worker: int,
-                turns: NDArray[np.int64] = turns,
-                start: int = start,
-                end: int = end,
-                table: RuleTable = table,
-            ) -> bool:
-                return bool(visit(False, turns, size, seed, *arguments, start, end, table, model, workers[worker]))
-
-            sound &= all(list(run(work_off, range(len(workers)))))
-            for work in workers:
-                sound &= merge(work, table, model)
-            if report:
-                report(end)
-    for work in workers:
-        totals += work.registers
-    if not sound:
-        raise CountsError("a rule's count fell below zero: state and counts do not belong together")
-    return (
-        state,
-        table,
-        SweepInfo(
-            int(totals[EDGES_SAMPLED]),
-            int(totals[EDGES_CHANGED]),
-            int(totals[CUTS_SAMPLED]),
-            int(totals[CUTS_CHANGED]),
-            int(totals[EVALUATIONS]),
-            int(totals[READS]),
-            int(totals[PROPOSED]),
-            int(totals[ACCEPTED]),
-        ),
-    )
+    plan = SweepPlan(np.zeros(0, np.int64), np.zeros(0, np.int16))
+    nothing = Round(0, 0, 0, 1, np.zeros(1, np.int64), True)
+    kernel_of(method)(nothing, batch, state, plan, empty_table(batch.longest_rule), model, work)

@@ -6,16 +6,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.counts.table import LENGTH
+from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.fragments import make_summaries, powers_of_base
 
-VISIT, EPOCH, NEXT_RULE, OVERLAID, TOTAL, LOGGED, LISTED, COUNTED = 0, 1, 2, 3, 4, 5, 6, 7
-"""Registers: the visit's number, that of its summaries, rules met in it, rows taken in the overlay, all customers,
-changes in the log, places taken by lists, rules of the visit whose counts were read."""
-EVALUATIONS, READS, EDGES_SAMPLED, EDGES_CHANGED = 8, 9, 10, 11
-CUTS_SAMPLED, CUTS_CHANGED, PROPOSED, ACCEPTED = 12, 13, 14, 15
-"""Registers that count: rules scored, rules read from the table, variables sampled and changed, MH steps."""
-STATISTICS = 8
-"""The first of the registers that count."""
+REGISTERS = np.dtype(
+    [
+        ("visit", np.int64),
+        ("epoch", np.int64),
+        ("met", np.int64),
+        ("counted", np.int64),
+        ("listed", np.int64),
+        ("customers", np.int64),
+        ("overlaid", np.int64),
+        ("logged", np.int64),
+    ]
+)
+"""The number of the visit and that of its summaries; rules met in it, and how many of them have their counts read;
+places taken by lists; customers of all rules; rows taken in the overlay; changes in the log."""
+
+STATISTICS = np.dtype(
+    [
+        ("edges_sampled", np.int64),
+        ("edges_changed", np.int64),
+        ("cuts_sampled", np.int64),
+        ("cuts_changed", np.int64),
+        ("evaluations", np.int64),
+        ("reads", np.int64),
+        ("proposed", np.int64),
+        ("accepted", np.int64),
+    ]
+)
+"""Variables sampled and changed, rules scored, rules read from the table, Metropolis-Hastings steps."""
 
 RULE = np.dtype(
     [
@@ -45,7 +66,8 @@ class Workspace(NamedTuple):
     power of `folds` int64, and `top` int32 its uppermost rule; `powers` uint64 of the hash's base; `overlay`
     uint64[o, 4] what a block of pairs has added to a frozen table, `overlay_list` its taken rows; `log` uint64[c, 4]
     the changes of all the worker's blocks of a round (key, change, shape); `saved_edge`, `saved_cut` a pair's
-    variables; `registers` int64[16], names above.
+    variables; `registers` REGISTERS[1]; `statistics` STATISTICS[1]; `rows_read` uint32[N], shared by all workers: which
+    rows of the table each pair's last visit read, as long as they fit in its nodes' places.
     """
 
     summary: NDArray[np.void]
@@ -69,7 +91,9 @@ class Workspace(NamedTuple):
     log: NDArray[np.uint64]
     saved_edge: NDArray[np.uint16]
     saved_cut: NDArray[np.uint8]
-    registers: NDArray[np.int64]
+    registers: NDArray[np.void]
+    statistics: NDArray[np.void]
+    rows_read: NDArray[np.uint32]
 
 
 def power_of_two(least: int) -> int:
@@ -77,41 +101,36 @@ def power_of_two(least: int) -> int:
     return 1 << max(0, (int(least) - 1).bit_length())
 
 
-def make_workspace(
-    most_nodes: int,
-    most_rules: int,
-    most_options: int,
-    most_listed: int,
-    longest_rule: int,
-    overlay_rules: int,
-    logged_rules: int,
-) -> Workspace:
-    """A workspace for pairs of at most so many nodes, local rules, options and listed rules, and so many changes.
+def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_read: NDArray[np.uint32]) -> Workspace:
+    """A workspace for the pairs of a batch.
 
     `overlay_rules` bounds the changes of a block, `logged_rules` those of a round.
     """
     overlay = power_of_two(2 * overlay_rules + 2)
+    nodes, options = batch.most_nodes, max(2, batch.most_options)
     return Workspace(
-        make_summaries(most_nodes),
-        np.zeros(most_rules, RULE),
-        np.zeros(power_of_two(2 * most_rules), np.uint64),
-        np.zeros(longest_rule + 1, LENGTH),
-        np.zeros(most_nodes + 1, np.int32),
-        np.zeros(most_nodes + 1, np.int32),
-        np.zeros(most_nodes + 1, np.int32),
-        np.zeros(most_nodes + 1, np.int32),
-        np.zeros(most_nodes + 1, np.int32),
-        np.zeros(most_listed, np.int32),
-        np.zeros(most_nodes + 1, np.int64),
-        np.zeros((2, most_nodes + 1), np.int64),
-        np.zeros(max(2, most_options), np.float64),
-        np.zeros(max(2, most_options), np.int64),
-        np.zeros(max(2, most_options), np.int32),
-        powers_of_base(longest_rule + 2),
-        np.zeros((overlay, 4), np.uint64),
-        np.zeros(overlay, np.int64),
-        np.zeros((logged_rules, 4), np.uint64),
-        np.zeros(most_nodes, np.uint16),
-        np.zeros(most_nodes, np.uint8),
-        np.zeros(16, np.int64),
+        summary=make_summaries(nodes),
+        rule=np.zeros(batch.most_rules, RULE),
+        places=np.zeros(power_of_two(2 * batch.most_rules), np.uint64),
+        by_length=np.zeros(batch.longest_rule + 1, LENGTH),
+        used=np.zeros(nodes + 1, np.int32),
+        current=np.zeros(nodes + 1, np.int32),
+        stack=np.zeros(nodes + 1, np.int32),
+        walk=np.zeros(nodes + 1, np.int32),
+        pending=np.zeros(nodes + 1, np.int32),
+        lists=np.zeros(batch.most_listed, np.int32),
+        change=np.zeros(nodes + 1, np.int64),
+        scratch=np.zeros((2, nodes + 1), np.int64),
+        weight=np.zeros(options, np.float64),
+        folds=np.zeros(options, np.int64),
+        top=np.zeros(options, np.int32),
+        powers=powers_of_base(batch.longest_rule + 2),
+        overlay=np.zeros((overlay, 4), np.uint64),
+        overlay_list=np.zeros(overlay, np.int64),
+        log=np.zeros((logged_rules, 4), np.uint64),
+        saved_edge=np.zeros(nodes, np.uint16),
+        saved_cut=np.zeros(nodes, np.uint8),
+        registers=np.zeros(1, REGISTERS),
+        statistics=np.zeros(1, STATISTICS),
+        rows_read=rows_read,
     )

@@ -6,6 +6,7 @@ off the present tree keep their values, which is a draw that leaves their unifor
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,10 +15,6 @@ from hierogram.samplers.compiled.streams import advance, uniform
 from hierogram.samplers.counts.table import COUNT, add, find
 from hierogram.samplers.forests.fragments import key_of
 from hierogram.samplers.trees.resampling import (
-    CUTS_CHANGED,
-    CUTS_SAMPLED,
-    EDGES_CHANGED,
-    EDGES_SAMPLED,
     add_option,
     head_of,
     lay_out,
@@ -28,101 +25,149 @@ from hierogram.samplers.trees.resampling import (
 )
 
 
-@njit_inline
-def sample_cut(v, u, temperature, first_node, view, table, model, space, key_mask):
-    """Draw whether v roots a fragment of its own, by P of one joined fragment against two [CGB09 eq. 3 and 4].
+class Fragment(NamedTuple):
+    """A fragment at a cut: key, root label, ln P0."""
 
-    False: a count fell below 0.
-    """
-    present = np.int64(view.cut[v])
-    head = head_of(v, view, space)
-    now_high, now_low = key_of(space.summary, head, key_mask)
-    now_base = space.below[head]
+    high: np.uint64
+    low: np.uint64
+    label: int
+    log_base: float
+
+
+@njit_inline
+def _fragment_at(v, visit):
+    """The fragment summed up at v."""
+    high, low = key_of(visit.space.summary, v, visit.key_mask)
+    return Fragment(high, low, np.int64(visit.forest.node[v]["label"]), visit.space.below[v])
+
+
+@njit_inline
+def _count_of(fragment, table):
+    """How often a fragment is used in all derivations."""
+    return np.int64(table.rows[find(table.rows, fragment.high, fragment.low), COUNT])
+
+
+@njit_inline
+def _add_fragment(fragment, visit, change):
+    """Add `change` to a fragment's count; False: it fell below 0."""
+    return add(visit.table, visit.model, fragment.high, fragment.low, np.uint64(fragment.label), change)
+
+
+@njit_inline
+def _sum_up_to(v, head, visit):
+    """Make the summaries anew above v up to and with `head`, and save the old ones; how many there are."""
+    space = visit.space
     steps = 0
     x = np.int64(space.parent[v])
-    view.cut[v] = 1 - present
     while True:
         space.saved[steps] = space.summary[x]
         space.saved_below[steps] = space.below[x]
         steps += 1
-        sum_up(x, first_node, view, model, space)
+        sum_up(x, visit)
         if x == head:
-            break
+            return steps
         x = np.int64(space.parent[x])
-    high, low = key_of(space.summary, head, key_mask)
-    base = space.below[head]
-    if present:
-        upper_high, upper_low, upper_base = now_high, now_low, now_base
-        joined_high, joined_low, joined_base = high, low, base
-    else:
-        upper_high, upper_low, upper_base = high, low, base
-        joined_high, joined_low, joined_base = now_high, now_low, now_base
-    lower_high, lower_low = key_of(space.summary, v, key_mask)
-    head_label = np.int64(view.node[head]["label"])
-    label = np.int64(view.node[v]["label"])
-    same = 1 if upper_low == lower_low and upper_high == lower_high else 0
-    joined = np.int64(table.rows[find(table.rows, joined_high, joined_low), COUNT]) - (1 - present)
-    upper = np.int64(table.rows[find(table.rows, upper_high, upper_low), COUNT]) - present * (1 + same)
+
+
+@njit_inline
+def _restore(v, steps, space):
+    """Put the summaries back that `_sum_up_to` saved."""
+    x = np.int64(space.parent[v])
+    for k in range(steps):
+        space.summary[x] = space.saved[k]
+        space.below[x] = space.saved_below[k]
+        x = np.int64(space.parent[x])
+
+
+@njit_inline
+def _log_odds(joined, upper, lower, present, visit):
+    """ln of P of the upper and the lower fragment over P of the joined one, the present ones being taken out."""
+    labels, table = visit.model.labels, visit.table
+    same = 1 if upper.low == lower.low and upper.high == lower.high else 0
+    joined_count = _count_of(joined, table) - (1 - present)
+    upper_count = _count_of(upper, table) - present * (1 + same)
     # The lower fragment sees the upper one, which was drawn before it.
-    lower = np.int64(table.rows[find(table.rows, lower_high, lower_low), COUNT]) - present
-    lower_tokens = np.int64(table.by_length[label]["tokens"]) - present
+    lower_count = _count_of(lower, table) - present
+    lower_tokens = np.int64(table.by_length[lower.label]["tokens"]) - present
     if present == 0:
-        lower += same
-    joined_log = log_mass(joined, model.log_strength[head_label] + joined_base)
-    split_log = log_mass(upper, model.log_strength[head_label] + upper_base)
-    split_log += log_mass(lower, model.log_strength[label] + space.below[v])
-    split_log -= math.log(lower_tokens + model.strength[label])
-    choice = 0 if 1.0 / (1.0 + math.exp((split_log - joined_log) / temperature)) > u else 1
-    space.registers[CUTS_SAMPLED] += 1
+        lower_count += same
+    joined_log = log_mass(joined_count, labels.log_strength[joined.label] + joined.log_base)
+    split_log = log_mass(upper_count, labels.log_strength[upper.label] + upper.log_base)
+    split_log += log_mass(lower_count, labels.log_strength[lower.label] + lower.log_base)
+    split_log -= math.log(lower_tokens + labels.strength[lower.label])
+    return split_log - joined_log
+
+
+@njit_inline
+def sample_cut(v, u, temperature, visit):
+    """Draw whether v roots a fragment of its own, by P of one joined fragment against two [CGB09 eq. 3 and 4].
+
+    False: a count fell below 0.
+    """
+    view, space = visit.forest, visit.space
+    present = np.int64(view.cut[v])
+    head = head_of(v, visit)
+    now = _fragment_at(head, visit)
+    view.cut[v] = 1 - present
+    steps = _sum_up_to(v, head, visit)
+    other = _fragment_at(head, visit)
+    lower = _fragment_at(v, visit)
+    upper, joined = (now, other) if present else (other, now)
+    log_odds = _log_odds(joined, upper, lower, present, visit)
+    choice = 0 if 1.0 / (1.0 + math.exp(log_odds / temperature)) > u else 1
+    space.statistics[0]["cuts_sampled"] += 1
     if choice == present:
         view.cut[v] = present
-        x = np.int64(space.parent[v])
-        for k in range(steps):
-            space.summary[x] = space.saved[k]
-            space.below[x] = space.saved_below[k]
-            x = np.int64(space.parent[x])
+        _restore(v, steps, space)
         return True
-    space.registers[CUTS_CHANGED] += 1
+    space.statistics[0]["cuts_changed"] += 1
     change = 1 - 2 * present
-    sound = add(table, model, joined_high, joined_low, np.uint64(head_label), -change)
-    sound &= add(table, model, upper_high, upper_low, np.uint64(head_label), change)
-    sound &= add(table, model, lower_high, lower_low, np.uint64(label), change)
+    sound = _add_fragment(joined, visit, -change)
+    sound &= _add_fragment(upper, visit, change)
+    sound &= _add_fragment(lower, visit, change)
     return sound
 
 
 @njit
-def sample_edge(v, u, temperature, first_node, view, table, model, space, key_mask):
+def _draw(log_weights, size, u):
+    """The first option whose cumulated weight exceeds u of the sum; the weights are overwritten."""
+    most = -np.inf
+    for j in range(size):
+        most = max(most, log_weights[j])
+    total = 0.0
+    for j in range(size):
+        total += math.exp(log_weights[j] - most)
+        log_weights[j] = total
+    choice = 0
+    while choice < size - 1 and log_weights[choice] <= u * total:
+        choice += 1
+    return choice
+
+
+@njit
+def sample_edge(v, u, temperature, visit):
     """Draw the edge of v: an option weighs P of the fragments it leads to, times its density factor [CFGŠ14 eq. 6].
 
     False: a count fell below 0.
     """
+    view, space = visit.forest, visit.space
     present = view.edge[v]
     degree = np.int64(view.node[v]["degree"])
-    head = v
-    if view.cut[v] == 0:
-        head = head_of(v, view, space)
-    size, _ = list_option(v, head, first_node, view, model, space, key_mask)
-    sound = add_option(size, table, model, space, -1)
-    most = -np.inf
+    head = v if view.cut[v] else head_of(v, visit)
+    size, _ = list_option(v, head, visit)
+    sound = add_option(size, visit, -1)
     for j in range(degree):
         view.edge[v] = j
-        size, log_factor = list_option(v, head, first_node, view, model, space, key_mask)
-        space.weight[j] = score_option(size, table, model, space) / temperature + log_factor
-        most = max(most, space.weight[j])
-    total = 0.0
-    for j in range(degree):
-        total += math.exp(space.weight[j] - most)
-        space.weight[j] = total
-    choice = 0
-    while choice < degree - 1 and space.weight[choice] <= u * total:
-        choice += 1
+        size, log_factor = list_option(v, head, visit)
+        space.weight[j] = score_option(size, visit) / temperature + log_factor
+    choice = _draw(space.weight, degree, u)
     view.edge[v] = choice
-    size, _ = list_option(v, head, first_node, view, model, space, key_mask)
-    sound &= add_option(size, table, model, space, 1)
-    space.registers[EDGES_SAMPLED] += 1
+    size, _ = list_option(v, head, visit)
+    sound &= add_option(size, visit, 1)
+    space.statistics[0]["edges_sampled"] += 1
     if choice != present:
-        space.registers[EDGES_CHANGED] += 1
-        lay_out(first_node, view, model, space)
+        space.statistics[0]["edges_changed"] += 1
+        lay_out(visit)
     return sound
 
 
@@ -139,23 +184,24 @@ def shuffle(state, size, turn):
 
 
 @njit
-def sweep_tree(first_node, view, state, temperature, table, model, space, key_mask):
-    """One sweep over a tree's nodes in random order; `state` is the tree's random stream.
+def sweep_tree(visit, random, temperature):
+    """One sweep over a tree's nodes in random order; `random` is the tree's stream.
 
     False: a count fell below 0.
     """
+    view, space = visit.forest, visit.space
     nodes = len(view.node)
-    lay_out(first_node, view, model, space)
-    state = shuffle(state, nodes, space.turn)
+    lay_out(visit)
+    random = shuffle(random, nodes, space.turn)
     sound = True
     for k in range(nodes):
         v = np.int64(space.turn[k])
         if space.on_tree[v] == 0:
             continue
         if view.node[v]["degree"] > 1:
-            state = advance(state)
-            sound &= sample_edge(v, uniform(state), temperature, first_node, view, table, model, space, key_mask)
+            random = advance(random)
+            sound &= sample_edge(v, uniform(random), temperature, visit)
         if view.node[v]["free"]:
-            state = advance(state)
-            sound &= sample_cut(v, uniform(state), temperature, first_node, view, table, model, space, key_mask)
+            random = advance(random)
+            sound &= sample_cut(v, uniform(random), temperature, visit)
     return sound

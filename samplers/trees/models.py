@@ -9,6 +9,7 @@ children and every child's symbol are uniform; under P_C it has its relative fre
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,31 +17,38 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.counts.models import BY_COUNT, TABLE_UNIT
-
-UNIFORM = "uniform"
-"""The base distribution P_M."""
-PCFG = "pcfg"
-"""The base distribution P_C."""
-BASES = (UNIFORM, PCFG)
+from hierogram.samplers.counts.table import RuleTable
+from hierogram.samplers.forests.batch import Batch, State
+from hierogram.samplers.forests.views import tails_of
+from hierogram.samplers.grammar.settings import BASES, PCFG, UNIFORM
 
 _KNOWN_COUNTS = 1 << 10
 
 
-class TreeModel(NamedTuple):
-    """What the kernels need of a model with L labels (number 0 is none) and E edges of the forests at hand.
+class LabelProcesses(NamedTuple):
+    """The Dirichlet process of each of L root labels (number 0 is none); all float64[L].
 
-    `strength`, `expanded` float64[L] α_c and β_c; `log_strength`, `log_expanded`, `log_stopped` float64[L] the natural
-    logs of α_c, β_c and 1 - β_c, functions of these alone, whether a run goes on or is taken up again. `edge_offset`
-    int64[N+1] and `log_expansion` float64[E]: edge j of node v costs `log_expansion[edge_offset[v] + j]`, natural-log.
-    `by_count` and `discount` are those of a Dirichlet process, as in `hierogram.samplers.counts.models.Model`; a
-    label's *tables* in the rule table are its different fragments.
+    `strength` α_c; `expansion_probability` β_c, with which the base expands the label; `log_strength`,
+    `log_expanded`, `log_stopped` the natural logs of α_c, β_c and 1 - β_c, functions of these alone, whether a run goes
+    on or is taken up again.
     """
 
     strength: NDArray[np.float64]
-    expanded: NDArray[np.float64]
+    expansion_probability: NDArray[np.float64]
     log_strength: NDArray[np.float64]
     log_expanded: NDArray[np.float64]
     log_stopped: NDArray[np.float64]
+
+
+class TreeModel(NamedTuple):
+    """What the kernels need of a model and of the E edges of the forests at hand.
+
+    `labels` the present processes. `edge_offset` int64[N+1] and `log_expansion` float64[E]: edge j of node v costs
+    `log_expansion[edge_offset[v] + j]`, natural-log. `by_count` and `discount` are those of a Dirichlet process, as in
+    `hierogram.samplers.counts.models.Model`; a label's *tables* in the rule table are its different fragments.
+    """
+
+    labels: LabelProcesses
     edge_offset: NDArray[np.int64]
     log_expansion: NDArray[np.float64]
     by_count: NDArray[np.void]
@@ -59,6 +67,28 @@ class Expansions(NamedTuple):
     number: NDArray[np.int32]
     weight: NDArray[np.float64]
     edge_offset: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeBatch:
+    """Trees or parse forests that are sampled together: their batch, productions, and labels by number (0 is none)."""
+
+    batch: Batch
+    expansions: Expansions
+    labels: list[str]
+
+    @property
+    def size(self) -> int:
+        """Number of trees."""
+        return self.batch.size
+
+
+class TreeState(NamedTuple):
+    """The derivations of a treebank, the counts of all their fragments, and the labels' processes."""
+
+    derivations: State
+    table: RuleTable
+    labels: LabelProcesses
 
 
 def log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
@@ -82,68 +112,59 @@ def log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
     raise ValueError(f"the base distribution of a tree grammar is {' or '.join(BASES)}, not {base!r}")
 
 
-def build_tree_model(
-    base: str, expansions: Expansions, strength: NDArray[np.float64], expanded: NDArray[np.float64]
-) -> TreeModel:
-    """The kernels' constants; `strength` and `expanded` float64[L] are α_c and β_c by label number."""
-    if not (strength > 0).all() or not ((expanded > 0) & (expanded < 1)).all():
+def label_processes(strength: NDArray[np.float64], expansion_probability: NDArray[np.float64]) -> LabelProcesses:
+    """The processes of labels from α_c and β_c by label number, both float64[L]; raises `ValueError` where one is out
+    of its range."""
+    if not (strength > 0).all() or not ((expansion_probability > 0) & (expansion_probability < 1)).all():
         raise ValueError("every strength has to be above 0, every probability of expansion between 0 and 1")
+    labels = LabelProcesses(
+        strength.copy(),
+        expansion_probability.copy(),
+        np.empty(len(strength)),
+        np.empty(len(strength)),
+        np.empty(len(strength)),
+    )
+    _take_logs(labels)
+    return labels
+
+
+def build_tree_model(base: str, expansions: Expansions, labels: LabelProcesses) -> TreeModel:
+    """The kernels' constants, and the labels' processes that a chain begins with."""
     by_count = np.zeros(_KNOWN_COUNTS, BY_COUNT)
     by_count["tables"][1:] = int(TABLE_UNIT)
     by_count["more_tables"][0] = int(TABLE_UNIT)
     by_count["seated"] = np.arange(_KNOWN_COUNTS)
-    model = TreeModel(
-        strength.copy(),
-        expanded.copy(),
-        np.empty(len(strength)),
-        np.empty(len(strength)),
-        np.empty(len(strength)),
-        expansions.edge_offset,
-        log_expansions(base, expansions)[expansions.number],
-        by_count,
-        0.0,
-    )
-    _set_labels(model)
-    return model
+    log_expansion = log_expansions(base, expansions)[expansions.number]
+    return TreeModel(labels, expansions.edge_offset, log_expansion, by_count, 0.0)
 
 
 @njit_inline
-def set_label(model, c, strength, expanded):
+def set_label(labels, c, strength, expansion_probability):
     """Change α_c and β_c in place."""
-    model.strength[c] = strength
-    model.expanded[c] = expanded
-    model.log_strength[c] = math.log(strength)
-    model.log_expanded[c] = math.log(expanded)
-    model.log_stopped[c] = math.log1p(-expanded)
+    labels.strength[c] = strength
+    labels.expansion_probability[c] = expansion_probability
+    labels.log_strength[c] = math.log(strength)
+    labels.log_expanded[c] = math.log(expansion_probability)
+    labels.log_stopped[c] = math.log1p(-expansion_probability)
 
 
 @njit
-def _set_labels(model):
-    for c in range(len(model.strength)):
-        set_label(model, c, model.strength[c], model.expanded[c])
-
-
-def set_labels(model: TreeModel, strength: NDArray[np.float64], expanded: NDArray[np.float64]) -> None:
-    """Change all α_c and β_c of a model in place."""
-    model.strength[:] = strength
-    model.expanded[:] = expanded
-    _set_labels(model)
+def _take_logs(labels):
+    for c in range(len(labels.strength)):
+        set_label(labels, c, labels.strength[c], labels.expansion_probability[c])
 
 
 @njit_inline
-def log_base(v, first_node, view, model, below):
-    """ln P0 of the fragment whose root is v, from those below its uncut tails, `below` float64 by node."""
-    arity = np.int64(view.node[v]["arity"])
-    edge = np.int64(view.edge[v])
-    first = np.int64(view.node[v]["tail_offset"]) + edge * arity
-    total = model.log_expansion[model.edge_offset[first_node + v] + edge]
-    for i in range(arity):
-        t = view.tails[first + i]
-        if t == 0xFFFF:
-            break
+def log_base(v, visit):
+    """ln P0 of the fragment whose root is v, from those of its uncut tails in `visit.space.below`."""
+    view, model, labels = visit.forest, visit.model, visit.model.labels
+    total = model.log_expansion[model.edge_offset[visit.first_node + v] + np.int64(view.edge[v])]
+    first, last = tails_of(v, view)
+    for i in range(first, last):
+        t = view.tails[i]
         label = view.node[t]["label"]
         if view.cut[t]:
-            total += model.log_stopped[label]
+            total += labels.log_stopped[label]
         else:
-            total += model.log_expanded[label] + below[t]
+            total += labels.log_expanded[label] + visit.space.below[t]
     return total

@@ -12,13 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.counts.table import COUNT, add, find
-from hierogram.samplers.forests.forest import NO_TAIL
+from hierogram.samplers.counts.table import COUNT, RuleTable, add, find
+from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.fragments import SUMMARY, compose, key_of, make_summaries, powers_of_base
-from hierogram.samplers.trees.models import log_base
+from hierogram.samplers.forests.views import PairView, push_tails, tails_of, view_pair
+from hierogram.samplers.trees.models import TreeModel, log_base
 
-ON_TREE, EDGES_SAMPLED, EDGES_CHANGED, CUTS_SAMPLED, CUTS_CHANGED = 0, 1, 2, 3, 4
-"""Registers: nodes of the present tree; variables sampled and changed."""
+STATISTICS = np.dtype(
+    [
+        ("edges_sampled", np.int64),
+        ("edges_changed", np.int64),
+        ("cuts_sampled", np.int64),
+        ("cuts_changed", np.int64),
+    ]
+)
+"""Variables sampled and changed."""
+
+FRAGMENT = np.dtype([("high", np.uint64), ("low", np.uint64), ("label", np.uint64), ("log_base", np.float64)])
+"""A fragment of an option: key, root label, ln P0."""
 
 
 class TreeSpace(NamedTuple):
@@ -26,10 +37,9 @@ class TreeSpace(NamedTuple):
 
     By node: `summary` SUMMARY[n], `below` float64[n] ln P0 of the fragment below it, `parent` int32[n], `on_tree`
     uint8[n] (1 where the present tree has it). `order` int32[n] the tree's nodes, heads before tails; `turn` int32[n]
-    the nodes in the order in which they are sampled; `saved`, `saved_below` a path's summaries; `option` uint64[n+1, 3]
-    the fragments of an option: key and root label; `option_base` float64[n+1] their ln P0; `subtree` int32[n];
-    `stack` int32[n+1]; `powers` uint64 of the hash's base; `scratch` int64[2, n+1]; `weight` float64[edges];
-    `registers` int64[8], names above.
+    the nodes in the order in which they are sampled; `saved`, `saved_below` a path's summaries; `option` FRAGMENT[n+1]
+    the fragments of an option; `subtree` int32[n]; `stack` int32[n+1]; `powers` uint64 of the hash's base; `scratch`
+    int64[2, n+1]; `weight` float64[edges]; `statistics` STATISTICS[1].
     """
 
     summary: NDArray[np.void]
@@ -40,48 +50,73 @@ class TreeSpace(NamedTuple):
     turn: NDArray[np.int32]
     saved: NDArray[np.void]
     saved_below: NDArray[np.float64]
-    option: NDArray[np.uint64]
-    option_base: NDArray[np.float64]
+    option: NDArray[np.void]
     subtree: NDArray[np.int32]
     stack: NDArray[np.int32]
     powers: NDArray[np.uint64]
     scratch: NDArray[np.int64]
     weight: NDArray[np.float64]
-    registers: NDArray[np.int64]
+    statistics: NDArray[np.void]
 
 
-def make_tree_space(most_nodes: int, most_edges: int, longest_rule: int) -> TreeSpace:
-    """Scratch memory for forests of so many nodes, so many edges a node, and fragments of so many symbols."""
+class TreeVisit(NamedTuple):
+    """A tree whose turn it is: its view and its first node's number in the batch, and all that sampling it needs."""
+
+    forest: PairView
+    first_node: int
+    table: RuleTable
+    model: TreeModel
+    space: TreeSpace
+    key_mask: np.uint64
+
+
+def tree_space(batch: Batch) -> TreeSpace:
+    """The scratch memory for a batch of trees, made once for all sweeps."""
+    nodes = batch.most_nodes
     return TreeSpace(
-        make_summaries(most_nodes),
-        np.zeros(most_nodes),
-        np.zeros(most_nodes, np.int32),
-        np.zeros(most_nodes, np.uint8),
-        np.zeros(most_nodes, np.int32),
-        np.zeros(most_nodes, np.int32),
-        np.zeros(most_nodes, SUMMARY),
-        np.zeros(most_nodes),
-        np.zeros((most_nodes + 1, 3), np.uint64),
-        np.zeros(most_nodes + 1),
-        np.zeros(most_nodes, np.int32),
-        np.zeros(most_nodes + 1, np.int32),
-        powers_of_base(longest_rule + 2),
-        np.zeros((2, most_nodes + 1), np.int64),
-        np.zeros(max(2, most_edges)),
-        np.zeros(8, np.int64),
+        summary=make_summaries(nodes),
+        below=np.zeros(nodes),
+        parent=np.zeros(nodes, np.int32),
+        on_tree=np.zeros(nodes, np.uint8),
+        order=np.zeros(nodes, np.int32),
+        turn=np.zeros(nodes, np.int32),
+        saved=np.zeros(nodes, SUMMARY),
+        saved_below=np.zeros(nodes),
+        option=np.zeros(nodes + 1, FRAGMENT),
+        subtree=np.zeros(nodes, np.int32),
+        stack=np.zeros(nodes + 1, np.int32),
+        powers=powers_of_base(batch.longest_rule + 2),
+        scratch=np.zeros((2, nodes + 1), np.int64),
+        weight=np.zeros(max(2, batch.most_options)),
+        statistics=np.zeros(1, STATISTICS),
     )
 
 
 @njit_inline
-def sum_up(v, first_node, view, model, space):
+def visit_tree(batch, state, tree, model, space):
+    """The visit to a tree of the batch; `state` is of the whole chain."""
+    return TreeVisit(
+        view_pair(batch, state.derivations, tree),
+        batch.forests.node_offset[tree],
+        state.table,
+        model,
+        space,
+        batch.words.key_mask,
+    )
+
+
+@njit_inline
+def sum_up(v, visit):
     """Make the summary of v, those of its uncut tails being valid."""
-    compose(v, view, space.summary, space.powers, space.scratch)
-    space.below[v] = log_base(v, first_node, view, model, space.below)
+    space = visit.space
+    compose(v, visit.forest, space.summary, space.powers, space.scratch)
+    space.below[v] = log_base(v, visit)
 
 
 @njit
-def lay_out(first_node, view, model, space):
-    """Find the present tree of a forest, and sum up the fragments below all of its nodes."""
+def lay_out(visit):
+    """Find the present tree of a forest, and sum up the fragments below all of its nodes; how many nodes it has."""
+    view, space = visit.forest, visit.space
     root = len(view.node) - 1
     space.on_tree[: root + 1] = 0
     space.stack[0] = root
@@ -94,25 +129,21 @@ def lay_out(first_node, view, model, space):
         space.on_tree[v] = 1
         space.order[size] = v
         size += 1
-        arity = np.int64(view.node[v]["arity"])
-        first = np.int64(view.node[v]["tail_offset"]) + np.int64(view.edge[v]) * arity
-        for i in range(arity - 1, -1, -1):
-            t = view.tails[first + i]
-            if t != NO_TAIL:
-                space.stack[depth] = t
-                space.parent[t] = v
-                depth += 1
-    space.registers[ON_TREE] = size
+        above = depth
+        depth = push_tails(v, view, space.stack, depth)
+        for k in range(above, depth):
+            space.parent[space.stack[k]] = v
     for k in range(size - 1, -1, -1):
-        sum_up(np.int64(space.order[k]), first_node, view, model, space)
+        sum_up(np.int64(space.order[k]), visit)
+    return size
 
 
 @njit_inline
-def head_of(v, view, space):
+def head_of(v, visit):
     """The root of the fragment that v, a node other than the root of its tree, is part of or a frontier of."""
-    x = np.int64(space.parent[v])
-    while view.cut[x] == 0:
-        x = np.int64(space.parent[x])
+    x = np.int64(visit.space.parent[v])
+    while visit.forest.cut[x] == 0:
+        x = np.int64(visit.space.parent[x])
     return x
 
 
@@ -125,35 +156,49 @@ def log_mass(count, log_fresh):
 
 
 @njit
-def count_tree(first_node, view, table, model, space, key_mask, change):
+def count_tree(visit, change):
     """Add `change` to the count of each fragment of the present tree; False: a count fell below 0."""
-    lay_out(first_node, view, model, space)
+    view, space = visit.forest, visit.space
+    size = lay_out(visit)
     root = len(view.node) - 1
     sound = True
-    for k in range(space.registers[ON_TREE]):
+    for k in range(size):
         v = np.int64(space.order[k])
         if v == root or view.cut[v]:
-            high, low = key_of(space.summary, v, key_mask)
-            sound &= add(table, model, high, low, np.uint64(view.node[v]["label"]), change)
+            high, low = key_of(space.summary, v, visit.key_mask)
+            sound &= add(visit.table, visit.model, high, low, np.uint64(view.node[v]["label"]), change)
     return sound
 
 
 @njit
-def add_option(size, table, model, space, change):
+def add_option(size, visit, change):
     """Add `change` to the counts of the first `size` fragments of the option; False: a count fell below 0."""
     sound = True
     for k in range(size):
-        sound &= add(table, model, space.option[k, 0], space.option[k, 1], space.option[k, 2], change)
+        fragment = visit.space.option[k]
+        sound &= add(visit.table, visit.model, fragment["high"], fragment["low"], fragment["label"], change)
     return sound
 
 
+@njit_inline
+def _enter_fragment(k, v, visit):
+    """Make the fragment that is summed up at v number k of the option."""
+    fragment = visit.space.option[k]
+    high, low = key_of(visit.space.summary, v, visit.key_mask)
+    fragment["high"] = high
+    fragment["low"] = low
+    fragment["label"] = np.uint64(visit.forest.node[v]["label"])
+    fragment["log_base"] = visit.space.below[v]
+
+
 @njit
-def list_option(v, head, first_node, view, model, space, key_mask):
+def list_option(v, head, visit):
     """List the fragments of the tree that v's present edge leads to: that of `head`, and those rooted below v.
 
     Summaries below v and on the way up to `head` are made anew. Returns (fragments, log_factor): the density factor is
     the product of the numbers of values of the variables of nodes strictly below v [CFGŠ14 eq. 6], natural-log.
     """
+    view, space = visit.forest, visit.space
     space.subtree[0] = v
     size = 1
     done = 0
@@ -163,51 +208,41 @@ def list_option(v, head, first_node, view, model, space, key_mask):
         done += 1
         if x != v:
             log_factor += math.log(np.float64(np.int64(view.node[x]["degree"]) << np.int64(view.node[x]["free"])))
-        arity = np.int64(view.node[x]["arity"])
-        first = np.int64(view.node[x]["tail_offset"]) + np.int64(view.edge[x]) * arity
-        for i in range(arity):
-            t = view.tails[first + i]
-            if t == NO_TAIL:
-                break
-            space.subtree[size] = t
+        first, last = tails_of(x, view)
+        for i in range(first, last):
+            space.subtree[size] = view.tails[i]
             size += 1
     fragments = 1
     for k in range(size - 1, 0, -1):
         x = np.int64(space.subtree[k])
-        sum_up(x, first_node, view, model, space)
+        sum_up(x, visit)
         if view.cut[x]:
-            high, low = key_of(space.summary, x, key_mask)
-            space.option[fragments, 0] = high
-            space.option[fragments, 1] = low
-            space.option[fragments, 2] = np.uint64(view.node[x]["label"])
-            space.option_base[fragments] = space.below[x]
+            _enter_fragment(fragments, x, visit)
             fragments += 1
     x = v
-    sum_up(x, first_node, view, model, space)
+    sum_up(x, visit)
     while x != head:
         x = np.int64(space.parent[x])
-        sum_up(x, first_node, view, model, space)
-    high, low = key_of(space.summary, head, key_mask)
-    space.option[0, 0] = high
-    space.option[0, 1] = low
-    space.option[0, 2] = np.uint64(view.node[head]["label"])
-    space.option_base[0] = space.below[head]
+        sum_up(x, visit)
+    _enter_fragment(0, head, visit)
     return fragments, log_factor
 
 
 @njit
-def score_option(size, table, model, space):
+def score_option(size, visit):
     """ln ∏ P(fragment | rest and the fragments before it) of the option's first `size` fragments."""
+    table, option, labels = visit.table, visit.space.option, visit.model.labels
     total = 0.0
     for k in range(size):
-        label = np.int64(space.option[k, 2])
-        count = np.int64(table.rows[find(table.rows, space.option[k, 0], space.option[k, 1]), COUNT])
+        fragment = option[k]
+        label = np.int64(fragment["label"])
+        count = np.int64(table.rows[find(table.rows, fragment["high"], fragment["low"]), COUNT])
         tokens = table.by_length[label]["tokens"]
         for j in range(k):
-            if space.option[j, 2] == space.option[k, 2]:
+            if option[j]["label"] == fragment["label"]:
                 tokens += 1
-                if space.option[j, 0] == space.option[k, 0] and space.option[j, 1] == space.option[k, 1]:
+                if option[j]["high"] == fragment["high"] and option[j]["low"] == fragment["low"]:
                     count += 1
-        total += log_mass(count, model.log_strength[label] + space.option_base[k])
-        total -= math.log(tokens + model.strength[label])
+        total += log_mass(count, labels.log_strength[label] + fragment["log_base"])
+        total -= math.log(tokens + labels.strength[label])
     return total

@@ -1,173 +1,133 @@
-"""Sweeps over a treebank: `init_trees` makes a state, `step_trees` takes it one sweep further.
+"""Sweeps over a treebank: the kernel of trees.
 
 Trees are taken one after the other against the very counts of all others, so the sampler is exact.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.compiled.streams import advance, stream, uniform
-from hierogram.samplers.counts.table import RuleTable, with_room
-from hierogram.samplers.forests.fragments import view_pair
-from hierogram.samplers.synchronous.sweeps import Batch, CountsError, State, SweepInfo
+from hierogram.samplers.compiled.streams import stream
+from hierogram.samplers.counts.chain import CountsError, SweepInfo
+from hierogram.samplers.counts.table import empty_table, with_room
+from hierogram.samplers.forests.batch import Batch, State, initial_state
+from hierogram.samplers.grammar.settings import JOINED
 from hierogram.samplers.trees.gibbs import sweep_tree
-from hierogram.samplers.trees.models import Expansions, TreeModel
-from hierogram.samplers.trees.resampling import (
-    CUTS_CHANGED,
-    CUTS_SAMPLED,
-    EDGES_CHANGED,
-    EDGES_SAMPLED,
-    TreeSpace,
-    count_tree,
-    make_tree_space,
-)
-
-JOINED, CUT, RANDOM = "joined", "cut", "random"
-STARTS = (JOINED, CUT, RANDOM)
-"""Initial states: every tree one fragment, every expansion one, or each cut by the toss of a coin."""
+from hierogram.samplers.trees.models import LabelProcesses, TreeBatch, TreeModel, TreeState
+from hierogram.samplers.trees.priors import move_expansions, move_strengths, tree_log_likelihood
+from hierogram.samplers.trees.resampling import TreeSpace, count_tree, tree_space, visit_tree
 
 _TREES_A_CALL = 64
 _ROOM_A_NODE = 3
 
 
+class TreePlan(NamedTuple):
+    """One sweep: its `number` in the chain, from 1; `sweeps` int64[P] the number of each tree's sweep, from 1;
+    `temperatures` float64[P] each tree's T ≥ 1, or 0 for a tree that is left alone.
+
+    The number names the random streams of the labels' parameters, `sweeps` those of the trees.
+    """
+
+    number: int
+    sweeps: NDArray[np.int64]
+    temperatures: NDArray[np.float64]
+
+
+@njit
+def _count(first, last, batch, state, model, space, change):
+    sound = True
+    for tree in range(first, last):
+        sound &= count_tree(visit_tree(batch, state, tree, model, space), change)
+    return sound
+
+
+@njit
+def _sweep(key, first, last, batch, state, plan, model, space):
+    sound = True
+    for tree in range(first, last):
+        if plan.temperatures[tree] > 0.0:
+            visit = visit_tree(batch, state, tree, model, space)
+            random = stream(key, batch.pairs[tree], plan.sweeps[tree])
+            sound &= sweep_tree(visit, random, plan.temperatures[tree])
+    return sound
+
+
 @dataclass(frozen=True, slots=True)
-class TreeBatch:
-    """Trees or parse forests that are sampled together: their batch, productions, and labels by number (0 is none)."""
+class TreeKernel:
+    """Sweeps over a treebank; see `build`."""
 
+    model: TreeModel
     batch: Batch
-    expansions: Expansions
-    labels: list[str]
+    start: str
+    space: TreeSpace
 
-    @property
-    def size(self) -> int:
-        """Number of trees."""
-        return self.batch.size
+    def init(self, key: int) -> TreeState:
+        """Cuts by `start`, a uniformly random edge at each node, the labels' processes of the model."""
+        return self.resume(initial_state(key, self.batch, self.start), self.model.labels)
 
+    def resume(self, derivations: State, labels: LabelProcesses) -> TreeState:
+        """The state that has these derivations and the labels' processes given (a copy)."""
+        table = empty_table(len(labels.strength))
+        state = TreeState(derivations, table, LabelProcesses(*(values.copy() for values in labels)))
+        model = self._model_of(state)
+        for first in range(0, self.batch.size, _TREES_A_CALL):
+            last = min(first + _TREES_A_CALL, self.batch.size)
+            new = int(self.batch.derivation_rules[last] - self.batch.derivation_rules[first])
+            state = state._replace(table=with_room(state.table, new))
+            _count(first, last, self.batch, state, model, self.space, 1)
+        return state
 
-@njit
-def _initial(seed, forests, pairs, by_coin, edge, cut):
-    for p in range(len(pairs)):
-        state = stream(seed, pairs[p], 0)
-        for v in range(forests.node_offset[p], forests.node_offset[p + 1]):
-            if forests.node[v]["degree"] > 1:
-                state = advance(state)
-                edge[v] = np.int64(uniform(state) * np.float64(forests.node[v]["degree"]))
-            if forests.node[v]["free"] and by_coin:
-                state = advance(state)
-                cut[v] = 1 if uniform(state) < 0.5 else 0
+    def step(
+        self, key: int, state: TreeState, plan: TreePlan, report: Callable[[int], None] | None = None
+    ) -> tuple[TreeState, SweepInfo]:
+        """One sweep over the trees whose temperature is above 0, then new parameters of all labels.
 
+        Consumes `state` (changes its arrays in place) and returns the new one. `report` hears how many trees are done.
+        Raises `CountsError` where derivations and counts do not belong together.
+        """
+        state, info = self.sweep(key, state, plan, report)
+        model = self._model_of(state)
+        move_strengths(key, plan.number, self.batch, state, model, self.space)
+        move_expansions(key, plan.number, self.batch, state, model, self.space)
+        return state, info
 
-def init_trees(seed: int, trees: TreeBatch, start: str = JOINED) -> State:
-    """The initial state: cuts by `start`, a uniformly random edge at each node.
+    def sweep(
+        self, key: int, state: TreeState, plan: TreePlan, report: Callable[[int], None] | None = None
+    ) -> tuple[TreeState, SweepInfo]:
+        """As `step`, the labels' parameters left as they are."""
+        self.space.statistics[0] = 0
+        model = self._model_of(state)
+        for first in range(0, self.batch.size, _TREES_A_CALL):
+            last = min(first + _TREES_A_CALL, self.batch.size)
+            # A change of a cut brings up to two new fragments; one of an edge as many as nodes, one option at a time.
+            state = state._replace(table=with_room(state.table, _room(self.batch, first, last)))
+            if not _sweep(key, first, last, self.batch, state, plan, model, self.space):
+                raise CountsError("a fragment's count fell below zero: state and counts do not belong together")
+            if report:
+                report(last)
+        edges, edges_changed, cuts, cuts_changed = (int(number) for number in self.space.statistics[0])
+        return state, SweepInfo(edges, edges_changed, cuts, cuts_changed, 2 * edges + 3 * cuts)
 
-    Raises `ValueError` where there is no such start.
-    """
-    if start not in STARTS:
-        raise ValueError(f"the start of a tree grammar is one of {', '.join(STARTS)}, not {start!r}")
-    forests = trees.batch.forests
-    edge = np.zeros(forests.nodes, np.uint16)
-    cut = np.ones(forests.nodes, np.uint8)
-    if start == JOINED:
-        cut[forests.node["free"] == 1] = 0
-    _initial(seed, forests, trees.batch.pairs, start == RANDOM, edge, cut)
-    return State(edge, cut)
+    def log_likelihood(self, state: TreeState) -> float:
+        """ln P of all fragments of all derivations, given the labels' parameters."""
+        return tree_log_likelihood(self.batch, state, self._model_of(state), self.space)
 
-
-def tree_space(trees: TreeBatch) -> TreeSpace:
-    """The scratch memory that `step_trees` and `count_trees` need for a treebank, made once for all sweeps."""
-    return make_tree_space(trees.batch.most_nodes, trees.batch.most_options, trees.batch.longest_rule)
-
-
-@njit
-def _count(forests, bitext, words, state, first, last, skipped, change, table, model, space):
-    sound = True
-    for p in range(first, last):
-        if not skipped[p]:
-            view = view_pair(forests, bitext, words, state, p)
-            sound &= count_tree(forests.node_offset[p], view, table, model, space, words.key_mask, change)
-    return sound
-
-
-@njit
-def _sweep(seed, forests, bitext, words, state, pairs, sweeps, temperatures, first, last, table, model, space):
-    sound = True
-    for p in range(first, last):
-        if temperatures[p] > 0.0:
-            view = view_pair(forests, bitext, words, state, p)
-            key = stream(seed, pairs[p], sweeps[p])
-            sound &= sweep_tree(forests.node_offset[p], view, key, temperatures[p], table, model, space, words.key_mask)
-    return sound
+    def _model_of(self, state: TreeState) -> TreeModel:
+        return self.model._replace(labels=state.labels)
 
 
-def count_trees(
-    trees: TreeBatch,
-    state: State,
-    table: RuleTable,
-    model: TreeModel,
-    space: TreeSpace,
-    change: int = 1,
-    skipped: NDArray[np.bool_] | None = None,
-) -> RuleTable:
-    """The table with `change` added for each fragment of the derivations of the trees not skipped; consumes the table.
-
-    Raises `CountsError` where a count falls below zero.
-    """
-    batch = trees.batch
-    if skipped is None:
-        skipped = np.zeros(trees.size, np.bool_)
-    for first in range(0, trees.size, _TREES_A_CALL):
-        last = min(first + _TREES_A_CALL, trees.size)
-        table = with_room(table, int(batch.derivation_rules[last] - batch.derivation_rules[first]))
-        if not _count(
-            batch.forests, batch.bitext, batch.words, state, first, last, skipped, change, table, model, space
-        ):
-            raise CountsError("a fragment's count fell below zero: derivations and counts do not belong together")
-    return table
+def build(model: TreeModel, trees: TreeBatch, *, start: str = JOINED) -> TreeKernel:
+    """The kernel that sweeps over a treebank, with the scratch memory for all sweeps; `start`: see `STARTS`."""
+    return TreeKernel(model, trees.batch, start, tree_space(trees.batch))
 
 
-def step_trees(
-    seed: int,
-    trees: TreeBatch,
-    state: State,
-    table: RuleTable,
-    model: TreeModel,
-    sweeps: NDArray[np.int64],
-    temperatures: NDArray[np.float64],
-    space: TreeSpace,
-    report: Callable[[int], None] | None = None,
-) -> tuple[State, RuleTable, SweepInfo]:
-    """One sweep over a treebank; consumes `state` and `table` (changes their arrays in place) and returns the new ones.
-
-    `sweeps` int64[P] numbers each tree's sweep from 1, `temperatures` float64[P] is each tree's T ≥ 1, or 0 for a tree
-    that is left alone. `report` hears how many trees are done. Raises `CountsError` where state and counts do not
-    belong together.
-    """
-    batch = trees.batch
-    space.registers[:] = 0
-    for first in range(0, trees.size, _TREES_A_CALL):
-        last = min(first + _TREES_A_CALL, trees.size)
-        # A change of a cut brings up to two new fragments; one of an edge as many as nodes, and one option at a time.
-        table = with_room(table, _room(trees, first, last))
-        if not _sweep(
-            seed, batch.forests, batch.bitext, batch.words, state, batch.pairs, sweeps, temperatures,
-            first, last, table, model, space,
-        ):  # fmt: skip
-            raise CountsError("a fragment's count fell below zero: state and counts do not belong together")
-        if report:
-            report(last)
-    edges, edges_changed, cuts, cuts_changed = (
-        int(space.registers[k]) for k in (EDGES_SAMPLED, EDGES_CHANGED, CUTS_SAMPLED, CUTS_CHANGED)
-    )
-    return state, table, SweepInfo(edges, edges_changed, cuts, cuts_changed, 2 * edges + 3 * cuts, 0, 0, 0)
-
-
-def _room(trees: TreeBatch, first: int, last: int) -> int:
+def _room(batch: Batch, first: int, last: int) -> int:
     """At most so many new rows a sweep over trees first..last takes."""
-    forests = trees.batch.forests
+    forests = batch.forests
     nodes = forests.node[int(forests.node_offset[first]) : int(forests.node_offset[last])]
     ambiguous = nodes["degree"] > 1
     below = nodes["level"].astype(np.int64)

@@ -12,13 +12,15 @@ from hierogram.daemon.corpora.repeats import Repeats
 from hierogram.daemon.corpora.validation import validate
 from hierogram.daemon.learning.batches import load_batch, longest_rule
 from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
-from hierogram.samplers.counts.table import RuleTable, empty_table
+from hierogram.samplers.counts.table import RuleTable
+from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.forest import Bitext, build_forests
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL, Schedule
-from hierogram.samplers.synchronous.sweeps import GIBBS, METROPOLIS, Batch, Blocks, Run, State, init, step, workspaces
+from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
+from hierogram.samplers.synchronous.passes import SweepPlan
+from hierogram.samplers.synchronous.sweeps import GIBBS, METROPOLIS, Blocks, build
 from hierogram.storage.records import WAITING, PairRow, Settings
 from hierogram.tools.measures.results import Corpus, Figures
 
@@ -46,7 +48,7 @@ def load(corpus: Corpus) -> tuple[Batch, Model]:
     """The corpus as a batch, and the default model over its vocabulary."""
     rows = read_rows(corpus)
     batch = load_batch(rows, SETTINGS).batch
-    return batch, default_model(batch, "pitman-yor", 5.0)
+    return batch, default_model(batch, PITMAN_YOR, 5.0)
 
 
 def default_model(batch: Batch, kind: str, strength: float) -> Model:
@@ -102,56 +104,54 @@ def random_read_seconds(table: RuleTable, reads: int = 2_000_000) -> float:
 
 
 class Chain:
-    """A batch being sampled: state, table and scratch memory."""
+    """A batch being sampled: kernel, state and scratch memory; in blocks where the batch is large enough for them."""
 
-    def __init__(self, batch: Batch, model: Model, corpus: Corpus, method: int = GIBBS, sequential: bool = False):
+    def __init__(self, batch: Batch, model: Model, corpus: Corpus, method: int = GIBBS, blocks: Blocks | None = None):
         self.batch = batch
-        self.model = model
         self.seed = corpus.seed
-        self.method = method
-        self.state: State = init(corpus.seed, batch)
-        self.table: RuleTable = count_rules(batch, self.state, empty_table(batch.longest_rule), model)
-        self.blocks = None if sequential else Blocks.suited_to(batch.size)
-        self.spaces = workspaces(batch, self.blocks, corpus.threads)
-
-    def sweep(self, number: int, stages: NDArray[np.int16], run: Run) -> tuple[float, int, int]:
-        """One sweep: seconds, rules scored, rules read from the table."""
-        started = time.perf_counter()
-        self.state, self.table, info = step(
-            self.seed, self.batch, self.state, self.table, self.model,
-            np.full(self.batch.size, number, np.int64), stages, self.spaces,
-            method=self.method, blocks=self.blocks, run=run,
+        self.executor = ThreadPoolExecutor(corpus.threads)
+        self.kernel = build(
+            model, batch, method=method, blocks=blocks, workers=corpus.threads, run=self.executor.map
         )  # fmt: skip
+        self.state = self.kernel.init(corpus.seed)
+
+    def sweep(self, number: int, stages: NDArray[np.int16]) -> tuple[float, int, int]:
+        """One sweep: seconds, rules scored, rules read from the table."""
+        plan = SweepPlan(np.full(self.batch.size, number, np.int64), stages)
+        started = time.perf_counter()
+        self.state, info = self.kernel.step(self.seed, self.state, plan)
         return time.perf_counter() - started, info.evaluations, info.reads
+
+    def log_likelihood(self) -> float:
+        """Of all rule tokens, natural-log."""
+        return log_likelihood(self.state.table, self.kernel.model)
 
 
 def measure_sweeps(corpus: Corpus) -> Figures:
     """The 100 stratified iterations of the paper's experiment, then single-core sweeps at every level."""
     batch, model = load(corpus)
     schedule = Schedule()
-    chain = Chain(batch, model, corpus)
-    before = log_likelihood(chain.table, model)
+    blocks = Blocks.suited_to(batch.size)
+    chain = Chain(batch, model, corpus, blocks=blocks)
+    before = chain.log_likelihood()
     stages_seconds: dict[int, float] = {}
     evaluations: dict[int, int] = {}
     total = 0.0
-    warm = Chain(_first_pairs(corpus, 32), model, corpus)
-    warm.blocks = chain.blocks
-    warm.spaces = workspaces(warm.batch, warm.blocks, corpus.threads)
-    with ThreadPoolExecutor(corpus.threads) as executor:
-        warm.sweep(1, np.full(warm.batch.size, EVERY_LEVEL, np.int16), executor.map)
-        for number in range(1, 101):
-            stages = schedule.stages(np.full(batch.size, number, np.int64))
-            stage = min(int(stages[0]), schedule.levels + 1)
-            seconds, scored, _ = chain.sweep(number, stages, executor.map)
-            stages_seconds[stage] = stages_seconds.get(stage, 0.0) + seconds
-            evaluations[stage] = evaluations.get(stage, 0) + scored
-            total += seconds
-    after = log_likelihood(chain.table, model)
-    read_seconds = random_read_seconds(chain.table)
-    chain.blocks = None
-    chain.spaces = workspaces(batch, None)
+    warm = Chain(_first_pairs(corpus, 32), model, corpus, blocks=blocks)
+    warm.sweep(1, np.full(warm.batch.size, EVERY_LEVEL, np.int16))
+    for number in range(1, 101):
+        stages = schedule.stages(np.full(batch.size, number, np.int64))
+        stage = min(int(stages[0]), schedule.levels + 1)
+        seconds, scored, _ = chain.sweep(number, stages)
+        stages_seconds[stage] = stages_seconds.get(stage, 0.0) + seconds
+        evaluations[stage] = evaluations.get(stage, 0) + scored
+        total += seconds
+    after = chain.log_likelihood()
+    table = chain.state.table
+    read_seconds = random_read_seconds(table)
+    chain.kernel = build(model, batch)
     every = np.full(batch.size, EVERY_LEVEL, np.int16)
-    single = [chain.sweep(101 + k, every, map) for k in range(_FULL_SWEEPS)]
+    single = [chain.sweep(101 + k, every) for k in range(_FULL_SWEEPS)]
     seconds, scored, reads = min(single)
     return {
         "pairs": batch.size,
@@ -160,8 +160,8 @@ def measure_sweeps(corpus: Corpus) -> Figures:
         "seconds_by_stage": {str(k): round(v, 3) for k, v in stages_seconds.items()},
         "evaluations_by_stage": {str(k): v for k, v in evaluations.items()},
         "evaluations_per_second": sum(evaluations.values()) / total,
-        "rules": chain.table.rule_types,
-        "rule_tokens": chain.table.rule_tokens,
+        "rules": table.rule_types,
+        "rule_tokens": table.rule_tokens,
         "log_likelihood_before": before,
         "log_likelihood_after": after,
         "full_sweep_microseconds_per_pair_and_core": 1e6 * seconds / batch.size,
@@ -169,7 +169,7 @@ def measure_sweeps(corpus: Corpus) -> Figures:
         "full_sweep_table_reads": reads,
         "random_read_nanoseconds": 1e9 * read_seconds,
         "full_sweep_over_floor": seconds / (scored * read_seconds),
-        "table_bytes": chain.table.rows.nbytes,
+        "table_bytes": table.rows.nbytes,
     }
 
 
@@ -182,14 +182,14 @@ def measure_schemes(corpus: Corpus, sweeps: int = 100) -> Figures:
     batch, model = load(corpus)
     schedule = Schedule()
     ends: dict[str, list[float]] = {"sequential": [], "blocks": []}
-    with ThreadPoolExecutor(corpus.threads) as executor:
-        for seed in range(corpus.seed, corpus.seed + _SEEDS):
-            seeded = replace(corpus, seed=seed)
-            for name, values in ends.items():
-                chain = Chain(batch, model, seeded, sequential=name == "sequential")
-                for number in range(1, sweeps + 1):
-                    chain.sweep(number, schedule.stages(np.full(batch.size, number, np.int64)), executor.map)
-                values.append(log_likelihood(chain.table, model))
+    for seed in range(corpus.seed, corpus.seed + _SEEDS):
+        seeded = replace(corpus, seed=seed)
+        for name, values in ends.items():
+            blocks = None if name == "sequential" else Blocks.suited_to(batch.size)
+            chain = Chain(batch, model, seeded, blocks=blocks)
+            for number in range(1, sweeps + 1):
+                chain.sweep(number, schedule.stages(np.full(batch.size, number, np.int64)))
+            values.append(chain.log_likelihood())
     figures: Figures = {"pairs": batch.size, "sweeps": sweeps}
     for name, values in ends.items():
         figures[name] = {"mean": float(np.mean(values)), "deviation": float(np.std(values, ddof=1)), "ends": values}
@@ -202,19 +202,18 @@ def measure_curves(corpus: Corpus, sweeps: int = 100, every: int = 1) -> Figures
     As in Figure 5 of [CFGŠ14]: every level from the first sweep, no schedule.
     """
     batch, _ = load(corpus)
-    model = default_model(batch, "dirichlet", 100.0)
+    model = default_model(batch, DIRICHLET, 100.0)
     curves: Figures = {}
     everything = np.full(batch.size, EVERY_LEVEL, np.int16)
-    with ThreadPoolExecutor(corpus.threads) as executor:
-        for name, method in (("top-down", GIBBS), ("metropolis-hastings", METROPOLIS)):
-            chain = Chain(batch, model, corpus, method)
-            seconds = 0.0
-            points = [(0, 0.0, log_likelihood(chain.table, model))]
-            for number in range(1, sweeps + 1):
-                seconds += chain.sweep(number, everything, executor.map)[0]
-                if number % every == 0:
-                    points.append((number, seconds, log_likelihood(chain.table, model)))
-            curves[name] = points
+    for name, method in (("top-down", GIBBS), ("metropolis-hastings", METROPOLIS)):
+        chain = Chain(batch, model, corpus, method, Blocks.suited_to(batch.size))
+        seconds = 0.0
+        points = [(0, 0.0, chain.log_likelihood())]
+        for number in range(1, sweeps + 1):
+            seconds += chain.sweep(number, everything)[0]
+            if number % every == 0:
+                points.append((number, seconds, chain.log_likelihood()))
+        curves[name] = points
     return curves
 
 
@@ -234,15 +233,15 @@ def measure_long_pairs(corpus: Corpus) -> Figures:
         text = " ".join(f"w{k}" for k in range(words))
         links = " ".join(f"{s}-{t}" for s, t in enumerate(order))
         batch = load_batch([PairRow(1, text, text, links, WAITING, 0, 0, None, None)], SETTINGS).batch
-        chain = Chain(batch, default_model(batch, "pitman-yor", 5.0), corpus)
+        chain = Chain(batch, default_model(batch, PITMAN_YOR, 5.0), corpus)
         every = np.full(1, EVERY_LEVEL, np.int16)
-        chain.sweep(1, every, map)
-        sweeps = [chain.sweep(2 + k, every, map) for k in range(10)]
+        chain.sweep(1, every)
+        sweeps = [chain.sweep(2 + k, every) for k in range(10)]
         figures[name] = {
             "nodes": batch.forests.nodes,
             "edges": batch.forests.edges,
             "seconds_per_sweep": max(s for s, _, _ in sweeps),
             "evaluations": max(e for _, e, _ in sweeps),
-            "bytes": sum(a.nbytes for a in batch.forests) + sum(a.nbytes for w in chain.spaces.workers for a in w),
+            "bytes": sum(a.nbytes for a in batch.forests) + sum(a.nbytes for w in chain.kernel.workers for a in w),
         }
     return figures

@@ -19,14 +19,15 @@ from hierogram.daemon.garbage_collection import collect_seldom
 collect_seldom()
 import numpy as np
 from hierogram.daemon.learning.compiling import SweepKernel
+from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.tools.measures.results import Corpus
 from hierogram.tools.measures.sampling import Chain, load
 corpus = Corpus(*{files!r})
 kernel = SweepKernel()
 batch, model = load(corpus)
-chain = Chain(batch, model, corpus)
+chain = Chain(batch, model, corpus, blocks=Blocks.suited_to(batch.size))
 kernel.wait()
-chain.sweep(1, np.ones(batch.size, np.int16), map)
+chain.sweep(1, np.ones(batch.size, np.int16))
 print(time.perf_counter() - started)
 """
 

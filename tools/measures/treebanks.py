@@ -13,8 +13,9 @@ from hierogram.daemon.treebanks.reading import read_trees
 from hierogram.daemon.treebanks.transformations import Transformations, cleaned, transformed
 from hierogram.daemon.treebanks.trees import read_tree, words_of
 from hierogram.daemon.treebanks.unknown_words import vocabulary_of
+from hierogram.samplers.forests.batch import initial_state
 from hierogram.samplers.grammar.schedules import Annealing
-from hierogram.samplers.trees.sweeps import init_trees
+from hierogram.samplers.grammar.settings import BASES, JOINED
 from hierogram.tools.measures.results import Corpus, Figures
 
 _SWEEPS = 60
@@ -55,11 +56,12 @@ def measure_trees(corpus: Corpus) -> Figures:
     """A chain annealed from whole trees: decisions a second in its first sweep, in its last ones, and over all."""
     texts = training_texts(corpus.extra["treebank"], corpus.pairs)
     figures: Figures = {"trees": len(texts)}
-    for base in ("uniform", "pcfg"):
+    for base in BASES:
         loaded = load_trees(texts, range(1, len(texts) + 1))
         warm = load_trees(texts[:2], [1, 2])
-        TreeChain(warm, init_trees(corpus.seed, warm.trees), base, corpus.seed).sweep(1, np.ones(2, int), np.ones(2))
-        chain = TreeChain(loaded, init_trees(corpus.seed, loaded.trees), base, corpus.seed)
+        first = TreeChain(warm, initial_state(corpus.seed, warm.batch, JOINED), base, corpus.seed)
+        first.sweep(1, np.ones(2, int), np.ones(2))
+        chain = TreeChain(loaded, initial_state(corpus.seed, loaded.batch, JOINED), base, corpus.seed)
         annealing = Annealing(_SWEEPS - _STEADY)
         before = chain.log_likelihood()
         decisions: list[int] = []

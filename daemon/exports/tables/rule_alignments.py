@@ -77,8 +77,8 @@ def _reader() -> Columns:
     from hierogram.samplers.counts.deltas import Ledger, empty_ledger
     from hierogram.samplers.counts.rendering import render_rules
     from hierogram.samplers.counts.rule_alignments import SIDE_BITS, rule_links
+    from hierogram.samplers.forests.batch import State
     from hierogram.samplers.forests.derivations import decode_states, decode_trees, unpack_ring
-    from hierogram.samplers.synchronous.sweeps import State
 
     def text(links: bytes) -> str:
         packed = np.frombuffer(links, np.uint32).tolist()

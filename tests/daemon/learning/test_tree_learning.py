@@ -95,12 +95,12 @@ class TreeChainRun:
 
     def __init__(self, url: str, store: Store) -> None:
         from hierogram.daemon.learning.tree_batches import load_trees
+        from hierogram.samplers.forests.batch import initial_state
         from hierogram.samplers.grammar.schedules import Annealing
-        from hierogram.samplers.trees.sweeps import init_trees
 
         loaded = load_trees(TREES, range(1, len(TREES) + 1))
         self.schedule = Annealing(QUICK.annealing, QUICK.temperature)
-        self.chain = TreeChain(loaded, init_trees(QUICK.seed, loaded.trees, QUICK.start), QUICK.base, QUICK.seed)
+        self.chain = TreeChain(loaded, initial_state(QUICK.seed, loaded.batch, QUICK.start), QUICK.base, QUICK.seed)
 
     def after(self, sweeps: int) -> tuple[dict[tuple[str, str], tuple[int, int]], list[records.LabelRow]]:
         kept: list[dict[tuple[str, str], int]] = []

@@ -6,11 +6,11 @@ import pytest
 from hierogram.samplers.counts.deltas import Ledger, empty_ledger, tally
 from hierogram.samplers.counts.rendering import render_rules, spellings
 from hierogram.samplers.exceptions import KeyCollisionError
+from hierogram.samplers.forests.batch import Batch, State, make_batch
 from hierogram.samplers.forests.forest import Bitext, Forests, Node, assemble
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar.keys import hash_words
 from hierogram.samplers.grammar.limits import MAX_LABEL
-from hierogram.samplers.synchronous.sweeps import Batch, State, make_batch
 
 SOURCE = ["a", "b", "c"]
 TARGET = ["x", "y"]

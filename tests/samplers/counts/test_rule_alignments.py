@@ -1,7 +1,6 @@
 """The links inside each rule of a derivation, against rules written out symbol by symbol."""
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 from tests.reference import examples
@@ -65,7 +64,7 @@ def test_the_links_inside_every_rule() -> None:
     for forest, variables, (_, _, links) in zip(chain.forests, chain.variables(), pairs, strict=True):
         expected.update(_links_of_rules(forest, variables, set(links)))
     ledger = tally(empty_ledger(), chain.batch, chain.state, 1, 0)
-    batch = replace(chain.batch, bitext=to_bitext(pairs))
+    batch = chain.batch._replace(bitext=to_bitext(pairs))
     sides = render_rules(
         ledger,
         np.arange(ledger.entries),

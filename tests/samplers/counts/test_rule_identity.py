@@ -14,9 +14,9 @@ from tests.samplers.synchronous.kernel_chain import SALT, ledger_rules, to_batch
 
 from hierogram.samplers.counts.deltas import count_rules, empty_ledger, tally
 from hierogram.samplers.counts.table import COUNT, empty_table
+from hierogram.samplers.forests.batch import State
 from hierogram.samplers.grammar.keys import rule_key
 from hierogram.samplers.grammar.rules import Rule as KernelRule
-from hierogram.samplers.synchronous.sweeps import State
 
 
 def random_variables(random: Random, forest: Forest) -> Variables:

@@ -10,8 +10,8 @@ from tests.reference.forest import Forest, derivations, direct_forest, forest_by
 from tests.samplers.synchronous.kernel_chain import from_arrays, ledger_rules, to_arrays, to_batch, to_bitext
 
 from hierogram.samplers.counts.deltas import empty_ledger, tally
+from hierogram.samplers.forests.batch import State
 from hierogram.samplers.forests.forest import build_forests
-from hierogram.samplers.synchronous.sweeps import State
 
 
 def test_equal_to_the_definition() -> None:

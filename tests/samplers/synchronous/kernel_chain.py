@@ -13,16 +13,19 @@ from tests.reference.forest import Forest, Node
 from tests.reference.models import Dirichlet, Model, PitmanYor
 from tests.reference.rules import Bracket, Nonterminal, Rule, Symbol, Variables
 
-from hierogram.samplers.counts.deltas import LABEL_STEP, OPEN_LABEL, Ledger, count_rules
+from hierogram.samplers.counts.chain import SweepInfo
+from hierogram.samplers.counts.deltas import LABEL_STEP, OPEN_LABEL, Ledger
 from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.models import Model as KernelModel
 from hierogram.samplers.counts.models import ModelSettings, build_model
-from hierogram.samplers.counts.table import empty_table
+from hierogram.samplers.counts.table import RuleTable
 from hierogram.samplers.forests import forest as arrays
+from hierogram.samplers.forests.batch import Batch, State, make_batch
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar.keys import hash_words
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL
-from hierogram.samplers.synchronous.sweeps import GIBBS, Batch, Blocks, SweepInfo, init, make_batch, step, workspaces
+from hierogram.samplers.synchronous.passes import SweepPlan
+from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks, build
 
 SALT = 3
 
@@ -149,13 +152,10 @@ class KernelChain:
     ) -> None:
         self.forests = forests
         self.seed = seed
-        self.method = method
-        self.blocks = blocks
         self.batch = to_batch(forests, span_limit)
         self.model = to_model(model, self.batch.longest_rule)
-        self.state = init(seed, self.batch)
-        self.table = count_rules(self.batch, self.state, empty_table(self.batch.longest_rule), self.model)
-        self.spaces = workspaces(self.batch, blocks)
+        self.kernel = build(self.model, self.batch, method=method, blocks=blocks)
+        self.chain = self.kernel.init(seed)
         self.sweeps = np.zeros(len(forests), np.int64)
         self.bounds = [int(b) for b in self.batch.forests.node_offset]
 
@@ -166,11 +166,18 @@ class KernelChain:
     def sweep_at(self, stages: NDArray[np.int16]) -> SweepInfo:
         """One sweep in which each pair has a stage of its own; at stage 0 it is left alone."""
         self.sweeps += stages > 0
-        self.state, self.table, info = step(
-            self.seed, self.batch, self.state, self.table, self.model, self.sweeps, stages,
-            self.spaces, method=self.method, blocks=self.blocks,
-        )  # fmt: skip
+        self.chain, info = self.kernel.step(self.seed, self.chain, SweepPlan(self.sweeps, stages))
         return info
+
+    @property
+    def state(self) -> State:
+        """The variables of all pairs."""
+        return self.chain.derivations
+
+    @property
+    def table(self) -> RuleTable:
+        """The counts of all rules."""
+        return self.chain.table
 
     def variables(self) -> Joint:
         """The state of every pair."""

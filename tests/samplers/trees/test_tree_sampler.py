@@ -22,9 +22,11 @@ from tests.reference.tree_grammar import (
 
 from hierogram.daemon.learning.tree_batches import load_trees
 from hierogram.daemon.learning.tree_chains import LabelPrior, TreeChain
+from hierogram.samplers.forests.batch import initial_state
 from hierogram.samplers.grammar.brackets import read_parse
+from hierogram.samplers.grammar.settings import STARTS
 from hierogram.samplers.trees.priors import move_expansions, move_strengths
-from hierogram.samplers.trees.sweeps import STARTS, init_trees, step_trees
+from hierogram.samplers.trees.sweeps import TreePlan
 
 PAIR = ["(S (A a) (A a))", "(S (A a) (B (A a) b))"]
 NESTED = ["(A (A (A a) (A a)) (A a))"]
@@ -55,7 +57,7 @@ def treebank(texts: Sequence[str], base: str, mutant: str | None = None) -> Tree
 def chain(texts: Sequence[str], base: str, start: str, seed: int) -> TreeChain:
     loaded = load_trees(texts, range(1, len(texts) + 1))
     priors = {label: LabelPrior(STRENGTH[label], EXPANDED[label]) for label in STRENGTH}
-    return TreeChain(loaded, init_trees(seed, loaded.trees, start), base, seed, priors)
+    return TreeChain(loaded, initial_state(seed, loaded.batch, start), base, seed, priors)
 
 
 def state_of(chain: TreeChain) -> Joint:
@@ -96,10 +98,8 @@ def test_kernels_walk_with_the_twin(start: str, base: str) -> None:
     seen = {joint}
     for number in range(1, 41):
         temperature = max(1.0, 3.0 - number / 10)
-        kernels.state, kernels.table, _ = step_trees(
-            4, kernels.trees, kernels.state, kernels.table, kernels.model,
-            np.full(len(TREES), number), np.full(len(TREES), temperature), kernels.space,
-        )  # fmt: skip
+        plan = TreePlan(number, np.full(len(TREES), number), np.full(len(TREES), temperature))
+        kernels.chain, _ = kernels.kernel.sweep(4, kernels.chain, plan)
         joint = twin.sweep(joint, 4, names, number, temperature)
         assert state_of(kernels) == joint, number
         seen.add(joint)
@@ -157,11 +157,12 @@ def log_joint(twin: Treebank, counts: Counter[tuple[object, ...]], strength: flo
 def test_strengths_are_drawn_from_their_conditional(grown: TreeChain) -> None:
     twin, counts = counts_of(grown)
     label = grown.trees.labels.index("A")
+    model = grown.kernel.model._replace(labels=grown.chain.labels)
     drawn = []
     for number in range(1, 15_001):
-        move_strengths(5, number, grown.trees, grown.state, grown.table, grown.model, grown.space)
+        move_strengths(5, number, grown.trees.batch, grown.chain, model, grown.kernel.space)
         if number % 30 == 0:
-            drawn.append(float(grown.model.log_strength[label]))
+            drawn.append(float(grown.chain.labels.log_strength[label]))
 
     def log_density(x: float) -> float:
         return 0.001 * x - exp(x) / 1000 + log_joint(twin, counts, exp(x), EXPANDED["A"])
@@ -176,11 +177,12 @@ def test_expansions_are_drawn_from_their_conditional(grown: TreeChain) -> None:
     grown.set_priors({label: LabelPrior(STRENGTH[label], EXPANDED[label]) for label in STRENGTH})
     twin, counts = counts_of(grown)
     label = grown.trees.labels.index("A")
+    model = grown.kernel.model._replace(labels=grown.chain.labels)
     drawn = []
     for number in range(1, 6001):
-        move_expansions(6, number, grown.trees, grown.state, grown.table, grown.model, grown.space)
+        move_expansions(6, number, grown.trees.batch, grown.chain, model, grown.kernel.space)
         if number % 5 == 0:
-            drawn.append(float(grown.model.expanded[label]))
+            drawn.append(float(grown.chain.labels.expansion_probability[label]))
 
     def log_density(beta: float) -> float:
         return log_joint(twin, counts, STRENGTH["A"], beta)

@@ -1,0 +1,128 @@
+"""Batches of pairs that are sampled together, and the variables of their derivations."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.compiled.streams import advance, stream, uniform
+from hierogram.samplers.forests.forest import Bitext, Forests
+from hierogram.samplers.forests.fragments import Words
+from hierogram.samplers.grammar.settings import CUT, JOINED, RANDOM, STARTS
+
+_COIN = 0.5
+
+
+class State(NamedTuple):
+    """All variables of a batch: `edge` uint16[N] the incoming edge, `cut` uint8[N] 1 at a rule's boundary."""
+
+    edge: NDArray[np.uint16]
+    cut: NDArray[np.uint8]
+
+
+class Batch(NamedTuple):
+    """Pairs that are sampled together: forests and words, and what follows from them.
+
+    `pairs` int64[P] names each pair for its random stream;
+    `places` uint64[P] sizes a visit's hash map; `derivation_rules` int64[P+1] cumulates the most rules that each
+    pair's derivation can have; `longest_rule` bounds the length of a rule.
+    """
+
+    bitext: Bitext
+    words: Words
+    forests: Forests
+    pairs: NDArray[np.int64]
+    places: NDArray[np.uint64]
+    derivation_rules: NDArray[np.int64]
+    most_nodes: int
+    most_rules: int
+    most_options: int
+    most_listed: int
+    longest_rule: int
+
+    @property
+    def size(self) -> int:
+        """Number of pairs."""
+        return len(self.pairs)
+
+
+@njit
+def _rules_bound(forests, pair):
+    """At most so many rules are met in one visit to the pair."""
+    bound = 16
+    for node in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
+        bound += 4
+        if forests.node[node]["free"]:
+            bound += np.int64(forests.node[node]["degree"])
+    return bound
+
+
+@njit
+def _bounds(forests, bounds, rules):
+    """Bounds on the rules that each pair's visit meets and, cumulated, that its derivation has; the longest list."""
+    most_listed = 1
+    for pair in range(len(bounds)):
+        listed = 0
+        for node in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
+            listed += np.int64(forests.node[node]["level"])
+        most_listed = max(most_listed, listed)
+        bounds[pair] = _rules_bound(forests, pair)
+        last = forests.node_offset[pair + 1]
+        rules[pair + 1] = rules[pair] + np.int64(forests.node[last - 1]["level"])
+    return most_listed
+
+
+def make_batch(
+    bitext: Bitext,
+    words: Words,
+    forests: Forests,
+    pairs: NDArray[np.int64],
+    longest_rule: int,
+) -> Batch:
+    """A batch of pairs, `pairs` their lasting numbers, `longest_rule` a bound on the length of rules."""
+    bounds = np.empty(forests.pairs, np.int64)
+    rules = np.zeros(forests.pairs + 1, np.int64)
+    most_listed = _bounds(forests, bounds, rules)
+    places = np.array([1 << int(2 * b - 1).bit_length() for b in bounds], np.uint64) - np.uint64(1)
+    return Batch(
+        bitext,
+        words,
+        forests,
+        np.asarray(pairs, np.int64),
+        places,
+        rules,
+        most_nodes=int(np.diff(forests.node_offset).max(initial=1)),
+        most_rules=int(bounds.max(initial=16)),
+        most_options=int(forests.node["degree"].max(initial=2)),
+        most_listed=int(most_listed),
+        longest_rule=longest_rule,
+    )
+
+
+@njit
+def _draw_initial(key, batch, by_coin, state):
+    node = batch.forests.node
+    for pair in range(len(batch.pairs)):
+        random = stream(key, batch.pairs[pair], 0)
+        for v in range(batch.forests.node_offset[pair], batch.forests.node_offset[pair + 1]):
+            if node[v]["degree"] > 1:
+                random = advance(random)
+                state.edge[v] = np.int64(uniform(random) * np.float64(node[v]["degree"]))
+            if node[v]["free"] and by_coin:
+                random = advance(random)
+                state.cut[v] = 1 if uniform(random) < _COIN else 0
+
+
+def initial_state(key: int, batch: Batch, start: str = CUT) -> State:
+    """A uniformly random edge at each node [CFGŠ14 §5.4.2], cuts by `start`.
+
+    Raises `ValueError` where there is no such start.
+    """
+    if start not in STARTS:
+        raise ValueError(f"the start of a derivation is one of {', '.join(STARTS)}, not {start!r}")
+    state = State(np.zeros(batch.forests.nodes, np.uint16), np.ones(batch.forests.nodes, np.uint8))
+    if start == JOINED:
+        state.cut[batch.forests.node["free"] == 1] = 0
+    _draw_initial(key, batch, start == RANDOM, state)
+    return state
