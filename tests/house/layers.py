@@ -10,6 +10,7 @@ from tests.house.sources import ROOT
 
 ORDER = (
     "samplers/exceptions.py",
+    "samplers/kernel.py",
     "samplers/compiled",
     "samplers/grammar",
     "samplers/forests",

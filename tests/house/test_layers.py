@@ -8,9 +8,7 @@ from tests.house.sources import ROOT, circles, dotted, imported, imports, module
 
 UPWARD = {
     ("samplers/forests", "samplers/counts"),
-    ("samplers/forests", "samplers/synchronous"),
     ("samplers/grammar", "samplers/forests"),
-    ("samplers/counts", "samplers/synchronous"),
     ("storage/database", "storage/grammar"),
     ("storage/operations", "storage/grammar"),
     ("storage/operations", "storage/pairs"),
