@@ -19,10 +19,13 @@ from numpy.typing import NDArray
 from hierogram.daemon.learning.batches import load_batch
 from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.table import COUNT, KEY_LOW
+from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.grammar.schedules import Schedule
-from hierogram.samplers.synchronous.sweeps import Batch, Blocks, workspaces
+from hierogram.samplers.grammar.settings import PITMAN_YOR
+from hierogram.samplers.synchronous.passes import SweepPlan
+from hierogram.samplers.synchronous.sweeps import Blocks, build
 from hierogram.tools.measures.results import Corpus
-from hierogram.tools.measures.sampling import SETTINGS, Chain, default_model, read_rows
+from hierogram.tools.measures.sampling import SETTINGS, default_model, read_rows
 
 _BLOCKS = Blocks(1, 64)
 _CHAINS = 2
@@ -63,19 +66,19 @@ def distance(one: Means, other: Means) -> float:
 
 def sample(batch: Batch, corpus: Corpus, blocks: Blocks | None, sweeps: int) -> Means:
     """The means of one chain over the last two thirds of its sweeps."""
-    model = default_model(batch, "pitman-yor", 5.0)
-    chain = Chain(batch, model, corpus, sequential=True)
-    chain.blocks = blocks
-    chain.spaces = workspaces(batch, blocks)
+    model = default_model(batch, PITMAN_YOR, 5.0)
+    kernel = build(model, batch, blocks=blocks)
+    state = kernel.init(corpus.seed)
     schedule = Schedule()
     likelihoods: list[float] = []
     keys: list[NDArray[np.uint64]] = []
     counts: list[NDArray[np.float64]] = []
     for number in range(1, sweeps + 1):
-        chain.sweep(number, schedule.stages(np.full(batch.size, number, np.int64)), map)
+        numbers = np.full(batch.size, number, np.int64)
+        state, _ = kernel.step(corpus.seed, state, SweepPlan(numbers, schedule.stages(numbers)))
         if 3 * number > sweeps and number % _SAMPLED == 0:
-            live = chain.table.rows[np.flatnonzero(chain.table.tags)]
-            likelihoods.append(log_likelihood(chain.table, model))
+            live = state.table.rows[np.flatnonzero(state.table.tags)]
+            likelihoods.append(log_likelihood(state.table, model))
             keys.append(live[:, KEY_LOW])
             counts.append(live[:, COUNT] / live[:, COUNT].sum())
     rules, where = np.unique(np.concatenate(keys), return_inverse=True)
