@@ -1,6 +1,6 @@
 """What it changes to sample pairs in blocks instead of one after the other, against the number of pairs.
 
-python -m hierogram.tools.measures.blocks corpus.zh corpus.en align.gdfa --figure blocks.png --csv blocks.csv
+python -m hierogram.tools.measures.blocks corpus.zh corpus.en align.gdfa -o blocks.png
 
 Corpora of each size are cut from the bitext, neighboring pairs each. Every one is sampled by two chains in sequence and
 by two in blocks of one pair, 64 a round: what the store does at 1,024 pairs, also below that number.
@@ -155,8 +155,9 @@ def main(
     source: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
     target: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
     alignment: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
-    figure: Annotated[Path, typer.Option(help="PNG to write.")] = Path("blocks.png"),
-    table: Annotated[Path, typer.Option("--csv", help="Table to write.")] = Path("blocks.csv"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Figure to write; the table is beside it.")] = Path(
+        "blocks.png"
+    ),
     sizes: Annotated[str, typer.Option(help="Numbers of pairs, separated by commas.")] = "10,30,100,300,1000",
     pairs: Annotated[int, typer.Option(min=1, help="The first so many pairs make the corpora of each size.")] = 6000,
     sweeps: Annotated[int, typer.Option(min=15, help="Sweeps of each chain.")] = 300,
@@ -166,11 +167,11 @@ def main(
     wanted = [int(size) for size in sizes.split(",")]
     found = list(measure(Corpus(str(source), str(target), str(alignment), pairs, seed), wanted, sweeps))
     rows = [summary(found, size) for size in wanted if any(size == difference.pairs for difference in found)]
-    with table.open("w", newline="") as file:
+    with output.with_suffix(".csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    draw(rows, figure)
+    draw(rows, output)
     for row in rows:
         excess = f"{row['excess']:+.4f} ± {row['excess_error']:.4f} nats a pair"
         variation = f"total variation {row['distance']:.3f}, of one scheme {row['same_scheme']:.3f}"
