@@ -9,6 +9,7 @@ Pairs without an alignment are for the aligner.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 
@@ -34,6 +35,7 @@ from hierogram.storage.records import RejectedLine
 PARALLEL, BARS, JSONL, TMX = "parallel", "bars", "jsonl", "tmx"
 
 _BAR = b"|||"
+_MEMBERS = frozenset({"source", "target", "alignment", "id"})
 
 
 def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[Fields]:
@@ -120,8 +122,11 @@ def _split_at_bars(line: bytes) -> list[bytes]:
     return [b" ".join(field) for field in fields]
 
 
-def json_object(line: bytes) -> tuple[bytes, bytes, bytes | None, str | None]:
-    """The fields of a JSON object; members that the format does not know are left alone. Raises `FaultError`."""
+def json_object(line: bytes, unused: Counter[str] | None = None) -> tuple[bytes, bytes, bytes | None, str | None]:
+    """The fields of a JSON object; members that the format does not know are counted in `unused`, and left alone.
+
+    Raises `FaultError`.
+    """
     _refuse_long_or_empty(line)
     try:
         value = json.loads(line.decode())
@@ -131,6 +136,8 @@ def json_object(line: bytes) -> tuple[bytes, bytes, bytes | None, str | None]:
         raise FaultError(MALFORMED_JSON, f"the line is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise FaultError(MALFORMED_JSON, 'the line is not a JSON object: write {"source": …, "target": …, …}')
+    if unused is not None:
+        unused.update(value.keys() - _MEMBERS)
     for name in ("source", "target"):
         if name not in value:
             raise FaultError(MISSING_FIELD, f"the object has no {name!r}")

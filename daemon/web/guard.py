@@ -11,13 +11,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hierogram.daemon.configuration import HttpConfiguration, is_loopback
+from hierogram.daemon.web.api.document import OPEN_PATHS
 from hierogram.daemon.web.api.metrics import RequestMetrics
 from hierogram.daemon.web.api.problems import ProblemError, answer
 
 _MOST_CLIENTS = 10_000
-_OPEN = ("/healthz", "/readyz")
-"""What needs no token, so that whoever starts and watches the daemon need not have it."""
-
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
@@ -109,7 +107,7 @@ class Guard:
                     HTTPStatus.MISDIRECTED_REQUEST,
                     f"this daemon answers for this machine only (localhost, 127.0.0.1), not for {host!r}",
                 )
-        elif scope["path"] not in _OPEN and not self._shows_token(headers):
+        elif scope["path"] not in OPEN_PATHS and not self._shows_token(headers):
             return ProblemError(
                 HTTPStatus.UNAUTHORIZED,
                 "a token is needed: send the header `Authorization: Bearer TOKEN`",

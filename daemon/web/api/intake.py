@@ -37,6 +37,37 @@ _PRUNE_SECONDS = 600.0
 _LAG_LOOK_SECONDS = 0.5
 _LAG_RETRY_SECONDS = 60
 
+_LINE = {
+    "description": "A line of the body. Other members are not used, and the answer names them.",
+    "type": "object",
+    "required": ["source", "target"],
+    "properties": {
+        "source": {"type": "string"},
+        "target": {"type": "string"},
+        "alignment": {
+            "description": "Links as `0-0 1-2` or as pairs of numbers; left out where the aligner shall find them.",
+            "anyOf": [
+                {"type": "string"},
+                {"type": "null"},
+                {
+                    "type": "array",
+                    "items": {
+                        "type": "array",
+                        "items": {"type": "integer", "minimum": 0},
+                        "minItems": 2,
+                        "maxItems": 2,
+                    },
+                },
+            ],
+        },
+        "id": {
+            "description": "The sender's own name of the pair, unique in its corpus.",
+            "anyOf": [{"type": "string", "minLength": 1}, {"type": "integer"}, {"type": "null"}],
+        },
+    },
+}
+"""A line of JSON lines, which OpenAPI 3.1 has no word for."""
+
 _log = logging.getLogger(__name__)
 
 _PROBLEMS: dict[int | str, dict[str, object]] = {
@@ -134,7 +165,7 @@ def intake_routes(
         "/pairs",
         response_model=IntakeAnswer,
         responses=_PROBLEMS,
-        openapi_extra={"requestBody": {"required": True, "content": {JSON_LINES[0]: {"schema": {"type": "string"}}}}},
+        openapi_extra={"requestBody": {"required": True, "content": {JSON_LINES[0]: {"x-item-schema": _LINE}}}},
     )
     async def add_pairs(
         request: Request,

@@ -10,9 +10,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
+from hierogram.daemon.web.api.document import MEDIA_TYPE, methods_at
 from hierogram.storage.exceptions import StoreError
 
-MEDIA_TYPE = "application/problem+json"
 STORE_RETRY_SECONDS = 5
 
 
@@ -58,9 +58,14 @@ async def _of_parameters(_request: Request, error: Exception) -> JSONResponse:
     return answer(ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, faults=jsonable_encoder(faults)))
 
 
-async def _of_http(_request: Request, error: Exception) -> JSONResponse:
+async def _of_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    return answer(ProblemError(HTTPStatus(error.status_code), str(error.detail), error.headers))
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        # Each route names its own method; the document knows all that an address has.
+        methods = methods_at(request.app.openapi(), request.url.path)
+        headers["Allow"] = ", ".join(methods) or headers.get("Allow", "GET")
+    return answer(ProblemError(HTTPStatus(error.status_code), str(error.detail), headers))
 
 
 async def _unforeseen(_request: Request, error: Exception) -> JSONResponse:

@@ -81,6 +81,10 @@ class IntakeAnswer(BaseModel):
     reasons: dict[str, int]
     rejected_lines: list[RejectedAnswer] = Field(description="The first of them; all are in the table rejected_lines.")
     more_rejected: int
+    unused_fields: dict[str, int] = Field(
+        description="Members of the lines' objects that were not used, and how many lines have them; the first 20."
+    )
+    more_unused_fields: int = Field(description="How often lines have other such members.")
 
 
 class LoopAnswer(BaseModel):

@@ -1,8 +1,10 @@
 """A body of pairs on its way into the store, and requests that clients may repeat."""
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from hashlib import blake2b
 from http import HTTPStatus
 from uuid import uuid4
@@ -15,6 +17,8 @@ from hierogram.storage.records import IngestTotals, RejectedLine, RequestRow
 from hierogram.storage.store import Receipt, Store
 
 _SHOWN_REJECTIONS = 100
+_SHOWN_FIELDS = 20
+_SHOWN_CHARACTERS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +34,24 @@ class Answer:
     reasons: dict[str, int] = field(default_factory=dict)
     rejected_lines: list[dict[str, object]] = field(default_factory=list)
     more_rejected: int = 0
+    unused_fields: dict[str, int] = field(default_factory=dict)
+    more_unused_fields: int = 0
 
-    def plus(self, totals: IngestTotals, rejected: Sequence[RejectedLine]) -> "Answer":
-        """The answer with another chunk."""
+    def plus(self, totals: IngestTotals, rejected: Sequence[RejectedLine], unused: Mapping[str, int]) -> "Answer":
+        """The answer with another chunk; `unused` says how often its lines have which members that nobody uses."""
         reasons = dict(self.reasons)
         for line in rejected:
             reasons[line.reason] = reasons.get(line.reason, 0) + 1
         room = max(0, _SHOWN_REJECTIONS - len(self.rejected_lines))
         shown = [{"line": line.line, "reason": line.reason, "message": line.message} for line in rejected[:room]]
+        fields = dict(self.unused_fields)
+        more = 0
+        for name, times in sorted(unused.items()):
+            short = name[:_SHOWN_CHARACTERS].encode(errors="replace").decode()
+            if short in fields or len(fields) < _SHOWN_FIELDS:
+                fields[short] = fields.get(short, 0) + times
+            else:
+                more += times
         return Answer(
             self.batch,
             self.corpus,
@@ -48,6 +62,8 @@ class Answer:
             reasons,
             self.rejected_lines + shown,
             self.more_rejected + len(rejected) - len(shown),
+            fields,
+            self.more_unused_fields + more,
         )
 
 
@@ -89,15 +105,16 @@ class Body:
         if self.repeated:
             raise self._other("it had fewer lines")
         intake = self._open()
-        [fields] = fields_of_lines([lines], self._take_apart, self._seen + 1)
+        unused: Counter[str] = Counter()
+        [fields] = fields_of_lines([lines], partial(self._take_apart, unused), self._seen + 1)
         digest = self._digest.copy()
         digest.update(_joined(lines))
 
         def receipt(added: IngestTotals, rejected: list[RejectedLine]) -> Receipt:
-            return self._record(self.answer.plus(added, rejected), digest.digest()), self._since
+            return self._record(self.answer.plus(added, rejected, unused), digest.digest()), self._since
 
         totals, rejected = intake.store(intake.read([fields]), receipt if self._key is not None else None)
-        self.answer = self.answer.plus(totals, rejected)
+        self.answer = self.answer.plus(totals, rejected, unused)
         self._digest = digest
         self._seen = self._since = self.answer.lines
         return totals
@@ -105,7 +122,7 @@ class Body:
     def _skip(self, lines: list[bytes]) -> None:
         self._digest.update(_joined(lines))
         if not self.repeated:
-            [fields] = fields_of_lines([lines], self._take_apart, self._seen + 1)
+            [fields] = fields_of_lines([lines], partial(self._take_apart, None), self._seen + 1)
             # What is stored is read again, so that later repeats of its lines are numbered as they should.
             self._open().read([fields])
         self._seen += len(lines)
@@ -139,10 +156,10 @@ class Body:
     def _record(self, answer: Answer, digest: bytes, *, done: bool = False) -> RequestRow:
         return RequestRow(self._key or "", self._corpus, answer.lines, digest, done, json.dumps(asdict(answer)))
 
-    def _take_apart(self, line: bytes) -> tuple[bytes, bytes, bytes | None, str | None]:
+    def _take_apart(self, unused: Counter[str] | None, line: bytes) -> tuple[bytes, bytes, bytes | None, str | None]:
         if len(line) > self._max_line_bytes:
             raise FaultError(LINE_TOO_LONG, f"the line is longer than {self._max_line_bytes} bytes")
-        return json_object(line)
+        return json_object(line, unused)
 
     def _other(self, how: str) -> ProblemError:
         return ProblemError(

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService
 
+from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "http.md").read_text()
@@ -21,7 +22,7 @@ SECTIONS = [
 ADDRESS = "http://127.0.0.1:8470"
 PAIRS = (
     b'{"source": "le jardin", "target": "the garden", "alignment": "0-0 1-1"}\n'
-    b'{"id": "n1", "source": "la mer", "target": "the sea", "alignment": [[0, 0], [1, 1]]}\n'
+    b'{"id": "n1", "note": "", "source": "la mer", "target": "the sea", "alignment": [[0, 0], [1, 1]]}\n'
     b'{"source": "la mer"}\n'
 )
 
@@ -54,7 +55,7 @@ def asked(client: TestClient, command: str) -> Any:
 def shape(value: Any) -> Any:
     """The kinds of all that a value holds; what depends on the store (names, lengths) is left out."""
     if isinstance(value, dict):
-        if value.keys() & {"missing-field", "news", "default"}:
+        if value.keys() & {"missing-field", "news", "default", "note"}:
             return "by name"
         return {key: shape(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -88,6 +89,10 @@ def test_every_example_answers_as_the_document_says(learned: Store, connect: Con
             assert shape(found) == shape(expected), path
             compared += 1
     assert compared == 7
+
+
+def test_the_schema_of_the_document_is_the_present_one() -> None:
+    assert set(re.findall(r'"schema": "(\d+)"', DOCUMENT)) == {REVISIONS[-1]}
 
 
 def _forget(value: Any, name: str) -> None:

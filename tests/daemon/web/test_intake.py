@@ -50,6 +50,8 @@ def test_pairs_are_stored(client: TestClient, store: Store, store_url: str) -> N
         "rejected": 4,
         "reasons": {"missing-field": 1, "malformed-json": 1, "empty-line": 1, "link-out-of-range": 1},
         "more_rejected": 0,
+        "unused_fields": {},
+        "more_unused_fields": 0,
     }
     assert [line["line"] for line in rejected] == [len(LINES) + n for n in range(1, 5)]
     assert texts(store) == LINES
@@ -85,6 +87,30 @@ def test_a_body_may_come_in_any_pieces(
 def test_few_rejections_are_shown_and_all_are_counted(client: TestClient) -> None:
     found = post(client, b"x\n" * 250).json()
     assert (found["rejected"], len(found["rejected_lines"]), found["more_rejected"]) == (250, 100, 150)
+
+
+def test_members_that_are_not_used_are_named(
+    service: FakeService, connect: Connect, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bodies, "_LINES_A_CHUNK", 2)
+    client = connect(service)
+    lines = [as_json(line, note=n) for n, line in enumerate(LINES)]
+    lines[0] = as_json(LINES[0], note=1, links="0-0")
+    lines.append(b'{"sorce": "a", "target": "b", "note": 1}\n')
+    found = post(client, b"".join(lines), "k1").json()
+    assert found["unused_fields"] == {"links": 1, "note": len(LINES) + 1, "sorce": 1}
+    assert found["more_unused_fields"] == 0
+    assert (found["accepted"], found["reasons"]) == (len(LINES), {"missing-field": 1})
+    assert texts(store) == LINES
+    assert post(client, b"".join(lines), "k1").json() == found
+
+
+def test_few_unused_members_are_named_and_all_are_counted(client: TestClient) -> None:
+    names = {"x" * 200: 1, "\ud800": 1} | {f"n{n:02}": 1 for n in range(30)}
+    found = post(client, as_json("a ||| b ||| 0-0", **names) + as_json("c ||| d ||| 0-0", n00=1)).json()
+    assert found["accepted"] == 2
+    assert list(found["unused_fields"].items()) == [("n00", 2)] + [(f"n{n:02}", 1) for n in range(1, 20)]
+    assert found["more_unused_fields"] == 12
 
 
 def test_an_empty_body(client: TestClient) -> None:

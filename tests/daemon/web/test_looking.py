@@ -66,12 +66,12 @@ def test_rules_are_found_by_their_sides(learned_client: TestClient, learned: Sto
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("", "say which rules"),
         ("?source=a&limit=0", "query.limit"),
         ("?source=a&limit=1001", "query.limit"),
         ("?source=a%00b", "query.source"),
         ("?source=a&cursor=abc", "cursor"),
-        ("?source=a&cursor=WyJhIl0=", "cursor"),
+        ("?source=a&cursor=4%09a", "cursor"),
+        ("?source=a&cursor=-1%09a%09b", "cursor"),
     ],
 )
 def test_what_cannot_be_asked_is_told(client: TestClient, query: str, said: str) -> None:
@@ -79,6 +79,79 @@ def test_what_cannot_be_asked_is_told(client: TestClient, query: str, said: str)
     assert answer.status_code == 422
     assert answer.headers["content-type"] == "application/problem+json"
     assert said in answer.json()["detail"]
+
+
+def test_all_rules_come_most_used_first(learned_client: TestClient, learned: Store) -> None:
+    expected = [(rule.source, rule.target) for rule in learned.find_rules(limit=7)]
+    first = learned_client.get("/v1/rules?limit=5").json()
+    second = learned_client.get("/v1/rules", params={"limit": 2, "cursor": first["next"]}).json()
+    assert [(rule["source"], rule["target"]) for rule in first["rules"] + second["rules"]] == expected
+
+
+ROUTES = [
+    ("GET", "/healthz"),
+    ("GET", "/readyz"),
+    ("GET", "/metrics"),
+    ("GET", "/openapi.json"),
+    ("GET", "/v1/status"),
+    ("GET", "/v1/rules"),
+    ("POST", "/v1/pairs"),
+    ("GET", "/v1/pairs/1"),
+    ("DELETE", "/v1/pairs/1"),
+    ("GET", "/v1/pairs/1/derivation"),
+    ("GET", "/v1/pairs/1/derivation.svg"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_unknown_parameters_are_refused(client: TestClient, store: Store, method: str, path: str) -> None:
+    body = b'{"source": "a", "target": "b", "alignment": "0-0"}' if method == "POST" else None
+    kind = {"Content-Type": "application/jsonl"}
+    answer = client.request(method, f"{path}?corpsu=oops", content=body, headers=kind if body else {})
+    assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
+    problem = answer.json()
+    assert problem["detail"].startswith("there is no query parameter 'corpsu': ")
+    nearest = {"/v1/pairs": "corpus", "/v1/rules": "cursor"}.get(path)
+    assert (problem["parameter"], problem["nearest"]) == ("corpsu", nearest)
+    assert store.count_pairs() == 0
+
+
+def test_no_route_is_left_out(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    documented = {(method.upper(), path.replace("{pair_id}", "1")) for path in paths for method in paths[path]}
+    assert documented | {("GET", "/openapi.json")} == set(ROUTES)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("sorce=a", "there is no query parameter 'sorce': did you mean 'source'?"),
+        ("Limit=3", "there is no query parameter 'Limit': did you mean 'limit'?"),
+        ("x", "there is no query parameter 'x': there are 'source', 'target', 'containing', 'limit', 'cursor'"),
+        ("source=a&source=b", "'source' comes 2 times, but may come once"),
+        ("source=%ff", "the query is not UTF-8, written with % and two digits"),
+        ("source=a;target=b&", None),
+        ("containing=a&containing=b", None),
+    ],
+)
+def test_queries_are_read_as_they_are_meant(client: TestClient, query: str, said: str | None) -> None:
+    answer = client.get(f"/v1/rules?{query}")
+    assert answer.json().get("detail") == said
+    assert answer.status_code == (200 if said is None else 400)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/v1/pairs/1", "DELETE, GET"),
+        ("DELETE", "/v1/rules", "GET"),
+        ("GET", "/v1/pairs", "POST"),
+        ("POST", "/openapi.json", "GET"),
+    ],
+)
+def test_a_wrong_method_is_told_all_right_ones(client: TestClient, method: str, path: str, allowed: str) -> None:
+    answer = client.request(method, path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
 
 
 def test_a_pair(learned_client: TestClient) -> None:

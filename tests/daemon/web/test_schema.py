@@ -1,0 +1,141 @@
+"""Requests made at random from the OpenAPI document are answered as that document says."""
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import strategies as st
+from schemathesis.engine import events, from_schema
+from starlette.types import ASGIApp
+from tests.daemon.conftest import LINES, QUICK
+from tests.daemon.web.conftest import FakeService
+
+from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.web.app import build_app
+from hierogram.storage.store import Store, open_store
+
+schemathesis.serializer.alias("application/jsonl", "text/plain")
+
+TOKEN = "a token of some length"
+
+MEMBERS = {
+    "source": st.sampled_from([line.split(" ||| ")[0] for line in LINES]) | st.text(max_size=20),
+    "target": st.sampled_from([line.split(" ||| ")[1] for line in LINES]) | st.text(max_size=20),
+    "alignment": st.none() | st.just("0-0") | st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=3),
+    "id": st.none() | st.integers() | st.text(max_size=5),
+}
+"""Values of the members that the document gives a line of a body; a test compares the names."""
+
+BODIES = st.lists(
+    st.fixed_dictionaries({}, optional=MEMBERS | {"note": st.text(max_size=3)}).map(json.dumps) | st.text(max_size=20),
+    max_size=5,
+).map("\n".join)
+
+
+KEYS = count()
+
+
+@schemathesis.hook
+def before_call(context: Any, case: Any, kwargs: Any) -> None:
+    """Has no Idempotency-Key come twice, which would stand for the request before, and asks for pairs that may be."""
+    for name, value in list((case.headers or {}).items()):
+        if name.lower() == "idempotency-key" and re.fullmatch(r"[\x21-\x7e]{1,255}", value):
+            case.headers[name] = f"{value[:200]}-{next(KEYS)}"
+    number = (case.path_parameters or {}).get("pair_id")
+    if isinstance(number, int) and 1 <= number < 1 << 63:
+        case.path_parameters["pair_id"] = 1 + number % (2 * len(LINES))
+
+
+def application(store: Store, **values: object) -> ASGIApp:
+    return build_app(FakeService(store), HttpConfiguration(max_rate=1e6, max_burst=10**6, max_lag=10**9, **values))
+
+
+def described(app: ASGIApp, examples: int, seed: int, token: str | None = None) -> Any:
+    """What schemathesis makes of the app's document: so many requests of each kind, the same for the same seed."""
+    headers = {"Host": "localhost"}
+    configuration = schemathesis.Config.from_dict(
+        {
+            "seed": seed,
+            "headers": dict(headers),
+            "generation": {"max-examples": examples, "database": "none"},
+            "cache": {"enabled": False},
+            **({"auth": {"openapi": {"token": {"bearer": token}}}} if token else {}),
+        }
+    )
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    schema = schemathesis.openapi.from_asgi("/openapi.json", app, config=configuration, headers=headers)
+
+    @schema.hook
+    def before_generate_body(context: Any, strategy: Any) -> Any:
+        return BODIES
+
+    return schema
+
+
+def failures(schema: Any) -> Iterator[str]:
+    """What is answered otherwise than the document says, and what the requests were; at least some are made."""
+    asked = 0
+    for event in from_schema(schema).execute():
+        if isinstance(event, events.NonFatalError | events.FatalError):
+            yield str(event)
+        if not isinstance(event, events.ScenarioFinished):
+            continue
+        asked += len(event.recorder.cases)
+        for results in event.recorder.checks.values():
+            for found in results:
+                if found.failure_info is not None:
+                    failure = found.failure_info.failure
+                    yield f"{event.label}: {failure.title}: {failure.message}\n{found.failure_info.code_sample}"
+    if asked < 100:
+        yield f"only {asked} requests were made"
+
+
+def assert_as_described(schema: Any) -> None:
+    found = list(failures(schema))
+    assert not found, "\n\n".join(found[:10])
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Store]:
+    with open_store(f"sqlite:///{tmp_path}/fresh.db", create=True, settings=QUICK) as store:
+        yield store
+
+
+def test_answers_are_as_the_document_says(learned: Store) -> None:
+    assert_as_described(described(application(learned), 5, 1))
+
+
+def test_answers_to_those_with_a_token_are_too(fresh: Store) -> None:
+    app = application(fresh, token=TOKEN)
+    assert_as_described(described(app, 5, 2, TOKEN))
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", range(4))
+def test_many_answers_are_as_the_document_says(learned: Store, seed: int) -> None:
+    assert_as_described(described(application(learned), 400, seed))
+
+
+def test_a_wrong_document_is_found_out(fresh: Store) -> None:
+    """The test above can fail: a status, a type of content and a method that the document lacks are found."""
+    app = application(fresh)
+    schema = described(app, 1, 1)
+    paths = schema.raw_schema["paths"]
+    del paths["/v1/pairs/{pair_id}"]["get"]["responses"]["404"]
+    paths["/v1/pairs/{pair_id}/derivation"]["get"]["responses"]["404"]["content"] = {"application/json": {}}
+    del paths["/v1/pairs/{pair_id}"]["delete"]
+    found = "\n".join(failures(schema))
+    for fault in ("Undocumented status", "Undocumented Content-Type", "Allow header mismatch"):
+        assert fault in found
+
+
+def test_the_document_names_the_members_of_a_line(fresh: Store) -> None:
+    document = described(application(fresh), 1, 1).raw_schema
+    [body] = document["paths"]["/v1/pairs"]["post"]["requestBody"]["content"].values()
+    assert body["x-item-schema"]["properties"].keys() == MEMBERS.keys()
