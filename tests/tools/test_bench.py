@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hierogram.daemon.exceptions import UsageError
+from hierogram.tools import bench
 from hierogram.tools.measures.machine import stolen_share
 from hierogram.tools.measures.results import Corpus
 from hierogram.tools.measures.stores import measure_ingest
@@ -95,6 +97,14 @@ def test_schemes_are_compared_over_five_seeds(bitext: list[str]) -> None:
     for scheme in ("sequential", "blocks"):
         assert len(set(figures[scheme]["ends"])) > 1
         assert figures[scheme]["deviation"] > 0
+
+
+def test_the_document_names_every_section() -> None:
+    document = (Path(__file__).parents[2] / "docs" / "performance.md").read_text()
+    table = document.split("| section | measures |")[1].split("\n\n")[0]
+    assert sorted(re.findall(r"`(\w+)`", re.sub(r"\|[^|]*\|$", "", table, flags=re.MULTILINE))) == sorted(
+        bench.SECTIONS
+    )
 
 
 def test_an_unknown_section_is_refused(bitext: list[str]) -> None:
