@@ -127,6 +127,7 @@ def _learned(
     """A store that has learned from the files but for some pairs, and the source sides of those."""
     from hierogram.daemon.commands.grammar import telling
     from hierogram.daemon.corpora.ingest import Input, ingest
+    from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.learning.learning import learn
     from hierogram.storage.store import open_store
     from hierogram.tools.comparison.held_out import HoldingOut
@@ -146,7 +147,7 @@ def _learned(
             if done.totals.rejected:
                 note(f"{plural(done.totals.rejected, 'line')} of the bitext rejected: see the table rejected_lines")
             with progress("learn", "pairs") as shown:
-                learn(store, sweeps=sweeps, threads=threads, report=telling(shown))
+                learn(store, sweeps=sweeps, options=LearnOptions(threads, telling(shown)))
             yield store, source.held_out
 
 

@@ -25,9 +25,9 @@ import typer
 
 from hierogram.daemon.configuration import SamplingSection
 from hierogram.daemon.corpora.ingest import Input, ingest
-from hierogram.daemon.learning.learner import Learner
+from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.learning import learn
-from hierogram.daemon.learning.residents import schedule_of
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.serving.health import Board
 from hierogram.daemon.serving.resampling import Turns
@@ -55,7 +55,7 @@ class _Daemon:
 
     def __init__(self, store: Store, threads: int) -> None:
         self.board = Board()
-        self._learner = Learner(store, threads, likelihood_seconds=1e6)
+        self._learner = Learner(store, LearnOptions(threads, likelihood_seconds=1e6))
         section = SamplingSection(threads=threads, new_share=1.0, idle_share=1.0)
         self._turns = Turns(self._learner, section, _Never(), self.board, structlog.stdlib.get_logger())
 
@@ -97,12 +97,13 @@ def _parts(lines: Lines) -> list[Lines]:
 def in_one_run(store: Store, folder: Path, lines: Lines, rounds: int, threads: int) -> None:
     """`hierogram learn` over the whole corpus."""
     _offer(store, folder, lines)
-    learn(store, sweeps=rounds * store.settings().thinning, threads=threads)
+    learn(store, sweeps=rounds * store.settings().thinning, options=LearnOptions(threads))
 
 
 def _pair_sweeps(store: Store, lines: Lines, rounds: int) -> int:
-    schedule = schedule_of(store.settings())
-    return len(lines) * (schedule.settling + rounds * schedule.thinning)
+    settings = store.settings()
+    schedule = kind_of(settings).course(settings)
+    return len(lines) * (schedule.burn_in + rounds * schedule.thinning)
 
 
 def at_once(store: Store, folder: Path, lines: Lines, rounds: int, threads: int) -> None:
@@ -153,7 +154,7 @@ def _measure(way: Way, lines: Lines, seed: int, rounds: int, threads: int) -> Re
         folder = Path(name)
         with open_store(f"sqlite:///{folder / 'store.db'}", create=True, settings=Settings(seed=seed)) as store:
             way(store, folder, lines, rounds, threads)
-            with Learner(store, threads) as learner:
+            with Learner(store, LearnOptions(threads)) as learner:
                 likelihood = learner.measure()
             status = store.status()
             sweeps = sum(row.sweep for row in store.pairs())

@@ -80,7 +80,7 @@ def sampled_grammar(
     train: Sequence[Tree], task: Task
 ) -> tuple[TreeGrammar, dict[str, Prior], list[tuple[int, float, int]]]:
     """The grammar of the last sweep, its priors, and its curve: sweep, natural-log likelihood, number of fragments."""
-    from hierogram.daemon.learning.tree_chains import TreeChain, sample_treebank
+    from hierogram.daemon.learning.kinds.chains import TreeChain, sample_treebank
     from hierogram.samplers.grammar.schedules import Annealing
 
     curve: list[tuple[int, float, int]] = []

@@ -18,7 +18,7 @@ from hierogram.daemon.alignment.aligning import (
 )
 from hierogram.daemon.alignment.prior_counts import BothCounts, enter_counts, prior_counts_of
 from hierogram.daemon.alignment.requests import Request
-from hierogram.daemon.learning.batches import ALL_BITS, read_links
+from hierogram.daemon.learning.kinds.pairs import read_links
 from hierogram.daemon.learning.lease import holding_lease
 from hierogram.daemon.learning.rebuilding import Rebuilt
 from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side
@@ -96,14 +96,11 @@ class IncrementalAligner:
     With `train`, pairs with given alignments keep them and train the aligner.
     """
 
-    def __init__(
-        self, store: Store, threads: int | None = None, train: bool = True, key_mask: np.uint64 = ALL_BITS
-    ) -> None:
+    def __init__(self, store: Store, threads: int | None = None, train: bool = True) -> None:
         self._store = store
         self._threads = threads
         self._train = train
         self._trained_up_to = 0
-        self._key_mask = key_mask
 
     def align_new(self, limit: int | None = None, report: Report | None = None) -> int:
         """Align pairs that have no alignment, `limit` at most, as many as fit in memory; how many there were.
@@ -182,7 +179,7 @@ class IncrementalAligner:
         if not derived:
             self._store.align(change)
             return Rejuvenated(len(rows), len(changed), None)
-        rebuilt = Rebuilt.of(derived, changed, self._store.settings(), self._key_mask)
+        rebuilt = Rebuilt.of(derived, changed, self._store.settings())
         self._store.align(change, rebuilt.updates(), rebuilt.deltas())
         return Rejuvenated(len(rows), len(changed), rebuilt)
 

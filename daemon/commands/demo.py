@@ -120,10 +120,11 @@ def _align(store: "Store", verses: "Sequence[VersePair]") -> None:
 
 def _learn(store: "Store", sweeps: int) -> None:
     announce_compilation()
+    from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.learning.learning import learn
 
     with progress("learn", "pairs") as shown:
-        say_learned(learn(store, sweeps=sweeps, report=telling(shown)))
+        say_learned(learn(store, sweeps=sweeps, options=LearnOptions(report=telling(shown))))
 
 
 def _export(store: "Store", output: Path) -> None:

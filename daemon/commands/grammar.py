@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from hierogram.daemon.alignment.incremental import AlignReport
     from hierogram.daemon.learning.learner import LearnProgress
-    from hierogram.daemon.learning.learning import LearnReport
+    from hierogram.daemon.learning.reports import LearnReport
     from hierogram.storage.records import RuleRow
     from hierogram.storage.store import Store
 
@@ -50,6 +50,7 @@ def learn(
     from hierogram.storage.store import open_store
 
     announce_compilation()
+    from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.learning.learning import learn as sample
 
     with (
@@ -60,7 +61,7 @@ def learn(
         if not as_json:
             say_aligned(aligned)
         with progress("learn", "pairs") as shown:
-            done = sample(opened, sweeps=sweeps, threads=threads, report=telling(shown))
+            done = sample(opened, sweeps=sweeps, options=LearnOptions(threads, telling(shown)))
     if as_json:
         say_json({**asdict(done), "aligned": asdict(aligned)})
     else:

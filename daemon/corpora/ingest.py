@@ -25,7 +25,7 @@ from hierogram.daemon.corpora.repeats import Repeats
 from hierogram.daemon.corpora.tokenizing import tokenized, tokenizer
 from hierogram.daemon.corpora.validation import Fields, validate
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.learning.prefetch import ahead
+from hierogram.daemon.prefetch import ahead
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import AddedPairs, IngestTotals, NewPair, RejectedLine
 from hierogram.storage.store import Receipt, Store

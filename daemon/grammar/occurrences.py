@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hierogram.daemon.learning.batches import load_batch
+from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.samplers.counts.occurrences import rule_occurrences
 from hierogram.samplers.forests.derivations import decode_states
 from hierogram.storage.store import Store
@@ -24,7 +24,7 @@ def index_support(store: Store, report: Callable[[int], None] | None = None) -> 
         if not rows:
             return indexed
         settings = store.settings()
-        loaded = load_batch(rows, settings)
+        loaded = kind_of(settings).load(rows, settings)
         state = decode_states(loaded.batch.forests, [row.current or b"" for row in rows])
         found = rule_occurrences(loaded.batch, state)
         ids = np.array([row.id for row in rows], np.int64)[found.pairs]

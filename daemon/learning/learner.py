@@ -1,32 +1,24 @@
-"""The learner: the rule table of a store in memory, and pairs taken through their sweeps against it."""
+"""The learner: a store's counts in memory, and pairs taken through their sweeps against them."""
 
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.learning.batches import ALL_BITS, longest_rule
-from hierogram.daemon.learning.compiling import SweepKernel
-from hierogram.daemon.learning.residents import Shard, schedule_of
+from hierogram.daemon.learning.kinds.kind import Means, Sweep
+from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.learning.withdrawing import withdraw
-from hierogram.samplers.counts.chain import ChainState
-from hierogram.samplers.counts.deltas import count_rules
-from hierogram.samplers.counts.likelihood import log_likelihood
-from hierogram.samplers.counts.models import Model, ModelSettings, build_model
-from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table, shapes_of
-from hierogram.samplers.grammar.settings import TREES
-from hierogram.samplers.synchronous.passes import SweepPlan
-from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks, build
-from hierogram.storage.records import PairRow, Settings, SweepRecord
+from hierogram.samplers.synchronous.sweeps import GIBBS
+from hierogram.storage.records import PairRow, SweepRecord
 from hierogram.storage.store import Store
 
-_SECONDS_A_COMMIT = 180.0
+SECONDS_A_COMMIT = 180.0
+"""Work is committed at least so often, as far as committing takes no more than its share of the time."""
 _COMMIT_SHARE = 8
 LIKELIHOOD_EVERY = 10
 """Sweeps between two computations of the log-likelihood."""
@@ -50,62 +42,35 @@ class LearnProgress:
     tokens: int
 
 
-def model_of(settings: Settings, vocabulary: tuple[int, int]) -> Model:
-    """The store's rule model; the vocabulary sizes are those of the store at the time."""
-    return build_model(
-        ModelSettings(settings.model, settings.strength, settings.discount, settings.rate),
-        *vocabulary,
-        longest_rule(settings),
-    )
+@dataclass(frozen=True, slots=True)
+class LearnOptions:
+    """How to learn; nothing here changes the result but the `method`.
 
+    `threads`: None is one a core. `report` hears of progress. The log-likelihood, which takes time in proportion to the
+    store, is computed every `likelihood_every` sweeps and at the end of each part, but not before `likelihood_seconds`
+    have passed since the last time. `stop` is asked after each sweep; where it says so, what is done is committed and
+    left at that.
+    """
 
-def load_table(store: Store, model: Model, settings: Settings) -> RuleTable:
-    """All rule counts of the store as a table for the samplers."""
-    counts = store.rule_counts()
-    return fill_table(
-        empty_table(longest_rule(settings), len(counts.counts)),
-        model,
-        counts.keys,
-        counts.counts,
-        shapes_of(counts.lengths, counts.source_terminals, counts.target_terminals),
-    )
+    threads: int | None = None
+    report: Callable[[LearnProgress], None] | None = None
+    likelihood_every: int = LIKELIHOOD_EVERY
+    likelihood_seconds: float = 0.0
+    method: int = GIBBS
+    stop: Callable[[], bool] = field(default=lambda: False)
 
 
 class Learner:
-    """Holds a store's rule counts in memory and keeps them and the store in step.
+    """Holds a store's counts in memory and keeps them and the store in step; one at a time may write to a store."""
 
-    Only one learner may write to a store at a time. `report` hears of progress; `threads` changes speed, never results.
-    The log-likelihood, which takes time in proportion to the store, is computed every `likelihood_every` sweeps and at
-    the end of each `sweep`, but not before `likelihood_seconds` have passed since the last time.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        threads: int | None = None,
-        report: Callable[[LearnProgress], None] | None = None,
-        likelihood_every: int = LIKELIHOOD_EVERY,
-        key_mask: np.uint64 = ALL_BITS,
-        method: int = GIBBS,
-        likelihood_seconds: float = 0.0,
-    ) -> None:
+    def __init__(self, store: Store, options: LearnOptions | None = None) -> None:
         self.store = store
+        self.options = options or LearnOptions()
         self.settings = store.settings()
-        if self.settings.grammar == TREES:
-            raise UsageError(f"{store.url} holds a tree grammar, whose trees are sampled by `hierogram learn` alone")
-        self._kernel = SweepKernel(method)
-        self._vocabulary = store.vocabulary_sizes()
-        self.model = model_of(self.settings, self._vocabulary)
-        self.table = load_table(store, self.model, self.settings)
-        self.schedule = schedule_of(self.settings)
-        self.report = report
-        self.likelihood_every = likelihood_every
-        self.likelihood_seconds = likelihood_seconds
+        self.kind = kind_of(self.settings)
+        self.course = self.kind.course(self.settings)
+        self.chain = self.kind.chain(store, Means(self.options.threads or os.cpu_count() or 1, self.options.method))
         self._measured_at = float("-inf")
-        self.key_mask = key_mask
-        self.method = method
-        self.threads = threads or os.cpu_count() or 1
-        self.executor = ThreadPoolExecutor(self.threads)
         self.curve: list[tuple[int, float]] = []
         self.likelihood: float | None = None
         self.rules = 0
@@ -116,8 +81,7 @@ class Learner:
 
     def close(self) -> None:
         """End the learner's threads."""
-        self._kernel.close()
-        self.executor.shutdown()
+        self.chain.close()
 
     def __enter__(self) -> Self:
         """The learner itself."""
@@ -128,98 +92,92 @@ class Learner:
         self.close()
 
     def _tell(self, phase: str, stage: int, pairs: int, done: int) -> None:
-        if self.report:
-            self.report(
+        if self.options.report:
+            self.options.report(
                 LearnProgress(
-                    phase, self.sweeps, min(stage, self.schedule.levels + 1), pairs, done, self.total,
-                    self.likelihood, self.rules, self.table.rule_tokens,
+                    phase, self.sweeps, stage, pairs, done, self.total, self.likelihood, self.rules,
+                    self.chain.rule_tokens,
                 )
             )  # fmt: skip
 
     def measure(self) -> float:
         """The log-likelihood of all rule counts, natural-log; also noted on the curve."""
-        self.likelihood = log_likelihood(self.table, self.model)
-        self.rules = self.table.rule_types
+        self.likelihood = self.chain.log_likelihood()
+        self.rules = self.chain.rule_types
         self.curve.append((self.sweeps, self.likelihood))
         self._measured_at = time.monotonic()
         return self.likelihood
 
     def _may_measure(self) -> bool:
-        return time.monotonic() - self._measured_at >= self.likelihood_seconds
+        return time.monotonic() - self._measured_at >= self.options.likelihood_seconds
 
     def follow_vocabulary(self) -> None:
-        """Take the store's present vocabulary into the model, whose base distribution spreads over it."""
-        sizes = self.store.vocabulary_sizes()
-        if sizes != self._vocabulary:
-            self._vocabulary = sizes
-            self.model = model_of(self.settings, sizes)
+        """Take the store's present vocabulary into the model."""
+        self.chain.follow(self.store)
 
-    def open(self, rows: list[PairRow]) -> Shard:
-        """The rows as a shard whose derivations are all in the table."""
-        shard = Shard.of(rows, self.settings, self.key_mask)
-        self.table = shard.count_new(self.table, self.model)
-        return shard
+    def open(self, rows: list[PairRow]) -> ResidentBatch:
+        """The rows in memory, their derivations all counted; of a `whole` kind these are all pairs of the store."""
+        batch = ResidentBatch.of(rows, self.settings)
+        self.chain.enter(batch.loaded, batch.state, batch.committed)
+        return batch
 
     def withdraw(self, rows: list[PairRow]) -> None:
-        """Take the pairs, as they are stored, out of the store and out of the table; no open shard may hold them."""
-        leaving = withdraw(self.store, rows, self.settings, self.key_mask)
-        if leaving is not None:
-            self.table = count_rules(leaving.loaded.batch, leaving.state, self.table, self.model, -1)
+        """Take the pairs, as they are stored, out of the store and out of the counts; no open batch may hold them.
 
-    def sweep(self, shard: Shard, until: NDArray[np.int64], enough: Callable[[], bool] | None = None) -> None:
-        """Sweep over the shard until each pair has had so many sweeps; commit now and then, and at the end.
+        What is open of a `whole` kind has to be opened anew.
+        """
+        leaving = withdraw(self.store, rows, self.settings)
+        if leaving is not None:
+            self.chain.change(leaving.loaded, leaving.state, -1)
+
+    def sweep(self, batch: ResidentBatch, until: NDArray[np.int64], enough: Callable[[], bool] | None = None) -> None:
+        """Sweep over the batch until each pair has had so many sweeps; commit now and then, and at the end.
 
         `enough` is asked after each sweep; where it says so, what is done so far is committed and left at that.
         """
-        batch = shard.loaded.batch
-        kernel = build(
-            self.model, batch, method=self.method, blocks=Blocks.suited_to(batch.size),
-            workers=self.threads, run=self.executor.map,
-        )  # fmt: skip
-        kernel.compile_merging(self.table)
-        self._kernel.wait()
+        enough = enough or self.options.stop
+        take = self.chain.sweep(batch.loaded)
         records: list[SweepRecord] = []
         last_commit = time.monotonic()
-        wait = _SECONDS_A_COMMIT
-        while (active := shard.sweeps < until).any():
-            shard.sweeps[active] += 1
-            stages = self.schedule.stages(shard.sweeps)
-            stages[~active] = 0
-            stage = int(stages.max())
-            at_work = int(active.sum())
-            done = self.pair_sweeps
-
-            def on_pairs(pairs: int, stage: int = stage, at_work: int = at_work, done: int = done) -> None:
-                self._tell("pairs", stage, at_work, done + pairs * at_work // batch.size)
-
-            started = time.perf_counter()
-            plan = SweepPlan(shard.sweeps, stages)
-            state = ChainState(shard.state, self.table)
-            (shard.state, self.table), info = kernel.step(self.settings.seed, state, plan, on_pairs)
-            seconds = time.perf_counter() - started
-            self.sampling_seconds += seconds
-            self.sweeps += 1
-            self.pair_sweeps += at_work
-            shard.keep_samples(active & (shard.sweeps % self.schedule.thinning == 0))
-            due = self.sweeps % self.likelihood_every == 0 and self._may_measure()
-            records.append(
-                SweepRecord(
-                    min(stage, self.schedule.levels + 1), at_work, self.measure() if due else None,
-                    info.edges_sampled, info.edges_changed, info.cuts_sampled, info.cuts_changed, seconds,
-                )
-            )  # fmt: skip
-            self._tell("sweep", stage, at_work, self.pair_sweeps)
-            if enough is not None and enough():
+        wait = SECONDS_A_COMMIT
+        while (active := batch.sweeps < until).any():
+            records.append(self._take(take, batch, active))
+            if enough():
                 break
-            if time.monotonic() - last_commit > wait and (shard.sweeps < until).any():
+            if time.monotonic() - last_commit > wait and (batch.sweeps < until).any():
                 started = time.monotonic()
-                shard.commit(self.store, records)
+                batch.commit(self.store, records, self.chain.labels())
                 records = []
                 last_commit = time.monotonic()
-                # Committing a large shard takes a while; do not let it take more than its share.
+                # Committing a large batch takes a while; do not let it take more than its share.
                 wait = max(wait, _COMMIT_SHARE * (last_commit - started))
         if records:
             if records[-1].log_likelihood is None and self._may_measure():
                 records[-1] = records[-1]._replace(log_likelihood=self.measure())
-            self._tell("commit", 0, batch.size, self.pair_sweeps)
-            shard.commit(self.store, records)
+            self._tell("commit", 0, len(batch.rows), self.pair_sweeps)
+            batch.commit(self.store, records, self.chain.labels())
+
+    def _take(self, take: Sweep, batch: ResidentBatch, active: NDArray[np.bool_]) -> SweepRecord:
+        """One sweep over the active pairs of the batch, and what it did."""
+        batch.sweeps[active] += 1
+        stage = int(self.course.reached(batch.sweeps[active]).max())
+        at_work = int(active.sum())
+        done = self.pair_sweeps
+
+        def report(pairs: int) -> None:
+            self._tell("pairs", stage, at_work, done + pairs * at_work // len(batch.rows))
+
+        started = time.perf_counter()
+        batch.state, info = take(batch.state, batch.sweeps, active, report)
+        seconds = time.perf_counter() - started
+        self.sampling_seconds += seconds
+        self.sweeps += 1
+        self.pair_sweeps += at_work
+        batch.keep_samples(active & self.course.samples(batch.sweeps))
+        due = self.sweeps % self.options.likelihood_every == 0 and self._may_measure()
+        record = SweepRecord(
+            stage, at_work, self.measure() if due else None,
+            info.edges_sampled, info.edges_changed, info.cuts_sampled, info.cuts_changed, seconds,
+        )  # fmt: skip
+        self._tell("sweep", stage, at_work, self.pair_sweeps)
+        return record

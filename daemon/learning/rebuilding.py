@@ -3,14 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from hierogram.daemon.learning.batches import ALL_BITS
 from hierogram.daemon.learning.deltas import enter_samples, enter_state, rule_deltas
-from hierogram.daemon.learning.residents import Shard
-from hierogram.samplers.counts.deltas import count_rules, empty_ledger
-from hierogram.samplers.counts.models import Model
-from hierogram.samplers.counts.table import RuleTable
+from hierogram.daemon.learning.kinds.kind import Chain
+from hierogram.daemon.learning.residents import ResidentBatch
+from hierogram.samplers.counts.deltas import empty_ledger
 from hierogram.samplers.forests.derivations import encode_states, pack_ring
 from hierogram.storage.records import SAMPLING, WAITING, PairRow, PairUpdate, RuleDelta, Settings
 
@@ -19,8 +15,8 @@ from hierogram.storage.records import SAMPLING, WAITING, PairRow, PairUpdate, Ru
 class Rebuilt:
     """Pairs with the derivations that they had, and with those that they begin anew with."""
 
-    before: Shard
-    after: Shard
+    before: ResidentBatch
+    after: ResidentBatch
 
     @classmethod
     def of(
@@ -28,14 +24,13 @@ class Rebuilt:
         rows: Sequence[PairRow],
         alignments: Mapping[int, str],
         settings: Settings,
-        key_mask: np.uint64 = ALL_BITS,
     ) -> "Rebuilt":
         """The pairs, which all have a derivation, with other alignments, by id."""
         fresh = [
             row._replace(alignment=alignments[row.id], state=WAITING, stage=0, sweep=0, current=None, ring=None)
             for row in rows
         ]
-        return cls(Shard.of(list(rows), settings, key_mask), Shard.of(fresh, settings, key_mask))
+        return cls(ResidentBatch.of(list(rows), settings), ResidentBatch.of(fresh, settings))
 
     def updates(self) -> list[PairUpdate]:
         """The new derivations, for the store; the pairs begin the schedule anew."""
@@ -49,12 +44,11 @@ class Rebuilt:
         """By how much rules' counts change: the old derivations and all their samples leave, the new ones come."""
         before, after = self.before, self.after
         ledger = enter_state(empty_ledger(), before.loaded, before.state, -1)
-        ledger = enter_samples(ledger, before.loaded, before.rings, -1)
+        ledger = enter_samples(ledger, before.loaded, before.samples, -1)
         entering = enter_state(empty_ledger(), after.loaded, after.state, 1)
         return [*rule_deltas(ledger, before.loaded), *rule_deltas(entering, after.loaded)]
 
-    def change_table(self, table: RuleTable, model: Model) -> RuleTable:
-        """The table with the same changes."""
-        none = np.zeros(len(self.before.rows), np.bool_)
-        table = count_rules(self.before.loaded.batch, self.before.state, table, model, -1, none)
-        return count_rules(self.after.loaded.batch, self.after.state, table, model, 1, none)
+    def change(self, chain: Chain) -> None:
+        """Make the same changes in a chain's counts."""
+        chain.change(self.before.loaded, self.before.state, -1)
+        chain.change(self.after.loaded, self.after.state, 1)

@@ -1,4 +1,4 @@
-"""A shard: as many pairs as fit in memory at once, with their derivations and samples, and how they are committed."""
+"""Resident batches: pairs in memory with their derivations and samples, and how they are committed."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -7,100 +7,80 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.batches import ALL_BITS, LoadedPairs, LoadedTrees, load_batch
 from hierogram.daemon.learning.deltas import enter_samples, enter_state, rule_deltas
-from hierogram.daemon.learning.prefetch import ahead
-from hierogram.samplers.counts.deltas import count_rules, empty_ledger
-from hierogram.samplers.counts.models import Model
-from hierogram.samplers.counts.table import RuleTable
-from hierogram.samplers.forests.batch import State, initial_state
+from hierogram.daemon.learning.kinds.kind import Loaded
+from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.prefetch import ahead
+from hierogram.samplers.counts.deltas import empty_ledger
+from hierogram.samplers.forests.batch import State
 from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees, pack_ring, unpack_ring
-from hierogram.samplers.grammar.schedules import Annealing, Schedule
-from hierogram.samplers.grammar.settings import CUT, TREES
-from hierogram.storage.records import SAMPLING, SETTLED, LabelRow, PairRow, PairUpdate, RuleDelta, Settings, SweepRecord
+from hierogram.storage.records import (
+    SAMPLING,
+    SETTLED,
+    LabelRow,
+    PairRow,
+    PairUpdate,
+    RuleDelta,
+    Settings,
+    SweepRecord,
+)
 from hierogram.storage.store import Store
 
-_WORDS_A_SHARD = 4_000_000
+_WORDS_A_BATCH = 4_000_000
 _PAIRS_A_READ = 5_000
 _PAIRS_A_COMMIT = 8_192
 
 
-def schedule_of(settings: Settings) -> Schedule:
-    """The store's schedule."""
-    return Schedule(settings.sweeps_per_level, settings.levels, settings.thinning)
-
-
-def annealing_of(settings: Settings) -> Annealing:
-    """The schedule of a tree grammar's store."""
-    return Annealing(settings.annealing, settings.temperature, settings.thinning)
-
-
-def _stages(settings: Settings, sweeps: NDArray[np.int64]) -> tuple[list[int], int]:
-    """The stage that each pair has reached, from 1, and the sweeps after which a pair is settled."""
-    if settings.grammar == TREES:
-        annealing = annealing_of(settings)
-        return np.where(sweeps <= annealing.settling, 1, 2).tolist(), annealing.settling
-    schedule = schedule_of(settings)
-    stages = np.minimum(schedule.stages(np.maximum(sweeps, 1)), schedule.levels + 1)
-    return stages.tolist(), schedule.settling
-
-
 @dataclass(slots=True)
-class Shard:
+class ResidentBatch:
     """Pairs in memory: their batch, present state, samples and sweeps, and both as last committed."""
 
     rows: list[PairRow]
-    loaded: LoadedPairs | LoadedTrees
+    loaded: Loaded
     state: State
     sweeps: NDArray[np.int64]
-    rings: list[list[bytes]]
+    samples: list[list[bytes]]
     committed_state: State | None
     committed: NDArray[np.bool_]
-    committed_rings: list[list[bytes]]
+    committed_samples: list[list[bytes]]
     committed_sweeps: list[int]
     settings: Settings
 
     @classmethod
-    def of(cls, rows: list[PairRow], settings: Settings, key_mask: np.uint64 = ALL_BITS) -> "Shard":
+    def of(cls, rows: list[PairRow], settings: Settings) -> "ResidentBatch":
         """The pairs as stored; those without a derivation get their initial state."""
-        loaded = load_batch(rows, settings, key_mask)
+        kind = kind_of(settings)
+        loaded = kind.load(rows, settings)
         forests = loaded.batch.forests
-        start = settings.start if isinstance(loaded, LoadedTrees) else CUT
-        state = initial_state(settings.seed, loaded.batch, start)
+        state = kind.begin(loaded, settings)
         stored = np.array([row.current is not None for row in rows], np.bool_)
         if stored.any():
             fresh = encode_states(forests, state)
             state = decode_states(forests, [row.current or blob for row, blob in zip(rows, fresh, strict=True)])
-        rings = [unpack_ring(row.ring or b"") for row in rows]
+        samples = [unpack_ring(row.ring or b"") for row in rows]
         return cls(
             rows,
             loaded,
             state,
             np.array([row.sweep for row in rows], np.int64),
-            rings,
+            samples,
             State(state.edge.copy(), state.cut.copy()) if stored.any() else None,
             stored,
-            [list(ring) for ring in rings],
+            [list(kept) for kept in samples],
             [row.sweep for row in rows],
             settings,
         )
 
-    def count_new(self, table: RuleTable, model: Model) -> RuleTable:
-        """The table with the initial derivations of the pairs that the store has not counted yet."""
-        if self.committed.all():
-            return table
-        return count_rules(self.loaded.batch, self.state, table, model, 1, self.committed)
-
     def keep_samples(self, due: NDArray[np.bool_]) -> None:
-        """Append the present trees of the pairs that are due to their rings and drop what is too old."""
+        """Append the present trees of the pairs that are due to their retained samples, and drop the oldest."""
         if not due.any():
             return
         trees = encode_trees(self.loaded.batch.forests, self.state)
         for pair in np.flatnonzero(due).tolist():
-            ring = self.rings[pair]
-            ring.append(trees[pair])
-            if len(ring) > self.settings.samples:
-                del ring[0]
+            kept = self.samples[pair]
+            kept.append(trees[pair])
+            if len(kept) > self.settings.samples:
+                del kept[0]
 
     def commit(self, store: Store, records: list[SweepRecord], labels: Sequence[LabelRow] = ()) -> None:
         """Write derivations, samples and the changes of counts since the last commit.
@@ -114,12 +94,13 @@ class Shard:
                 store.commit(updates, changes, records if at_end else (), labels if at_end else ())
         self.committed_state = State(self.state.edge.copy(), self.state.cut.copy())
         self.committed = np.ones(len(self.rows), np.bool_)
-        self.committed_rings = [list(ring) for ring in self.rings]
+        self.committed_samples = [list(kept) for kept in self.samples]
         self.committed_sweeps = self.sweeps.tolist()
 
     def _parts(self) -> Iterator[tuple[list[PairUpdate], list[RuleDelta], bool]]:
         """What each transaction of a commit takes: pairs, changes of counts, and whether it is the last."""
-        stages, settling = _stages(self.settings, self.sweeps)
+        course = kind_of(self.settings).course(self.settings)
+        stages = course.reached(self.sweeps).tolist()
         sweeps = self.sweeps.tolist()
         currents = encode_states(self.loaded.batch.forests, self.state)
         for first in range(0, len(self.rows), _PAIRS_A_COMMIT):
@@ -128,8 +109,8 @@ class Shard:
                 PairUpdate(
                     self.rows[k].id,
                     currents[k],
-                    pack_ring(self.rings[k]),
-                    SETTLED if sweeps[k] >= settling else SAMPLING,
+                    pack_ring(self.samples[k]),
+                    SETTLED if sweeps[k] >= course.burn_in else SAMPLING,
                     stages[k],
                     sweeps[k],
                     self.committed_sweeps[k],
@@ -140,7 +121,7 @@ class Shard:
 
     def leaving(self) -> list[RuleDelta]:
         """By how much the counts of rules change when all pairs leave the store, as they were last committed."""
-        ledger = enter_samples(empty_ledger(), self.loaded, self.committed_rings, -1)
+        ledger = enter_samples(empty_ledger(), self.loaded, self.committed_samples, -1)
         if self.committed_state is not None:
             ledger = enter_state(ledger, self.loaded, self.committed_state, -1, self.committed)
         return rule_deltas(ledger, self.loaded)
@@ -156,7 +137,7 @@ class Shard:
         dropped: list[list[bytes]] = [[] for _ in self.rows]
         added: list[list[bytes]] = [[] for _ in self.rows]
         for k in range(first, last):
-            old, new = self.committed_rings[k], self.rings[k]
+            old, new = self.committed_samples[k], self.samples[k]
             shared = _shared(old, new)
             dropped[k] = old[: len(old) - shared]
             added[k] = new[shared:]
@@ -173,22 +154,25 @@ def _shared(old: list[bytes], new: list[bytes]) -> int:
     return 0
 
 
-def read_shards(store: Store, states: list[str] | None = None) -> Iterator[list[PairRow]]:
-    """The stored pairs in the order of their numbers, as many at a time as fit in memory."""
-    shard: list[PairRow] = []
+def read_batches(store: Store, states: list[str] | None = None) -> Iterator[list[PairRow]]:
+    """The stored pairs in the order of their numbers, as many at a time as fit in memory; or all of them, where the
+    store's kind of grammar has to have them together.
+    """
+    whole = kind_of(store.settings()).whole
+    batch: list[PairRow] = []
     words = 0
     after = 0
     while True:
-        rows = store.pairs(after_id=after, limit=_PAIRS_A_READ, states=states)
+        rows = store.pairs(after_id=after, limit=_PAIRS_A_READ, states=None if whole else states)
         for row in rows:
             size = row.source.count(" ") + row.target.count(" ") + 2
-            if shard and words + size > _WORDS_A_SHARD:
-                yield shard
-                shard, words = [], 0
-            shard.append(row)
+            if batch and not whole and words + size > _WORDS_A_BATCH:
+                yield batch
+                batch, words = [], 0
+            batch.append(row)
             words += size
         if len(rows) < _PAIRS_A_READ:
             break
         after = rows[-1].id
-    if shard:
-        yield shard
+    if batch:
+        yield batch

@@ -4,11 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 
-import numpy as np
-
 from hierogram.daemon.alignment.incremental import count_links
-from hierogram.daemon.learning.batches import ALL_BITS, load_batch
 from hierogram.daemon.learning.deltas import enter_samples, enter_state, rule_deltas
+from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.samplers.counts.deltas import empty_ledger
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.forests.derivations import decode_states, unpack_ring
@@ -47,29 +45,27 @@ class _Problems:
             self.more += 1
 
 
-def _recount(rows: list[PairRow], settings: Settings, key_mask: np.uint64) -> list[RuleDelta]:
+def _recount(rows: list[PairRow], settings: Settings) -> list[RuleDelta]:
     """The rules of the pairs' derivations and samples, counted from nothing."""
-    loaded = load_batch(rows, settings, key_mask)
+    loaded = kind_of(settings).load(rows, settings)
     state = decode_states(loaded.batch.forests, [row.current or b"" for row in rows])
     ledger = enter_state(empty_ledger(), loaded, state, 1)
     ledger = enter_samples(ledger, loaded, [unpack_ring(row.ring or b"") for row in rows], 1)
     return rule_deltas(ledger, loaded)
 
 
-def _recount_soundly(
-    rows: list[PairRow], settings: Settings, key_mask: np.uint64, problems: _Problems
-) -> Iterable[RuleDelta]:
+def _recount_soundly(rows: list[PairRow], settings: Settings, problems: _Problems) -> Iterable[RuleDelta]:
     """As `_recount`; where derivations do not fit, names each pair that is at fault and counts the others."""
     try:
-        return _recount(rows, settings, key_mask)
+        return _recount(rows, settings)
     except SamplerError as error:
         if len(rows) == 1:
             problems.add(f"pair {rows[0].id}: its derivation cannot be read: {error}")
             return []
         middle = len(rows) // 2
         return [
-            *_recount_soundly(rows[:middle], settings, key_mask, problems),
-            *_recount_soundly(rows[middle:], settings, key_mask, problems),
+            *_recount_soundly(rows[:middle], settings, problems),
+            *_recount_soundly(rows[middle:], settings, problems),
         ]
 
 
@@ -104,13 +100,10 @@ def _counts_by_name(counts: AlignerChange | AlignerCounts) -> dict[tuple[object,
     return {name: number for name, number in named.items() if number}
 
 
-def verify(
-    store: Store, report: Callable[[int, int], None] | None = None, key_mask: np.uint64 = ALL_BITS
-) -> VerifyReport:
+def verify(store: Store, report: Callable[[int, int], None] | None = None) -> VerifyReport:
     """Count every rule again from all derivations and samples of one snapshot and compare with the store's rules.
 
-    Also runs the store's own checks. `report` hears pairs done and pairs in all; `key_mask` is that of the
-    keys, all bits but in tests.
+    Also runs the store's own checks. `report` hears pairs done and pairs in all.
     """
     problems = _Problems()
     counted: dict[Key, RuleDelta] = {}
@@ -122,7 +115,7 @@ def verify(
             problems.add(problem)
         _recount_links(snapshot, problems)
         for rows in snapshot.iterate_derivations(_PAIRS_A_READ):
-            for rule in _recount_soundly(rows, settings, key_mask, problems):
+            for rule in _recount_soundly(rows, settings, problems):
                 key = (rule.key_high, rule.key_low)
                 known = counted.get(key)
                 if known is None:

@@ -2,26 +2,23 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
 from hierogram.daemon.alignment.incremental import withdrawal_of
-from hierogram.daemon.learning.batches import ALL_BITS
-from hierogram.daemon.learning.residents import Shard
+from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.storage.records import PairRow, Settings
 from hierogram.storage.store import Store
 
 PAIRS_A_TRANSACTION = 2_000
 
 
-def withdraw(store: Store, rows: list[PairRow], settings: Settings, key_mask: np.uint64 = ALL_BITS) -> Shard | None:
+def withdraw(store: Store, rows: list[PairRow], settings: Settings) -> ResidentBatch | None:
     """Take the pairs out of the store, in one transaction; returns those of them that had a derivation.
 
     The caller holds the lease, or nobody does. Raises what `Store.withdraw` raises.
     """
     derived = [row for row in rows if row.current is not None]
-    shard = Shard.of(derived, settings, key_mask) if derived else None
-    store.withdraw(rows, shard.leaving() if shard else [], withdrawal_of(store, [row.id for row in rows]))
-    return shard
+    batch = ResidentBatch.of(derived, settings) if derived else None
+    store.withdraw(rows, batch.leaving() if batch else [], withdrawal_of(store, [row.id for row in rows]))
+    return batch
 
 
 def in_transactions(ids: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -42,8 +39,8 @@ def withdraw_all(store: Store, ids: Sequence[int], report: Callable[[int], None]
     return withdrawn
 
 
-def withdraw_requested(store: Store, key_mask: np.uint64 = ALL_BITS) -> None:
+def withdraw_requested(store: Store) -> None:
     """Take out of the store the pairs that someone asked to leave while nobody could see to it."""
     settings = store.settings()
     while ids := store.pending_withdrawals(PAIRS_A_TRANSACTION):
-        withdraw(store, store.pairs_by_id(ids), settings, key_mask)
+        withdraw(store, store.pairs_by_id(ids), settings)

@@ -48,7 +48,7 @@ class Aligning:
         self._log.info("alignments gone over again", pairs=done.pairs, changed=done.changed)
         if done.rebuilt is None:
             return []
-        self._learner.table = done.rebuilt.change_table(self._learner.table, self._learner.model)
+        done.rebuilt.change(self._learner.chain)
         return [row.id for row in done.rebuilt.before.rows]
 
     def _go_on(self, _done: int, _total: int) -> None:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.configuration import Configuration, SamplingSection
-from hierogram.daemon.learning.learner import Learner, LearnProgress
-from hierogram.daemon.learning.learning import rekey
-from hierogram.daemon.learning.residents import Shard
+from hierogram.daemon.learning.learner import Learner, LearnOptions, LearnProgress
+from hierogram.daemon.learning.rekeying import rekey
+from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.learning.withdrawing import PAIRS_A_TRANSACTION
 from hierogram.daemon.serving.aligning import Aligning
 from hierogram.daemon.serving.health import Board
@@ -60,10 +60,9 @@ class Resampling:
         def report(_now: LearnProgress) -> None:
             beat()
 
-        with Learner(
-            self._store, section.threads or None, report, likelihood_seconds=section.likelihood_seconds
-        ) as learner:
-            self._log.info("rules loaded", rules=learner.table.rule_types, uses=learner.table.rule_tokens)
+        options = LearnOptions(section.threads or None, report, likelihood_seconds=section.likelihood_seconds)
+        with Learner(self._store, options) as learner:
+            self._log.info("rules loaded", rules=learner.chain.rule_types, uses=learner.chain.rule_tokens)
             aligning = Aligning(self._store, learner, configuration, stop, beat, self._log)
             turns = Turns(learner, section, stop, self._board, self._log, aligning)
             while not stop.is_set():
@@ -91,7 +90,7 @@ class Turns:
         self._section = section
         self._stop = stop
         self._board = board
-        self._shards: deque[Shard] = deque()
+        self._shards: deque[ResidentBatch] = deque()
         self._taken_up = 0
         self._all_taken_up = False
         self._rate = _FIRST_RATE
@@ -106,7 +105,7 @@ class Turns:
         aligned = self._aligning.align_new() if self._aligning else 0
         new = self._take_new()
         # At once, and beside the turn of the others: what is not committed yet could not be withdrawn, and a stream of
-        # new pairs must not keep those before them from ever settling.
+        # new pairs must not keep those before them from ever burn_in.
         seconds = self._settle(new) if new is not None else 0.0
         worked = self._work(new, seconds)
         self._note_lag()
@@ -121,7 +120,7 @@ class Turns:
 
     def _drop(self, ids: set[int]) -> None:
         """Forgets pairs that are in memory; between turns, the others can be read again from the store."""
-        shards: deque[Shard] = deque()
+        shards: deque[ResidentBatch] = deque()
         for shard in self._shards:
             kept = [row.id for row in shard.rows if row.id not in ids]
             if len(kept) == len(shard.rows):
@@ -130,7 +129,7 @@ class Turns:
                 shards.append(self._learner.open(self._learner.store.pairs_by_id(kept)))
         self._shards = shards
 
-    def _work(self, new: Shard | None, seconds: float) -> bool:
+    def _work(self, new: ResidentBatch | None, seconds: float) -> bool:
         """A turn for the next shard, or for settled pairs; a `new` one has had its turn, of so many seconds."""
         share = self._section.new_share
         if self._shards or new is not None:
@@ -153,7 +152,7 @@ class Turns:
         self._rest_until = time.monotonic() + seconds * (1 - idle) / idle
         return seconds > 0
 
-    def _take_new(self) -> Shard | None:
+    def _take_new(self) -> ResidentBatch | None:
         """A shard of the pairs that are new, as far as there is room."""
         room = self._section.pairs_at_once - sum(len(shard.rows) for shard in self._shards)
         if room <= 0:
@@ -173,17 +172,17 @@ class Turns:
         here = {row.id for shard in self._shards for row in shard.rows}
         return [row for row in rows if row.id not in here]
 
-    def _settle(self, shard: Shard) -> float:
+    def _settle(self, shard: ResidentBatch) -> float:
         """A turn for the shard, which goes to the end of the queue if it needs more; returns the seconds it took."""
-        settling = self._learner.schedule.settling
-        seconds = self._sweep(shard, np.full(len(shard.rows), settling, np.int64))
-        if (shard.sweeps < settling).any():
+        burn_in = self._learner.course.burn_in
+        seconds = self._sweep(shard, np.full(len(shard.rows), burn_in, np.int64))
+        if (shard.sweeps < burn_in).any():
             self._shards.append(shard)
         return seconds
 
     def _rejuvenate(self) -> float:
         """A turn for the settled pairs that were sampled longest ago; returns the seconds that it took."""
-        thinning = self._learner.schedule.thinning
+        thinning = self._learner.course.thinning
         pairs = int(self._rate * self._section.commit_seconds / thinning)
         pairs = min(max(pairs, _FEWEST_REJUVENATED), self._section.pairs_at_once)
         rows = self._learner.store.stalest_pairs(pairs)
@@ -196,7 +195,7 @@ class Turns:
         self._board.rejuvenated += len(rows)
         return time.monotonic() - started
 
-    def _sweep(self, shard: Shard, until: NDArray[np.int64]) -> float:
+    def _sweep(self, shard: ResidentBatch, until: NDArray[np.int64]) -> float:
         learner = self._learner
         started = time.monotonic()
         before, sampling = learner.pair_sweeps, learner.sampling_seconds

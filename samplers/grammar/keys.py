@@ -49,14 +49,20 @@ def _polynomial(side: Side, nonterminal: int, step: int, salt: int) -> int:
     return value
 
 
-def rule_key(rule: Rule, salt: int, key_mask: int = _WORD) -> tuple[int, int]:
+def rule_key(rule: Rule, salt: int) -> tuple[int, int]:
     """The key of a phrase rule (high, low), two unsigned 64-bit words, never (0, 0)."""
     high = _mix(_polynomial(rule.source, int(SOURCE_NONTERMINAL), 0, salt))
     low = _mix((_polynomial(rule.target, int(TARGET_NONTERMINAL), int(TARGET_STEP), salt) + high) & _WORD)
-    high, low = high & key_mask, low & key_mask
+    mask = int(ALL_BITS)
+    high, low = high & mask, low & mask
     return (high, low) if high or low else (0, 1)
 
 
-def fragment_key(label: str, fragment: str, salt: int, key_mask: int = _WORD) -> tuple[int, int]:
+def fragment_key(label: str, fragment: str, salt: int) -> tuple[int, int]:
     """The key of a tree fragment in bracket notation with this root label, as `rule_key`."""
-    return rule_key(Rule((label,), tuple(fragment.split(" "))), salt, key_mask)
+    return rule_key(Rule((label,), tuple(fragment.split(" "))), salt)
+
+
+def signed(word: int) -> int:
+    """The 64-bit word as databases keep it, with a sign."""
+    return word - (1 << 64) if word >> 63 else word

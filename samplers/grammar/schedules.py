@@ -21,7 +21,7 @@ class Schedule:
     thinning: int = 10
 
     @property
-    def settling(self) -> int:
+    def burn_in(self) -> int:
         """Sweeps after which a pair has been through every stage."""
         return self.sweeps_per_level * self.levels
 
@@ -31,6 +31,14 @@ class Schedule:
             return np.full(len(sweeps), EVERY_LEVEL, np.int16)
         stage = (np.asarray(sweeps) - 1) // self.sweeps_per_level + 1
         return np.where(stage > self.levels, EVERY_LEVEL, stage).astype(np.int16)
+
+    def reached(self, sweeps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The stage, from 1, of each pair's last sweep; the one in which every level is sampled is `levels` + 1."""
+        return np.minimum(self.stages(np.maximum(sweeps, 1)), self.levels + 1).astype(np.int64)
+
+    def samples(self, sweeps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether the state after each pair's sweep is kept as a sample."""
+        return np.asarray(np.asarray(sweeps) % self.thinning == 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,7 @@ class Annealing:
     thinning: int = 10
 
     @property
-    def settling(self) -> int:
+    def burn_in(self) -> int:
         """Sweeps after which a tree has been annealed."""
         return self.sweeps
 
@@ -53,3 +61,11 @@ class Annealing:
         """The temperature of each tree's sweep, numbered from 1, float64."""
         part = (np.asarray(sweeps, np.float64) - 1.0) / max(self.sweeps - 1, 1)
         return np.asarray(self.start + (1.0 - self.start) * np.clip(part, 0.0, 1.0))
+
+    def reached(self, sweeps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """1 for trees that are being annealed, 2 for others."""
+        return np.where(np.asarray(sweeps) <= self.sweeps, 1, 2).astype(np.int64)
+
+    def samples(self, sweeps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether the tree after each sweep is kept as a sample: only at T = 1."""
+        return np.asarray((np.asarray(sweeps) % self.thinning == 0) & (self.temperatures(sweeps) == 1.0))

@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.batches import read_links
+from hierogram.daemon.learning.kinds.pairs import read_links
 from hierogram.samplers.counts.rendering import Spellings, spellings
 from hierogram.samplers.forests.forest import Bitext
 from hierogram.samplers.grammar.rules import escape_terminal

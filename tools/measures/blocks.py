@@ -14,9 +14,9 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
+from hierogram.daemon.learning.batches import load_batch
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.batches import load_batch
 from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.table import COUNT, KEY_LOW
 from hierogram.samplers.forests.batch import Batch

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.corpora.ingest import Input
 from hierogram.daemon.corpora.repeats import Repeats
 from hierogram.daemon.corpora.validation import validate
-from hierogram.daemon.learning.batches import load_batch, longest_rule
+from hierogram.daemon.learning.kinds.pairs import load_pairs, longest_rule
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
@@ -47,7 +47,7 @@ def read_rows(corpus: Corpus, settings: Settings = SETTINGS) -> list[PairRow]:
 def load(corpus: Corpus) -> tuple[Batch, Model]:
     """The corpus as a batch, and the default model over its vocabulary."""
     rows = read_rows(corpus)
-    batch = load_batch(rows, SETTINGS).batch
+    batch = load_pairs(rows, SETTINGS).batch
     return batch, default_model(batch, PITMAN_YOR, 5.0)
 
 
@@ -232,7 +232,7 @@ def measure_long_pairs(corpus: Corpus) -> Figures:
         order = range(words - 1, -1, -1) if inverted else range(words)
         text = " ".join(f"w{k}" for k in range(words))
         links = " ".join(f"{s}-{t}" for s, t in enumerate(order))
-        batch = load_batch([PairRow(1, text, text, links, WAITING, 0, 0, None, None)], SETTINGS).batch
+        batch = load_pairs([PairRow(1, text, text, links, WAITING, 0, 0, None, None)], SETTINGS).batch
         chain = Chain(batch, default_model(batch, PITMAN_YOR, 5.0), corpus)
         every = np.full(1, EVERY_LEVEL, np.int16)
         chain.sweep(1, every)

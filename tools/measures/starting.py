@@ -18,7 +18,7 @@ started = time.perf_counter()
 from hierogram.daemon.garbage_collection import collect_seldom
 collect_seldom()
 import numpy as np
-from hierogram.daemon.learning.compiling import SweepKernel
+from hierogram.daemon.learning.kinds.compiling import SweepKernel
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.tools.measures.results import Corpus
 from hierogram.tools.measures.sampling import Chain, load

@@ -14,7 +14,7 @@ from hierogram.daemon.corpora.ingest import Input, ingest
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.learning.learner import Learner
+from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.storage.records import NewPair
 from hierogram.storage.store import Store, open_store
@@ -72,9 +72,9 @@ def measure_learning(corpus: Corpus) -> Figures:
         path = folder / "learn.db"
         with open_store(f"sqlite:///{path}", create=True) as store:
             pairs, ingest_seconds = _ingest(store, corpus.files(folder))
-            done = learn(store, threads=corpus.threads)
+            done = learn(store, options=LearnOptions(corpus.threads))
         started = time.perf_counter()
-        with open_store(f"sqlite:///{path}") as store, Learner(store, corpus.threads) as learner:
+        with open_store(f"sqlite:///{path}") as store, Learner(store, LearnOptions(corpus.threads)) as learner:
             rows = store.stalest_pairs(_ABSORBED)
             shard = learner.open(rows)
             opening = time.perf_counter() - started
@@ -133,7 +133,7 @@ def _absorb(store: Store, learner: Learner, pairs: list[NewPair]) -> float:
     _store_pairs(store, pairs)
     rows = store.pairs(states=["waiting"], limit=len(pairs))
     shard = learner.open(rows)
-    learner.sweep(shard, np.full(len(rows), learner.schedule.settling))
+    learner.sweep(shard, np.full(len(rows), learner.course.burn_in))
     return time.perf_counter() - started
 
 
@@ -180,7 +180,7 @@ def _learned(url: str, corpus: Corpus, size: int) -> Iterator[tuple[Store, Learn
     with open_store(url, create=True) as store:
         for first in range(0, size, _PAIRS_A_CHUNK * 4):
             _store_pairs(store, _pairs(corpus, first, min(first + _PAIRS_A_CHUNK * 4, size)))
-        with Learner(store, corpus.threads, likelihood_seconds=_SECONDS_A_LIKELIHOOD) as learner:
+        with Learner(store, LearnOptions(corpus.threads, likelihood_seconds=_SECONDS_A_LIKELIHOOD)) as learner:
             _settle(store, learner)
             yield store, learner
 

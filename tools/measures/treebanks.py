@@ -4,8 +4,8 @@ import time
 
 import numpy as np
 
-from hierogram.daemon.learning.tree_batches import load_trees
-from hierogram.daemon.learning.tree_chains import TreeChain
+from hierogram.daemon.learning.kinds.chains import TreeChain
+from hierogram.daemon.learning.kinds.treebanks import load_trees
 from hierogram.daemon.treebanks.approximation import Prior, approximate
 from hierogram.daemon.treebanks.grammars import TreeGrammar
 from hierogram.daemon.treebanks.parsing import MER, MPD, Parser

@@ -70,13 +70,13 @@ def _recounted(snapshot: Snapshot, corpus: int, sampled: bool, shape: Collection
 
 def _counting() -> Callable[..., list[RuleDelta]]:
     # Here, because it brings the compiled samplers with it.
-    from hierogram.daemon.learning.batches import load_batch
     from hierogram.daemon.learning.deltas import enter_samples, enter_state, rule_deltas
+    from hierogram.daemon.learning.kinds.registry import kind_of
     from hierogram.samplers.counts.deltas import empty_ledger
     from hierogram.samplers.forests.derivations import decode_states, unpack_ring
 
     def count(rows: list[PairRow], settings: Settings, sampled: bool) -> list[RuleDelta]:
-        loaded = load_batch(rows, settings)
+        loaded = kind_of(settings).load(rows, settings)
         if sampled:
             ledger = enter_samples(empty_ledger(), loaded, [unpack_ring(row.ring or b"") for row in rows], 1)
         else:

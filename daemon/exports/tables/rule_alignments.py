@@ -72,10 +72,10 @@ def _reader() -> Columns:
     # Here, because it brings the compiled samplers with it.
     import numpy as np
 
-    from hierogram.daemon.learning.batches import LoadedPairs, load_batch
     from hierogram.daemon.learning.deltas import enter_samples, enter_state
+    from hierogram.daemon.learning.kinds.kind import Loaded
+    from hierogram.daemon.learning.kinds.registry import kind_of
     from hierogram.samplers.counts.deltas import Ledger, empty_ledger
-    from hierogram.samplers.counts.rendering import render_rules
     from hierogram.samplers.counts.rule_alignments import SIDE_BITS, rule_links
     from hierogram.samplers.forests.batch import State
     from hierogram.samplers.forests.derivations import decode_states, decode_trees, unpack_ring
@@ -85,7 +85,7 @@ def _reader() -> Columns:
         return " ".join(f"{link >> SIDE_BITS}-{link & (1 << SIDE_BITS) - 1}" for link in packed)
 
     def count(
-        uses: Counter[tuple[int, bytes]], ledger: Ledger, loaded: LoadedPairs, state: State, chosen: "NDArray[np.bool_]"
+        uses: Counter[tuple[int, bytes]], ledger: Ledger, loaded: Loaded, state: State, chosen: "NDArray[np.bool_]"
     ) -> None:
         found = rule_links(ledger, loaded.batch, state, chosen)
         links = found.links.tobytes()
@@ -94,8 +94,7 @@ def _reader() -> Columns:
         uses.update(zip(found.entries.tolist(), inside, strict=True))
 
     def columns_of(rows: "list[PairRow]", settings: Settings, sampled: bool) -> list[str]:
-        loaded = load_batch(rows, settings)
-        assert isinstance(loaded, LoadedPairs), "trees have no links"
+        loaded = kind_of(settings).load(rows, settings)
         forests = loaded.batch.forests
         uses: Counter[tuple[int, bytes]] = Counter()
         if sampled:
@@ -108,8 +107,11 @@ def _reader() -> Columns:
             state = decode_states(forests, [row.current or b"" for row in rows])
             ledger = enter_state(empty_ledger(), loaded, state, 1)
             count(uses, ledger, loaded, state, np.ones(len(rows), np.bool_))
-        sources, targets = render_rules(ledger, np.arange(ledger.entries), loaded.source, loaded.target)
-        used = ((sources[entry], targets[entry], text(links), str(number)) for (entry, links), number in uses.items())
+        rules = loaded.rules(ledger, np.arange(ledger.entries))
+        used = (
+            (rules[entry].source, rules[entry].target, text(links), str(number))
+            for (entry, links), number in uses.items()
+        )
         return ["\n".join(column) for column in zip(*used, strict=True)]
 
     return columns_of

@@ -9,8 +9,8 @@ from svgling.core import TreeLayout, TreeOptions
 from svgling.figure import Caption, RowByRow
 
 from hierogram.daemon.exceptions import DrawingError
-from hierogram.daemon.grammar.derivations import RuleUse
-from hierogram.samplers.grammar.rules import Side
+from hierogram.daemon.learning.kinds.kind import RuleUse
+from hierogram.samplers.grammar.rules import parse_side
 
 _NO_XML = re.compile("[^\\t\\n\\r -\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 _WIDE = 2.2
@@ -51,10 +51,9 @@ def _tree(uses: Sequence[RuleUse], side: str) -> Any:
     trees: list[Any] = [None] * len(uses)
     for number in reversed(range(len(uses))):
         use = uses[number]
-        symbols: Side = getattr(use.rule, side)
         parts: list[Any] = []
         words: list[str] = []
-        for symbol in symbols:
+        for symbol in parse_side(getattr(use, side)):
             if isinstance(symbol, str):
                 words.append(_NO_XML.sub("\ufffd", symbol))
                 continue

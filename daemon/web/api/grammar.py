@@ -10,7 +10,6 @@ from hierogram.daemon.exceptions import DrawingError
 from hierogram.daemon.web.api.problems import ProblemError
 from hierogram.daemon.web.api.records import DerivationAnswer, PairAnswer, RuleAnswer, RulesAnswer, RuleUseAnswer
 from hierogram.daemon.web.api.service import Service
-from hierogram.samplers.grammar.rules import render_side
 from hierogram.storage.records import PairRow, RuleRow
 
 SVG = "image/svg+xml"
@@ -135,10 +134,10 @@ def _as_json(service: Service, pair_id: int) -> Response:
     row = _row(service, pair_id)
     uses = [
         RuleUseAnswer(
-            source=render_side(use.rule.source),
-            target=render_side(use.rule.target),
-            source_span=use.source,
-            target_span=use.target,
+            source=use.source,
+            target=use.target,
+            source_span=use.source_span,
+            target_span=use.target_span,
             children=list(use.children),
         )
         for use in derivation_of(row, service.store.settings())

@@ -141,9 +141,9 @@ def test_the_table_of_a_learner_follows(quick_store: Store, store_url: str) -> N
     with Learner(store) as learner:
         again = IncrementalAligner(store).rejuvenate(PAIRS)
         assert again.rebuilt is not None
-        learner.table = again.rebuilt.change_table(learner.table, learner.model)
+        again.rebuilt.change(learner.chain)
         with Learner(store) as fresh:
-            assert fresh.table.rule_tokens == learner.table.rule_tokens
+            assert fresh.chain.rule_tokens == learner.chain.rule_tokens
             assert fresh.measure() == pytest.approx(learner.measure(), rel=1e-12)
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from tests.daemon.learning.test_learning import QUICK, contents, fill, some_pairs
 
-from hierogram.daemon.learning import compiling as kernels
-from hierogram.daemon.learning.compiling import SweepKernel
+from hierogram.daemon.learning.kinds import compiling as kernels
+from hierogram.daemon.learning.kinds.compiling import SweepKernel
 from hierogram.daemon.learning.learning import learn
 from hierogram.samplers.compiled.jit import cache_folder
 from hierogram.storage.store import open_store
 
-COMMAND = [sys.executable, "-m", "hierogram.daemon.learning.compiling", "0"]
+COMMAND = [sys.executable, "-m", "hierogram.daemon.learning.kinds.compiling", "0"]
 
 LEARNING = """
 import sys
@@ -80,7 +80,7 @@ def test_a_compiler_that_dies_is_done_without(tmp_path: Path, expected: int, mon
             started.append(self.process)
             os.kill(self.process, signal.SIGKILL)
 
-    monkeypatch.setattr("hierogram.daemon.learning.learner.SweepKernel", Doomed)
+    monkeypatch.setattr("hierogram.daemon.learning.kinds.synchronous.SweepKernel", Doomed)
     assert learned(str(tmp_path)) == expected
     assert len(started) == 1
     with pytest.raises(ProcessLookupError):

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from sqlalchemy import create_engine, text
 
+from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
+from hierogram.samplers.grammar import keys
 from hierogram.storage.database.connection import parse_url
 from hierogram.storage.records import NewPair, PairRow, Settings
 from hierogram.storage.store import Store, open_store
@@ -98,7 +100,7 @@ def test_the_result_does_not_depend_on_threads(tmp_path: Path) -> None:
     for threads in (1, 2, 3):
         with open_store(f"sqlite:///{tmp_path}/{threads}.db", create=True, settings=QUICK) as store:
             fill(store, some_pairs(1_100))
-            report = learn(store, sweeps=2, threads=threads)
+            report = learn(store, sweeps=2, options=LearnOptions(threads))
             results.append((report.log_likelihood_after, *contents(store)))
     assert results[0] == results[1] == results[2]
 
@@ -122,18 +124,20 @@ def test_a_run_that_is_ended_leaves_a_sound_store_and_goes_on(filled: Store) -> 
         raise EndedError
 
     with pytest.raises(EndedError):
-        learn(filled, sweeps=2, report=end)
+        learn(filled, sweeps=2, options=LearnOptions(report=end))
     assert verify(filled).problems == []
     learn(filled, sweeps=2)
     assert verify(filled).problems == []
     assert filled.count_pairs(["settled"]) == 60
 
 
-def test_rules_that_share_a_key_are_told_apart_under_another_salt(tmp_path: Path) -> None:
+def test_rules_that_share_a_key_are_told_apart_under_another_salt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # With 16 bits of key in all, a few hundred rules collide under many salts, the first and some of the next too.
-    few_bits = np.uint64(0xFF)
+    monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0xFF))
     with open_store(f"sqlite:///{tmp_path}/narrow.db", create=True, settings=QUICK) as store:
         fill(store, some_pairs(60))
-        learn(store, sweeps=1, key_mask=few_bits)
+        learn(store, sweeps=1)
         assert store.settings().key_salt > 0
-        assert verify(store, key_mask=few_bits).problems == []
+        assert verify(store).problems == []

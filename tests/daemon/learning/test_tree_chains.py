@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 
-from hierogram.daemon.learning.tree_chains import sample_treebank
+from hierogram.daemon.learning.kinds.chains import sample_treebank
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.schedules import Annealing
 

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from tests.daemon.learning.test_tree_chains import TREES, expansions
 
-from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.learning.learner import Learner
+from hierogram.daemon.learning.kinds.chains import TreeChain
 from hierogram.daemon.learning.learning import learn
-from hierogram.daemon.learning.tree_chains import TreeChain
 from hierogram.daemon.learning.verifying import verify
+from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.settings import TREES as TREE_GRAMMAR
 from hierogram.storage import records
@@ -94,7 +93,7 @@ class TreeChainRun:
     """The same chain without commits between the sweeps."""
 
     def __init__(self, url: str, store: Store) -> None:
-        from hierogram.daemon.learning.tree_batches import load_trees
+        from hierogram.daemon.learning.kinds.treebanks import load_trees
         from hierogram.samplers.forests.batch import initial_state
         from hierogram.samplers.grammar.schedules import Annealing
 
@@ -135,20 +134,15 @@ def test_new_trees_are_annealed_against_the_others(treebank: Store) -> None:
     assert treebank.status().pairs["settled"] == 14
 
 
-def test_keys_that_collide_are_made_anew(store_url: str) -> None:
-    mask = np.uint64(0x1F)
+def test_keys_that_collide_are_made_anew(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0x1F))
     with open_store(store_url, create=True, settings=replace(QUICK, start="random", seed=2)) as store:
         put(store, TREES[:4])
-        learn(store, sweeps=2, key_mask=mask)
+        learn(store, sweeps=2)
         assert store.settings().key_salt > 0
-        assert verify(store, key_mask=mask).problems == []
+        assert verify(store).problems == []
 
 
 def test_an_empty_store_learns_nothing(store_url: str) -> None:
     with open_store(store_url, create=True, settings=QUICK) as store:
         assert learn(store, sweeps=2).pairs == 0
-
-
-def test_the_learner_of_rules_leaves_a_tree_grammar_alone(treebank: Store) -> None:
-    with pytest.raises(UsageError, match="holds a tree grammar"):
-        Learner(treebank)

@@ -37,8 +37,8 @@ def test_the_learners_table_follows(filled: Store) -> None:
     with Learner(filled) as learner:
         learner.withdraw(filled.pairs_by_id([3, 4, 5, 48]))
         with Learner(filled) as anew:
-            assert learner.table.rule_types == anew.table.rule_types
-            assert learner.table.rule_tokens == anew.table.rule_tokens
+            assert learner.chain.rule_types == anew.chain.rule_types
+            assert learner.chain.rule_tokens == anew.chain.rule_tokens
             assert learner.measure() == anew.measure()
 
 

@@ -11,7 +11,6 @@ from tests.daemon.web.conftest import Connect, FakeService
 from hierogram.daemon.grammar.derivations import derivation_of
 from hierogram.daemon.serving.health import Lag
 from hierogram.daemon.serving.supervision import LoopHealth
-from hierogram.samplers.grammar.rules import render_side
 from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
 
@@ -20,10 +19,10 @@ def test_derivations_use_the_rules_that_the_store_counts(learned: Store) -> None
     used: Counter[tuple[str, str]] = Counter()
     for row in learned.pairs():
         uses = derivation_of(row, learned.settings())
-        assert [use.source[0] for use in uses] == sorted(use.source[0] for use in uses)
-        assert uses[0].source == (0, len(row.source.split(" ")))
+        assert [use.source_span[0] for use in uses] == sorted(use.source_span[0] for use in uses)
+        assert uses[0].source_span == (0, len(row.source.split(" ")))
         assert sorted(child for use in uses for child in use.children) == list(range(1, len(uses)))
-        used.update((render_side(use.rule.source), render_side(use.rule.target)) for use in uses)
+        used.update((use.source, use.target) for use in uses)
     with learned.snapshot() as snapshot:
         stored = {(rule.source, rule.target): rule.count for rule in snapshot.iterate_all_rule_rows() if rule.count}
     assert used == stored

@@ -20,8 +20,8 @@ from tests.reference.tree_grammar import (
     write,
 )
 
-from hierogram.daemon.learning.tree_batches import load_trees
-from hierogram.daemon.learning.tree_chains import LabelPrior, TreeChain
+from hierogram.daemon.learning.kinds.chains import LabelPrior, TreeChain
+from hierogram.daemon.learning.kinds.treebanks import load_trees
 from hierogram.samplers.forests.batch import initial_state
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.settings import STARTS

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.tree_batches import LoadedTrees, load_trees
+from hierogram.daemon.learning.kinds.treebanks import LoadedTrees, load_trees
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.deltas import empty_ledger, tally
 from hierogram.samplers.counts.table import RuleTable

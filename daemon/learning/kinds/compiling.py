@@ -26,7 +26,7 @@ class SweepKernel:
         self._process: subprocess.Popen[bytes] | None = None
         if is_kept(kernel_of(method)) or _processors() < 2 or not _can_keep():
             return
-        command = [sys.executable, "-P", "-m", "hierogram.daemon.learning.compiling", str(method)]
+        command = [sys.executable, "-P", "-m", "hierogram.daemon.learning.kinds.compiling", str(method)]
         # Without a process to spare, all goes on as it would have.
         with suppress(OSError):
             self._process = subprocess.Popen(

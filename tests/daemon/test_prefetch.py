@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hierogram.daemon.learning.prefetch import ahead
+from hierogram.daemon.prefetch import ahead
 
 
 def test_items_come_in_their_order_and_the_next_is_made_meanwhile() -> None:

@@ -4,35 +4,62 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from hierogram.samplers.counts.deltas import Ledger
 from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
 from hierogram.samplers.forests.batch import Batch, make_batch
 from hierogram.samplers.forests.forest import Bitext, Node, assemble
 from hierogram.samplers.forests.fragments import add_up
+from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.brackets import check_size, productions, read_parse
-from hierogram.samplers.grammar.keys import ALL_BITS, hash_words
+from hierogram.samplers.grammar.keys import fragment_key, hash_words, signed
 from hierogram.samplers.grammar.limits import MAX_LABEL
 from hierogram.samplers.trees.models import Expansions, TreeBatch
+from hierogram.samplers.trees.rendering import internal_nodes, render_fragments
+from hierogram.storage.records import RuleDelta
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedTrees:
-    """Trees as the samplers take them, the words by their numbers, and what the keys of their fragments depend on."""
+    """Trees as the samplers take them, the words by their numbers, and the salt of their fragments' keys."""
 
     trees: TreeBatch
     words: list[str]
     key_salt: int
-    key_mask: np.uint64
 
     @property
     def batch(self) -> Batch:
         """The forests and words."""
         return self.trees.batch
 
+    def rules(self, ledger: Ledger, chosen: NDArray[np.int64]) -> list[RuleDelta]:
+        """The chosen entries of a ledger: root label, fragment; a rule's length is its number of expansions.
 
-def load_trees(
-    texts: Iterable[str], ids: Sequence[int], key_salt: int = 0, key_mask: np.uint64 = ALL_BITS
-) -> LoadedTrees:
+        Their keys come from the texts, since the numbers of labels are those of the batch.
+        """
+        labels, fragments = render_fragments(ledger, chosen, self.trees.labels, self.words)
+        words = (ledger.shapes[chosen] >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64).tolist()
+        rows = zip(
+            labels,
+            fragments,
+            internal_nodes(ledger, chosen),
+            ledger.nonterminals[chosen].tolist(),
+            words,
+            ledger.counts[chosen].tolist(),
+            ledger.sampled[chosen].tolist(),
+            strict=True,
+        )
+        deltas = []
+        for label, fragment, expansions, frontiers, terminals, count, sampled in rows:
+            high, low = map(signed, fragment_key(label, fragment, self.key_salt))
+            deltas.append(
+                RuleDelta(high, low, label, fragment, expansions, 0, frontiers, 0, terminals, False, count, sampled)
+            )
+        return deltas
+
+
+def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> LoadedTrees:
     """Trees or packed forests in brackets; `ids` name them for their random streams.
 
     Labels are numbered from 1 in the order in which they come. Raises `BracketError` where a text is no tree, and
@@ -73,9 +100,9 @@ def load_trees(
     none = np.zeros(len(offsets), np.int64)
     no_links = np.zeros(0, np.int16)
     bitext = Bitext(source, offsets, np.zeros(0, np.int32), none, no_links, no_links, none)
-    hashed = add_up(hash_words(words, key_salt)[source], np.zeros(0, np.uint64), key_mask)
+    hashed = add_up(hash_words(words, key_salt)[source], np.zeros(0, np.uint64), keys.ALL_BITS)
     batch = make_batch(bitext, hashed, assemble(pairs), np.asarray(ids, np.int64), longest)
     expansions = Expansions(
         list(known), np.array(numbers, np.int32), np.array(weights), np.cumsum([0, *degrees], dtype=np.int64)
     )
-    return LoadedTrees(TreeBatch(batch, expansions, ["", *labels]), list(words), key_salt, key_mask)
+    return LoadedTrees(TreeBatch(batch, expansions, ["", *labels]), list(words), key_salt)

@@ -1,0 +1,152 @@
+"""What a kind of grammar can do, so that nothing else asks which kind a store holds.
+
+A new kind is a module with these things, an entry in `registry.KINDS`, and one in `samplers.grammar.kinds.NOTATIONS`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.counts.chain import SweepInfo
+from hierogram.samplers.counts.deltas import Ledger
+from hierogram.samplers.forests.batch import Batch, State
+from hierogram.samplers.synchronous.sweeps import GIBBS
+from hierogram.storage.records import LabelRow, PairRow, RuleDelta, Settings
+from hierogram.storage.store import Store
+
+Report = Callable[[int], None]
+"""Hears how many pairs of a sweep are done."""
+Key = tuple[int, int]
+"""A rule's key: its high and its low 64 bits, unsigned."""
+
+
+class Loaded(Protocol):
+    """Pairs in memory: the batch that samplers and counters work on, and how its rules are written."""
+
+    @property
+    def batch(self) -> Batch:
+        """Forests and words."""
+
+    def rules(self, ledger: Ledger, chosen: NDArray[np.int64]) -> list[RuleDelta]:
+        """The chosen entries of a ledger of these pairs, as rows for the store."""
+
+
+class Course(Protocol):
+    """The schedule that a pair goes through, by the number of its sweeps."""
+
+    @property
+    def thinning(self) -> int:
+        """Sweeps between two samples."""
+
+    @property
+    def burn_in(self) -> int:
+        """Sweeps after which a pair has been through every stage."""
+
+    def reached(self, sweeps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The stage, from 1, of each pair's last sweep (of its first, before that)."""
+
+    def samples(self, sweeps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether the state after each pair's sweep is kept as a sample."""
+
+
+Sweep = Callable[[State, NDArray[np.int64], NDArray[np.bool_], Report], tuple[State, SweepInfo]]
+"""Takes a state one sweep further and changes the chain's counts: state, the number of each pair's sweep (from 1),
+which pairs take part, and who hears of it. Consumes the state."""
+
+
+class Chain(Protocol):
+    """The counts and parameters of a store's grammar in memory; one at a time, while nobody else writes the store."""
+
+    @property
+    def rule_types(self) -> int:
+        """Rules in use."""
+
+    @property
+    def rule_tokens(self) -> int:
+        """Uses of rules."""
+
+    def enter(self, loaded: Loaded, state: State, stored: NDArray[np.bool_]) -> None:
+        """Take pairs in; the derivations of those that are not `stored` are counted from now on.
+
+        Of a kind whose pairs are all in memory, these are all; what was in memory before is forgotten.
+        """
+
+    def change(self, loaded: Loaded, state: State, change: int) -> None:
+        """Add `change` for each rule of the derivations; the store is changed by others."""
+
+    def sweep(self, loaded: Loaded) -> Sweep:
+        """What sweeps over these pairs, which were entered."""
+
+    def follow(self, store: Store) -> None:
+        """Take into the model what it needs of the store's present contents, the size of its vocabulary."""
+
+    def log_likelihood(self) -> float:
+        """Of all rule tokens, natural-log."""
+
+    def labels(self) -> list[LabelRow]:
+        """What is learned besides counts, to be stored with them."""
+
+    def close(self) -> None:
+        """End threads and processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a chain may use: threads, which change speed and never results, and the method of its kernel."""
+
+    threads: int = 1
+    method: int = GIBBS
+
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleUse:
+    """A rule where a derivation uses it: sides in the store's notation, half-open spans of words, and the uses that
+    fill its nonterminals 1, 2, …, by their place in the derivation."""
+
+    source: str
+    target: str
+    source_span: Span
+    target_span: Span
+    children: tuple[int, ...]
+
+
+class Kind(Protocol):
+    """A kind of grammar."""
+
+    @property
+    def name(self) -> str:
+        """As `Settings.grammar` has it."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all pairs of a store have to be in memory together, since parameters belong to all of them."""
+
+    def load(self, rows: Sequence[PairRow], settings: Settings) -> Loaded:
+        """The pairs in memory; raises `SamplerError` where one is none of this kind."""
+
+    def begin(self, loaded: Loaded, settings: Settings) -> State:
+        """The initial state of each pair, drawn from its own random stream."""
+
+    def course(self, settings: Settings) -> Course:
+        """The schedule."""
+
+    def chain(self, store: Store, means: Means) -> Chain:
+        """The counts of a store's grammar, with no pairs in memory yet."""
+
+    def key(self, source: str, target: str, salt: int) -> Key:
+        """The key of a rule."""
+
+    def show(self, row: PairRow, settings: Settings) -> list[RuleUse]:
+        """The pair's derivation, top-down in source order, the root's rule first.
+
+        Raises `DerivationError` where what is stored does not fit the pair.
+        """
+
+    def warm_up(self, settings: Settings) -> tuple[Loaded, State]:
+        """Has the kernels of this kind compiled, or loaded, with a small pair; returns it and its state."""

@@ -1,0 +1,114 @@
+"""From stored pairs to what the samplers of phrases work on: word numbers, hashes, links, forests."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.counts.deltas import Ledger
+from hierogram.samplers.counts.rendering import Spellings, render_rules, spellings
+from hierogram.samplers.forests.batch import Batch, make_batch
+from hierogram.samplers.forests.forest import Bitext, build_forests
+from hierogram.samplers.forests.fragments import add_up
+from hierogram.samplers.grammar import keys
+from hierogram.samplers.grammar.keys import hash_words
+from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
+from hierogram.storage.records import PairRow, RuleDelta, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPairs:
+    """A batch and the spellings of its words, in the batch's own numbering."""
+
+    batch: Batch
+    source: Spellings
+    target: Spellings
+
+    def rules(self, ledger: Ledger, chosen: NDArray[np.int64]) -> list[RuleDelta]:
+        """The chosen entries of a ledger of these pairs, as rows for the store."""
+        shapes = ledger.shapes[chosen]
+        source_terminals = (shapes >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64)
+        target_terminals = (shapes >> np.uint64(32) & np.uint64(0xFFFF)).astype(np.int64)
+        nonterminals = ledger.nonterminals[chosen]
+        sources, targets = render_rules(ledger, chosen, self.source, self.target)
+        signed = ledger.keys[chosen].view(np.int64)
+        columns = (
+            signed[:, 0].tolist(),
+            signed[:, 1].tolist(),
+            sources,
+            targets,
+            (shapes & np.uint64(0xFFFF)).astype(np.int64).tolist(),
+            ledger.scopes[chosen].tolist(),
+            nonterminals.tolist(),
+            source_terminals.tolist(),
+            target_terminals.tolist(),
+            is_hiero(nonterminals, ledger.adjacent[chosen], source_terminals, target_terminals).tolist(),
+            ledger.counts[chosen].tolist(),
+            ledger.sampled[chosen].tolist(),
+        )
+        return list(map(RuleDelta, *columns))
+
+
+def is_hiero(
+    nonterminals: NDArray[np.int32],
+    adjacent: NDArray[np.int32],
+    source_terminals: NDArray[np.int64],
+    target_terminals: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Whether rules meet the constraints of Chiang 2007 that a rule's two sides show by themselves.
+
+    At most two nonterminals, not adjacent on the source side, at most five source symbols, and words on both sides.
+    """
+    admissible: NDArray[np.bool_] = (
+        (nonterminals <= HIERO_MAX_NONTERMINALS)
+        & (adjacent == 0)
+        & (source_terminals + nonterminals <= HIERO_MAX_SOURCE_SYMBOLS)
+        & (source_terminals > 0)
+        & (target_terminals > 0)
+    )
+    return admissible
+
+
+def longest_rule(settings: Settings) -> int:
+    """No rule is longer: all words of both sides, or nonterminals in their place, and a scope of one more."""
+    return 2 * settings.max_tokens + 1
+
+
+def number_words(texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64], list[str]]:
+    """Word numbers of all texts one after the other, the texts' offsets, and the words by number."""
+    numbers: dict[str, int] = {}
+    words: list[int] = []
+    offsets = [0]
+    for text in texts:
+        words.extend([numbers.setdefault(word, len(numbers)) for word in text.split(" ")])
+        offsets.append(len(words))
+    return np.array(words, np.int32), np.array(offsets, np.int64), list(numbers)
+
+
+def read_links(alignments: Sequence[str]) -> tuple[NDArray[np.int16], NDArray[np.int16], NDArray[np.int64]]:
+    """Source and target positions of all links of canonical Pharaoh lines, and the lines' offsets."""
+    offsets = np.cumsum([0, *[line.count("-") for line in alignments]], dtype=np.int64)
+    numbers = np.array(" ".join(alignments).replace("-", " ").split(), np.int16)
+    return numbers[0::2].copy(), numbers[1::2].copy(), offsets
+
+
+def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
+    """The pairs as a batch with their forests built."""
+    source, source_offset, source_words = number_words(row.source for row in rows)
+    target, target_offset, target_words = number_words(row.target for row in rows)
+    link_source, link_target, link_offset = read_links([row.alignment for row in rows])
+    bitext = Bitext(source, source_offset, target, target_offset, link_source, link_target, link_offset)
+    words = add_up(
+        hash_words(source_words, settings.key_salt)[source],
+        hash_words(target_words, settings.key_salt)[target],
+        keys.ALL_BITS,
+    )
+    batch = make_batch(
+        bitext,
+        words,
+        build_forests(bitext, settings.span_limit),
+        np.array([row.id for row in rows], np.int64),
+        longest_rule(settings),
+    )
+    return LoadedPairs(batch, spellings(source_words), spellings(target_words))

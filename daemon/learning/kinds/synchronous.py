@@ -1,0 +1,210 @@
+"""Synchronous grammars: rules between two languages, sampled pair by pair against the counts of all [CFGŠ14]."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.learning.kinds.compiling import SweepKernel
+from hierogram.daemon.learning.kinds.derivations import expansions_of, places_of
+from hierogram.daemon.learning.kinds.kind import Key, Loaded, Means, Report, RuleUse, Span, Sweep
+from hierogram.daemon.learning.kinds.pairs import LoadedPairs, load_pairs, longest_rule
+from hierogram.samplers.counts.chain import ChainState, SweepInfo
+from hierogram.samplers.counts.deltas import count_rules
+from hierogram.samplers.counts.likelihood import log_likelihood
+from hierogram.samplers.counts.models import Model, ModelSettings, build_model
+from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table, shapes_of
+from hierogram.samplers.forests.batch import State, initial_state
+from hierogram.samplers.forests.forest import Forests
+from hierogram.samplers.grammar.keys import rule_key
+from hierogram.samplers.grammar.rules import Rule, Side, parse_side, render_side
+from hierogram.samplers.grammar.schedules import Schedule
+from hierogram.samplers.grammar.settings import SYNCHRONOUS
+from hierogram.samplers.synchronous.passes import SweepPlan
+from hierogram.samplers.synchronous.sweeps import Blocks, build
+from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
+from hierogram.storage.store import Store
+
+
+def model_of(settings: Settings, vocabulary: tuple[int, int]) -> Model:
+    """The store's rule model; the vocabulary sizes are those of the store at the time."""
+    return build_model(
+        ModelSettings(settings.model, settings.strength, settings.discount, settings.rate),
+        *vocabulary,
+        longest_rule(settings),
+    )
+
+
+def schedule_of(settings: Settings) -> Schedule:
+    """The store's schedule."""
+    return Schedule(settings.sweeps_per_level, settings.levels, settings.thinning)
+
+
+def load_table(store: Store, model: Model, settings: Settings) -> RuleTable:
+    """All rule counts of the store as a table for the samplers."""
+    counts = store.rule_counts()
+    return fill_table(
+        empty_table(longest_rule(settings), len(counts.counts)),
+        model,
+        counts.keys,
+        counts.counts,
+        shapes_of(counts.lengths, counts.source_terminals, counts.target_terminals),
+    )
+
+
+class PhraseChain:
+    """The rule counts of a store; pairs come and go, some at a time."""
+
+    def __init__(self, store: Store, means: Means) -> None:
+        self._settings = store.settings()
+        # It is compiled while this process reads.
+        self._compiling = SweepKernel(means.method)
+        self._vocabulary = store.vocabulary_sizes()
+        self._schedule = schedule_of(self._settings)
+        self._method = means.method
+        self._threads = means.threads
+        self._executor = ThreadPoolExecutor(means.threads)
+        self.model = model_of(self._settings, self._vocabulary)
+        self.table = load_table(store, self.model, self._settings)
+
+    @property
+    def rule_types(self) -> int:
+        """Rules in use."""
+        return self.table.rule_types
+
+    @property
+    def rule_tokens(self) -> int:
+        """Uses of rules."""
+        return self.table.rule_tokens
+
+    def enter(self, loaded: Loaded, state: State, stored: NDArray[np.bool_]) -> None:
+        """Count the derivations of the pairs that are not stored."""
+        if not stored.all():
+            self.table = count_rules(loaded.batch, state, self.table, self.model, 1, stored)
+
+    def change(self, loaded: Loaded, state: State, change: int) -> None:
+        """Add `change` for each rule of the derivations."""
+        self.table = count_rules(loaded.batch, state, self.table, self.model, change)
+
+    def sweep(self, loaded: Loaded) -> Sweep:
+        """What sweeps over these pairs: pair after pair, or in blocks where there are many."""
+        batch = loaded.batch
+        kernel = build(
+            self.model, batch, method=self._method, blocks=Blocks.suited_to(batch.size),
+            workers=self._threads, run=self._executor.map,
+        )  # fmt: skip
+        kernel.compile_merging(self.table)
+        self._compiling.wait()
+
+        def take(
+            state: State, sweeps: NDArray[np.int64], active: NDArray[np.bool_], report: Report
+        ) -> tuple[State, SweepInfo]:
+            stages = self._schedule.stages(sweeps)
+            stages[~active] = 0
+            before = ChainState(state, self.table)
+            (state, self.table), info = kernel.step(self._settings.seed, before, SweepPlan(sweeps, stages), report)
+            return state, info
+
+        return take
+
+    def follow(self, store: Store) -> None:
+        """Take the store's present vocabulary into the model, whose base distribution spreads over it."""
+        sizes = store.vocabulary_sizes()
+        if sizes != self._vocabulary:
+            self._vocabulary = sizes
+            self.model = model_of(self._settings, sizes)
+
+    def log_likelihood(self) -> float:
+        """Of all rule tokens, natural-log."""
+        return log_likelihood(self.table, self.model)
+
+    def labels(self) -> list[LabelRow]:
+        """Nothing: X is the only label, and its parameters are settings."""
+        return []
+
+    def close(self) -> None:
+        """End threads and what is being compiled."""
+        self._compiling.close()
+        self._executor.shutdown()
+
+
+class Synchronous:
+    """Rules between two languages, from word-aligned pairs."""
+
+    name = SYNCHRONOUS
+    whole = False
+
+    def load(self, rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
+        """The pairs with their forests."""
+        return load_pairs(rows, settings)
+
+    def begin(self, loaded: Loaded, settings: Settings) -> State:
+        """Every node cut, a random edge at each."""
+        return initial_state(settings.seed, loaded.batch)
+
+    def course(self, settings: Settings) -> Schedule:
+        """The stratified schedule."""
+        return schedule_of(settings)
+
+    def chain(self, store: Store, means: Means) -> PhraseChain:
+        """The rule counts of a store."""
+        return PhraseChain(store, means)
+
+    def key(self, source: str, target: str, salt: int) -> Key:
+        """The key of a rule."""
+        return rule_key(Rule(parse_side(source), parse_side(target)), salt)
+
+    def show(self, row: PairRow, settings: Settings) -> list[RuleUse]:
+        """The pair's derivation."""
+        forests = load_pairs([row], settings).batch.forests
+        _, expansions = expansions_of(forests, row.current or b"")
+        places = places_of(expansions)
+        source, target = row.source.split(" "), row.target.split(" ")
+        uses = []
+        for head, tails, _ in expansions:
+            spans = [_spans(forests, node) for node in (head, *tails)]
+            uses.append(
+                RuleUse(
+                    render_side(_side(source, [span for span, _ in spans])),
+                    render_side(_side(target, [span for _, span in spans])),
+                    *spans[0],
+                    tuple(places[tail] for tail in tails),
+                )
+            )
+        return uses
+
+    def warm_up(self, settings: Settings) -> tuple[LoadedPairs, State]:
+        """A pair of two words each, in both schemes of sweeps."""
+        loaded = load_pairs([PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)], settings)
+        model = model_of(settings, (2, 2))
+        plan = SweepPlan(np.ones(1, np.int64), np.ones(1, np.int16))
+        for blocks in (None, Blocks(1, 1)):
+            kernel = build(model, loaded.batch, blocks=blocks)
+            state, _ = kernel.step(settings.seed, kernel.init(settings.seed), plan)
+        log_likelihood(state.table, model)
+        return loaded, state.derivations
+
+
+def _spans(forests: Forests, node: int) -> tuple[Span, Span]:
+    at = forests.node[node]
+    return (
+        (int(at["source_start"]), int(at["source_end"])),
+        (int(at["target_start"]), int(at["target_end"])),
+    )
+
+
+def _side(words: Sequence[str], spans: Sequence[Span]) -> Side:
+    """The words of the first span, the others of which are nonterminals 1, 2, …"""
+    (start, end), *inner = spans
+    begins = {first: (number, last) for number, (first, last) in enumerate(inner, 1)}
+    side: list[str | int] = []
+    position = start
+    while position < end:
+        if position in begins:
+            number, position = begins[position]
+            side.append(number)
+        else:
+            side.append(words[position])
+            position += 1
+    return tuple(side)
