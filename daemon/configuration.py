@@ -10,14 +10,19 @@ import tomllib
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from hierogram.daemon.corpora.limits import Limits
 from hierogram.daemon.corpora.lines import MAX_LINE_BYTES
 from hierogram.daemon.exceptions import ConfigurationError
 from hierogram.daemon.exports.jobs import ExportJob
+from hierogram.storage.options import declared
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 ENVIRONMENT_PREFIX = "HIEROGRAM_"
 DEFAULT_STORE = "sqlite:///hierogram.db"
@@ -80,6 +85,26 @@ class SpoolSection(Section):
         default="default", min_length=1, description="Corpus of the files that lie in the folder itself."
     )
     poll_seconds: Seconds = Field(default=1.0, description="How often the folder is looked at.")
+
+
+def _declared(options: type["DataclassInstance"], name: str) -> Any:
+    """A key for a declared option."""
+    field = declared(options)[name]
+    option = field.option
+    return Field(default=field.default, description=option.text(), ge=option.least, le=option.most)
+
+
+class IntakeSection(Section):
+    """How much of an input is taken before it is set apart as a whole, in the spool and over HTTP."""
+
+    max_unpacked_bytes: int = _declared(Limits, "max_unpacked_bytes")
+    max_unpacked_ratio: float = _declared(Limits, "max_unpacked_ratio")
+    max_rejected_lines: int = _declared(Limits, "max_rejected_lines")
+    max_rejected_share: float = _declared(Limits, "max_rejected_share")
+
+    def limits(self) -> Limits:
+        """The same as one value."""
+        return Limits(**dict(self))
 
 
 class SamplingSection(Section):
@@ -182,6 +207,7 @@ class Configuration(Section):
     daemon: DaemonSection = Field(default_factory=DaemonSection)
     log: LogSection = Field(default_factory=LogSection)
     spool: SpoolSection = Field(default_factory=SpoolSection)
+    intake: IntakeSection = Field(default_factory=IntakeSection)
     sampling: SamplingSection = Field(default_factory=SamplingSection)
     alignment: AlignmentSection = Field(default_factory=AlignmentSection)
     http: HttpConfiguration = Field(default_factory=HttpConfiguration)

@@ -29,6 +29,10 @@ class InputError(DaemonError):
     """An input cannot be opened, ends in the middle, or its format cannot be told."""
 
 
+class TooManyRejectedError(InputError):
+    """More of an input was rejected than may be: it is set apart as a whole."""
+
+
 class ExportError(DaemonError):
     """An export cannot be written where it should go."""
 

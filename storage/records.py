@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+KEPT, LOWERED = "kept", "lowered"
+CASES = (KEPT, LOWERED)
+"""What becomes of capital letters where pairs come into a store."""
+
 UNALIGNED = "unaligned"
 """State of a pair that came without an alignment and has not got one yet."""
 WAITING = "waiting"
@@ -45,6 +49,9 @@ class Settings:
     `grammar` is SYNCHRONOUS or TREES. For trees [CGB09] `base` is the base distribution of fragments (`uniform`: P_M,
     `pcfg`: P_C), `start` how a new tree is cut (`joined`, `cut`, `random`), and its first `annealing` sweeps go from
     `temperature` down to 1; the model, its parameters, the span limit and the levels are of synchronous grammars.
+
+    `languages` are those of source and target, () where the store does not know them. Pairs that come without links are
+    divided into tokens by the rules of these languages with `tokenize`; `case` is KEPT or LOWERED.
     """
 
     model: str = PITMAN_YOR
@@ -64,6 +71,9 @@ class Settings:
     start: str = JOINED
     temperature: float = 5.0
     annealing: int = 200
+    languages: tuple[str, ...] = ()
+    tokenize: bool = False
+    case: str = KEPT
 
 
 class NewPair(NamedTuple):
@@ -85,15 +95,29 @@ class NewPair(NamedTuple):
 
 
 class RejectedLine(NamedTuple):
-    """A line that was not stored: where it stood, why, and what it said (bytes as they came, cut to a bound).
+    """A line that was not stored, or several one after the other for one reason: where, why, and what the first said.
 
-    `reason` is a short code, `message` a sentence for people.
+    `line` is the number of the first, `lines` how many there are. `reason` is a short code, `message` a sentence for
+    people, `content` the bytes as they came, cut to a bound. Of lines that go on with what was handed over before, as
+    chunks of an input do, `earlier` is how many came before `line`, and message and content are those of their first.
     """
 
     line: int
     reason: str
     message: str
     content: bytes
+    lines: int = 1
+    earlier: int = 0
+
+    @property
+    def last_line(self) -> int:
+        """The number of the last of the lines."""
+        return self.line + self.lines - 1
+
+    @property
+    def first_line(self) -> int:
+        """The number of the first of the lines, those that were handed over before included."""
+        return self.line - self.earlier
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The command that brings pairs in: ingest."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,14 +18,40 @@ from hierogram.daemon.commands.common import (
     store_url,
     was_given,
 )
+from hierogram.daemon.commands.flags import given, with_options
+from hierogram.daemon.corpora.limits import Limits
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
+from hierogram.daemon.treebanks.transformations import Transformations
+from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from hierogram.daemon.corpora.ingest import IngestReport
-    from hierogram.daemon.treebanks.transformations import Transformations
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How files are read: as which format, of which languages, into which corpus."""
+
+    format: Annotated[str, Option("auto, parallel, bars, jsonl or tmx (auto by the name .tmx).")] = "auto"
+    languages: Annotated[str | None, Option("Languages to take from a TMX memory, as in fr,en.", metavar="SRC,TGT")] = (
+        None
+    )
+    tokenize: Annotated[
+        str | None,
+        Option("Divide running text into tokens, by the rules of two languages: fr,en.", metavar="SRC,TGT"),
+    ] = None
+    corpus: Annotated[str, Option("Corpus that the pairs belong to.", metavar="NAME")] = "default"
+    strict: Annotated[bool, Option("Exit with 1 if any line was rejected.")] = False
+    trees: Annotated[bool, Option("The file has trees in brackets, or packed forests; the store is one of trees.")] = (
+        False
+    )
+    nbest: Annotated[bool, Option("Trees: n-best lists, a blank line after each; a list becomes a packed forest.")] = (
+        False
+    )
+
+
+@with_options
 def ingest(
     context: typer.Context,
     files: Annotated[
@@ -37,34 +63,9 @@ def ingest(
             "- is standard input.",
         ),
     ],
-    format: Annotated[str, typer.Option(help="auto, parallel, bars, jsonl or tmx (auto by the name .tmx).")] = "auto",
-    languages: Annotated[
-        str | None, typer.Option(metavar="SRC,TGT", help="Languages to take from a TMX memory, as in fr,en.")
-    ] = None,
-    tokenize: Annotated[
-        str | None,
-        typer.Option(metavar="SRC,TGT", help="Divide running text into tokens, by the rules of two languages: fr,en."),
-    ] = None,
-    corpus: Annotated[str, typer.Option(metavar="NAME", help="Corpus that the pairs belong to.")] = "default",
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any line was rejected.")] = False,
-    trees: Annotated[
-        bool,
-        typer.Option("--trees", help="The file has trees in brackets, or packed forests; the store is one of trees."),
-    ] = False,
-    nbest: Annotated[
-        bool,
-        typer.Option("--nbest", help="Trees: n-best lists, a blank line after each; a list becomes a packed forest."),
-    ] = False,
-    functions: Annotated[
-        bool, typer.Option("--functions", help="Trees: keep functional tags and indices, `NP-SBJ-1`.")
-    ] = False,
-    traces: Annotated[bool, typer.Option("--traces", help="Trees: keep empty elements, `-NONE-`.")] = False,
-    unary: Annotated[str, typer.Option(help="Trees: keep chains of single labels, or collapse them, `S+VP`.")] = "keep",
-    binarisation: Annotated[str, typer.Option(help="Trees: right, with labels `@NP`, or none.")] = "right",
-    root: Annotated[str, typer.Option(metavar="LABEL", help="Trees: label over every tree.")] = "TOP",
-    rare: Annotated[
-        int, typer.Option(min=0, help="Trees: words seen that often or less become classes of unknown words.")
-    ] = 1,
+    reading: Reading,
+    how: Transformations,
+    limits: Limits,
     as_json: AsJson = False,
     store: StoreUrl = None,
 ) -> None:
@@ -72,28 +73,25 @@ def ingest(
 
     Pairs without an alignment are aligned when the store learns, together with what is there.
     Tokens are separated by spaces or tabs. Lines that cannot be stored are kept in the table rejected_lines with the
-    reason, and the others go in. The same input offered again is stored once. A store's first trees settle for its life
-    how trees are transformed and which words are known.
+    reason, and the others go in; an input of which too much cannot be stored is not taken. The same input offered again
+    is stored once. A store's first trees settle for its life how trees are transformed and which words are known.
     """
-    if nbest and not trees:
+    if reading.nbest and not reading.trees:
         raise UsageError("--nbest is for trees: hierogram ingest --trees --nbest lists.txt")
-    if trees:
+    if reading.trees:
         if len(files) != 1 or was_given(context, "format"):
             raise UsageError("--trees takes one file, and no --format")
-        options = {"functions", "traces", "unary", "binarisation", "root", "rare"}
-        from hierogram.daemon.treebanks.transformations import Transformations
-
-        how = Transformations(functions, traces, unary, binarisation, root, rare)
-        given = how if any(was_given(context, name) for name in options) else None
-        done = _ingest_trees(store_url(context, store), files[0], given, corpus, nbest)
-        _end(done, strict, as_json, "forest" if nbest else "tree")
+        settled = how if given(context, Transformations) else None
+        done = _ingest_trees(store_url(context, store), files[0], settled, reading, limits)
+        _end(done, reading.strict, as_json, "forest" if reading.nbest else "tree")
         return
     from hierogram.daemon.corpora.ingest import IngestProgress, Input
     from hierogram.daemon.corpora.ingest import ingest as take_in
 
+    languages, tokenize = two(reading.languages, "--languages"), two(reading.tokenize, "--tokenize")
     with (
         interruptible("what was stored stays; give the same files again to go on"),
-        Input(files, format, two(languages, "--languages"), two(tokenize, "--tokenize")) as source,
+        Input(files, reading.format, languages, tokenize, limits) as source,
     ):
         opened, made = open_or_make(store_url(context, store))
         with opened, progress("ingest", "lines") as shown:
@@ -104,13 +102,13 @@ def ingest(
                 said = f"{now.totals.rejected:,} rejected" if now.totals.rejected else ""
                 shown.update(now.bytes_read, now.bytes_total, now.lines, said)
 
-            done = take_in(opened, source, corpus, tell)
-    _end(done, strict, as_json, "pair")
+            done = take_in(opened, source, reading.corpus, tell, limits)
+    _end(done, reading.strict, as_json, "pair")
 
 
-def _ingest_trees(url: str, path: str, how: "Transformations | None", corpus: str, lists: bool) -> "IngestReport":
+def _ingest_trees(url: str, path: str, how: Transformations | None, reading: Reading, limits: Limits) -> "IngestReport":
     from hierogram.daemon.corpora.ingest import IngestProgress
-    from hierogram.daemon.treebanks.ingest import ingest_trees
+    from hierogram.daemon.treebanks.ingest import TreebankFile, ingest_trees
     from hierogram.samplers.grammar.settings import TREES
     from hierogram.storage.records import Settings
 
@@ -124,7 +122,7 @@ def _ingest_trees(url: str, path: str, how: "Transformations | None", corpus: st
                 said = f"{now.totals.rejected:,} rejected" if now.totals.rejected else ""
                 shown.update(now.bytes_read, now.bytes_total, now.lines, said)
 
-            return ingest_trees(opened, path, how, corpus, tell, lists)
+            return ingest_trees(opened, TreebankFile(path, reading.nbest, limits), how, reading.corpus, tell)
 
 
 def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
@@ -160,9 +158,10 @@ def _as_json(done: "IngestReport") -> dict[str, object]:
 
 
 def _say(done: "IngestReport", noun: str) -> None:
-    for line in done.first_rejected:
-        note(f"{done.origin}:{line.line}: {line.reason}: {line.message}")
-    more = done.totals.rejected - len(done.first_rejected)
+    for run in done.first_rejected:
+        lines = f"{run.line}" if run.lines == 1 else f"{run.line}-{run.last_line}"
+        note(f"{done.origin}:{lines}: {run.reason}: {run.message}")
+    more = done.totals.rejected - sum(run.lines for run in done.first_rejected)
     if more:
         note(f"… and {plural(more, 'more rejected line')}: see the table rejected_lines")
     rate = done.lines / max(done.seconds, 1e-9)

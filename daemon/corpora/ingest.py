@@ -20,13 +20,15 @@ from hierogram.daemon.corpora.formats import (
     parallel_fields,
     recognise,
 )
-from hierogram.daemon.corpora.lines import STANDARD_INPUT, LineFile, open_lines, read_blocks
+from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
+from hierogram.daemon.corpora.lines import STANDARD_INPUT, LineFile, open_lines
 from hierogram.daemon.corpora.repeats import Repeats
 from hierogram.daemon.corpora.tokenizing import tokenized, tokenizer
 from hierogram.daemon.corpora.validation import Fields, validate
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.prefetch import ahead
 from hierogram.storage.exceptions import StoreError
+from hierogram.storage.pairs.rejections import in_runs
 from hierogram.storage.records import AddedPairs, IngestTotals, NewPair, RejectedLine
 from hierogram.storage.store import Receipt, Store
 
@@ -67,8 +69,21 @@ class IngestReport:
         """Enter a chunk."""
         self.totals += totals
         self.lines += totals.accepted + totals.duplicates + totals.rejected
-        self.reasons.update(line.reason for line in rejected)
-        self.first_rejected += rejected[: _SHOWN_REJECTIONS - len(self.first_rejected)]
+        self.reasons += reasons_of(rejected)
+        shown = self.first_rejected
+        for run in rejected:
+            if run.earlier and shown and shown[-1].last_line + 1 == run.line:
+                shown[-1] = shown[-1]._replace(lines=shown[-1].lines + run.lines)
+            elif len(shown) < _SHOWN_REJECTIONS:
+                shown.append(run)
+
+
+def reasons_of(rejected: Iterable[RejectedLine]) -> Counter[str]:
+    """How many lines were rejected for each reason."""
+    reasons: Counter[str] = Counter()
+    for run in rejected:
+        reasons[run.reason] += run.lines
+    return reasons
 
 
 class Source(Protocol):
@@ -108,6 +123,7 @@ class Input:
         format: str = AUTO,
         languages: tuple[str, str] | None = None,
         tokenize: tuple[str, str] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         """`languages` to take from a TMX memory; with `tokenize`, those in which raw text is divided into tokens."""
         if format == AUTO and len(paths) == 1 and _names_memory(paths[0]):
@@ -115,7 +131,7 @@ class Input:
         _check_paths(paths, format)
         tokenizers = (tokenizer(tokenize[0]), tokenizer(tokenize[1])) if tokenize else None
         with ExitStack() as stack:
-            self._files = [stack.enter_context(open_lines(path)) for path in paths]
+            self._files = [stack.enter_context(open_lines(path, limits)) for path in paths]
             if format == TMX:
                 self.format, self.fields = TMX, _units_of(self._files[0], languages)
             else:
@@ -157,7 +173,7 @@ def _units_of(file: LineFile, languages: tuple[str, str] | None) -> Iterator[Fie
     # XML parsers are slow to load, and seldom needed.
     from hierogram.daemon.corpora.translation_memories import memory_fields
 
-    return memory_fields(read_blocks(file, file.name), file.name, languages)
+    return memory_fields(file.blocks(), file.name, languages)
 
 
 def _take_apart(files: Sequence[LineFile], format: str) -> tuple[str, Iterator[Fields]]:
@@ -201,10 +217,12 @@ class Intake:
     What was stored before is left alone, what is wrong is kept apart. `report` counts what has been stored so far.
     """
 
-    def __init__(self, store: Store, corpus: str, origin: str, format: str) -> None:
+    def __init__(self, store: Store, corpus: str, origin: str, format: str, limits: Limits = DEFAULT_LIMITS) -> None:
         self._store = store
+        self._limits = limits
         self._max_tokens = store.settings().max_tokens
         self._repeats = Repeats()
+        self._last_rejected: RejectedLine | None = None
         self._started = time.perf_counter()
         self.report = IngestReport(store.begin_ingest(corpus, origin, format), corpus, origin, format)
 
@@ -216,24 +234,43 @@ class Intake:
             sound, wrong = validate(fields, self._max_tokens, self._repeats)
             pairs += sound
             rejected += wrong
-        return Checked(pairs, rejected)
+        return Checked(pairs, in_runs(rejected))
 
     def store(
         self, lines: Checked, receipt: Callable[[IngestTotals, list[RejectedLine]], Receipt] | None = None
     ) -> tuple[IngestTotals, list[RejectedLine]]:
-        """Store lines; returns what became of them, and those that were rejected.
+        """Store lines; returns what became of them, and those that were rejected, in runs.
 
         `receipt` tells from the same what to record, in the same transaction, of the request that brought the lines.
+        Raises `TooManyRejectedError` where more is rejected than may be: before these lines are stored if they cannot
+        be read, after that if the store does not take them.
         """
+        reasons = reasons_of(lines.rejected)
+        self._check(self.report.lines + len(lines.pairs) + reasons.total(), self.report.reasons + reasons)
+        rejected = self._continued(lines.rejected)
 
         def write(added: AddedPairs) -> Receipt:
             assert receipt is not None
-            return receipt(added.totals, [*lines.rejected, *added.rejected])
+            return receipt(added.totals, in_runs([*rejected, *added.rejected]))
 
-        added = self._store.add_pairs(self.report.batch, lines.pairs, lines.rejected, write if receipt else None)
-        turned_down = [*lines.rejected, *added.rejected]
+        added = self._store.add_pairs(self.report.batch, lines.pairs, rejected, write if receipt else None)
+        turned_down = in_runs([*rejected, *added.rejected])
+        if turned_down:
+            self._last_rejected = turned_down[-1]
         self.report.add(added.totals, turned_down)
+        self._check(self.report.lines, self.report.reasons)
         return added.totals, turned_down
+
+    def _check(self, lines: int, reasons: Counter[str]) -> None:
+        self._limits.check_rejected(self.report.origin, lines, reasons)
+
+    def _continued(self, rejected: list[RejectedLine]) -> list[RejectedLine]:
+        """The runs, the first of which may go on with the last one that was stored."""
+        last = self._last_rejected
+        if not (rejected and last and last.last_line + 1 == rejected[0].line and last.reason == rejected[0].reason):
+            return rejected
+        first = rejected[0]._replace(message=last.message, content=last.content, earlier=last.earlier + last.lines)
+        return [first, *rejected[1:]]
 
     def finish(self, receipt: Receipt | None = None) -> IngestReport:
         """Close the batch as done."""
@@ -254,14 +291,15 @@ def ingest(
     source: Source,
     corpus: str = DEFAULT_CORPUS,
     report: Callable[[IngestProgress], None] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> IngestReport:
     """Store the input's pairs in the corpus; what was stored before is left alone, what is wrong is kept apart.
 
     A few chunks are one transaction; a file's next ones are read while it is written. Raises `InputError` where an
-    input is damaged: the chunks before are stored, the batch is marked as failed, and the same input offered again,
-    once whole, adds only what is missing.
+    input is damaged or more of it is rejected than may be: the chunks before are stored, the batch is marked as failed,
+    and the same input offered again, once whole, adds only what is missing.
     """
-    intake = Intake(store, corpus, source.origin, source.format)
+    intake = Intake(store, corpus, source.origin, source.format, limits)
     try:
         with closing(_checked(intake, source)) as checked:
             for lines in checked:

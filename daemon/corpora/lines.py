@@ -16,6 +16,7 @@ from typing import Protocol
 
 import zstandard
 
+from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.exceptions import InputError
 
 STANDARD_INPUT = "-"
@@ -28,8 +29,10 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLOCK = 1 << 18
-# Small, because one block of zstd's can stand for thousands of times its size.
 _COMPRESSED_BLOCK = 1 << 14
+_GZIP_BYTES_AT_ONCE = 1 << 12
+# Four bytes of zstd's can stand for a block of 128 KiB.
+_ZSTD_BYTES_AT_ONCE = 1 << 8
 
 
 class Readable(Protocol):
@@ -57,18 +60,18 @@ def _zstd() -> _Decompressor:
     return zstandard.ZstdDecompressor().decompressobj()
 
 
-def read_blocks(stream: Readable, name: str) -> Iterator[bytes]:
-    """The content of a stream, decompressed if it begins as gzip or zstd data do.
+def read_blocks(stream: Readable, name: str, limits: Limits = DEFAULT_LIMITS) -> Iterator[bytes]:
+    """The content of a stream in blocks of bounded size, decompressed if it begins as gzip or zstd data do.
 
-    Raises `InputError` where compressed data are damaged or end too early.
+    Raises `InputError` where compressed data are damaged, end too early, or unpack to more than they may.
     """
     try:
         head = stream.read(4)
         rest = _raw_blocks(stream, head)
         if head.startswith(_GZIP_MAGIC):
-            yield from _decompressed(rest, name, "gzip")
+            yield from _decompressed(rest, name, "gzip", limits)
         elif head == _ZSTD_MAGIC:
-            yield from _decompressed(rest, name, "zstd")
+            yield from _decompressed(rest, name, "zstd", limits)
         else:
             yield from rest
     except OSError as error:
@@ -83,12 +86,16 @@ def _raw_blocks(stream: Readable, head: bytes) -> Iterator[bytes]:
         head = stream.read(size)
 
 
-def _decompressed(blocks: Iterable[bytes], name: str, kind: str) -> Iterator[bytes]:
-    make, magic = (_gzip, _GZIP_MAGIC) if kind == "gzip" else (_zstd, _ZSTD_MAGIC)
+def _decompressed(blocks: Iterable[bytes], name: str, kind: str, limits: Limits) -> Iterator[bytes]:
+    make, magic, at_once = (
+        (_gzip, _GZIP_MAGIC, _GZIP_BYTES_AT_ONCE) if kind == "gzip" else (_zstd, _ZSTD_MAGIC, _ZSTD_BYTES_AT_ONCE)
+    )
     member: _Decompressor | None = None
     pending = b""
+    packed = unpacked = 0
     try:
-        for block in blocks:
+        for block in _pieces(blocks, at_once):
+            packed += len(block)
             pending += block
             while pending:
                 if member is None:
@@ -100,7 +107,9 @@ def _decompressed(blocks: Iterable[bytes], name: str, kind: str) -> Iterator[byt
                 content = member.decompress(pending)
                 pending = b""
                 if content:
-                    yield content
+                    unpacked += len(content)
+                    limits.check_unpacked(name, packed, unpacked)
+                    yield from _pieces([content], _BLOCK)
                 if member.eof:
                     pending = member.unused_data
                     # Zeros after the last gzip member are padding (tar's blocks, tapes), as gzip itself holds.
@@ -111,6 +120,16 @@ def _decompressed(blocks: Iterable[bytes], name: str, kind: str) -> Iterator[byt
         raise InputError(f"{name}: damaged {kind} data: {error}") from error
     if member is not None or pending:
         raise InputError(f"{name}: the {kind} data end too early: the file is incomplete")
+
+
+def _pieces(blocks: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """The same bytes, no more than `size` at once."""
+    for block in blocks:
+        if len(block) <= size:
+            yield block
+        else:
+            for start in range(0, len(block), size):
+                yield block[start : start + size]
 
 
 class LineSplitter:
@@ -176,8 +195,9 @@ class LineFile:
     `size` is the number of bytes that the file has on disk, None where that is not known.
     """
 
-    def __init__(self, stream: Readable, name: str, size: int | None = None) -> None:
+    def __init__(self, stream: Readable, name: str, size: int | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
         self._stream = stream
+        self._limits = limits
         self.name = name
         self.size = size
         self.bytes_read = 0
@@ -188,16 +208,20 @@ class LineFile:
         self.bytes_read += len(data)
         return data
 
+    def blocks(self) -> Iterator[bytes]:
+        """The content from here on, decompressed; raises `InputError` where the file is damaged."""
+        return read_blocks(self, self.name, self._limits)
+
     def chunks(self, size: int = LINES_A_CHUNK) -> Iterator[list[bytes]]:
         """The lines from here on, in lists of `size`; raises `InputError` where the file is damaged."""
-        return in_chunks(split_lines(read_blocks(self, self.name)), size)
+        return in_chunks(split_lines(self.blocks()), size)
 
 
 @contextmanager
-def open_lines(path: str) -> Iterator[LineFile]:
+def open_lines(path: str, limits: Limits = DEFAULT_LIMITS) -> Iterator[LineFile]:
     """The file at `path`, or standard input for `-`; raises `InputError` where it cannot be opened."""
     if path == STANDARD_INPUT:
-        yield LineFile(sys.stdin.buffer, STANDARD_INPUT_NAME)
+        yield LineFile(sys.stdin.buffer, STANDARD_INPUT_NAME, None, limits)
         return
     with ExitStack() as stack:
         try:
@@ -205,4 +229,4 @@ def open_lines(path: str) -> Iterator[LineFile]:
             status = os.fstat(stream.fileno())
         except OSError as error:
             raise InputError(f"{path}: cannot be opened: {error.strerror or error}") from error
-        yield LineFile(stream, os.path.abspath(path), status.st_size if stat.S_ISREG(status.st_mode) else None)
+        yield LineFile(stream, os.path.abspath(path), status.st_size if stat.S_ISREG(status.st_mode) else None, limits)

@@ -17,7 +17,7 @@ class Intake:
     """Watches the spool; without one, it has nothing to do."""
 
     name = "ingest"
-    sections = frozenset({"spool"})
+    sections = frozenset({"spool", "intake"})
 
     def __init__(self, store: Store, configuration: Callable[[], Configuration], board: Board, log: Log) -> None:
         self._store = store
@@ -55,7 +55,7 @@ class Intake:
 
     def _take(self, folder: Path, offer: Offer, corpus: str, stop: StopFlag, beat: Heart) -> None:
         try:
-            report = take_in(self._store, offer, corpus, stop.is_set, beat)
+            report = take_in(self._store, offer, corpus, stop.is_set, beat, self._configuration().intake.limits())
         except FileNotFoundError:
             self._log.warning("file vanished before it was read", file=offer.name)
         except StoppedError:

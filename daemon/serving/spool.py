@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hierogram.daemon.corpora.ingest import IngestProgress, IngestReport, Input, ingest
+from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.exceptions import DaemonError, InputError, SpoolError
 from hierogram.storage.store import Store
 
@@ -115,7 +116,12 @@ def _ending(name: str) -> tuple[str, str]:
 
 
 def take_in(
-    store: Store, offer: Offer, corpus: str, stopped: Callable[[], bool], beat: Callable[[], None]
+    store: Store,
+    offer: Offer,
+    corpus: str,
+    stopped: Callable[[], bool],
+    beat: Callable[[], None],
+    limits: Limits = DEFAULT_LIMITS,
 ) -> IngestReport:
     """Stores the pairs of the offered files.
 
@@ -131,8 +137,8 @@ def take_in(
         if stopped():
             raise StoppedError("the daemon was asked to end; the file is read again when it is back")
 
-    with Input([str(path) for path in offer.paths]) as source:
-        return ingest(store, source, offer.corpus or corpus, tell)
+    with Input([str(path) for path in offer.paths], limits=limits) as source:
+        return ingest(store, source, offer.corpus or corpus, tell, limits)
 
 
 def set_apart(folder: Path, offer: Offer, reason: str) -> None:

@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import NamedTuple
 
-from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestProgress, IngestReport
+from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestProgress, IngestReport, reasons_of
+from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.corpora.lines import LINES_A_CHUNK, LineFile, open_lines
 from hierogram.daemon.corpora.rejections import TOO_LONG, FaultError
 from hierogram.daemon.corpora.repeats import Repeats
@@ -26,6 +27,7 @@ from hierogram.samplers.exceptions import ForestTooLargeError
 from hierogram.samplers.grammar.brackets import Parse, check_size, write_parse
 from hierogram.samplers.grammar.kinds import FRAGMENTS, notation_of
 from hierogram.storage.exceptions import StoreError
+from hierogram.storage.pairs.rejections import in_runs
 from hierogram.storage.records import NewPair, RejectedLine
 from hierogram.storage.store import Store
 
@@ -70,20 +72,31 @@ def check_kind(store: Store) -> None:
         )
 
 
+class TreebankFile(NamedTuple):
+    """A file of trees and packed forests, or `-`; with `lists`, of n-best lists, each of which becomes a forest."""
+
+    path: str
+    lists: bool = False
+    limits: Limits = DEFAULT_LIMITS
+
+    @property
+    def format(self) -> str:
+        """The name of what the file holds."""
+        return LISTS if self.lists else FORMAT
+
+
 def ingest_trees(
     store: Store,
-    path: str,
+    treebank: TreebankFile,
     how: Transformations | None = None,
     corpus: str = DEFAULT_CORPUS,
     report: Callable[[IngestProgress], None] | None = None,
-    lists: bool = False,
 ) -> IngestReport:
-    """Store the trees and packed forests of a file or `-`; `how` None takes what is settled, or the defaults.
-
-    With `lists` the file has n-best lists, and each becomes a packed forest.
+    """Store the trees and packed forests of a file; `how` None takes what is settled, or the defaults.
 
     The whole input is in memory, since its words have to be counted first. Raises `UsageError` where the store holds
-    no tree grammar or was settled otherwise, and `InputError` where the input is damaged.
+    no tree grammar or was settled otherwise, and `InputError` where the input is damaged, or more of it is rejected
+    than may be.
     """
     started = time.perf_counter()
     settings = store.settings()
@@ -92,11 +105,13 @@ def ingest_trees(
     if before is not None and how is not None and how != before.how:
         raise UsageError(f"{store.url}: its trees are transformed by {before.how}, for its life, not by {how}")
     how = how or (before.how if before else Transformations())
-    with open_lines(path) as file:
-        batch = store.begin_ingest(corpus, file.name, LISTS if lists else FORMAT)
-        result = IngestReport(batch, corpus, file.name, LISTS if lists else FORMAT)
+    with open_lines(treebank.path, treebank.limits) as file:
+        batch = store.begin_ingest(corpus, file.name, treebank.format)
+        result = IngestReport(batch, corpus, file.name, treebank.format)
         try:
-            sentences, rejected = _read(file, how, settings.max_tokens, lists)
+            sentences, rejected = _read(file, how, settings.max_tokens, treebank.lists)
+            reasons = reasons_of(rejected)
+            treebank.limits.check_rejected(file.name, len(sentences) + reasons.total(), reasons)
             known = sorted(vocabulary_of_sentences((read.parse.words for read in sentences), how.rare).known)
             settled = _decoded(store.settle_treebank({"transformations": asdict(how), "known": known}))
             if settled.how != how:
@@ -108,7 +123,7 @@ def ingest_trees(
                     # What could not be read goes with the first trees.
                     kept = rejected if first == 0 else []
                     added = store.add_pairs(batch, pairs, kept)
-                    result.add(added.totals, [*kept, *added.rejected])
+                    result.add(added.totals, in_runs([*kept, *added.rejected]))
                     if report:
                         share = (first + len(pairs)) / max(len(sentences), 1) * file.bytes_read
                         report(IngestProgress(result.lines, result.totals, int(share), file.bytes_read))

@@ -1,10 +1,12 @@
 """What is done to a treebank's trees before a grammar is learned from them, and how it is undone."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from hierogram.daemon.corpora.rejections import EMPTY_SIDE, MALFORMED_TREE, FaultError
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.treebanks.trees import Node, Tree, rewritten
+from hierogram.storage.options import Option
 
 EMPTY_ELEMENT = "-NONE-"
 """Label of traces and other empty elements."""
@@ -27,12 +29,12 @@ class Transformations:
     Raises `UsageError`.
     """
 
-    functions: bool = False
-    empty_elements: bool = False
-    unary: str = KEEP
-    binarisation: str = RIGHT
-    root: str = "TOP"
-    rare: int = 1
+    functions: Annotated[bool, Option("Trees: keep functional tags and indices, `NP-SBJ-1`.")] = False
+    empty_elements: Annotated[bool, Option("Trees: keep empty elements, `-NONE-`.", flags=("--traces",))] = False
+    unary: Annotated[str, Option("Trees: keep chains of single labels, or collapse them, `S+VP`.")] = KEEP
+    binarisation: Annotated[str, Option("Trees: right, with labels `@NP`, or none.")] = RIGHT
+    root: Annotated[str, Option("Trees: label over every tree.", metavar="LABEL")] = "TOP"
+    rare: Annotated[int, Option("Trees: words seen that often or less become classes of unknown words.", least=0)] = 1
 
     def __post_init__(self) -> None:
         if self.unary not in (KEEP, COLLAPSE):

@@ -66,7 +66,7 @@ _OFFENDERS = {
          WHERE NOT EXISTS (SELECT 1 FROM derivations AS d WHERE d.pair_id = v.pair_id)""",
     "ingest batches with more rejected lines than they count": """
         SELECT b.id FROM ingest_batches AS b
-          JOIN (SELECT batch_id, count(*) AS kept FROM rejected_lines GROUP BY batch_id) AS r
+          JOIN (SELECT batch_id, sum(last_line - line + 1) AS kept FROM rejected_lines GROUP BY batch_id) AS r
             ON r.batch_id = b.id
          WHERE r.kept > b.rejected""",
     "corpora whose total of pairs is not the number stored": """
@@ -86,7 +86,7 @@ _TOTALS = {
     "rules": "SELECT count(*) FROM rules WHERE count > 0",
     "rule_tokens": "SELECT coalesce(sum(count), 0) FROM rules",
     "sampled_tokens": "SELECT coalesce(sum(sampled_count), 0) FROM rules",
-    "rejected": "SELECT count(*) FROM rejected_lines",
+    "rejected": "SELECT coalesce(sum(last_line - line + 1), 0) FROM rejected_lines",
     "sweeps": "SELECT count(*) FROM sweeps",
 }
 

@@ -46,6 +46,9 @@ def decode_settings(stored: Mapping[str, str]) -> Settings:
         start=_text(stored, "start"),
         temperature=_real(stored, "temperature"),
         annealing=_whole(stored, "annealing"),
+        languages=_texts(stored, "languages"),
+        tokenize=_truth(stored, "tokenize"),
+        case=_text(stored, "case"),
     )
 
 
@@ -53,6 +56,20 @@ def _text(stored: Mapping[str, str], name: str) -> str:
     value = _value(stored, name)
     if not isinstance(value, str):
         raise StoreError(f"table settings: {name} is {value!r}, but has to be a text")
+    return value
+
+
+def _texts(stored: Mapping[str, str], name: str) -> tuple[str, ...]:
+    value = _value(stored, name)
+    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+        raise StoreError(f"table settings: {name} is {value!r}, but has to be a list of texts")
+    return tuple(value)
+
+
+def _truth(stored: Mapping[str, str], name: str) -> bool:
+    value = _value(stored, name)
+    if not isinstance(value, bool):
+        raise StoreError(f"table settings: {name} is {value!r}, but has to be true or false")
     return value
 
 

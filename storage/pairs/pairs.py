@@ -8,12 +8,12 @@ from operator import attrgetter
 from sqlalchemy import Connection, Row, Select, insert, select, text, update
 
 from hierogram.storage.database.connection import POSTGRES
-from hierogram.storage.database.loading import staged_digests
 from hierogram.storage.database.transactions import Writing, new_id, now, read_state
 from hierogram.storage.exceptions import IngestError, StoreError
 from hierogram.storage.operations.claims import claim_batch, release_batch, renew_batch
 from hierogram.storage.operations.settings import read_notation
-from hierogram.storage.pairs.identity import IDENTITY_BYTES, pair_identities, rejection_digest
+from hierogram.storage.pairs.identity import IDENTITY_BYTES, pair_identities
+from hierogram.storage.pairs.rejections import RejectedFrom, in_runs, keep_rejected
 from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
 from hierogram.storage.records import (
     GIVEN,
@@ -29,7 +29,7 @@ from hierogram.storage.records import (
     PairRow,
     RejectedLine,
 )
-from hierogram.storage.schema.tables import corpora, derivations, ingest_batches, rejected_lines, sentence_pairs
+from hierogram.storage.schema.tables import corpora, derivations, ingest_batches, sentence_pairs
 
 RUNNING, DONE, FAILED = "running", "done", "failed"
 
@@ -108,9 +108,9 @@ def add_pairs(
     corpus_id, corpus, origin = batch
     fresh, duplicates, refused = _sort_out(writing, corpus, pairs)
     _insert_pairs(writing, corpus_id, batch_id, fresh)
-    turned_down = [*rejected, *refused]
-    _keep_rejected(writing, batch_id, corpus, origin, turned_down)
-    totals = IngestTotals(len(fresh), duplicates, len(turned_down))
+    turned_down = in_runs([*rejected, *refused])
+    keep_rejected(writing, batch_id, RejectedFrom(corpus, origin), turned_down)
+    totals = IngestTotals(len(fresh), duplicates, sum(run.lines for run in turned_down))
     writing.connection.execute(
         update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs + len(fresh))
     )
@@ -274,35 +274,6 @@ def _too_long(pair: NewPair) -> RejectedLine:
 def _conflict(pair: NewPair) -> RejectedLine:
     message = f"external id {pair.external_id!r} is stored in this corpus with other content, which was kept"
     return RejectedLine(pair.line, "external-id-conflict", message, _content(pair))
-
-
-def _keep_rejected(writing: Writing, batch_id: int, corpus: str, origin: str, lines: Iterable[RejectedLine]) -> None:
-    kept: dict[bytes, RejectedLine] = {}
-    for line in lines:
-        kept.setdefault(rejection_digest(corpus, origin, line.line, line.content), line)
-    if not kept:
-        return
-    writing.loader.stage(staged_digests, ((digest,) for digest in kept))
-    rows = writing.connection.execute(
-        select(rejected_lines.c.digest).join(staged_digests, rejected_lines.c.digest == staged_digests.c.digest)
-    )
-    known = {digest for (digest,) in rows}
-    new = [
-        {
-            "batch_id": batch_id,
-            "origin": origin,
-            "line": line.line,
-            "reason": line.reason,
-            "message": line.message,
-            "content": line.content,
-            "digest": digest,
-        }
-        for digest, line in kept.items()
-        if digest not in known
-    ]
-    if new:
-        writing.connection.execute(insert(rejected_lines), new)
-    writing.state.rejected += len(new)
 
 
 def pairs_after(

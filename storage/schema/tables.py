@@ -30,7 +30,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from hierogram.storage.database.postgres_options import on_postgres
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
 BLOCK_BITS = 17
@@ -358,6 +358,7 @@ indexed_pairs = Table(
     Column("position", BigInteger, nullable=False),
 )
 
+# A row is a run of lines that were rejected for one reason; message and content are those of its first line.
 rejected_lines = Table(
     "rejected_lines",
     metadata,
@@ -365,6 +366,7 @@ rejected_lines = Table(
     Column("batch_id", SERIAL, ForeignKey("ingest_batches.id"), nullable=False),
     Column("origin", TEXT, nullable=False),
     Column("line", BigInteger, nullable=False),
+    Column("last_line", BigInteger, nullable=False),
     Column("reason", TEXT, nullable=False),
     Column("message", TEXT, nullable=False),
     Column("content", LargeBinary, nullable=False),

@@ -64,7 +64,7 @@ SELECT {day} AS day, count(*) AS pairs,
   FROM sentence_pairs
  GROUP BY {day}""",
     "rejections": """
-SELECT reason, origin, count(*) AS number
+SELECT reason, origin, CAST(sum(last_line - line + 1) AS BIGINT) AS number
   FROM rejected_lines
  GROUP BY reason, origin""",
 }

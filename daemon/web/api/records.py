@@ -62,9 +62,10 @@ class DerivationAnswer(BaseModel):
 
 
 class RejectedAnswer(BaseModel):
-    """A line that was not stored, and why."""
+    """A line that was not stored, or several one after the other for one reason, and why the first was not."""
 
-    line: int
+    line: int = Field(description="Number of the first line, from 1.")
+    last_line: int = Field(description="Number of the last one.")
     reason: str
     message: str
 

@@ -40,10 +40,13 @@ class Answer:
     def plus(self, totals: IngestTotals, rejected: Sequence[RejectedLine], unused: Mapping[str, int]) -> "Answer":
         """The answer with another chunk; `unused` says how often its lines have which members that nobody uses."""
         reasons = dict(self.reasons)
-        for line in rejected:
-            reasons[line.reason] = reasons.get(line.reason, 0) + 1
+        for run in rejected:
+            reasons[run.reason] = reasons.get(run.reason, 0) + run.lines
         room = max(0, _SHOWN_REJECTIONS - len(self.rejected_lines))
-        shown = [{"line": line.line, "reason": line.reason, "message": line.message} for line in rejected[:room]]
+        shown = [
+            {"line": run.line, "last_line": run.last_line, "reason": run.reason, "message": run.message}
+            for run in rejected[:room]
+        ]
         fields = dict(self.unused_fields)
         more = 0
         for name, times in sorted(unused.items()):
@@ -61,7 +64,7 @@ class Answer:
             self.rejected + totals.rejected,
             reasons,
             self.rejected_lines + shown,
-            self.more_rejected + len(rejected) - len(shown),
+            self.more_rejected + sum(run.lines for run in rejected[room:]),
             fields,
             self.more_unused_fields + more,
         )

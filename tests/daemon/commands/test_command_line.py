@@ -135,11 +135,12 @@ def test_ingest_reads_standard_input(hierogram: Run, monkeypatch: pytest.MonkeyP
 
 def test_rejected_lines_are_told_and_strictness_makes_them_an_error(hierogram: Run, tmp_path: Path) -> None:
     path = tmp_path / "corpus"
-    path.write_text("a ||| b ||| 0-0\n" + "a b\n" * 12)
+    path.write_text("a ||| b ||| 0-0\n" + "a b\na b\n\n" * 6)
     lenient = hierogram("ingest", str(path))
     assert lenient.code == 0
-    assert f"{path}:2: field-count: the line has 1 field, not 2 or 3" in lenient.err
-    assert "… and 2 more rejected lines: see the table rejected_lines" in lenient.err
+    assert f"{path}:2-3: field-count: the line has 1 field, not 2 or 3" in lenient.err
+    assert f"{path}:4: empty-line: the line is empty" in lenient.err
+    assert "… and 3 more rejected lines: see the table rejected_lines" in lenient.err
     assert "rejected 12: field-count" in lenient.out
     assert hierogram("ingest", str(path), "--strict").code == 1
 

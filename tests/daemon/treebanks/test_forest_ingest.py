@@ -14,7 +14,7 @@ from hierogram.daemon.corpora.rejections import FaultError
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.treebanks.forests import cleaned_forest, is_forest, read_forest, transformed_forest
-from hierogram.daemon.treebanks.ingest import ingest_trees
+from hierogram.daemon.treebanks.ingest import TreebankFile, ingest_trees
 from hierogram.daemon.treebanks.transformations import COLLAPSE, Transformations, cleaned, restored, transformed
 from hierogram.daemon.treebanks.trees import read_tree
 from hierogram.samplers.grammar.brackets import pack, read_parse, write_parse
@@ -119,7 +119,7 @@ def test_from_lists_and_forests_to_rules_on_the_command_line(store_url: str, hie
         assert all(row.current is not None for row in rows)
         (tmp_path / "again.txt").write_text(FORESTS.replace("He", "She"))
         # The forest of the first list, written down.
-        assert ingest_trees(store, str(tmp_path / "again.txt")).totals.duplicates == 1
+        assert ingest_trees(store, TreebankFile(str(tmp_path / "again.txt"))).totals.duplicates == 1
 
 
 def test_one_tree_a_list_is_what_a_treebank_is(store_url: str, tmp_path: Path) -> None:
@@ -128,12 +128,13 @@ def test_one_tree_a_list_is_what_a_treebank_is(store_url: str, tmp_path: Path) -
     same = "(TOP (S (NP (DT the) (NN dog)) (VP (VBD slept) (, ,))))\n"
     (tmp_path / "lists").write_text(f"1\n-3.5e1\n{text}\n\n{text}{same}")
     with open_store(store_url, create=True, settings=QUICK) as store:
-        assert ingest_trees(store, str(tmp_path / "lists"), Transformations(unary=COLLAPSE), lists=True).lines == 2
+        lists = TreebankFile(str(tmp_path / "lists"), lists=True)
+        assert ingest_trees(store, lists, Transformations(unary=COLLAPSE)).lines == 2
         first, second = store.pairs()
         # Trees that become the same are one.
         assert first.target == second.target
         assert "|" not in first.target
-        assert ingest_trees(store, str(tmp_path / "trees")).totals.duplicates == 1
+        assert ingest_trees(store, TreebankFile(str(tmp_path / "trees"))).totals.duplicates == 1
         learn(store, sweeps=2)
         assert verify(store).problems == []
 
@@ -173,7 +174,7 @@ nothing
 def test_lists_that_are_none_are_kept_with_line_and_reason(store_url: str, tmp_path: Path) -> None:
     (tmp_path / "lists").write_text(BAD_LISTS)
     with open_store(store_url, create=True, settings=Settings(grammar=TREES, max_tokens=4)) as store:
-        done = ingest_trees(store, str(tmp_path / "lists"), lists=True)
+        done = ingest_trees(store, TreebankFile(str(tmp_path / "lists"), lists=True))
         assert (done.lines, done.totals.accepted, done.totals.rejected) == (9, 1, 8)
         assert done.reasons == {"malformed-tree": 5, "different-words": 1, "too-long": 1, "nul-byte": 1}
         found = [(line.line, line.message) for line in done.first_rejected]

@@ -8,7 +8,7 @@ import pytest
 from tests.daemon.conftest import Run
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.treebanks.ingest import ingest_trees, treebank_of
+from hierogram.daemon.treebanks.ingest import TreebankFile, ingest_trees, treebank_of
 from hierogram.daemon.treebanks.transformations import Transformations
 from hierogram.samplers.grammar.settings import TREES
 from hierogram.storage.records import Settings
@@ -34,7 +34,7 @@ def treebank(tmp_path: Path) -> str:
 
 def test_trees_are_transformed_and_stored(store_url: str, treebank: str) -> None:
     with open_store(store_url, create=True, settings=Settings(grammar=TREES)) as store:
-        done = ingest_trees(store, treebank)
+        done = ingest_trees(store, TreebankFile(treebank))
         assert (done.lines, done.totals.accepted, done.totals.rejected) == (6, 4, 2)
         assert [(line.line, line.reason) for line in done.first_rejected] == [(4, "malformed-tree"), (5, "empty-side")]
         rows = store.pairs()
@@ -48,7 +48,7 @@ def test_trees_are_transformed_and_stored(store_url: str, treebank: str) -> None
         assert settled is not None
         assert settled.how == Transformations()
         assert settled.vocabulary.known == {"the", "dog", "cat", "saw", "She", "|||"}
-        again = ingest_trees(store, treebank)
+        again = ingest_trees(store, TreebankFile(treebank))
         assert (again.totals.accepted, again.totals.duplicates) == (0, 4)
 
 
@@ -56,17 +56,17 @@ def test_the_first_trees_settle_words_and_transformations(store_url: str, treeba
     other = tmp_path / "other"
     other.write_text("(S (NP (NNS genes)) (VP (VBP saw)))\n" * 3)
     with open_store(store_url, create=True, settings=Settings(grammar=TREES)) as store:
-        ingest_trees(store, treebank, Transformations(rare=0, functions=True))
+        ingest_trees(store, TreebankFile(treebank), Transformations(rare=0, functions=True))
         assert store.pairs()[0].target.startswith("(TOP (S (NP-SBJ-1 (DT the) (NN dog)) (@S (VP (VBD saw) (NP (DT the)")
-        ingest_trees(store, str(other))
+        ingest_trees(store, TreebankFile(str(other)))
         assert store.pairs()[-1].target == "(TOP (S (NP (NNS UNK-LC-s)) (VP (VBP saw))))"
         with pytest.raises(UsageError, match="for its life"):
-            ingest_trees(store, str(other), Transformations())
+            ingest_trees(store, TreebankFile(str(other)), Transformations())
 
 
 def test_a_store_of_pairs_takes_no_trees(store_url: str, treebank: str) -> None:
     with open_store(store_url, create=True) as store, pytest.raises(UsageError, match="--grammar trees"):
-        ingest_trees(store, treebank)
+        ingest_trees(store, TreebankFile(treebank))
 
 
 def test_from_a_treebank_to_a_parse_on_the_command_line(hierogram: Run, treebank: str, tmp_path: Path) -> None:

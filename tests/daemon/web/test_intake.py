@@ -85,8 +85,20 @@ def test_a_body_may_come_in_any_pieces(
 
 
 def test_few_rejections_are_shown_and_all_are_counted(client: TestClient) -> None:
-    found = post(client, b"x\n" * 250).json()
-    assert (found["rejected"], len(found["rejected_lines"]), found["more_rejected"]) == (250, 100, 150)
+    bad = b"x\n" + 2 * as_json("a ||| b ||| 0-7")
+    found = post(client, (as_json("a ||| b ||| 0-0") * 3 + bad) * 110).json()
+    assert (found["rejected"], len(found["rejected_lines"]), found["more_rejected"]) == (330, 100, 180)
+    assert found["rejected_lines"][1] | {"message": ""} == {
+        "line": 5, "last_line": 6, "reason": "link-out-of-range", "message": ""
+    }  # fmt: skip
+
+
+def test_a_body_of_wrong_lines_is_refused(client: TestClient, store: Store, store_url: str) -> None:
+    answer = post(client, b"\n" * 1_000)
+    assert answer.status_code == 422
+    assert "1,000 of 1,000 lines cannot be stored (empty-line 1,000)" in answer.text
+    assert query(store_url, "SELECT count(*) FROM rejected_lines") == [(0,)]
+    assert store.count_pairs() == 0
 
 
 def test_members_that_are_not_used_are_named(

@@ -9,6 +9,7 @@ from tests.storage.building import delta, ingest, pair, query, update
 from hierogram.storage.database import migration
 from hierogram.storage.database.connection import make_engine, parse_url, writing_connection
 from hierogram.storage.exceptions import SchemaOutdatedError, SchemaTooNewError, StoreMissingError
+from hierogram.storage.records import RejectedLine
 from hierogram.storage.schema.tables import REVISIONS, metadata
 from hierogram.storage.schema.views import view_statements
 from hierogram.storage.store import Store, open_store, upgrade
@@ -135,3 +136,25 @@ def test_an_old_store_keeps_what_it_holds(store: Store, store_url: str) -> None:
         assert upgraded.pairs() == before
         assert [row.aligned_by for row in before] == ["given"] * 3
         assert upgraded.integrity() == []
+
+
+def test_an_old_stores_rejected_lines_are_rows_of_their_own(store: Store, store_url: str) -> None:
+    batch = store.begin_ingest("c", "file", "bars")
+    bad = [RejectedLine(number, "empty-line", f"line {number}", b"") for number in (1, 3, 5)]
+    store.add_pairs(batch, [], bad)
+    store.finish_ingest(batch)
+    engine = make_engine(parse_url(store_url))
+    with writing_connection(engine) as connection:
+        migration.migrate_down(connection, "0010")
+    engine.dispose()
+    assert upgrade(store_url) == ("0010", REVISIONS[-1])
+    kept = "SELECT line, last_line, reason, message FROM rejected_lines ORDER BY id"
+    assert query(store_url, kept) == [(n, n, "empty-line", f"line {n}") for n in (1, 3, 5)]
+    with open_store(store_url) as upgraded:
+        assert upgraded.status().rejected == 3
+        assert upgraded.integrity() == []
+        assert (upgraded.settings().languages, upgraded.settings().tokenize, upgraded.settings().case) == (
+            (),
+            False,
+            "kept",
+        )

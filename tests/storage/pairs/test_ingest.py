@@ -95,7 +95,7 @@ def test_a_token_that_no_index_could_hold_is_rejected(store: Store) -> None:
 def test_rejected_lines_are_kept_once(store: Store, store_url: str) -> None:
     bad = [
         RejectedLine(3, "field-count", "2 fields", b"a ||| b"),
-        RejectedLine(4, "field-count", "2 fields", b"a ||| b"),
+        RejectedLine(4, "invalid-utf8", "byte 2", b"a\xff ||| b"),
         RejectedLine(9, "invalid-utf8", "byte 1", b"\xff\x00|||"),
     ]
     for _ in range(2):
@@ -104,18 +104,50 @@ def test_rejected_lines_are_kept_once(store: Store, store_url: str) -> None:
         store.finish_ingest(batch)
     other = store.begin_ingest("c", "other.txt", "bars")
     store.add_pairs(other, [], bad[:1])
-    assert query(store_url, "SELECT origin, line, reason, content FROM rejected_lines ORDER BY id") == [
-        ("file.txt", 3, "field-count", b"a ||| b"),
-        ("file.txt", 4, "field-count", b"a ||| b"),
-        ("file.txt", 9, "invalid-utf8", b"\xff\x00|||"),
-        ("other.txt", 3, "field-count", b"a ||| b"),
+    assert query(store_url, "SELECT origin, line, last_line, reason, content FROM rejected_lines ORDER BY id") == [
+        ("file.txt", 3, 3, "field-count", b"a ||| b"),
+        ("file.txt", 4, 4, "invalid-utf8", b"a\xff ||| b"),
+        ("file.txt", 9, 9, "invalid-utf8", b"\xff\x00|||"),
+        ("other.txt", 3, 3, "field-count", b"a ||| b"),
     ]
     assert store.status().rejected == 4
     assert query(store_url, "SELECT * FROM rejections ORDER BY reason, origin") == [
-        ("field-count", "file.txt", 2),
+        ("field-count", "file.txt", 1),
         ("field-count", "other.txt", 1),
-        ("invalid-utf8", "file.txt", 1),
+        ("invalid-utf8", "file.txt", 2),
     ]
+    assert store.integrity() == []
+
+
+def runs_of(url: str) -> list[tuple[object, ...]]:
+    return query(url, "SELECT batch_id, line, last_line, message FROM rejected_lines ORDER BY line")
+
+
+def test_lines_one_after_the_other_with_one_reason_are_one_row(store: Store, store_url: str) -> None:
+    first = [RejectedLine(number, "empty-line", f"line {number}", b"") for number in (4, 3, 5, 7)]
+    first.append(RejectedLine(6, "field-count", "2 fields", b"a"))
+    batch = store.begin_ingest("c", "file.txt", "bars")
+    assert store.add_pairs(batch, [], first).totals.rejected == 5
+    # The next chunk goes on with the last one's run.
+    more = RejectedLine(8, "empty-line", "line 7", b"", lines=3, earlier=1)
+    assert store.add_pairs(batch, [], [more]).totals.rejected == 3
+    store.finish_ingest(batch)
+    kept = [(batch, 3, 5, "line 3"), (batch, 6, 6, "2 fields"), (batch, 7, 10, "line 7")]
+    assert runs_of(store_url) == kept
+    assert store.status().rejected == 8
+    assert query(store_url, "SELECT reason, number FROM rejections ORDER BY reason") == [
+        ("empty-line", 7),
+        ("field-count", 1),
+    ]
+    again = store.begin_ingest("c", "file.txt", "bars")
+    store.add_pairs(again, [], first)
+    store.add_pairs(again, [], [more])
+    assert runs_of(store_url) == kept
+    # The file has grown by two such lines, in two chunks.
+    for line in (11, 12):
+        store.add_pairs(again, [], [more._replace(line=line, lines=1, earlier=line - 7)])
+    assert runs_of(store_url) == [*kept, (again, 11, 12, "line 7")]
+    assert store.status().rejected == 10
     assert store.integrity() == []
 
 

@@ -1,0 +1,85 @@
+"""Rejected lines: those one after the other that were rejected for one reason are one row."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, insert, select, update
+
+from hierogram.storage.database.loading import staged_digests
+from hierogram.storage.database.transactions import Writing
+from hierogram.storage.pairs.identity import rejection_digest
+from hierogram.storage.records import RejectedLine
+from hierogram.storage.schema.tables import rejected_lines
+
+
+class RejectedFrom(NamedTuple):
+    """Where rejected lines come from: the corpus that they were meant for, and the input."""
+
+    corpus: str
+    origin: str
+
+
+def in_runs(lines: Iterable[RejectedLine]) -> list[RejectedLine]:
+    """The lines in order, those one after the other with one reason joined, message and content of the first.
+
+    A line that is there twice counts once for each.
+    """
+    runs: list[RejectedLine] = []
+    for line in sorted(lines, key=lambda line: line.line):
+        if runs and runs[-1].reason == line.reason and runs[-1].last_line + 1 == line.line:
+            runs[-1] = runs[-1]._replace(lines=runs[-1].lines + line.lines)
+        else:
+            runs.append(line)
+    return runs
+
+
+def keep_rejected(writing: Writing, batch_id: int, source: RejectedFrom, lines: Sequence[RejectedLine]) -> None:
+    """Keeps what `in_runs` gives; lines that are known, from this or an earlier offer of the input, are kept once."""
+    while lines:
+        lines = _keep(writing, batch_id, source, lines)
+
+
+def _keep(
+    writing: Writing, batch_id: int, source: RejectedFrom, lines: Sequence[RejectedLine]
+) -> Sequence[RejectedLine]:
+    """Keeps lines; returns what comes after lines that an earlier batch has kept, which is to be kept on its own."""
+    offered: dict[bytes, RejectedLine] = {}
+    for line in lines:
+        digest = rejection_digest(source.corpus, source.origin, line.first_line, line.content)
+        offered[digest] = max(line, offered.get(digest, line), key=lambda line: line.last_line)
+    table = rejected_lines.c
+    writing.loader.stage(staged_digests, ((digest,) for digest in offered))
+    rows = writing.connection.execute(
+        select(table.digest, table.id, table.batch_id, table.last_line).join(
+            staged_digests, table.digest == staged_digests.c.digest
+        )
+    )
+    longer, rests = [], []
+    for digest, row_id, kept_by, last_line in rows:
+        line = offered.pop(digest)
+        more = line.last_line - last_line
+        if more > 0 and kept_by == batch_id:
+            longer.append({"row": row_id, "last": line.last_line})
+            writing.state.rejected += more
+        elif more > 0:
+            rests.append(line._replace(line=last_line + 1, lines=more, earlier=0))
+    if longer:
+        grown = update(rejected_lines).where(table.id == bindparam("row")).values(last_line=bindparam("last"))
+        writing.connection.execute(grown, longer)
+    if offered:
+        new = [
+            {
+                "batch_id": batch_id,
+                "origin": source.origin,
+                "line": line.first_line,
+                "last_line": line.last_line,
+                "reason": line.reason,
+                "message": line.message,
+                "content": line.content,
+                "digest": digest,
+            }
+            for digest, line in offered.items()
+        ]
+        writing.connection.execute(insert(rejected_lines), new)
+        writing.state.rejected += sum(line.last_line - line.first_line + 1 for line in offered.values())
+    return rests
