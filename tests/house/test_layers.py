@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 from tests.house.layers import MAY_IMPORT, ORDER, floor
-from tests.house.sources import ROOT, circles, dotted, imported, imports, modules, named, part
+from tests.house.sources import ROOT, circles, dotted, imported, imports, modules, named, part, tree
 
 UPWARD = {
     ("samplers/forests", "samplers/counts"),
@@ -100,3 +100,13 @@ def test_a_name_leads_to_its_module() -> None:
 
 def test_circles_are_found() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"e"}}) == [["b", "c"], ["e"]]
+
+
+def test_tests_share_helpers_not_tests() -> None:
+    shared = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for name, _ in imports(tree(path))
+        if name.startswith("tests.") and any(step.startswith("test_") for step in name.split("."))
+    ]
+    assert not shared, "\n".join(["what tests share belongs to a module of helpers:", *shared])

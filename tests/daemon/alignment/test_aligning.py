@@ -4,10 +4,10 @@ import gzip
 import json
 from itertools import pairwise
 from pathlib import Path
-from random import Random
 
 import pytest
 import zstandard
+from tests.daemon.alignment.languages import invented
 from tests.daemon.conftest import Run
 
 from hierogram.daemon.alignment.aligning import align, options_for
@@ -15,25 +15,6 @@ from hierogram.daemon.alignment.evaluation import GoldLinks, evaluate
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.alignment.models.registry import MODELS
-
-
-def invented(pairs: int, seed: int = 1) -> tuple[list[str], list[str], list[str]]:
-    """Sentences in two invented languages, word for word but for swaps of neighbours and a word without translation."""
-    random = Random(seed)
-    source, target, gold = [], [], []
-    for _ in range(pairs):
-        words = [random.randrange(60) for _ in range(random.randint(3, 9))]
-        order = list(range(len(words)))
-        if random.random() < 0.5:
-            k = random.randrange(len(words) - 1)
-            order[k], order[k + 1] = order[k + 1], order[k]
-        source.append(" ".join(f"s{word}" for word in words))
-        translated = [f"t{words[k]}" for k in order]
-        if random.random() < 0.3:
-            translated.append("euh")
-        target.append(" ".join(translated))
-        gold.append(" ".join(sorted(f"{s}-{t}" for t, s in enumerate(order))))
-    return source, target, gold
 
 
 @pytest.fixture

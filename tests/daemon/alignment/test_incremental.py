@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.daemon.alignment.test_aligning import invented
+from tests.daemon.alignment.languages import invented
 from tests.daemon.conftest import QUICK, Run
 from tests.storage.building import query
 

@@ -5,35 +5,24 @@ import shutil
 import signal
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 
 import pytest
-from tests.daemon.learning.test_learning import QUICK, contents, fill, some_pairs
+from tests.daemon.learning.checksum import learned
 
 from hierogram.daemon.learning.kinds import compiling as kernels
 from hierogram.daemon.learning.kinds.compiling import SweepKernel
-from hierogram.daemon.learning.learning import learn
 from hierogram.samplers.compiled.jit import cache_folder
-from hierogram.storage.store import open_store
 
 COMMAND = [sys.executable, "-m", "hierogram.daemon.learning.kinds.compiling", "0"]
 
 LEARNING = """
 import sys
-from tests.daemon.learning.test_compiling import learned
+from tests.daemon.learning.checksum import learned
 from hierogram.daemon.learning.learner import Learner
 from hierogram.samplers.synchronous.passes import sweep_pairs
 print(learned(sys.argv[1]), sum(sweep_pairs.stats.cache_hits.values()), sum(sweep_pairs.stats.cache_misses.values()))
 """
-
-
-def learned(folder: str) -> int:
-    """A checksum of what a new store learns."""
-    with open_store(f"sqlite:///{folder}/store.db", create=True, settings=QUICK) as store:
-        fill(store, some_pairs(30))
-        learn(store, sweeps=1)
-        return zlib.crc32(repr(contents(store)).encode())
 
 
 @pytest.fixture

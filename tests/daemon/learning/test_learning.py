@@ -1,45 +1,19 @@
 """Learning against a store: the same result in any number of threads and of runs, and counts that hold."""
 
 from collections.abc import Iterator
-from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sqlalchemy import create_engine, text
+from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar import keys
 from hierogram.storage.database.connection import parse_url
-from hierogram.storage.records import NewPair, PairRow, Settings
 from hierogram.storage.store import Store, open_store
-
-QUICK = Settings(sweeps_per_level=2, levels=3, thinning=2, samples=3)
-
-
-def some_pairs(number: int, seed: int = 5) -> list[NewPair]:
-    """Random pairs of up to eight words from a small vocabulary, most words linked, not all in order."""
-    random = np.random.default_rng(seed)
-    pairs = []
-    for k in range(number):
-        size = int(random.integers(2, 9))
-        words = random.integers(0, 30, size)
-        order = np.arange(size)
-        if size > 3 and k % 3 == 0:
-            order[1:3] = order[2:0:-1]
-        links = [f"{s}-{t}" for s, t in enumerate(order.tolist()) if random.random() < 0.9]
-        source = " ".join(f"s{w}" for w in words)
-        target = " ".join(f"t{w % 25}" for w in words[order])
-        pairs.append(NewPair(source, target, " ".join(links), size, size, k + 1, f"pair {k}"))
-    return pairs
-
-
-def fill(store: Store, pairs: list[NewPair]) -> None:
-    batch = store.begin_ingest("test", "test", "test")
-    store.add_pairs(batch, pairs, [])
-    store.finish_ingest(batch)
 
 
 @pytest.fixture
@@ -47,13 +21,6 @@ def filled(store_url: str) -> Iterator[Store]:
     with open_store(store_url, create=True, settings=QUICK) as store:
         fill(store, some_pairs(60))
         yield store
-
-
-def contents(store: Store) -> tuple[list[tuple[object, ...]], list[PairRow]]:
-    """All that learning writes, without the numbers that the database gives to rules."""
-    with store.snapshot() as snapshot:
-        rules = sorted(astuple(rule)[1:] for rule in snapshot.iterate_all_rule_rows())
-        return rules, [row for rows in snapshot.iterate_derivations() for row in rows]
 
 
 def change(url: str, statement: str) -> None:

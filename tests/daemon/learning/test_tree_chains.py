@@ -1,38 +1,12 @@
 """A treebank sampled without a store."""
 
-import re
 from collections import Counter
+
+from tests.daemon.learning.treebanks import TREES, expansions
 
 from hierogram.daemon.learning.kinds.chains import sample_treebank
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.schedules import Annealing
-
-TREES = [
-    "(S (NP (DT the) (NN dog)) (VP (VBD saw) (NP (DT the) (NN cat))))",
-    "(S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (DT a) (NN dog))))",
-    "(S (NP (PRP she)) (VP (VBD slept)))",
-    "(S (NP (PRP she)) (VP (VBD saw) (NP (DT the) (NN dog))))",
-] * 3
-"""A small treebank."""
-
-
-def expansions(text: str) -> Counter[tuple[str, ...]]:
-    """The productions of a tree or fragment, without frontier nonterminals."""
-    tokens = re.findall(r"[()]|[^\s()]+", text)
-    stack: list[list[str]] = []
-    found: Counter[tuple[str, ...]] = Counter()
-    for k, token in enumerate(tokens):
-        if token == "(":
-            stack.append([])
-        elif token == ")":
-            symbols = stack.pop()
-            if len(symbols) > 1:
-                found[tuple(symbols)] += 1
-            if stack:
-                stack[-1].append(symbols[0])
-        else:
-            stack[-1].append(token if tokens[k - 1] == "(" else "'" + token)
-    return found
 
 
 def test_the_grammar_is_made_of_the_trees() -> None:

@@ -1,36 +1,21 @@
 """A tree grammar in a store: learned, committed, taken up again, verified."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.daemon.learning.test_tree_chains import TREES, expansions
+from tests.daemon.learning.treebanks import QUICK, TREES, expansions, put
 
 from hierogram.daemon.learning.kinds.chains import TreeChain
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.brackets import read_parse
-from hierogram.samplers.grammar.settings import TREES as TREE_GRAMMAR
 from hierogram.storage import records
-from hierogram.storage.records import NewPair, Settings
 from hierogram.storage.store import Store, open_store
 
-QUICK = Settings(grammar=TREE_GRAMMAR, annealing=6, temperature=3.0, thinning=2, samples=3, seed=5, start="cut")
 FOREST = "(S (| #1=(NP (PRP she)) (VP (VBD saw) (NP (PRP$ her) (NN duck)))) (| (#1) (VP (VBD saw) (NP her) (VB duck))))"
-
-
-def put(store: Store, texts: Sequence[str], first: int = 1) -> None:
-    """Store trees in brackets."""
-    batch = store.begin_ingest("trees", "a test", "trees")
-    pairs = []
-    for number, text in enumerate(texts, first):
-        words = read_parse(text).words
-        pairs.append(NewPair(" ".join(words), text, "", len(words), 0, number, occurrence=number))
-    added = store.add_pairs(batch, pairs)
-    assert added.totals.accepted == len(texts)
-    store.finish_ingest(batch)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import LINES, Run
-from tests.daemon.learning.test_learning import QUICK, contents, fill, some_pairs
+from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 
 from hierogram.daemon.learning.learner import Learner
 from hierogram.daemon.learning.learning import learn

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import structlog
-from tests.daemon.learning.test_learning import QUICK, contents, fill, some_pairs
+from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 
 from hierogram.daemon.configuration import Configuration, SamplingSection
 from hierogram.daemon.learning.kinds.synchronous import PhraseChain

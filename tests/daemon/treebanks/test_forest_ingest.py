@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.daemon.conftest import Run
-from tests.samplers.grammar.test_brackets import trees_of
+from tests.samplers.grammar.unpacking import trees_of
 
 from hierogram.daemon.corpora.rejections import FaultError
 from hierogram.daemon.learning.learning import learn

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import Run
-from tests.daemon.learning.test_tree_chains import TREES
-from tests.daemon.learning.test_tree_learning import QUICK, put
+from tests.daemon.learning.treebanks import QUICK, TREES, put
 
 from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.learning.learning import learn

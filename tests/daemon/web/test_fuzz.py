@@ -12,7 +12,7 @@ import pytest
 from tests.daemon.conftest import QUICK
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.daemon.web.mutation import compressed, good_line, good_object, lines_in, mutated_lines, request
-from tests.daemon.web.test_server import Running
+from tests.daemon.web.running import Running
 from tests.storage.building import query
 
 from hierogram.daemon.alignment.pharaoh import canonical_alignment

@@ -1,6 +1,5 @@
 """POST /v1/pairs, on both databases."""
 
-import json
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 from tests.daemon.conftest import LINES
+from tests.daemon.web.bodies import BODY, as_json
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import query
 
@@ -16,14 +16,6 @@ from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.store import Store
 
 JSONL = {"Content-Type": "application/jsonl"}
-
-
-def as_json(line: str, **more: object) -> bytes:
-    source, target, alignment = line.split(" ||| ")
-    return json.dumps({"source": source, "target": target, "alignment": alignment} | more).encode() + b"\n"
-
-
-BODY = b"".join(map(as_json, LINES))
 
 
 def post(client: TestClient, body: bytes | Iterator[bytes], key: str | None = None, path: str = "/v1/pairs") -> Any:

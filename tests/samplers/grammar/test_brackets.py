@@ -1,14 +1,12 @@
 """The notation of trees, packed forests and fragments."""
 
-from itertools import product
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.samplers.grammar.unpacking import trees_of
 
 from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
 from hierogram.samplers.grammar.brackets import (
-    Parse,
     TreeNode,
     check_size,
     pack,
@@ -33,26 +31,6 @@ def trees(draw: st.DrawFn, depth: int = 4) -> str:
         else:
             items.append(draw(WORDS))
     return f"({draw(LABELS)} {' '.join(items)})"
-
-
-def trees_of(parse: Parse) -> set[str]:
-    """Every tree of a forest, written without sharing."""
-
-    def of(number: int) -> set[str]:
-        node = parse.nodes[number]
-        found = set()
-        for edge in node.edges:
-            options = []
-            place = node.start
-            for tail in edge:
-                options += [{word} for word in parse.words[place : parse.nodes[tail].start]]
-                options.append(of(tail))
-                place = parse.nodes[tail].end
-            options += [{word} for word in parse.words[place : node.end]]
-            found |= {f"({node.label} {' '.join(items)})" for items in product(*options)}
-        return found
-
-    return of(len(parse.nodes) - 1)
 
 
 @given(WORDS)

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.storage.building import delta, ingest, pair, update
-from tests.storage.grammar.test_plans import assert_no_scan, plans
+from tests.storage.plans import assert_no_scan, plans
 
 from hierogram.storage.exceptions import CountError, PairMissingError, PairMovedError
 from hierogram.storage.records import AlignerChange, AlignerCounts, NewPair, PairAlignment, PairLinks, WordCounts

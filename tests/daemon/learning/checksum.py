@@ -1,0 +1,16 @@
+"""What a new store learns, as one number; a process of its own can ask for it."""
+
+import zlib
+
+from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
+
+from hierogram.daemon.learning.learning import learn
+from hierogram.storage.store import open_store
+
+
+def learned(folder: str) -> int:
+    """A checksum of what a new store learns."""
+    with open_store(f"sqlite:///{folder}/store.db", create=True, settings=QUICK) as store:
+        fill(store, some_pairs(30))
+        learn(store, sweeps=1)
+        return zlib.crc32(repr(contents(store)).encode())

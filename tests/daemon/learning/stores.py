@@ -1,0 +1,40 @@
+"""Pairs to learn from, and what a store holds afterwards."""
+
+from dataclasses import astuple
+
+import numpy as np
+
+from hierogram.storage.records import NewPair, PairRow, Settings
+from hierogram.storage.store import Store
+
+QUICK = Settings(sweeps_per_level=2, levels=3, thinning=2, samples=3)
+
+
+def some_pairs(number: int, seed: int = 5) -> list[NewPair]:
+    """Random pairs of up to eight words from a small vocabulary, most words linked, not all in order."""
+    random = np.random.default_rng(seed)
+    pairs = []
+    for k in range(number):
+        size = int(random.integers(2, 9))
+        words = random.integers(0, 30, size)
+        order = np.arange(size)
+        if size > 3 and k % 3 == 0:
+            order[1:3] = order[2:0:-1]
+        links = [f"{s}-{t}" for s, t in enumerate(order.tolist()) if random.random() < 0.9]
+        source = " ".join(f"s{w}" for w in words)
+        target = " ".join(f"t{w % 25}" for w in words[order])
+        pairs.append(NewPair(source, target, " ".join(links), size, size, k + 1, f"pair {k}"))
+    return pairs
+
+
+def fill(store: Store, pairs: list[NewPair]) -> None:
+    batch = store.begin_ingest("test", "test", "test")
+    store.add_pairs(batch, pairs, [])
+    store.finish_ingest(batch)
+
+
+def contents(store: Store) -> tuple[list[tuple[object, ...]], list[PairRow]]:
+    """All that learning writes, without the numbers that the database gives to rules."""
+    with store.snapshot() as snapshot:
+        rules = sorted(astuple(rule)[1:] for rule in snapshot.iterate_all_rule_rows())
+        return rules, [row for rows in snapshot.iterate_derivations() for row in rows]

@@ -1,0 +1,40 @@
+"""The loop that answers HTTP, in a thread."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.daemon.web.conftest import FakeService
+
+from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.serving.supervision import Heart
+from hierogram.daemon.web.server import HttpLoop
+
+
+class Running:
+    """The loop in a thread of its own."""
+
+    def __init__(self, service: FakeService, **values: object) -> None:
+        self.stop = threading.Event()
+        self.heart = Heart()
+        self.loop = HttpLoop(service, lambda: HttpConfiguration(port=0, **values), grace_seconds=5.0)
+        self.thread = threading.Thread(target=self.loop.run, args=(self.stop, self.heart), daemon=True)
+        self.thread.start()
+        until = time.monotonic() + 60
+        while self.loop.address is None:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+    def end(self) -> float:
+        began = time.monotonic()
+        self.stop.set()
+        self.thread.join(60)
+        assert not self.thread.is_alive()
+        return time.monotonic() - began
+
+    @contextmanager
+    def connected(self) -> Iterator[socket.socket]:
+        with socket.create_connection(self.loop.address or ("", 0), timeout=60) as connection:
+            yield connection

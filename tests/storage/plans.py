@@ -1,0 +1,50 @@
+"""The plans by which a database executes statements."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, Engine, event
+
+Plan = dict[str, str]
+
+
+@contextmanager
+def plans() -> Iterator[list[Plan]]:
+    """The statements that are executed meanwhile, each with its plan as the database explains it at that moment."""
+    seen: list[Plan] = []
+
+    def explain(
+        connection: Connection, _cursor: object, statement: str, parameters: object, _context: object, _many: bool
+    ) -> None:
+        if not statement.lstrip().startswith(("SELECT", "UPDATE", "DELETE", "WITH")):
+            return
+        cursor = connection.connection.cursor()
+        if isinstance(connection.connection.driver_connection, sqlite3.Connection):
+            cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            rows = cursor.fetchall()
+        else:
+            # A scan of a small table is a good plan; what matters is that there is another one for large tables.
+            cursor.execute("SET LOCAL enable_seqscan = off")
+            cursor.execute(f"EXPLAIN {statement}", parameters)
+            rows = cursor.fetchall()
+            cursor.execute("SET LOCAL enable_seqscan = on")
+        seen.append({"statement": statement, "plan": "\n".join(str(row[-1]) for row in rows)})
+        cursor.close()
+
+    event.listen(Engine, "before_cursor_execute", explain)
+    try:
+        yield seen
+    finally:
+        event.remove(Engine, "before_cursor_execute", explain)
+
+
+def plan_of(seen: list[Plan], *parts: str) -> str:
+    """The plan of the one statement that contains all the parts."""
+    (plan,) = [entry["plan"] for entry in seen if all(part in entry["statement"] for part in parts)]
+    return plan
+
+
+def assert_no_scan(plan: str, table: str) -> None:
+    assert f"SCAN {table}" not in plan
+    assert f"Seq Scan on {table}" not in plan
