@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
-from hierogram.daemon.learning.batches import load_batch
+from hierogram.daemon.learning.kinds.pairs import load_pairs
 from numpy.typing import NDArray
 
 from hierogram.samplers.counts.likelihood import log_likelihood
@@ -105,9 +105,7 @@ def measure(corpus: Corpus, sizes: Sequence[int], sweeps: int) -> Iterator[Diffe
     rows = read_rows(corpus)
     for size in sizes:
         for first in range(0, min(_MOST_CORPORA * size, len(rows) - size + 1), size):
-            loaded = load_batch(rows[first : first + size], SETTINGS)
-            assert isinstance(loaded.batch, Batch)
-            yield compare(loaded.batch, corpus, sweeps)
+            yield compare(load_pairs(rows[first : first + size], SETTINGS).batch, corpus, sweeps)
 
 
 def summary(found: Sequence[Difference], size: int) -> dict[str, float]:
