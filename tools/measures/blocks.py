@@ -14,9 +14,9 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
-from hierogram.daemon.learning.kinds.pairs import load_pairs
 from numpy.typing import NDArray
 
+from hierogram.daemon.learning.kinds.pairs import load_pairs
 from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.table import COUNT, KEY_LOW
 from hierogram.samplers.forests.batch import Batch
