@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 
-from hierogram.daemon.alignment.pharaoh import are_canonical, canonical_alignment
 from hierogram.daemon.corpora.lines import MAX_LINE_BYTES
+from hierogram.daemon.corpora.pharaoh import are_canonical, canonical_alignment
 from hierogram.daemon.corpora.rejections import (
     EMPTY_SIDE,
     INVALID_UTF8,

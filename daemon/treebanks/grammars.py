@@ -8,9 +8,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from hierogram.daemon.alignment.files import numbered_lines, write_lines
+from hierogram.daemon.alignment.files import numbered_lines
 from hierogram.daemon.corpora.rejections import INVALID_UTF8, MALFORMED_TREE, FaultError, shown
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.treebanks.transformations import Transformations, transformed
@@ -87,12 +86,6 @@ def _fragment(line: bytes) -> tuple[Tree, float]:
     if not fragment.children:
         raise FaultError(MALFORMED_TREE, f"{fragment} is a label without anything below it, no fragment")
     return fragment, count
-
-
-def write_grammar(path: Path, grammar: TreeGrammar) -> None:
-    """Write the grammar, the most used fragments of each label first; raises `ExportError`."""
-    ordered = sorted(((fragment.label, -count, str(fragment)) for fragment, count in grammar.fragments))
-    write_lines(path, (f"{text}{_BAR}{-count:.10g}" for _, count, text in ordered))
 
 
 def binarised(grammar: TreeGrammar) -> TreeGrammar:

@@ -16,7 +16,7 @@ from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import RuleTable
 from hierogram.samplers.forests.batch import Batch
-from hierogram.samplers.forests.forest import Bitext, build_forests
+from hierogram.samplers.forests.forest import build_forests
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL, Schedule
 from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
 from hierogram.samplers.synchronous.passes import SweepPlan
@@ -215,14 +215,6 @@ def measure_curves(corpus: Corpus, sweeps: int = 100, every: int = 1) -> Figures
                 points.append((number, seconds, chain.log_likelihood()))
         curves[name] = points
     return curves
-
-
-def _synthetic(words: int, inverted: bool) -> Bitext:
-    positions = np.arange(words, dtype=np.int16)
-    numbers = np.arange(words, dtype=np.int32)
-    offsets = np.array([0, words], np.int64)
-    targets = positions[::-1].copy() if inverted else positions
-    return Bitext(numbers, offsets, numbers, offsets, positions, targets, offsets)
 
 
 def measure_long_pairs(corpus: Corpus) -> Figures:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hierogram.daemon.alignment.pharaoh import are_canonical, canonical_alignment
+from hierogram.daemon.corpora.pharaoh import are_canonical, canonical_alignment
 from hierogram.daemon.corpora.rejections import FaultError
 
 LINK = st.tuples(st.integers(0, 15), st.integers(0, 15))
