@@ -25,6 +25,7 @@ from hierogram.storage.database.connection import (
 from hierogram.storage.database.transactions import Memory, create_state, read_state, writing
 from hierogram.storage.exceptions import SettingsFixedError, StoreUrlError
 from hierogram.storage.exports import exports
+from hierogram.storage.exports.jobs import Jobs
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.grammar import commits as grammar
 from hierogram.storage.grammar import occurrences as support
@@ -513,6 +514,11 @@ class Store:
             return exports.list_exports(connection, limit, job)
 
     @property
+    def jobs(self) -> Jobs:
+        """The jobs of the schedule."""
+        return Jobs(self._engine)
+
+    @property
     def engine(self) -> Engine:
-        """The store's engine, for libraries that keep a table of their own in the same database."""
+        """The store's engine, for those who look at the database itself."""
         return self._engine

@@ -4,28 +4,35 @@ Runs that were missed because nothing ran happen once, when the schedule starts;
 due again is left out that time. Every run is a row of the table `exports`.
 """
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.job import Job
-from apscheduler.jobstores.base import JobLookupError
-from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
+from apscheduler.jobstores.base import BaseJobStore, ConflictingIdError, JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.schedulers.base import STATE_RUNNING, BaseScheduler
+from pydantic import ValidationError
 
 from hierogram.daemon.exceptions import ExportError, ScheduleError
 from hierogram.daemon.exports.exporting import Published, Report, publish
 from hierogram.daemon.exports.jobs import ExportJob, parse_span
+from hierogram.storage.exports.jobs import JobRow
 from hierogram.storage.store import Store
 
 Ended = Callable[[str, Published | None, Exception | None], None]
 """Hears of a run: the job, what was published, or what went wrong."""
+
+_log = logging.getLogger(__name__)
+
+_FUNCTION = "hierogram.daemon.exports.schedule:run_scheduled"
+_JOB_DEFAULTS = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
 
 _CONFIGURED = "config:"
 """Begins the ids of jobs that stand in the configuration; others come from the command line."""
@@ -184,23 +191,116 @@ def desk(store: Store) -> Iterator[BaseScheduler]:
 def _settings(store: Store) -> dict[str, Any]:
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
     return {
-        "jobstores": {"default": _JobStore(engine=store.engine, tablename="apscheduler_jobs")},
+        "jobstores": {"default": _JobStore(store)},
         "executors": {"default": ThreadPoolExecutor(1)},
-        "job_defaults": {"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+        "job_defaults": _JOB_DEFAULTS,
         "timezone": "UTC",
     }
 
 
-class _JobStore(SQLAlchemyJobStore):  # type: ignore[misc]
-    """Leaves the engine open: it is the store's."""
+class _JobStore(BaseJobStore):  # type: ignore[misc]
+    """APScheduler's jobs in the store's table, as JSON: what they do is `run_scheduled`, whatever stands there.
 
-    def shutdown(self) -> None:
-        """Nothing is left to do."""
+    A row that describes no job is told in the log and never runs; it stays until it is removed or put right.
+    """
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self._store = store
+        self._jobs = store.jobs
+
+    def lookup_job(self, job_id: str) -> Job | None:
+        """See `BaseJobStore.lookup_job`."""
+        row = self._jobs.find(job_id)
+        return next(iter(self._read([row])), None) if row else None
+
+    def get_due_jobs(self, now: datetime) -> list[Job]:
+        """See `BaseJobStore.get_due_jobs`."""
+        return self._read(self._jobs.due(now.timestamp()))
+
+    def get_next_run_time(self) -> datetime | None:
+        """See `BaseJobStore.get_next_run_time`."""
+        return _moment(self._jobs.next_run())
+
+    def get_all_jobs(self) -> list[Job]:
+        """See `BaseJobStore.get_all_jobs`."""
+        return self._read(self._jobs.all())
+
+    def add_job(self, job: Job) -> None:
+        """See `BaseJobStore.add_job`."""
+        if not self._jobs.add(_row(job)):
+            raise ConflictingIdError(job.id)
+
+    def update_job(self, job: Job) -> None:
+        """See `BaseJobStore.update_job`."""
+        if not self._jobs.change(_row(job)):
+            raise JobLookupError(job.id)
+
+    def remove_job(self, job_id: str) -> None:
+        """See `BaseJobStore.remove_job`."""
+        if not self._jobs.remove(job_id):
+            raise JobLookupError(job_id)
+
+    def remove_all_jobs(self) -> None:
+        """See `BaseJobStore.remove_all_jobs`."""
+        self._jobs.clear()
+
+    def _read(self, rows: Sequence[JobRow]) -> list[Job]:
+        jobs = []
+        for row in rows:
+            try:
+                described = ExportJob.model_validate(json.loads(row.job))
+            except (ValueError, TypeError, RecursionError) as error:
+                _log.warning(
+                    "the job %r of the schedule cannot be read and does not run: %s; remove it with `hierogram "
+                    "schedule remove`, or add it again",
+                    row.id,
+                    _in_one_line(error),
+                )
+                if row.next_run is not None:
+                    self._jobs.suspend([row.id])
+                continue
+            jobs.append(self._job(row, described))
+        return jobs
+
+    def _job(self, row: JobRow, described: ExportJob) -> Job:
+        job = Job.__new__(Job)
+        job.__setstate__(
+            {
+                "id": row.id,
+                "func": _FUNCTION,
+                "trigger": described.trigger(),
+                "executor": "default",
+                "args": (),
+                "kwargs": {"url": self._store.url, "described": described.described()},
+                "name": described.name,
+                **_JOB_DEFAULTS,
+                "next_run_time": _moment(row.next_run),
+            }
+        )
+        job._scheduler = self._scheduler
+        job._jobstore_alias = self._alias
+        return job
+
+
+def _row(job: Job) -> JobRow:
+    next_run = None if job.next_run_time is None else job.next_run_time.timestamp()
+    return JobRow(job.id, next_run, json.dumps(job.kwargs["described"]))
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def _in_one_line(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'job'}: {fault['msg']}" for fault in error.errors())
+    return str(error) or type(error).__name__
 
 
 def _put(scheduler: BaseScheduler, store: Store, name: str, job: ExportJob) -> Job:
     return scheduler.add_job(
-        "hierogram.daemon.exports.schedule:run_scheduled",
+        _FUNCTION,
         trigger=job.trigger(),
         id=name,
         name=job.name,

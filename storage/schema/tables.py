@@ -14,7 +14,6 @@ from sqlalchemy import (
     Column,
     DateTime,
     Double,
-    Float,
     ForeignKey,
     Index,
     Integer,
@@ -22,7 +21,6 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
-    Unicode,
     text,
 )
 from sqlalchemy.engine import Dialect
@@ -30,7 +28,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from hierogram.storage.database.postgres_options import on_postgres
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
 BLOCK_BITS = 17
@@ -420,13 +418,14 @@ on_postgres(
     exports.c.state == "running",
 )
 
-# APScheduler's own table, as its job store would make it.
-apscheduler_jobs = Table(
-    "apscheduler_jobs",
+# What is exported when: `job` is a JSON object, `next_run` in seconds since 1970.
+scheduled_jobs = Table(
+    "scheduled_jobs",
     metadata,
-    Column("id", Unicode(191), primary_key=True),
-    Column("next_run_time", Float(25), index=True),
-    Column("job_state", LargeBinary, nullable=False),
+    Column("id", TEXT, primary_key=True),
+    Column("next_run", Double),
+    Column("job", TEXT, nullable=False),
+    Index("scheduled_jobs_by_next_run", "next_run"),
 )
 
 # What clients may repeat: `digest` is that of the first `lines` lines, `answer` what was, or is to be, said (JSON).

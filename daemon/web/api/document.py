@@ -83,7 +83,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     forms = [form for form in schema.get("anyOf", ()) if form != {"type": "null"}]
     if len(forms) != 1:
         return schema
-    return {name: value for name, value in schema.items() if name != "anyOf"} | forms[0]
+    return {name: value for name, value in schema.items() if name != "anyOf"} | dict(forms[0])
 
 
 def _is_of_fastapi(answer: dict[str, Any]) -> bool:
