@@ -54,7 +54,7 @@ def measure_links(model: str, candidates: int, length: int, links: int) -> LinkT
     least = float("inf")
     for sweep in range(1, _SWEEPS + 2):
         started = time.perf_counter()
-        state, _ = kernel.step(key, state)
+        state, _ = kernel.step(key, state, options.plan(sweep))
         # The first sweep compiles, and meets counts that are still far from any that later sweeps meet.
         if sweep > 1:
             least = min(least, time.perf_counter() - started)

@@ -3,7 +3,7 @@
     python -m hierogram.tools.compare_aligners gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
 
 eflomal comes with the extra `compare`. Each aligner runs in a process of its own, one after the other, with the same
-sentences, and both are symmetrised by the same code, which eflomal's time does not include.
+sentences, and both are symmetrized by the same code, which eflomal's time does not include.
 """
 
 import json

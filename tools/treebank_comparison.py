@@ -20,8 +20,9 @@ import typer
 from hierogram.daemon.treebanks.approximation import Prior, approximate
 from hierogram.daemon.treebanks.evaluation import evaluate
 from hierogram.daemon.treebanks.grammars import TreeGrammar, treebank_grammar
-from hierogram.daemon.treebanks.parsing import MER, MPD, MPP, Parser
+from hierogram.daemon.treebanks.parsing import Parser
 from hierogram.daemon.treebanks.reading import read_trees
+from hierogram.daemon.treebanks.requests import MER, MPD, MPP
 from hierogram.daemon.treebanks.transformations import Transformations, cleaned, restored, transformed
 from hierogram.daemon.treebanks.trees import Tree, read_tree, words_of
 from hierogram.daemon.treebanks.unknown_words import vocabulary_of
@@ -109,7 +110,7 @@ def parsed_scores(
 
     The PCFG has its relative frequencies.
     """
-    known = approximate(grammar, how.root, priors, smoothed=task.seed > 0)
+    known = approximate(grammar, how.root, priors, smoothed=task.seed > 0, base=task.base)
     exact = Parser(known, how.root, 0, task.seed)
     found: dict[str, list[Tree]] = {}
     flat = 0

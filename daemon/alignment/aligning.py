@@ -198,7 +198,7 @@ def _sample(
     workers = min(threads or os.cpu_count() or 1, len(jobs))
     pending: list[tuple[int, Future[Marginals]]] = []
 
-    def run(way: _Way, key: np.uint64) -> Marginals:
+    def run(way: _Way, key: int) -> Marginals:
         return run_chain(build(options, way.direction, way.prior), key, way.links, sweeps.one_done)
 
     with ThreadPoolExecutor(workers, "align") as pool:

@@ -1,25 +1,60 @@
-"""What may be asked of the aligner, as plain values: importing this module imports neither numpy nor numba."""
+"""What may be asked of the aligner, declared once: importing this module imports neither numpy nor numba."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS, described_default
+from hierogram.samplers.alignment.options import SYMMETRIZATIONS
+from hierogram.storage.options import Option
 
 BOTH, FORWARD, BACKWARD = "both", "forward", "backward"
-DIRECTIONS = (BOTH, FORWARD, BACKWARD)
-"""Forward: each target word gets at most one source word, as in P(target | source); backward: the other way about."""
+DIRECTIONS = {
+    BOTH: "both ways, made one",
+    FORWARD: "a source word for each target word",
+    BACKWARD: "a target word for each source word",
+}
+"""Forward is the direction of P(target | source), backward the other way about."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to align and how; None takes the model's default. `similarity`: the prior for words spelled alike."""
+    """What to align and how; None takes the model's default."""
 
-    model: str = DEFAULT_MODEL
-    direction: str = BOTH
-    symmetrization: str = "gdfa"
-    sweeps: int | None = None
-    chains: int | None = None
-    candidates: int | None = None
-    similarity: float | None = None
-    seed: int = 1
-    threads: int | None = None
-    keep_case: bool = False
+    model: Annotated[str, Option("Model", values={model.name: model.summary for model in MODELS.values()})] = (
+        DEFAULT_MODEL
+    )
+    direction: Annotated[str, Option("Direction", values=DIRECTIONS)] = BOTH
+    symmetrization: Annotated[
+        str,
+        Option(
+            "How both directions become one",
+            values=SYMMETRIZATIONS,
+            flags=("--symmetrize",),
+            also=("symmetrise",),
+        ),
+    ] = "gdfa"
+    sweeps: Annotated[int | None, Option("Sweeps of each chain.", least=1, shown="by model and corpus")] = None
+    chains: Annotated[int | None, Option("Chains to average over.", least=1, shown=described_default("chains"))] = None
+    candidates: Annotated[
+        int | None,
+        Option(
+            "Positions that a link is drawn from: 2 or more for constant time, 0 for all.",
+            least=0,
+            shown=described_default("candidates"),
+        ),
+    ] = None
+    similarity: Annotated[
+        float | None,
+        Option(
+            "Prior for words spelled alike; 0: none.",
+            least=0,
+            shown=described_default("similarity"),
+            flags=("--orthographic-similarity",),
+            also=("likeness",),
+        ),
+    ] = None
+    seed: Annotated[int, Option("Seed of the random streams.")] = 1
+    threads: Annotated[
+        int | None, Option("Threads; the result does not depend on them.", least=1, shown="one a core")
+    ] = None
+    keep_case: Annotated[bool, Option("Words that differ in case alone are different words.")] = False

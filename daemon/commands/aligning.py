@@ -9,10 +9,10 @@ import typer
 
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.commands.common import AsJson, interruptible, note, plural, say, say_json
+from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.grammar import announce_compilation
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.progress import progress
-from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, described_default, described_models
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,55 +20,20 @@ if TYPE_CHECKING:
     from hierogram.samplers.alignment.bitext import Side
     from hierogram.samplers.alignment.prior_counts import PriorCounts
 
-STANDARD_OUTPUT = Path("-")
+STANDARD_OUTPUT = "-"
 
 
+@with_options
 def align(
     source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one a line; may be .gz or .zst.")],
     target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, line for line.")],
+    request: Request,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Alignments to write; .gz or .zst compresses.")
-    ] = STANDARD_OUTPUT,
-    model: Annotated[str, typer.Option(help=f"A model: {described_models()}.")] = DEFAULT_MODEL,
-    direction: Annotated[
-        str, typer.Option(help="both, forward (a source word for each target word) or backward.")
-    ] = "both",
-    symmetrize: Annotated[
         str,
-        typer.Option(help="How both directions become one: intersect, union, gd, gdf or gdfa (grow-diag-final-and)."),
-    ] = "gdfa",
-    sweeps: Annotated[
-        int | None, typer.Option(min=1, help="Sweeps of each chain.", show_default="by model and corpus")
-    ] = None,
-    chains: Annotated[
-        int | None, typer.Option(min=1, help="Chains to average over.", show_default=described_default("chains"))
-    ] = None,
-    candidates: Annotated[
-        int | None,
         typer.Option(
-            min=0,
-            help="Positions that a link is drawn from: 2 or more for constant time, 0 for all.",
-            show_default=described_default("candidates"),
+            "--output", "-o", metavar="FILE", help="Alignments to write; .gz or .zst compresses; - is standard output."
         ),
-    ] = None,
-    similarity: Annotated[
-        float | None,
-        typer.Option(
-            "--orthographic-similarity",
-            "--likeness",
-            min=0,
-            help="Prior for words spelled alike; 0: none.",
-            show_default=described_default("similarity"),
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random streams.")] = 1,
-    threads: Annotated[
-        int | None,
-        typer.Option(min=1, help="Threads; the result does not depend on them.", show_default="one a core"),
-    ] = None,
-    keep_case: Annotated[
-        bool, typer.Option("--keep-case", help="Words that differ in case alone are different words.")
-    ] = False,
+    ] = STANDARD_OUTPUT,
     priors: Annotated[
         str | None,
         typer.Option(metavar="STORE", help="Store whose aligner's counts to start from; nothing is written to it."),
@@ -85,7 +50,6 @@ def align(
     from hierogram.daemon.alignment.aligning import align as sample
     from hierogram.daemon.alignment.files import read_sentences, write_lines
 
-    request = Request(model, direction, symmetrize, sweeps, chains, candidates, similarity, seed, threads, keep_case)
     with interruptible("no file was written"):
         sources, targets = read_sentences(source), read_sentences(target)
         if len(sources) != len(targets):
@@ -100,7 +64,7 @@ def align(
             for line in aligned.lines(score):
                 sys.stdout.write(line + "\n")
             return
-        write_lines(output, aligned.lines(score))
+        write_lines(Path(output), aligned.lines(score))
     note(f"{output}: {plural(aligned.pairs, 'pair')}, {plural(len(aligned.links.source), 'link')}")
 
 

@@ -1,4 +1,4 @@
-"""The commands around trees that need no store: parse, evaluate-parse."""
+"""The commands around trees: parse, evaluate-parse."""
 
 import sys
 from dataclasses import asdict, replace
@@ -7,48 +7,51 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import AsJson, interruptible, note, plural, say, say_json
+from hierogram.daemon.commands.common import (
+    AsJson,
+    StoreUrl,
+    chosen_store,
+    interruptible,
+    note,
+    plural,
+    say,
+    say_json,
+    store_url,
+)
+from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.grammar import announce_compilation
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
+from hierogram.daemon.treebanks.requests import ParseRequest
+from hierogram.samplers.grammar.settings import PCFG
 
 if TYPE_CHECKING:
     from hierogram.daemon.treebanks.evaluation import Score
+    from hierogram.daemon.treebanks.parsing import Parser
+    from hierogram.daemon.treebanks.transformations import Transformations
 
-STANDARD_OUTPUT = Path("-")
+STANDARD_OUTPUT = "-"
 
 
+@with_options
 def parse(
-    grammar: Annotated[
-        str,
+    context: typer.Context,
+    files: Annotated[
+        list[str],
         typer.Argument(
-            metavar="GRAMMAR",
-            help="Lines of `(NP (DT the) (NN)) ||| 17`, fragment and count; or a store of trees, as for --store.",
+            metavar="[GRAMMAR] FILE",
+            help="GRAMMAR: lines of `(NP (DT the) (NN)) ||| 17`, fragment and count, or a store of trees; without it, "
+            "the store. FILE: sentences, one a line; - is standard input.",
         ),
     ],
-    sentences: Annotated[str, typer.Argument(metavar="FILE", help="Sentences, one a line; - is standard input.")],
+    request: ParseRequest,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Trees to write; .gz or .zst compresses.")
-    ] = STANDARD_OUTPUT,
-    method: Annotated[
         str,
         typer.Option(
-            help="mer (tree of most expected rules), mpd (tree of the best derivation), mpp (tree drawn most often)."
+            "--output", "-o", metavar="FILE", help="Trees to write; .gz or .zst compresses; - is standard output."
         ),
-    ] = "mer",
-    draws: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Derivations to draw; 0 takes exact expectations for mer.",
-            show_default="0 for mer, 1000 for mpp",
-        ),
-    ] = None,
-    root: Annotated[
-        str | None, typer.Option(help="Label over whole sentences.", show_default="TOP, or as in the store")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random streams.")] = 1,
-    binary: Annotated[bool, typer.Option("--binary", help="Leave the marks of binarisation, `@NP`, in.")] = False,
+    ] = STANDARD_OUTPUT,
+    store: StoreUrl = None,
 ) -> None:
     """Parse sentences with a grammar of tree fragments; trees in brackets, line for line.
 
@@ -57,45 +60,64 @@ def parse(
     """
     announce_compilation()
     from hierogram.daemon.alignment.files import read_sentences, write_lines
-    from hierogram.daemon.treebanks.approximation import approximate
-    from hierogram.daemon.treebanks.grammars import binarised, read_grammar
-    from hierogram.daemon.treebanks.parsing import METHODS, MPP, Parser
-    from hierogram.daemon.treebanks.transformations import NO_BINARISATION, RIGHT, Transformations, restored
+    from hierogram.daemon.treebanks.transformations import restored
 
-    if method not in METHODS:
-        raise UsageError(f"--method {method}: there are {', '.join(METHODS)}")
+    grammar, sentences = _named(context, files, store)
     trees, flat = [], 0
     with interruptible("no trees were written"):
         lines = [[word for word in line.replace("\t", " ").split(" ") if word] for line in read_sentences(sentences)]
-        priors, how = None, Transformations()
-        if grammar.endswith(".db") or "://" in grammar:
-            from hierogram.daemon.treebanks.stored import stored_grammar
-
-            fragments, priors, how = stored_grammar(grammar)
-        else:
-            fragments = read_grammar(grammar)
-        top = root or how.root
-        how = replace(how, root=top, binarisation=NO_BINARISATION if binary else RIGHT)
-        parser = Parser(
-            approximate(binarised(fragments), top, priors),
-            top,
-            (1000 if method == MPP else 0) if draws is None else draws,
-            seed,
-        )
+        parser, how = _parser(grammar, request)
         with progress("parse", "sentences") as shown:
             for number, words in enumerate(lines):
                 if words:
-                    parsed = parser.parse(words, number, (method,))
+                    parsed = parser.parse(words, number, (request.method,))
                     flat += not parsed.found
                     if not parsed.found:
                         note(f"{sentences}: line {number + 1}: no parse: its tree is flat")
-                trees.append(str(restored(parsed.trees[method], how)) if words else "")
+                trees.append(str(restored(parsed.trees[request.method], how)) if words else "")
                 shown.update(number + 1, len(lines), number + 1)
         if output == STANDARD_OUTPUT:
             sys.stdout.writelines(tree + "\n" for tree in trees)
             return
-        write_lines(output, trees)
+        write_lines(Path(output), trees)
     note(f"{output}: {plural(len(trees), 'sentence')}, {flat:,} of them without a parse")
+
+
+def _named(context: typer.Context, files: list[str], store: str | None) -> tuple[str, str]:
+    """The grammar, a file or a store, and the file of sentences; raises `UsageError`."""
+    if len(files) == 1:
+        return store_url(context, store), files[0]
+    if len(files) != 2:
+        raise UsageError("name a grammar and a file of sentences, or with --store the file alone")
+    if store is not None or chosen_store(context).given:
+        raise UsageError(f"--store and {files[0]} are two grammars: name one")
+    return files[0], files[1]
+
+
+def _parser(grammar: str, request: ParseRequest) -> "tuple[Parser, Transformations]":
+    """The parser, and how its trees are undone; a note where a file leaves open what its grammar was trained with."""
+    from hierogram.daemon.treebanks.approximation import approximate
+    from hierogram.daemon.treebanks.grammars import binarized, read_grammar
+    from hierogram.daemon.treebanks.parsing import Parser
+    from hierogram.daemon.treebanks.stored import stored_grammar
+    from hierogram.daemon.treebanks.transformations import NO_BINARIZATION, RIGHT, Transformations
+
+    priors, how, base = None, Transformations(), request.base
+    if grammar.endswith(".db") or "://" in grammar:
+        fragments, priors, how, trained = stored_grammar(grammar)
+        base = base or trained
+    else:
+        fragments = read_grammar(grammar)
+        if base is None:
+            base = PCFG
+            note(
+                f"{grammar}: a file does not say which base distribution its grammar was trained with: "
+                f"smoothing with {base} (--base names another)"
+            )
+    top = request.root or how.root
+    how = replace(how, root=top, binarization=NO_BINARIZATION if request.binary else RIGHT)
+    known = approximate(binarized(fragments), top, priors, base=base)
+    return Parser(known, top, request.drawn, request.seed), how
 
 
 def evaluate_parse(

@@ -3,8 +3,8 @@
 A fragment's probability is that of a Dirichlet process, (n_e + α_c P0(e)) / (n_c + α_c). The process has infinitely
 many fragments; kept are those that were counted and every production of the treebank as a fragment of its own, so that
 what fragments leave out can still be parsed [CGB09 §5]. A kept fragment becomes one rule for its root; equal parts of
-fragments share the symbols inside [Goodman 2003; Cohn & Blunsom 2010]. P0 is P_C, of the productions' relative
-frequencies.
+fragments share the symbols inside [Goodman 2003; Cohn & Blunsom 2010]. P0 is the base distribution that the grammar was
+trained with: P_C, of the productions' relative frequencies, or P_M, under which all are equally probable.
 """
 
 import math
@@ -19,8 +19,9 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.treebanks.grammars import Production, TreeGrammar, production_of
 from hierogram.daemon.treebanks.trees import Node, Tree, preorder
 from hierogram.samplers.charts.chart import BINARY, LEXICAL, UNARY, Sorted, make_grammar, sort_rules
-from hierogram.samplers.charts.derivations import Productions, Restaurants
-from hierogram.samplers.charts.edges import PAIR, SINGLE, WORD
+from hierogram.samplers.charts.derivations import LabelProcesses, Productions
+from hierogram.samplers.charts.edges import BINARY_EDGE, LEXICAL_EDGE, UNARY_EDGE
+from hierogram.samplers.grammar.settings import PCFG, UNIFORM
 
 OWN, LEFT, RIGHT = 0, 1, 2
 """Which words a production covers, of those of its rule."""
@@ -30,7 +31,7 @@ class Prior(NamedTuple):
     """The Dirichlet process of a label: strength α_c, and β_c, how probably a nonterminal below a root is expanded."""
 
     strength: float
-    expanded: float
+    expansion: float
 
 
 class Part(NamedTuple):
@@ -63,7 +64,7 @@ class Approximation(NamedTuple):
     rules: tuple[list[Rule], list[Rule], list[Rule]]
     productions: Productions
     production_list: list[Production]
-    restaurants: Restaurants
+    processes: LabelProcesses
     words: dict[str, int]
     tags: dict[str, str]
     root: int
@@ -134,18 +135,18 @@ class _Interning:
 
     def _combined(self, node: Tree, below: list[Rule]) -> Rule:
         if not node.children:
-            return Rule(SINGLE, (node.label,), "", (Part((), self.labels[node.label]),))
+            return Rule(UNARY_EDGE, (node.label,), "", (Part((), self.labels[node.label]),))
         first: Node = node.children[0]
         if isinstance(first, str):
-            return Rule(WORD, (node.label,), first, ())
+            return Rule(LEXICAL_EDGE, (node.label,), first, ())
         if len(below) == 1:
             return below[0]._replace(top=(node.label, *below[0].top))
         if len(below) == 2:
-            return Rule(PAIR, (node.label,), "", (self._part(below[0]), self._part(below[1])))
-        raise InputError(f"({node.label} …) has {len(below)} children: binarise the fragments first")
+            return Rule(BINARY_EDGE, (node.label,), "", (self._part(below[0]), self._part(below[1])))
+        raise InputError(f"({node.label} …) has {len(below)} children: binarize the fragments first")
 
     def _part(self, rule: Rule) -> Part:
-        if rule.kind == SINGLE:
+        if rule.kind == UNARY_EDGE:
             return Part(rule.top[:-1], rule.parts[0].symbol)
         symbol = self.inside.get(rule)
         if symbol is None:
@@ -157,7 +158,7 @@ class _Interning:
     def enter(self, parent: int, rule: Rule, weight: float, fragment: int) -> None:
         """A rule for a symbol."""
         symbols = [part.symbol for part in rule.parts]
-        if rule.kind == WORD:
+        if rule.kind == LEXICAL_EDGE:
             symbols = [self.words.setdefault(rule.word, len(self.words))]
         self.rules[rule.kind].append(rule)
         self.rows[rule.kind].append((parent, *symbols, weight))
@@ -165,12 +166,17 @@ class _Interning:
 
 
 def approximate(
-    grammar: TreeGrammar, root: str = "TOP", priors: Mapping[str, Prior] | None = None, smoothed: bool = True
+    grammar: TreeGrammar,
+    root: str = "TOP",
+    priors: Mapping[str, Prior] | None = None,
+    smoothed: bool = True,
+    base: str = PCFG,
 ) -> Approximation:
     """The grammar for charts of a grammar whose fragments have at most two children everywhere.
 
-    `priors` by label; those of labels that have none are estimated. Without smoothing, fragments have their relative
-    frequencies. Raises `InputError` where a fragment has more children, or no fragment begins with the root.
+    `priors` by label; those of labels that have none are estimated. `base` is the base distribution that fragments are
+    smoothed with, one of `BASES`. Without smoothing, fragments have their relative frequencies. Raises `InputError`
+    where a fragment has more children, or no fragment begins with the root.
     """
     productions = grammar.productions()
     counted = {str(fragment): (fragment, count) for fragment, count in grammar.fragments}
@@ -186,30 +192,27 @@ def approximate(
     if root not in {fragment.label for fragment, _ in fragments}:
         raise InputError(f"no fragment begins with {root}, the label over whole sentences: name it with --root")
     prior_of = {**estimated_priors(grammar), **(priors or {})}
-    base = _Base(productions, prior_of)
+    p0 = _Base(productions, prior_of, base)
     whole = dict.fromkeys(interning.labels, 0.0)
     for fragment, count in fragments:
         whole[fragment.label] += count
     if smoothed:
         for label in whole:
             whole[label] += prior_of[label].strength
-    seated = []
+    masses = []
     for number, (fragment, count) in enumerate(fragments):
-        mass = count + (prior_of[fragment.label].strength * base.probability(fragment) if smoothed else 0.0)
-        seated.append(mass)
+        mass = count + (prior_of[fragment.label].strength * p0.probability(fragment) if smoothed else 0.0)
+        masses.append(mass)
         symbol = interning.labels[fragment.label]
         interning.enter(symbol, interning.rule_of(fragment), mass / whole[fragment.label], number)
-    return _packed(interning, seated, [fragment for fragment, _ in fragments], whole, productions, root)
+    return _packed(interning, masses, [fragment for fragment, _ in fragments], whole, productions, root)
 
 
 class _Base:
-    """P_C: the probability of a fragment by its productions and by where it stops."""
+    """P_C or P_M: the probability of a fragment by its productions and by where it stops [CGB09 §3]."""
 
-    def __init__(self, productions: Mapping[Production, float], priors: Mapping[str, Prior]) -> None:
-        heads: defaultdict[str, float] = defaultdict(float)
-        for (label, _, _), count in productions.items():
-            heads[label] += count
-        self.production = {production: count / heads[production[0]] for production, count in productions.items()}
+    def __init__(self, productions: Mapping[Production, float], priors: Mapping[str, Prior], base: str) -> None:
+        self.production = _uniform(productions) if base == UNIFORM else _relative_frequencies(productions)
         self.priors = priors
 
     def probability(self, fragment: Tree) -> float:
@@ -219,16 +222,34 @@ class _Base:
             if not isinstance(node, Tree):
                 continue
             if node is not fragment:
-                expanded = self.priors[node.label].expanded
-                probability *= expanded if node.children else 1 - expanded
+                expansion = self.priors[node.label].expansion
+                probability *= expansion if node.children else 1 - expansion
             if node.children:
                 probability *= self.production[production_of(node)]
         return probability
 
 
+def _relative_frequencies(productions: Mapping[Production, float]) -> dict[Production, float]:
+    heads: defaultdict[str, float] = defaultdict(float)
+    for (label, _, _), count in productions.items():
+        heads[label] += count
+    return {production: count / heads[production[0]] for production, count in productions.items()}
+
+
+def _uniform(productions: Mapping[Production, float]) -> dict[Production, float]:
+    """The number of children uniform up to the largest that occurs, each child uniform over all labels and words."""
+    labels = {label for label, _, _ in productions} | {
+        child for _, children, lexical in productions for child in children if not lexical
+    }
+    words = {children[0] for _, children, lexical in productions if lexical}
+    most = max(len(children) for _, children, _ in productions)
+    symbols = len(labels) + len(words)
+    return {production: 1 / (most * symbols ** len(production[1])) for production in productions}
+
+
 def _packed(
     interning: _Interning,
-    seated: list[float],
+    masses: list[float],
     fragments: list[Tree],
     whole: dict[str, float],
     counted: Mapping[Production, float],
@@ -239,9 +260,9 @@ def _packed(
     chart = make_grammar(
         labels,
         labels + len(interning.inside),
-        np.array(rows[PAIR], BINARY),
-        np.array(rows[WORD], LEXICAL),
-        np.array(rows[SINGLE], UNARY),
+        np.array(rows[BINARY_EDGE], BINARY),
+        np.array(rows[LEXICAL_EDGE], LEXICAL),
+        np.array(rows[UNARY_EDGE], UNARY),
     )
     names = [*interning.labels, *interning.tops]
     numbers: dict[Production, int] = {}
@@ -258,8 +279,8 @@ def _packed(
                 places.append(place)
         start[kind, len(rules) :] = len(production)
         fragment[kind, : len(rules)] = interning.fragments[kind]
-    restaurants = Restaurants(
-        np.array(seated),
+    processes = LabelProcesses(
+        np.array(masses),
         np.array([interning.labels[tree.label] for tree in fragments], np.int32),
         np.array([whole[label] for label in interning.labels]),
     )
@@ -272,7 +293,7 @@ def _packed(
         interning.rules,
         Productions(start, np.array(production, np.int32), np.array(places, np.int8), fragment),
         list(numbers),
-        restaurants,
+        processes,
         interning.words,
         {word: label for word, (_, label) in tags.items()},
         interning.labels[root],
@@ -282,9 +303,9 @@ def _packed(
 def productions_of(rule: Rule, names: list[str]) -> list[tuple[Production, int]]:
     """The context-free productions that a rule stands for, and which of its words each covers; `names` by symbol."""
     found = _chain(rule.top, OWN)
-    if rule.kind == WORD:
+    if rule.kind == LEXICAL_EDGE:
         found.append(((rule.top[-1], (rule.word,), True), OWN))
-    elif rule.kind == PAIR:
+    elif rule.kind == BINARY_EDGE:
         children = tuple((*part.above, names[part.symbol])[0] for part in rule.parts)
         found.append(((rule.top[-1], children, False), OWN))
         for part, place in zip(rule.parts, (LEFT, RIGHT), strict=True):

@@ -156,8 +156,8 @@ def _empty_words(forest: Parse) -> set[int]:
 
 
 def transformed_forest(forest: Parse, how: Transformations) -> Parse:
-    """What `transformed` is to a tree: the expansions of a cleaned forest, binarised."""
-    if how.binarisation != RIGHT:
+    """What `transformed` is to a tree: the expansions of a cleaned forest, binarized."""
+    if how.binarization != RIGHT:
         return forest
     builder = _Builder()
     numbers: list[int] = []

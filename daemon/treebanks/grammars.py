@@ -88,8 +88,8 @@ def _fragment(line: bytes) -> tuple[Tree, float]:
     return fragment, count
 
 
-def binarised(grammar: TreeGrammar) -> TreeGrammar:
-    """The grammar with at most two children everywhere, by the marks of right binarisation."""
+def binarized(grammar: TreeGrammar) -> TreeGrammar:
+    """The grammar with at most two children everywhere, by the marks of right binarization."""
     return TreeGrammar([(transformed(fragment, Transformations()), count) for fragment, count in grammar.fragments])
 
 

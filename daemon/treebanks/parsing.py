@@ -13,21 +13,19 @@ from numpy.typing import NDArray
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.treebanks.approximation import LEFT, OWN, Approximation, Rule
 from hierogram.daemon.treebanks.expected_rules import Spans, best_expected_tree
+from hierogram.daemon.treebanks.requests import MER, MPD, MPP
 from hierogram.daemon.treebanks.trees import ESCAPES, Node, Tree, with_words
 from hierogram.daemon.treebanks.unknown_words import UNKNOWN, Vocabulary, coarser
 from hierogram.samplers.charts.chart import fill_chart, restricted
-from hierogram.samplers.charts.derivations import Forest, stays
-from hierogram.samplers.charts.edges import SINGLE, WORD
-
-MPD, MPP, MER = "mpd", "mpp", "mer"
-METHODS = (MPD, MPP, MER)
+from hierogram.samplers.charts.derivations import Forest, Key, stays
+from hierogram.samplers.charts.edges import LEXICAL_EDGE, UNARY_EDGE
 
 _LEAST_EXPECTED = 1e-3
 """Productions expected less often are not considered for the tree of MER."""
 
 
 class Parsed(NamedTuple):
-    """A sentence's tree by each method asked for, binarised as the grammar is; natural log of the sentence's
+    """A sentence's tree by each method asked for, binarized as the grammar is; natural log of the sentence's
     probability.
 
     `found` is False where the grammar has no derivation: the tree is then flat, tags under the root.
@@ -72,13 +70,14 @@ class Parser:
             forest = self._forest(known, best=False)
             if forest is None:
                 return self._flat(words, methods)
-            log_probability = forest.chart.log_weight(self.grammar.root, 0, len(words))
+            log_probability = forest.graph.chart.log_weight(self.grammar.root, 0, len(words))
             if self.draws and (MPP in methods or MER in methods):
-                times, tree = self._chain(forest, sentence)
+                key = Key(self.seed, sentence)
+                times, tree = self._chain(forest, key)
                 if MPP in methods:
-                    trees[MPP] = self._tree(forest, forest.derivation(self.seed, sentence, tree))
+                    trees[MPP] = self._tree(forest, forest.derivation(key, tree))
                 if MER in methods:
-                    trees[MER] = self._expected_tree(forest, forest.count(self.seed, sentence, times) / times.sum())
+                    trees[MER] = self._expected_tree(forest, forest.count(key, times) / times.sum())
             elif MER in methods:
                 trees[MER] = self._expected_tree(forest, forest.expected())
             if MPP in methods and MPP not in trees:
@@ -101,12 +100,12 @@ class Parser:
             return None
         return Forest(rules, chart, self.grammar.root)
 
-    def _chain(self, forest: Forest, sentence: int) -> tuple[NDArray[np.int64], int]:
+    def _chain(self, forest: Forest, key: Key) -> tuple[NDArray[np.int64], int]:
         """How often the Metropolis-Hastings chain over the draws stays at each, and a draw of its most frequent
         tree.
         """
-        drawn = forest.draw(self.seed, sentence, self.draws, self.grammar.productions, self.grammar.restaurants)
-        times = stays(self.seed, sentence, drawn)
+        drawn = forest.draw(key, self.draws, self.grammar.productions, self.grammar.processes)
+        times = stays(key, drawn)
         trees, first, which = np.unique(drawn.tree, return_index=True, return_inverse=True)
         frequency = np.bincount(which, times, len(trees))
         # Of trees drawn equally often, the one that was drawn first.
@@ -114,14 +113,14 @@ class Parser:
         return times, int(first[best])
 
     def _tree(self, forest: Forest, derivation: NDArray[np.int64]) -> Tree:
-        """The tree of a derivation, given as options, parents first."""
-        rows = forest.items.option[derivation]
+        """The tree of a derivation, given as edges, parents first."""
+        rows = forest.items.edge[derivation]
         done: list[Node] = []
         for kind, rule in zip(reversed(rows["kind"].tolist()), reversed(rows["rule"].tolist()), strict=True):
             found: Rule = self.grammar.rules[kind][rule]
-            if kind == WORD:
+            if kind == LEXICAL_EDGE:
                 done.append(_under(found.top, found.word))
-            elif kind == SINGLE:
+            elif kind == UNARY_EDGE:
                 done.append(_under(found.top[:-1], done.pop()))
             else:
                 left, right = done.pop(), done.pop()
@@ -133,11 +132,11 @@ class Parser:
         return tree
 
     def _expected_tree(self, forest: Forest, counts: NDArray[np.float64]) -> Tree:
-        """The tree of MER, for the expected count of each option."""
-        options = np.flatnonzero(counts > _LEAST_EXPECTED)
-        rows = forest.items.option[options]
+        """The tree of MER, for the expected count of each edge."""
+        edges = np.flatnonzero(counts > _LEAST_EXPECTED)
+        rows = forest.items.edge[edges]
         items = forest.items.item[: forest.items.used[0]]
-        of = np.searchsorted(items["first"], options, "right") - 1
+        of = np.searchsorted(items["first"], edges, "right") - 1
         spans = Spans()
         productions = self.grammar.productions
         for kind, rule, split, start, end, count in zip(
@@ -146,7 +145,7 @@ class Parser:
             rows["split"].tolist(),
             items["start"][of].tolist(),
             items["end"][of].tolist(),
-            counts[options].tolist(),
+            counts[edges].tolist(),
             strict=True,
         ):
             for p in range(productions.start[kind, rule], productions.start[kind, rule + 1]):
@@ -158,7 +157,7 @@ class Parser:
                     spans.add(start, split, 0, found, count)
                 else:
                     spans.add(split, end, 0, found, count)
-        return best_expected_tree(spans, self.root, forest.grammar.words)
+        return best_expected_tree(spans, self.root, forest.graph.grammar.words)
 
     def _flat(self, words: Sequence[str], methods: Sequence[str]) -> Parsed:
         tags = self.grammar.tags

@@ -12,11 +12,14 @@ from hierogram.storage.store import open_store
 
 
 class StoredGrammar(NamedTuple):
-    """Fragments in use with their counts, the learned priors of their labels, and how trees are transformed."""
+    """Fragments in use with their counts, the learned priors of their labels, how trees are transformed, and the base
+    distribution that the grammar was trained with.
+    """
 
     grammar: TreeGrammar
     priors: dict[str, Prior]
     how: Transformations
+    base: str
 
 
 def stored_grammar(url: str) -> StoredGrammar:
@@ -34,4 +37,5 @@ def stored_grammar(url: str) -> StoredGrammar:
         if not fragments:
             raise InputError(f"{store.url}: nothing has been learned yet: `hierogram --store {store.url} learn`")
         priors = {row.label: Prior(row.strength, row.expanded) for row in store.labels()}
-    return StoredGrammar(TreeGrammar(fragments), priors, treebank.how if treebank else Transformations())
+        how = treebank.how if treebank else Transformations()
+        return StoredGrammar(TreeGrammar(fragments), priors, how, store.settings().base)

@@ -11,12 +11,12 @@ from hierogram.storage.options import Option
 EMPTY_ELEMENT = "-NONE-"
 """Label of traces and other empty elements."""
 INTERMEDIATE = "@"
-"""First letter of the labels that binarisation makes: `@NP` holds the rest of the children of an NP."""
+"""First letter of the labels that binarization makes: `@NP` holds the rest of the children of an NP."""
 JOINT = "+"
 """Stands between the labels of a collapsed unary chain."""
 
 KEEP, COLLAPSE = "keep", "collapse"
-RIGHT, NO_BINARISATION = "right", "none"
+RIGHT, NO_BINARIZATION = "right", "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Transformations:
     """How trees are transformed; the defaults are those of the parsing literature.
 
     `functions`: functional tags and indices stay (`NP-SBJ-1`); `empty_elements`: traces stay; `unary`: `keep`, with X
-    over X alone made one X, or `collapse`, chains to joint labels (`S+VP`); `binarisation`: `right`, with marks `@NP`,
+    over X alone made one X, or `collapse`, chains to joint labels (`S+VP`); `binarization`: `right`, with marks `@NP`,
     or `none`; `root`: label over every tree; `rare`: words seen that often or less become classes of unknown words.
     Raises `UsageError`.
     """
@@ -32,15 +32,15 @@ class Transformations:
     functions: Annotated[bool, Option("Trees: keep functional tags and indices, `NP-SBJ-1`.")] = False
     empty_elements: Annotated[bool, Option("Trees: keep empty elements, `-NONE-`.", flags=("--traces",))] = False
     unary: Annotated[str, Option("Trees: keep chains of single labels, or collapse them, `S+VP`.")] = KEEP
-    binarisation: Annotated[str, Option("Trees: right, with labels `@NP`, or none.")] = RIGHT
+    binarization: Annotated[str, Option("Trees: right, with labels `@NP`, or none.", also=("binarisation",))] = RIGHT
     root: Annotated[str, Option("Trees: label over every tree.", metavar="LABEL")] = "TOP"
     rare: Annotated[int, Option("Trees: words seen that often or less become classes of unknown words.", least=0)] = 1
 
     def __post_init__(self) -> None:
         if self.unary not in (KEEP, COLLAPSE):
             raise UsageError(f"unary chains {self.unary!r}: there are {KEEP} and {COLLAPSE}")
-        if self.binarisation not in (RIGHT, NO_BINARISATION):
-            raise UsageError(f"binarisation {self.binarisation!r}: there are {RIGHT} and {NO_BINARISATION}")
+        if self.binarization not in (RIGHT, NO_BINARIZATION):
+            raise UsageError(f"binarization {self.binarization!r}: there are {RIGHT} and {NO_BINARIZATION}")
         if not self.root or set(self.root) & set("() \t\r\n") or self.root.startswith(INTERMEDIATE):
             raise UsageError(f"root label {self.root!r}: name one without brackets, spaces and a leading @")
         if self.rare < 0:
@@ -76,14 +76,14 @@ def cleaned(tree: Tree, how: Transformations) -> Tree:
 
 
 def transformed(tree: Tree, how: Transformations) -> Tree:
-    """A cleaned tree as grammars are learned from it: unary chains and binarisation; words stay."""
+    """A cleaned tree as grammars are learned from it: unary chains and binarization; words stay."""
 
     def change(label: str, children: list[Node]) -> list[Node]:
         if how.unary == COLLAPSE and len(children) == 1 and label != how.root:
             [child] = children
             if isinstance(child, Tree) and not child.is_preterminal:
                 return [Tree(f"{label}{JOINT}{child.label}", child.children)]
-        if how.binarisation == RIGHT:
+        if how.binarization == RIGHT:
             while len(children) > 2:
                 children[-2:] = [Tree(intermediate(label), tuple(children[-2:]))]
         return [Tree(label, tuple(children))]
@@ -97,7 +97,7 @@ def restored(tree: Tree, how: Transformations) -> Tree:
     """The cleaned tree that `transformed` was given."""
 
     def restore(label: str, children: list[Node]) -> list[Node]:
-        if label.startswith(INTERMEDIATE) and how.binarisation == RIGHT:
+        if label.startswith(INTERMEDIATE) and how.binarization == RIGHT:
             return children
         labels = label.split(JOINT) if how.unary == COLLAPSE and label.strip(JOINT) else [label]
         for name in reversed(labels):
@@ -119,7 +119,7 @@ def plain_label(label: str) -> str:
 
 
 def intermediate(label: str) -> str:
-    """The label of the rest of the children, where binarisation divides those of a node of this label."""
+    """The label of the rest of the children, where binarization divides those of a node of this label."""
     return f"{INTERMEDIATE}{label.rpartition(JOINT)[2] or label}"
 
 
@@ -129,7 +129,7 @@ def refuse_marks(label: str, how: Transformations) -> None:
         raise FaultError(MALFORMED_TREE, "a node inside the tree has no label")
     if label == "|" or (label.startswith("#") and label[1:].isdigit()):
         raise FaultError(MALFORMED_TREE, f"label {label!r} is a sign of the notation of packed forests")
-    if how.binarisation == RIGHT and label.startswith(INTERMEDIATE):
-        raise FaultError(MALFORMED_TREE, f"label {label!r}: labels that begin with {INTERMEDIATE} are binarisation's")
+    if how.binarization == RIGHT and label.startswith(INTERMEDIATE):
+        raise FaultError(MALFORMED_TREE, f"label {label!r}: labels that begin with {INTERMEDIATE} are binarization's")
     if how.unary == COLLAPSE and JOINT in label and label.strip(JOINT):
         raise FaultError(MALFORMED_TREE, f"label {label!r}: {JOINT} joins the labels of collapsed chains")

@@ -1,1 +1,1 @@
-"""Word alignment: Bayesian HMM models, their chains, and symmetrisation [SA16]."""
+"""Word alignment: Bayesian HMM models, their chains, and symmetrization [SA16]."""

@@ -10,7 +10,7 @@ from hierogram.samplers.compiled.jit import njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
 
 UNLINKED = -1
-"""The link of an emitted word that no conditioning word generates."""
+"""The link of an emitted word that no conditioning word emits."""
 
 MOST_FERTILITY = 7
 """Given words with more links count as having this many."""

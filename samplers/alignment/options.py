@@ -1,11 +1,29 @@
 """What a run of the aligner depends on, as plain values: importing this module imports neither numpy nor numba."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hierogram.samplers.exceptions import AlignmentInputError
 
 ALL_POSITIONS = 0
 """As a number of candidates: a link is drawn from all positions."""
+
+SYMMETRIZATIONS = {
+    "intersect": "the links of both directions",
+    "union": "those of either",
+    "gd": "grow-diag",
+    "gdf": "grow-diag-final",
+    "gdfa": "grow-diag-final-and",
+}
+"""How both directions become one alignment, by the field's names (Koehn et al. 2003), and what these mean."""
+
+
+class SweepPlan(NamedTuple):
+    """One sweep of a chain: its number from 1, its stage of warming up, 1 to 3 (3: none), and whether it is sampled."""
+
+    sweep: int
+    stage: int
+    sampled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +72,7 @@ class AlignerOptions:
         """Whether a sample is taken at the sweep, numbered from 1."""
         return sweep > self.burn_in and sweep % self.thinning == 0
 
-    def stage(self, sweep: int) -> int:
-        """The stage of warming up, 1 to 3 (3: none), of the sweep numbered from 1."""
-        return 1 + (sweep > self.warming) + (sweep > 2 * self.warming)
+    def plan(self, sweep: int) -> SweepPlan:
+        """What is done in the sweep, numbered from 1."""
+        stage = 1 + (sweep > self.warming) + (sweep > 2 * self.warming)
+        return SweepPlan(sweep, stage, self.is_sampled(sweep))

@@ -5,18 +5,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.samplers.alignment.options import SYMMETRIZATIONS
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.exceptions import AlignmentInputError
 
 INTERSECTION, UNION, GROW_DIAG, GROW_DIAG_FINAL, GROW_DIAG_FINAL_AND = range(5)
-METHODS = {
-    "intersect": INTERSECTION,
-    "union": UNION,
-    "gd": GROW_DIAG,
-    "gdf": GROW_DIAG_FINAL,
-    "gdfa": GROW_DIAG_FINAL_AND,
-}
-"""Symmetrizations by the field's names for them."""
+METHODS = {name: number for number, name in enumerate(SYMMETRIZATIONS)}
+"""The numbers of the symmetrizations, by their names."""
 
 _FORWARD, _BACKWARD, _KEPT = 1, 2, 4
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))

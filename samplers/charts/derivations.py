@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.charts.chart import Chart, SentenceGrammar, cell_of
 from hierogram.samplers.charts.edges import (
-    PAIR,
-    SINGLE,
+    BINARY_EDGE,
+    UNARY_EDGE,
     Items,
-    best_option,
-    choose,
+    best_edge,
+    choose_edge,
     empty_items,
     find_item,
     with_room,
@@ -33,7 +33,7 @@ _FEWEST_VISITS = 1e-7
 class Productions(NamedTuple):
     """The productions of context-free trees that each rule stands for, and the fragment that it begins.
 
-    For each kind of rule (word, pair, single): `start` int64[3, R+1] into `production` int32 and `place` int8: the
+    For each kind of rule (lexical, binary, unary): `start` int64[3, R+1] into `production` int32 and `place` int8: the
     production covers the rule's whole span (0), its left part (1) or its right part (2). `fragment` int32[3, R]: the
     fragment that the rule begins, -1 inside one.
     """
@@ -44,13 +44,16 @@ class Productions(NamedTuple):
     fragment: NDArray[np.int32]
 
 
-class Restaurants(NamedTuple):
-    """The Dirichlet processes: `seated` float64[F], n_e + α P0(e) of each fragment; `label` int32[F] its root label;
-    `whole` float64[L], n_c + α of each label."""
+class LabelProcesses(NamedTuple):
+    """The Dirichlet processes, one a label.
 
-    seated: NDArray[np.float64]
+    `fragment_mass` float64[F]: n_e + α P0(e) of each fragment; `label` int32[F] its root label; `label_mass`
+    float64[L]: n_c + α of each label.
+    """
+
+    fragment_mass: NDArray[np.float64]
     label: NDArray[np.int32]
-    whole: NDArray[np.float64]
+    label_mass: NDArray[np.float64]
 
 
 class Draws(NamedTuple):
@@ -62,13 +65,29 @@ class Draws(NamedTuple):
     log_ratio: NDArray[np.float64]
 
 
-def stays(seed: int, sentence: int, drawn: Draws) -> NDArray[np.int64]:
+class Key(NamedTuple):
+    """The key of a sentence's random streams."""
+
+    seed: int
+    sentence: int
+
+
+class Hypergraph(NamedTuple):
+    """The derivations below one symbol that covers all words, as far as they have been looked at."""
+
+    root: int
+    grammar: SentenceGrammar
+    chart: Chart
+    items: Items
+
+
+def stays(key: Key, drawn: Draws) -> NDArray[np.int64]:
     """How often a Metropolis-Hastings chain that proposes one draw after the other is at each, int64[D].
 
     Its stream is that of the number after the draws'.
     """
     times = np.zeros(len(drawn.log_ratio), np.int64)
-    count_stays(seed, sentence, drawn.log_ratio, times)
+    count_stays(key, drawn.log_ratio, times)
     return times
 
 
@@ -86,100 +105,89 @@ class Forest:
         """Raises `GrammarError` where the root has no derivation."""
         if grammar.words == 0 or not np.isfinite(chart.log_weight(root, 0, grammar.words)):
             raise GrammarError("the sentence has no derivation")
-        self.grammar = grammar
-        self.chart = chart
-        self.root = root
-        self.items: Items = empty_items(grammar, chart)
+        self.graph = Hypergraph(root, grammar, chart, empty_items(grammar, chart))
 
     @property
-    def options(self) -> int:
-        """How many options are known so far."""
+    def items(self) -> Items:
+        """The items and edges known so far."""
+        return self.graph.items
+
+    @property
+    def edges(self) -> int:
+        """How many edges are known so far."""
         return int(self.items.used[1])
 
-    def draw(self, seed: int, sentence: int, draws: int, productions: Productions, restaurants: Restaurants) -> Draws:
+    def draw(self, key: Key, draws: int, productions: Productions, processes: LabelProcesses) -> Draws:
         """Independent draws, number k from the stream of (seed, sentence, k)."""
         drawn = Draws(np.zeros(draws, np.uint64), np.zeros(draws))
         space = _Space(
             np.zeros((self._depth(), 3), np.int32),
-            np.zeros(len(restaurants.seated), np.int32),
-            np.zeros(len(restaurants.whole), np.int32),
+            np.zeros(len(processes.fragment_mass), np.int32),
+            np.zeros(len(processes.label_mass), np.int32),
             np.zeros(self._depth(), np.int32),
         )
         done = 0
         while done < draws:
-            done = draw_derivations(
-                done,
-                seed,
-                sentence,
-                self.root,
-                self.grammar,
-                self.chart,
-                self.items,
-                productions,
-                restaurants,
-                drawn,
-                space,
-            )
+            done = draw_derivations(done, key, self.graph, productions, processes, drawn, space)
             if done < draws:
-                self.items = with_room(self.items)
+                self._make_room()
         return drawn
 
-    def count(self, seed: int, sentence: int, times: NDArray[np.int64]) -> NDArray[np.float64]:
-        """How often each option is used when draw k counts `times[k]` times; the draws have been made before."""
-        counts = np.zeros(self.options)
-        count_options(seed, sentence, self.root, self.grammar, self.chart, self.items, times, counts, self._stack())
+    def count(self, key: Key, times: NDArray[np.int64]) -> NDArray[np.float64]:
+        """How often each edge is used when draw k counts `times[k]` times; the draws have been made before."""
+        counts = np.zeros(self.edges)
+        count_edges(key, self.graph, times, counts, self._stack())
         return counts
 
-    def derivation(self, seed: int, sentence: int, draw: int) -> NDArray[np.int64]:
-        """The options of a draw that has been made, parents first, left before right."""
-        return self._walk(seed, sentence, draw, False)
+    def derivation(self, key: Key, draw: int) -> NDArray[np.int64]:
+        """The edges of a draw that has been made, parents first, left before right."""
+        return self._walk(key, draw, False)
 
     def best(self) -> NDArray[np.int64]:
-        """The options of the best derivation, of a chart filled with `best`; parents first, left before right."""
-        return self._walk(0, 0, 0, True)
+        """The edges of the best derivation, of a chart filled with `best`; parents first, left before right."""
+        return self._walk(Key(0, 0), 0, True)
 
     def expected(self) -> NDArray[np.float64]:
-        """How often each option is expected to be used, of a chart filled with sums: inside times outside."""
+        """How often each edge is expected to be used, of a chart filled with sums: inside times outside."""
         while True:
-            visits = np.zeros_like(self.chart.value)
-            counts = np.zeros(len(self.items.option))
-            if expect_options(
-                self.root, self.grammar, self.chart, self.items, visits, np.zeros_like(visits[0]), counts
-            ):
-                return counts[: self.options]
-            self.items = with_room(self.items)
+            visits = np.zeros_like(self.graph.chart.value)
+            counts = np.zeros(len(self.items.edge))
+            if expect_edges(self.graph, visits, np.zeros_like(visits[0]), counts):
+                return counts[: self.edges]
+            self._make_room()
+
+    def _make_room(self) -> None:
+        self.graph = self.graph._replace(items=with_room(self.items))
 
     def _depth(self) -> int:
-        # A loop of single symbols may go round several times; beyond this bound it is not believed.
-        return 64 * (2 * self.grammar.words + self.grammar.labels)
+        # A loop of unary rules may go round several times; beyond this bound it is not believed.
+        return 64 * (2 * self.graph.grammar.words + self.graph.grammar.labels)
 
     def _stack(self) -> NDArray[np.int32]:
         return np.zeros((self._depth(), 3), np.int32)
 
-    def _walk(self, seed: int, sentence: int, draw: int, best: bool) -> NDArray[np.int64]:
+    def _walk(self, key: Key, draw: int, best: bool) -> NDArray[np.int64]:
         found = np.zeros(self._depth(), np.int64)
         while True:
-            number = walk(
-                seed, sentence, draw, best, self.root, self.grammar, self.chart, self.items, found, self._stack()
-            )
+            number = walk(key, draw, best, self.graph, found, self._stack())
             if number >= 0:
                 return found[:number]
-            self.items = with_room(self.items)
+            self._make_room()
 
 
 @njit
-def _push_parts(stack, top, option, item):
-    """Put the parts of a chosen option on the stack, the left one on top; the stack's new height."""
-    if option["kind"] == PAIR:
-        stack[top, 0] = option["right"]
-        stack[top, 1] = option["split"]
+def _push_parts(stack, top, edge, item):
+    """Put the parts of a chosen edge on the stack, the left one on top; the stack's new height."""
+    if edge["kind"] == BINARY_EDGE:
+        stack[top, 0] = edge["right"]
+        stack[top, 1] = edge["split"]
         stack[top, 2] = item["end"]
-        stack[top + 1, 0] = option["left"]
+        stack[top + 1, 0] = edge["left"]
         stack[top + 1, 1] = item["start"]
-        stack[top + 1, 2] = option["split"]
+        stack[top + 1, 2] = edge["split"]
         return top + 2
-    if option["kind"] == SINGLE:
-        stack[top, 0] = option["left"]
+    if edge["kind"] == UNARY_EDGE:
+        stack[top, 0] = edge["left"]
         stack[top, 1] = item["start"]
         stack[top, 2] = item["end"]
         return top + 1
@@ -187,10 +195,10 @@ def _push_parts(stack, top, option, item):
 
 
 @njit
-def _tree_hash(option, item, productions):
-    """The option's part of the number that tells trees apart: a sum over productions with their spans."""
+def _tree_hash(edge, item, productions):
+    """The edge's part of the number that tells trees apart: a sum over productions with their spans."""
     total = np.uint64(0)
-    kind, rule, split = option["kind"], option["rule"], option["split"]
+    kind, rule, split = edge["kind"], edge["rule"], edge["split"]
     for p in range(productions.start[kind, rule], productions.start[kind, rule + 1]):
         place = productions.place[p]
         start = split if place == 2 else item["start"]
@@ -202,13 +210,20 @@ def _tree_hash(option, item, productions):
 
 
 @njit
-def draw_derivations(first, seed, sentence, root, grammar, chart, items, productions, restaurants, drawn, space):
-    """Draw from number `first` on; the number at which room for options ended, or that of all draws."""
+def _find(graph, row):
+    """The place of the item in a row of the stack: symbol, start, end; -1 where there is no room for its edges."""
+    return find_item(row[0], row[1], row[2], graph.grammar, graph.chart, graph.items)
+
+
+@njit
+def draw_derivations(first, key, graph, productions, processes, drawn, space):
+    """Draw from number `first` on; the number at which room for edges ended, or that of all draws."""
+    items = graph.items
     for draw in range(first, len(drawn.tree)):
-        state = stream(seed, sentence, draw)
-        space.stack[0, 0] = root
+        state = stream(key.seed, key.sentence, draw)
+        space.stack[0, 0] = graph.root
         space.stack[0, 1] = 0
-        space.stack[0, 2] = grammar.words
+        space.stack[0, 2] = graph.grammar.words
         top = 1
         tree = np.uint64(0)
         ratio = 0.0
@@ -216,28 +231,28 @@ def draw_derivations(first, seed, sentence, root, grammar, chart, items, product
         full = False
         while top > 0:
             top -= 1
-            place = find_item(space.stack[top, 0], space.stack[top, 1], space.stack[top, 2], grammar, chart, items)
+            place = _find(graph, space.stack[top])
             if place < 0:
                 full = True
                 break
             state = advance(state)
             item = items.item[place]
-            option = items.option[choose(uniform(state), item, items.option)]
-            tree += _tree_hash(option, item, productions)
-            fragment = productions.fragment[option["kind"], option["rule"]]
+            edge = items.edge[choose_edge(uniform(state), item, items.edge)]
+            tree += _tree_hash(edge, item, productions)
+            fragment = productions.fragment[edge["kind"], edge["rule"]]
             if fragment >= 0:
-                label = restaurants.label[fragment]
+                label = processes.label[fragment]
                 before = space.fragment_uses[fragment]
-                ratio += np.log1p(before / restaurants.seated[fragment])
-                ratio -= np.log1p(space.label_uses[label] / restaurants.whole[label])
+                ratio += np.log1p(before / processes.fragment_mass[fragment])
+                ratio -= np.log1p(space.label_uses[label] / processes.label_mass[label])
                 space.fragment_uses[fragment] += 1
                 space.label_uses[label] += 1
                 space.used[used] = fragment
                 used += 1
-            top = _push_parts(space.stack, top, option, item)
+            top = _push_parts(space.stack, top, edge, item)
         for u in range(used):
             space.fragment_uses[space.used[u]] = 0
-            space.label_uses[restaurants.label[space.used[u]]] = 0
+            space.label_uses[processes.label[space.used[u]]] = 0
         if full:
             return draw
         drawn.tree[draw] = tree
@@ -246,9 +261,9 @@ def draw_derivations(first, seed, sentence, root, grammar, chart, items, product
 
 
 @njit
-def count_stays(seed, sentence, log_ratio, times):
+def count_stays(key, log_ratio, times):
     """Add how often the chain over the draws is at each, the first of them its start."""
-    state = stream(seed, sentence, len(times))
+    state = stream(key.seed, key.sentence, len(times))
     at = 0
     for draw in range(len(times)):
         state = advance(state)
@@ -258,61 +273,64 @@ def count_stays(seed, sentence, log_ratio, times):
 
 
 @njit
-def count_options(seed, sentence, root, grammar, chart, items, times, counts, stack):
-    """Repeat draws and add how often each counts to the options that it uses."""
+def count_edges(key, graph, times, counts, stack):
+    """Repeat draws and add how often each counts to the edges that it uses."""
+    items = graph.items
     for draw in range(len(times)):
         if times[draw] == 0:
             continue
-        state = stream(seed, sentence, draw)
-        stack[0, 0] = root
+        state = stream(key.seed, key.sentence, draw)
+        stack[0, 0] = graph.root
         stack[0, 1] = 0
-        stack[0, 2] = grammar.words
+        stack[0, 2] = graph.grammar.words
         top = 1
         while top > 0:
             top -= 1
-            place = find_item(stack[top, 0], stack[top, 1], stack[top, 2], grammar, chart, items)
+            place = _find(graph, stack[top])
             state = advance(state)
             item = items.item[place]
-            chosen = choose(uniform(state), item, items.option)
+            chosen = choose_edge(uniform(state), item, items.edge)
             counts[chosen] += times[draw]
-            top = _push_parts(stack, top, items.option[chosen], item)
+            top = _push_parts(stack, top, items.edge[chosen], item)
 
 
 @njit
-def walk(seed, sentence, draw, best, root, grammar, chart, items, found, stack):
-    """Write the options of one derivation, drawn or the best; how many there are, -1 where room for options ended."""
-    state = stream(seed, sentence, draw)
-    stack[0, 0] = root
+def walk(key, draw, best, graph, found, stack):
+    """Write the edges of one derivation, drawn or the best; how many there are, -1 where room for edges ended."""
+    items = graph.items
+    state = stream(key.seed, key.sentence, draw)
+    stack[0, 0] = graph.root
     stack[0, 1] = 0
-    stack[0, 2] = grammar.words
+    stack[0, 2] = graph.grammar.words
     top = 1
     number = 0
     while top > 0:
         top -= 1
-        place = find_item(stack[top, 0], stack[top, 1], stack[top, 2], grammar, chart, items)
+        place = _find(graph, stack[top])
         if place < 0:
             return -1
         item = items.item[place]
         if best:
-            chosen = best_option(item, items.option)
+            chosen = best_edge(item, items.edge)
         else:
             state = advance(state)
-            chosen = choose(uniform(state), item, items.option)
+            chosen = choose_edge(uniform(state), item, items.edge)
         found[number] = chosen
         number += 1
-        top = _push_parts(stack, top, items.option[chosen], item)
+        top = _push_parts(stack, top, items.edge[chosen], item)
     return number
 
 
 @njit
-def expect_options(root, grammar, chart, items, visits, waiting, counts):
-    """Add to `counts` how often each option is expected to be used; False where room for options ended.
+def expect_edges(graph, visits, pending, counts):
+    """Add to `counts` how often each edge is expected to be used; False where room for edges ended.
 
-    `visits` float64[cells, S] and `waiting` float64[S] are zero. Spans go from long to short; within a span the visits
-    of labels go down chains of single symbols until none is left waiting.
+    `visits` float64[cells, S] and `pending` float64[S] are zero. Spans go from long to short; within a span the visits
+    of labels go down chains of unary rules until none is pending.
     """
+    grammar, chart, items = graph.grammar, graph.chart, graph.items
     words = grammar.words
-    visits[cell_of(0, words), root] = 1.0
+    visits[cell_of(0, words), graph.root] = 1.0
     for width in range(words, 0, -1):
         for i in range(words - width + 1):
             j = i + width
@@ -322,25 +340,25 @@ def expect_options(root, grammar, chart, items, visits, waiting, counts):
             here = visits[cell]
             moved = False
             for label in range(grammar.labels):
-                waiting[label] = here[label]
+                pending[label] = here[label]
                 moved = moved or here[label] > _FEWEST_VISITS
             while moved:
                 moved = False
                 for label in range(grammar.labels):
-                    arrived = waiting[label]
+                    arrived = pending[label]
                     if arrived <= _FEWEST_VISITS:
                         continue
-                    waiting[label] = 0.0
+                    pending[label] = 0.0
                     place = find_item(label, i, j, grammar, chart, items)
                     if place < 0:
                         return False
-                    for o in range(items.item[place]["first"], items.item[place]["last"]):
-                        option = items.option[o]
-                        if option["kind"] == SINGLE:
-                            passed = arrived * option["probability"]
-                            waiting[option["left"]] += passed
-                            here[option["left"]] += passed
-                            moved = moved or waiting[option["left"]] > _FEWEST_VISITS
+                    for k in range(items.item[place]["first"], items.item[place]["last"]):
+                        edge = items.edge[k]
+                        if edge["kind"] == UNARY_EDGE:
+                            passed = arrived * edge["probability"]
+                            pending[edge["left"]] += passed
+                            here[edge["left"]] += passed
+                            moved = moved or pending[edge["left"]] > _FEWEST_VISITS
             for a in range(number):
                 symbol = active[a]
                 if here[symbol] <= _FEWEST_VISITS:
@@ -348,11 +366,11 @@ def expect_options(root, grammar, chart, items, visits, waiting, counts):
                 place = find_item(symbol, i, j, grammar, chart, items)
                 if place < 0:
                     return False
-                for o in range(items.item[place]["first"], items.item[place]["last"]):
-                    option = items.option[o]
-                    expected = here[symbol] * option["probability"]
-                    counts[o] += expected
-                    if option["kind"] == PAIR:
-                        visits[cell_of(i, np.int64(option["split"])), option["left"]] += expected
-                        visits[cell_of(np.int64(option["split"]), j), option["right"]] += expected
+                for k in range(items.item[place]["first"], items.item[place]["last"]):
+                    edge = items.edge[k]
+                    expected = here[symbol] * edge["probability"]
+                    counts[k] += expected
+                    if edge["kind"] == BINARY_EDGE:
+                        visits[cell_of(i, np.int64(edge["split"])), edge["left"]] += expected
+                        visits[cell_of(np.int64(edge["split"]), j), edge["right"]] += expected
     return True

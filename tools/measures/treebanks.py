@@ -8,8 +8,9 @@ from hierogram.daemon.learning.kinds.chains import TreeChain
 from hierogram.daemon.learning.kinds.treebanks import load_trees
 from hierogram.daemon.treebanks.approximation import Prior, approximate
 from hierogram.daemon.treebanks.grammars import TreeGrammar
-from hierogram.daemon.treebanks.parsing import MER, MPD, Parser
+from hierogram.daemon.treebanks.parsing import Parser
 from hierogram.daemon.treebanks.reading import read_trees
+from hierogram.daemon.treebanks.requests import MER, MPD
 from hierogram.daemon.treebanks.transformations import Transformations, cleaned, transformed
 from hierogram.daemon.treebanks.trees import read_tree, words_of
 from hierogram.daemon.treebanks.unknown_words import vocabulary_of

@@ -25,8 +25,8 @@ from hierogram.samplers.alignment.counts import (
 from hierogram.samplers.alignment.marginals import CELL, add_conditional, add_sample, decode_unless_collocated
 from hierogram.samplers.alignment.model1 import model1_links
 from hierogram.samplers.alignment.models.strengths import sample_strengths
-from hierogram.samplers.alignment.options import AlignerOptions
-from hierogram.samplers.alignment.steps import Steps, Turn
+from hierogram.samplers.alignment.options import AlignerOptions, SweepPlan
+from hierogram.samplers.alignment.steps import Steps
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 
@@ -56,7 +56,7 @@ def _collocation_share(g, previous, word, key, chain, settings):
 
 
 @njit
-def sweep_collocations(first, sides, chain, turn, scratch, marginals):
+def sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
     """Draw each link, then each Z, given all else, of the pairs from `first` on; where counts lack room, or the end."""
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
@@ -68,7 +68,7 @@ def sweep_collocations(first, sides, chain, turn, scratch, marginals):
             continue
         if not has_room(chain.pairs, stop - start):
             return pair
-        state = stream(turn.seed, pair, turn.sweep)
+        state = stream(key, pair, plan.sweep)
         previous = len(chain.before) - 1
         before = -1
         for g in range(start, stop):
@@ -115,7 +115,7 @@ def sweep_collocations(first, sides, chain, turn, scratch, marginals):
             else:
                 link_pair(chain.pairs, chain.conditioning, word, pair_key(word, f))
                 chain.before[previous]["plain"] += 1
-            if turn.sampled:
+            if plan.sampled:
                 cell = sides.cell_offset[pair] + (g - start) * length
                 if number == length:
                     add_conditional(marginals, cell, g, scratch, number)
@@ -167,8 +167,8 @@ def _with_bigrams(chain: Chain, direction: Direction) -> Chain:
     return chain._replace(bigram=bigram, bigram_count=np.zeros(bigrams, np.int32))
 
 
-def _draw_strengths(chain: Chain, turn: Turn) -> None:
-    sample_strengths(chain.settings, chain.before, turn.seed, turn.sweep)
+def _draw_strengths(chain: Chain, key: np.uint64, plan: SweepPlan) -> None:
+    sample_strengths(chain.settings, chain.before, key, plan.sweep)
 
 
 STEPS = Steps(

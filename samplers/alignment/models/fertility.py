@@ -207,7 +207,7 @@ def _look_around(start, stop, length, links, scratch):
 
 
 @njit
-def sweep_fertility(first, sides, chain, turn, scratch, marginals):
+def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
     """Draw each link of the pairs from `first` on, given all others; the pair at which counts lack room, or the end."""
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
@@ -218,14 +218,14 @@ def sweep_fertility(first, sides, chain, turn, scratch, marginals):
         length = sides.conditioning_offset[pair + 1] - e_start
         if not has_room(chain.pairs, stop - start):
             return pair
-        state = stream(turn.seed, pair, turn.sweep)
+        state = stream(key, pair, plan.sweep)
         _look_around(start, stop, length, links, scratch)
         # With all positions to weigh, factors are kept; with few, it costs less to make them as they are needed.
         exact = settings["candidates"] == 0 or settings["candidates"] > length
         if exact:
             for i in range(length):
                 word = np.int64(sides.conditioning[e_start + i])
-                scratch.factor[i] = _conditioning_factor(word, i, turn.stage, chain, settings, scratch)
+                scratch.factor[i] = _conditioning_factor(word, i, plan.stage, chain, settings, scratch)
         before = np.int64(-1)
         for g in range(start, stop):
             f = sides.emitted[g]
@@ -241,18 +241,18 @@ def sweep_fertility(first, sides, chain, turn, scratch, marginals):
             row = unlink_pair(chain.pairs, chain.conditioning, old_word, pair_key(old_word, f))
 
             if exact and old != UNLINKED:
-                _refresh_factors(old_word, sides, e_start, length, turn.stage, chain, settings, scratch)
+                _refresh_factors(old_word, sides, e_start, length, plan.stage, chain, settings, scratch)
 
             place = Place(f, e_start, length, before, after)
             if exact:
                 if g + 1 < stop:
                     _expect_word(sides.emitted[g + 1], e_start, length, sides, chain.pairs)
-                _weigh_all(place, turn.stage, sides, chain, settings, scratch)
+                _weigh_all(place, plan.stage, sides, chain, settings, scratch)
                 state = advance(state)
                 new = pick(scratch, length + 1, state) - 1
             else:
                 number, state = choose_options(UNLINKED, old, length, settings["candidates"], state, scratch)
-                _weigh_some(place, number, turn.stage, sides, chain, settings, scratch)
+                _weigh_some(place, number, plan.stage, sides, chain, settings, scratch)
                 state = advance(state)
                 new = np.int64(scratch.option[pick(scratch, number, state)])
 
@@ -271,9 +271,9 @@ def sweep_fertility(first, sides, chain, turn, scratch, marginals):
                 tidy(chain.pairs, row)
                 link_pair(chain.pairs, chain.conditioning, new_word, pair_key(new_word, f))
             if exact and new != UNLINKED:
-                _refresh_factors(new_word, sides, e_start, length, turn.stage, chain, settings, scratch)
+                _refresh_factors(new_word, sides, e_start, length, plan.stage, chain, settings, scratch)
             links[g] = new
-            if turn.sampled:
+            if plan.sampled:
                 cell = sides.cell_offset[pair] + (g - start) * length
                 if exact:
                     _add_conditional(marginals, cell, g, length, scratch)

@@ -64,7 +64,7 @@ def _weigh_jumps(i, before, after, jumps, symmetric):
 
 
 @njit
-def sweep_hmm(first, sides, chain, turn, scratch, marginals):
+def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
     """Draw each link of the pairs from `first` on, given all others; the pair at which counts lack room, or the end."""
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
@@ -74,7 +74,7 @@ def sweep_hmm(first, sides, chain, turn, scratch, marginals):
         length = sides.conditioning_offset[pair + 1] - e_start
         if not has_room(chain.pairs, stop - start):
             return pair
-        state = stream(turn.seed, pair, turn.sweep)
+        state = stream(key, pair, plan.sweep)
         for g in range(start, stop):
             f = sides.emitted[g]
             old = links[g]
@@ -107,7 +107,7 @@ def sweep_hmm(first, sides, chain, turn, scratch, marginals):
             jumps[_event(jumps, before, new)] += 1
             if after != _START:
                 jumps[_event(jumps, new, after)] += 1
-            if turn.sampled:
+            if plan.sampled:
                 cell = sides.cell_offset[pair] + (g - start) * length
                 if number == length + 1:
                     add_conditional(marginals, cell, g, scratch, number)

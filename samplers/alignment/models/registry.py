@@ -122,11 +122,6 @@ def options_for(name: str, pairs: int, sweeps: int | None = None, **chosen: floa
     return replace(defaults, **changes)
 
 
-def described_models() -> str:
-    """The models for a help text: `bhmm-f (HMM with fertilities), …`."""
-    return ", ".join(f"{model.name} ({model.summary})" for model in MODELS.values())
-
-
 def described_default(option: str) -> str:
     """An option's default for a help text: `4; 1 for bhmm, bhmm-z`."""
     by_value: dict[str, list[str]] = {}

@@ -15,10 +15,9 @@ from hierogram.samplers.alignment.chain import BEFORE, MOST_FERTILITY, SETTINGS,
 from hierogram.samplers.alignment.counts import CONDITIONING, empty_pairs, larger_pairs
 from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, empty_marginals
 from hierogram.samplers.alignment.models.registry import MODELS, model_named
-from hierogram.samplers.alignment.options import AlignerOptions
+from hierogram.samplers.alignment.options import AlignerOptions, SweepPlan
 from hierogram.samplers.alignment.orthography import favour_similar
 from hierogram.samplers.alignment.prior_counts import WIDEST_JUMP, PriorCounts, enter_pairs
-from hierogram.samplers.alignment.steps import Turn
 from hierogram.samplers.exceptions import AlignmentInputError
 
 _FERTILITY_PRIOR = np.array([0.3, 0.5, 0.12, 0.04, 0.015, 0.012, 0.008, 0.005])
@@ -27,23 +26,22 @@ _WORD = (1 << 64) - 1
 
 
 class AlignmentState(NamedTuple):
-    """A chain, what its samples have added up to, and the number of its sweeps so far."""
+    """A chain, and what its samples have added up to."""
 
     chain: Chain
     marginals: Marginals
-    sweep: int
 
 
 class AlignmentInfo(NamedTuple):
-    """A sweep's stage of warming up, 1 to 3 (3: none), and whether it was sampled."""
+    """How many words have a link after a step, and how many samples have been added up."""
 
-    stage: int
-    sampled: bool
+    linked: int
+    samples: int
 
 
-def chain_seed(seed: int, direction: int, chain: int) -> np.uint64:
+def chain_seed(seed: int, direction: int, chain: int) -> int:
     """The key of one chain: the seed of its random streams."""
-    return np.uint64((seed * 4 + direction + (chain + 1) * _SEED_STEP) & _WORD)
+    return (seed * 4 + direction + (chain + 1) * _SEED_STEP) & _WORD
 
 
 class AlignmentKernel:
@@ -60,11 +58,11 @@ class AlignmentKernel:
         self._steps = model.steps()
         self._scratch = make_scratch(direction.sides.longest_emitted, direction.sides.longest_conditioning)
 
-    def init(self, key: np.uint64, links: NDArray[np.int16] | None = None) -> AlignmentState:
+    def init(self, key: int, links: NDArray[np.int16] | None = None) -> AlignmentState:
         """The state before the first sweep: with these `links` int16[N], or with the model's own first ones."""
         if links is None:
-            links = self._steps.start(self.direction, self.options, key)
-        return AlignmentState(self.chain_of(links), empty_marginals(self.direction.sides), 0)
+            links = self._steps.start(self.direction, self.options, np.uint64(key))
+        return AlignmentState(self.chain_of(links), empty_marginals(self.direction.sides))
 
     def chain_of(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> Chain:
         """The chain with these links and collocations uint8[N] (or none), and the counts that follow from them."""
@@ -72,22 +70,21 @@ class AlignmentKernel:
         sides = self.direction.sides
         return self._over_all_pairs(chain, lambda first, now: self._steps.count(first, sides, now, self._scratch))
 
-    def step(self, key: np.uint64, state: AlignmentState) -> tuple[AlignmentState, AlignmentInfo]:
+    def step(self, key: int, state: AlignmentState, plan: SweepPlan) -> tuple[AlignmentState, AlignmentInfo]:
         """One sweep over all pairs; where it is sampled, its links' distributions are added to the marginals.
 
-        Arrays are changed in place; the state that is returned holds the counts where they had to grow.
+        Arrays of the state are changed in place, but for counts that had to grow.
         """
-        sweep = state.sweep + 1
-        turn = Turn(key, sweep, self.options.stage(sweep), self.options.is_sampled(sweep))
-        sides = self.direction.sides
+        sides, seed = self.direction.sides, np.uint64(key)
 
         def resample(first: int, now: Chain) -> int:
-            return int(self._steps.sweep(first, sides, now, turn, self._scratch, state.marginals))
+            return int(self._steps.sweep(first, sides, now, seed, plan, self._scratch, state.marginals))
 
         chain = self._over_all_pairs(state.chain, resample)
-        self._steps.finish(chain, turn)
-        state.marginals.samples[0] += turn.sampled
-        return AlignmentState(chain, state.marginals, sweep), AlignmentInfo(turn.stage, turn.sampled)
+        self._steps.finish(chain, seed, plan)
+        state.marginals.samples[0] += plan.sampled
+        info = AlignmentInfo(int(np.count_nonzero(chain.links >= 0)), int(state.marginals.samples[0]))
+        return AlignmentState(chain, state.marginals), info
 
     def _over_all_pairs(self, chain: Chain, resample: Callable[[int, Chain], int]) -> Chain:
         """Go through all pairs; where the counts lack room, give them more and go on at that pair."""
@@ -148,14 +145,14 @@ def build(options: AlignerOptions, direction: Direction, prior: PriorCounts | No
 
 def run_chain(
     kernel: AlignmentKernel,
-    key: np.uint64,
+    key: int,
     links: NDArray[np.int16] | None = None,
     report: Callable[[], None] | None = None,
 ) -> Marginals:
     """All sweeps of one chain, from `links` on if there are any; `report` is called after each sweep."""
     state = kernel.init(key, links)
-    for _ in range(kernel.options.sweeps):
-        state, _ = kernel.step(key, state)
+    for sweep in range(1, kernel.options.sweeps + 1):
+        state, _ = kernel.step(key, state, kernel.options.plan(sweep))
         if report is not None:
             report()
     return state.marginals

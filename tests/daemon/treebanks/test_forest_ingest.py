@@ -54,9 +54,9 @@ def lists(draw: st.DrawFn) -> list[str]:
 
 @given(lists(), st.booleans(), st.booleans(), st.sampled_from(["right", "none"]))
 def test_a_forest_is_transformed_as_its_trees_are(
-    texts: list[str], functions: bool, traces: bool, binarisation: str
+    texts: list[str], functions: bool, traces: bool, binarization: str
 ) -> None:
-    how = Transformations(functions, traces, binarisation=binarisation)
+    how = Transformations(functions, traces, binarization=binarization)
     forest = pack([read_parse(text) for text in texts])
     whole = {read_tree(text) for text in trees_of(forest)}
     if not traces and not {"the", "dog", "saw"} & set(forest.words):

@@ -17,15 +17,17 @@ from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.treebanks.approximation import Approximation, Prior, approximate, strength_for
 from hierogram.daemon.treebanks.grammars import (
     TreeGrammar,
-    binarised,
+    binarized,
     read_grammar,
     treebank_grammar,
 )
-from hierogram.daemon.treebanks.parsing import METHODS, MPD, Parser
+from hierogram.daemon.treebanks.parsing import Parser
+from hierogram.daemon.treebanks.requests import METHODS, MPD
 from hierogram.daemon.treebanks.trees import Tree, read_tree
 from hierogram.samplers.charts.chart import fill_chart, restricted
-from hierogram.samplers.charts.derivations import Forest, stays
+from hierogram.samplers.charts.derivations import Forest, Key, stays
 from hierogram.samplers.exceptions import GrammarError
+from hierogram.samplers.grammar.settings import UNIFORM
 
 AMBIGUOUS = """
 (S (NP) (VP)) ||| 6
@@ -69,9 +71,9 @@ def nested(node: Tree | str):
 
 def weights_of(known: Approximation, fragments: list) -> tuple[dict, dict, dict]:
     """Weights, seated and whole of each fragment, as the approximation has them, by label for the last."""
-    restaurants = known.restaurants
-    seated = dict(zip(fragments, restaurants.seated.tolist(), strict=True))
-    whole = {f[0]: float(restaurants.whole[label]) for f, label in zip(fragments, restaurants.label, strict=True)}
+    processes = known.processes
+    seated = dict(zip(fragments, processes.fragment_mass.tolist(), strict=True))
+    whole = {f[0]: float(processes.label_mass[label]) for f, label in zip(fragments, processes.label, strict=True)}
     return {f: seated[f] / whole[f[0]] for f in fragments}, seated, whole
 
 
@@ -103,14 +105,14 @@ def test_the_inside_weight_is_the_sum_over_derivations(example) -> None:
     known, weights, _, _, found = example
     total = sum(weight(weights, derivation) for derivation in found)
     forest = forest_of(known, SENTENCE)
-    assert forest.chart.log_weight(known.root, 0, len(SENTENCE)) == pytest.approx(log(total), abs=2e-3)
+    assert forest.graph.chart.log_weight(known.root, 0, len(SENTENCE)) == pytest.approx(log(total), abs=2e-3)
 
 
 def test_the_best_derivation_is_the_best(example) -> None:
     known, weights, _, _, found = example
     best = max(found, key=lambda derivation: weight(weights, derivation))
     forest = forest_of(known, SENTENCE, best=True)
-    assert forest.chart.log_weight(known.root, 0, len(SENTENCE)) == pytest.approx(log(weight(weights, best)))
+    assert forest.graph.chart.log_weight(known.root, 0, len(SENTENCE)) == pytest.approx(log(weight(weights, best)))
     parsed = Parser(known).parse(SENTENCE, 0, (MPD,))
     assert nested(parsed.trees[MPD]) == best.tree
 
@@ -129,7 +131,7 @@ def productions_by_span(known: Approximation, forest: Forest, counts) -> dict:
     table = known.productions
     for item in forest.items.item[: forest.items.used[0]]:
         for o in range(item["first"], item["last"]):
-            option = forest.items.option[o]
+            option = forest.items.edge[o]
             kind, rule, split = int(option["kind"]), int(option["rule"]), int(option["split"])
             for p in range(table.start[kind, rule], table.start[kind, rule + 1]):
                 label, right, _ = known.production_list[table.production[p]]
@@ -152,13 +154,13 @@ def test_expected_counts_are_inside_times_outside(example) -> None:
 def test_draws_have_their_probabilities_and_the_chain_those_of_the_processes(example) -> None:
     known, weights, seated, whole, found = example
     forest = forest_of(known, SENTENCE)
-    drawn = forest.draw(7, 0, 40_000, known.productions, known.restaurants)
+    drawn = forest.draw(Key(7, 0), 40_000, known.productions, known.processes)
     parser = Parser(known)
     of_hash: dict[int, tuple] = {}
     for k in np.unique(drawn.tree, return_index=True)[1].tolist():
-        of_hash[int(drawn.tree[k])] = nested(parser._tree(forest, forest.derivation(7, 0, k)))
+        of_hash[int(drawn.tree[k])] = nested(parser._tree(forest, forest.derivation(Key(7, 0), k)))
     assert len(set(of_hash.values())) == len(of_hash)
-    times = stays(7, 0, drawn)
+    times = stays(Key(7, 0), drawn)
     for weigh, counts in (
         (lambda d: weight(weights, d), np.ones(len(times))),
         (lambda d: exp(process_log_weight(seated, whole, d)), times),
@@ -185,13 +187,13 @@ def test_the_processes_differ_from_independence_in_the_example(example) -> None:
 def test_log_ratios_are_those_of_the_processes(example) -> None:
     known, weights, seated, whole, found = example
     forest = forest_of(known, SENTENCE)
-    drawn = forest.draw(3, 1, 200, known.productions, known.restaurants)
+    drawn = forest.draw(Key(3, 1), 200, known.productions, known.processes)
     ratios: defaultdict[tuple, set] = defaultdict(set)
     for derivation in found:
         ratios[derivation.tree].add(process_log_weight(seated, whole, derivation) - log(weight(weights, derivation)))
     parser = Parser(known)
     for k in range(200):
-        tree = nested(parser._tree(forest, forest.derivation(3, 1, k)))
+        tree = nested(parser._tree(forest, forest.derivation(Key(3, 1), k)))
         if tree in ratios:
             assert min(abs(drawn.log_ratio[k] - ratio) for ratio in ratios[tree]) < 1e-9
 
@@ -199,11 +201,11 @@ def test_log_ratios_are_those_of_the_processes(example) -> None:
 def test_counted_draws_add_up(example) -> None:
     known = example[0]
     forest = forest_of(known, SENTENCE)
-    drawn = forest.draw(5, 2, 100, known.productions, known.restaurants)
-    counts = forest.count(5, 2, np.arange(100))
+    drawn = forest.draw(Key(5, 2), 100, known.productions, known.processes)
+    counts = forest.count(Key(5, 2), np.arange(100))
     again = np.zeros_like(counts)
     for k in range(100):
-        np.add.at(again, forest.derivation(5, 2, k), k)
+        np.add.at(again, forest.derivation(Key(5, 2), k), k)
     assert np.array_equal(counts, again)
     assert len(drawn.tree) == 100
 
@@ -252,20 +254,32 @@ def test_rare_fragments_get_their_share_of_the_prior() -> None:
     assert weights["B", "c"] == pytest.approx(2 * 3 / 8 / 4)
 
 
+def test_the_uniform_base_spreads_its_share_over_all_symbols() -> None:
+    grammar = grammar_of("(TOP (A (B b) (B c))) ||| 3\n(TOP (A)) ||| 1\n(A (B) (B)) ||| 1\n(B b) ||| 2")
+    priors = dict.fromkeys(["TOP", "A", "B"], Prior(2.0, 0.25))
+    known = approximate(grammar, priors=priors, base=UNIFORM)
+    weights, _, _ = weights_of(known, kept_fragments(grammar, True))
+    # P_M: one or two children, each one of TOP, A, B, b and c.
+    one, two = 1 / 2 / 5, 1 / 2 / 5**2
+    assert weights["TOP", ("A",)] == pytest.approx((1 + 2 * 0.75 * one) / 6)
+    assert weights["TOP", ("A", ("B", "b"), ("B", "c"))] == pytest.approx((3 + 2 * 0.25**3 * one * two * one**2) / 6)
+    assert weights["B", "c"] == pytest.approx(2 * one / 4)
+
+
 def test_strengths_explain_the_number_of_fragments() -> None:
     for kinds, uses in ((3, 100.0), (50, 80.0), (1, 5.0)):
         strength = strength_for(kinds, uses)
         assert strength * np.log1p(uses / strength) == pytest.approx(kinds, rel=1e-3)
 
 
-def test_wide_fragments_are_binarised_and_come_out_whole() -> None:
-    grammar = binarised(
+def test_wide_fragments_are_binarized_and_come_out_whole() -> None:
+    grammar = binarized(
         grammar_of("(TOP (A) (B) (C)) ||| 1\n(TOP (A) (B (X x) (Y y) (Z z)) (C)) ||| 1\n(A a) ||| 1\n(C c) ||| 1")
     )
     parser = Parser(approximate(grammar, smoothed=False))
     parsed = parser.parse(["a", "x", "y", "z", "c"], 0, METHODS)
     assert {str(tree) for tree in parsed.trees.values()} == {"(TOP (A a) (@TOP (B (X x) (@B (Y y) (Z z))) (C c)))"}
-    with pytest.raises(InputError, match="binarise"):
+    with pytest.raises(InputError, match="binarize"):
         approximate(grammar_of("(TOP (A) (B) (C)) ||| 1"))
 
 
@@ -347,5 +361,7 @@ def test_parse_and_evaluate_on_the_command_line(hierogram: Run, tmp_path: Path) 
     scored = hierogram("evaluate-parse", "gold", "trees", "--json")
     assert json.loads(scored.out)["all"]["f1"] == 1
     assert "F1 1.0000" in hierogram("evaluate-parse", "gold", "trees").out
+    assert hierogram("parse", "grammar", "text", "-o", "-").out == ran.out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gold", "grammar", "text", "trees"]
     assert hierogram("parse", "grammar", "text", "--method", "best").code == 2
     assert hierogram("parse", "gold", "text").code == 3

@@ -95,3 +95,80 @@ def test_the_commands_of_the_document_run(hierogram: Run, treebank: str, tmp_pat
         ran = hierogram(*line.split()[1:])
         assert ran.code == 0, (line, ran.err)
     assert "F1 1.0000" in ran.out
+
+
+AMBIGUOUS = """\
+(S (NP (N stars)) (VP (V shine)))
+(S (NP (N stars)) (VP (V shine)))
+(S (NP (N stars)) (VP (V shine)))
+(S (NP (N ears)) (VP (V saw) (NP (N stars))))
+(S (NP (N ears)) (VP (V saw) (NP (N stars))))
+(S (NP (N ears)) (VP (V saw) (NP (NP (N stars)) (PP (P with) (NP (N ears))))))
+(S (NP (N ears)) (VP (VP (V saw) (NP (N stars))) (PP (P with) (NP (N ears)))))
+(S (NP (NP (N ears)) (PP (P with) (NP (N stars)))) (VP (V shine)))
+"""
+
+
+@pytest.fixture
+def uniform(hierogram: Run, tmp_path: Path) -> str:
+    """A store that was trained under P_M, and a sentence beside it."""
+    (tmp_path / "trees").write_text(AMBIGUOUS)
+    (tmp_path / "text").write_text("ears saw stars with stars with ears\n")
+    store = "sqlite:///uniform.db"
+    assert hierogram("--store", store, "init", "--grammar", "trees", "--base", "uniform").code == 0
+    assert hierogram("--store", store, "ingest", "--trees", "trees", "--rare", "0").code == 0
+    assert hierogram("--store", store, "learn", "--sweeps", "10").code == 0
+    return store
+
+
+def test_a_store_s_grammar_is_smoothed_with_the_base_that_it_was_trained_with(
+    hierogram: Run, uniform: str, tmp_path: Path
+) -> None:
+    parsed = hierogram("parse", uniform, "text", "--method", "mpd")
+    assert "base distribution" not in parsed.err
+    assert hierogram("parse", uniform, "text", "--method", "mpd", "--base", "uniform").out == parsed.out
+    assert hierogram("parse", uniform, "text", "--method", "mpd", "--base", "pcfg").out != parsed.out
+    assert hierogram("--store", uniform, "export", "--format", "fragments", "-o", "grammar.txt").code == 0
+    of_file = hierogram("parse", "grammar.txt", "text")
+    assert "grammar.txt: a file does not say which base distribution" in of_file.err
+    assert "base distribution" not in hierogram("parse", "grammar.txt", "text", "--base", "uniform").err
+    refused = hierogram("parse", "grammar.txt", "text", "--base", "zipf")
+    assert (refused.code, "there are uniform, pcfg" in refused.err) == (2, True)
+
+
+def test_sentences_are_parsed_with_the_store_that_is_named_in_any_way(
+    hierogram: Run, uniform: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = hierogram("parse", uniform, "text").out
+    assert expected.startswith("(TOP (S ")
+    assert hierogram("parse", "text", "--store", uniform).out == expected
+    assert hierogram("--store", uniform, "parse", "text").out == expected
+    missing = hierogram("parse", "text")
+    assert (missing.code, "hierogram.db" in missing.err) == (3, True)
+    monkeypatch.setenv("HIEROGRAM_STORE", uniform)
+    assert hierogram("parse", "text").out == expected
+    monkeypatch.setenv("HIEROGRAM_STORE", "sqlite:///none.db")
+    assert hierogram("parse", uniform, "text").out == expected
+    two = hierogram("parse", uniform, "text", "--store", uniform)
+    assert (two.code, "two grammars" in two.err) == (2, True)
+    assert hierogram("parse", uniform, "text", "text").code == 2
+
+
+def test_both_spellings_of_binarization_are_taken(hierogram: Run, treebank: str, tmp_path: Path) -> None:
+    for name, option in (("new.db", "--binarization"), ("old.db", "--binarisation")):
+        assert hierogram("--store", name, "ingest", "--trees", treebank, option, "none").code == 0
+        with open_store(f"sqlite:///{tmp_path / name}") as store:
+            settled = treebank_of(store)
+            assert settled is not None
+            assert settled.how == Transformations(binarization="none")
+    assert "--binarisation" not in hierogram("ingest", "--help").out
+
+
+def test_a_store_that_was_settled_under_the_old_name_is_read(store_url: str) -> None:
+    before = {"functions": True, "empty_elements": False, "unary": "keep", "root": "S", "rare": 2}
+    before["binarisation"] = "none"
+    with open_store(store_url, create=True, settings=Settings(grammar=TREES)) as store:
+        store.settle_treebank({"transformations": before, "known": ["a"]})
+        settled = treebank_of(store)
+        assert settled is not None
+        assert settled.how == Transformations(functions=True, binarization="none", root="S", rare=2)

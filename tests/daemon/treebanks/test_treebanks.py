@@ -137,13 +137,13 @@ def test_unary_chains_become_joint_labels() -> None:
 
 
 @given(TREES, st.sampled_from(["keep", COLLAPSE]), st.sampled_from(["right", "none"]), st.booleans())
-def test_transformations_can_be_undone(tree: Tree, unary: str, binarisation: str, functions: bool) -> None:
-    how = Transformations(functions=functions, unary=unary, binarisation=binarisation)
+def test_transformations_can_be_undone(tree: Tree, unary: str, binarization: str, functions: bool) -> None:
+    how = Transformations(functions=functions, unary=unary, binarization=binarization)
     plain = cleaned(tree, how)
     changed = transformed(plain, how)
     assert restored(changed, how) == plain
     assert words_of(changed) == words_of(tree)
-    if binarisation == "right":
+    if binarization == "right":
         assert all(len(node.children) <= 2 for node in preorder(changed) if isinstance(node, Tree))
 
 
@@ -164,7 +164,7 @@ def test_trees_that_cannot_be_transformed_are_faults() -> None:
         cleaned(read_tree("(S+VP a)"), Transformations(unary=COLLAPSE))
 
 
-@pytest.mark.parametrize("bad", [{"unary": "no"}, {"binarisation": "left"}, {"root": "@A"}, {"root": ""}, {"rare": -1}])
+@pytest.mark.parametrize("bad", [{"unary": "no"}, {"binarization": "left"}, {"root": "@A"}, {"root": ""}, {"rare": -1}])
 def test_transformations_that_are_none_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         Transformations(**bad)

@@ -69,7 +69,8 @@ class KernelChain:
         self.options = to_options(settings, similarity, sweeps=1 << 30, warming=0)
         self.kernel = build(self.options, self.direction)
         marginals = empty_marginals(self.direction.sides)
-        self.state = AlignmentState(to_chain(corpus, state, settings, similarity), marginals, 0)
+        self.state = AlignmentState(to_chain(corpus, state, settings, similarity), marginals)
+        self.sweeps = 0
 
     @property
     def chain(self) -> Chain:
@@ -83,8 +84,9 @@ class KernelChain:
 
     def sweep(self) -> State:
         """One sweep; the state after it."""
+        self.sweeps += 1
         self.chain.settings[0]["s"], self.chain.settings[0]["r"] = self.settings.s, self.settings.r
-        self.state, _ = self.kernel.step(self.seed, self.state)
+        self.state, _ = self.kernel.step(self.seed, self.state, self.options.plan(self.sweeps))
         return from_chain(self.corpus, self.chain)
 
 

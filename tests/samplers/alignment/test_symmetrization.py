@@ -1,4 +1,4 @@
-"""Symmetrisation against code on sets that follows the published description line by line."""
+"""Symmetrization against code on sets that follows the published description line by line."""
 
 import numpy as np
 import pytest
