@@ -209,7 +209,7 @@ def approximate(
 
 
 class _Base:
-    """P_C or P_M: the probability of a fragment by its productions and by where it stops [CGB09 §3]."""
+    """P_C or P_M: the probability of a fragment by its productions and by where it stops [CGB09 §4]."""
 
     def __init__(self, productions: Mapping[Production, float], priors: Mapping[str, Prior], base: str) -> None:
         self.production = _uniform(productions) if base == UNIFORM else _relative_frequencies(productions)
