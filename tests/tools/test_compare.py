@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.daemon.conftest import LINES, teach
-from tests.reference import heuristic_extraction as reference
 from tests.reference.examples import RandomPair, links_of
+from tests.samplers.extraction import definition as reference
 from tests.storage.building import query
 
 from hierogram.samplers.extraction.extraction import Limits

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.daemon.conftest import LINES, QUICK
 from tests.daemon.exports import parsers
-from tests.reference.lexical import link_counts, weights
+from tests.daemon.exports.lexical import link_counts, weights
 
 from hierogram.daemon.corpora.ingest import Input, ingest
 from hierogram.daemon.exceptions import ExportError

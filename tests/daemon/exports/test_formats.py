@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 from tests.daemon.exports import parsers
+from tests.daemon.exports.lexical import link_counts, weights
 from tests.daemon.exports.parsers import Parsed
 from tests.daemon.exports.rules import ODD, PAIRS, Given, write
-from tests.reference.lexical import link_counts, weights
 
 from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.options import ExportOptions

@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from tests.reference import examples
-from tests.reference import heuristic_extraction as reference
 from tests.reference.examples import RandomPair
 from tests.reference.rules import Rule
+from tests.samplers.extraction import definition as reference
 from tests.samplers.synchronous.kernel_chain import numbered, to_bitext
 
 from hierogram.samplers.counts.rendering import spellings
