@@ -8,17 +8,19 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hierogram.daemon.corpora.limits import Limits
 from hierogram.daemon.corpora.lines import MAX_LINE_BYTES
 from hierogram.daemon.exceptions import ConfigurationError
 from hierogram.daemon.exports.jobs import ExportJob
+from hierogram.daemon.plain_options import renamed
 from hierogram.storage.options import declared
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ DEFAULT_STORE = "sqlite:///hierogram.db"
 
 _SHORTEST_TOKEN = 16
 
+Job = Annotated[ExportJob, BeforeValidator(partial(renamed, ExportJob))]
 Seconds = Annotated[float, Field(gt=0, le=1e6)]
 Positive = Annotated[int, Field(gt=0)]
 
@@ -211,7 +214,7 @@ class Configuration(Section):
     sampling: SamplingSection = Field(default_factory=SamplingSection)
     alignment: AlignmentSection = Field(default_factory=AlignmentSection)
     http: HttpConfiguration = Field(default_factory=HttpConfiguration)
-    exports: tuple[ExportJob, ...] = Field(default=(), description="Exports on a schedule: `[[exports]]`, one each.")
+    exports: tuple[Job, ...] = Field(default=(), description="Exports on a schedule: `[[exports]]`, one each.")
 
 
 class _WithEnvironment(BaseSettings, Configuration):
@@ -289,10 +292,10 @@ def _explain(error: ValidationError, content: Mapping[str, Any], file: Path | No
     lines = []
     for problem in error.errors():
         keys = [str(key) for key in problem["loc"]]
-        known = problem["type"] != "extra_forbidden"
+        known = problem["type"] not in ("extra_forbidden", "unexpected_keyword_argument")
         # What is wrong with a section as a whole says so itself, and its values may be secrets.
         shown = "" if problem["type"] == "value_error" else f", not {problem['input']!r}"
-        reason = f"{problem['msg']}{shown}" if known else "there is no such key"
+        reason = f"{problem['msg'].removeprefix('Value error, ')}{shown}" if known else "there is no such key"
         key = ".".join(keys) or "(file)"
         variable = ENVIRONMENT_PREFIX + "__".join(keys[:2]).upper()
         in_environment = variable in os.environ or ENVIRONMENT_PREFIX + "".join(keys[:1]).upper() in os.environ

@@ -37,6 +37,13 @@ class ExportError(DaemonError):
     """An export cannot be written where it should go."""
 
 
+class NothingLearnedError(DaemonError):
+    """A store has no rules yet, because nothing was learned from its pairs, or there are none."""
+
+    def __init__(self, store: str) -> None:
+        super().__init__(f"{store}: nothing is learned yet: run `hierogram learn`")
+
+
 class DataUnavailableError(DaemonError):
     """The demo's data cannot be fetched, or are not the data that the demo knows."""
 

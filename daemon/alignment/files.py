@@ -10,7 +10,7 @@ import zstandard
 
 from hierogram.daemon.corpora.lines import MAX_LINE_BYTES, open_lines
 from hierogram.daemon.exceptions import ExportError, InputError
-from hierogram.daemon.exports.publication import appearing
+from hierogram.daemon.files import appearing
 
 _LINES_A_WRITE = 8192
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DEMO_STORE = "sqlite:///hierogram-demo.db"
 DEMO_ALIGN_STORE = "sqlite:///hierogram-demo-align.db"
-DEMO_EXPORT = Path("hierogram-demo.txt.zst")
+DEMO_EXPORT = Path("hierogram-demo.cdec.gz")
 CORPUS = "new-testament"
 
 _SHOWN_RULES = 5

@@ -1,6 +1,6 @@
 """Commands about exports on a schedule: schedule add, list, remove, run."""
 
-from pathlib import Path
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -15,29 +15,9 @@ from hierogram.daemon.commands.common import (
     say_table,
     store_url,
 )
-from hierogram.daemon.commands.exports import (
-    Aligned,
-    CompressionName,
-    CompressionThreads,
-    CorpusName,
-    Features,
-    FilterFor,
-    FormatName,
-    Hiero,
-    Level,
-    LongDistance,
-    Marginals,
-    MaxNonterminals,
-    MaxScope,
-    MaxSourceSymbols,
-    MaxSpan,
-    MinCount,
-    NoAdjacent,
-    PerSource,
-    Sampled,
-    checked,
-    telling,
-)
+from hierogram.daemon.commands.exports import telling
+from hierogram.daemon.commands.flags import with_options
+from hierogram.daemon.exports.jobs import ExportJob
 from hierogram.daemon.progress import progress
 
 JobName = Annotated[str, typer.Argument(help="Name of the job, and of the versions that it makes.")]
@@ -55,78 +35,19 @@ def _example(text: str) -> str:
 
 
 @app.command(epilog=_example("hierogram schedule add nightly --cron '0 3 * * *' --to grammars --format moses --keep 7"))
-def add(
-    context: typer.Context,
-    name: JobName,
-    to: Annotated[Path, typer.Option("--to", metavar="FOLDER", help="Folder of the versions.")],
-    cron: Annotated[
-        str | None, typer.Option(help="When, in UTC: minute, hour, day of month, month, day of week.")
-    ] = None,
-    every: Annotated[str | None, typer.Option(help="Or how often: 90s, 30m, 6h, 1d, 2w.")] = None,
-    keep: Annotated[int | None, typer.Option(min=1, help="Versions to keep.", show_default="all")] = None,
-    max_age: Annotated[str | None, typer.Option(help="Age at which a version goes, as in --every.")] = None,
-    format: FormatName = "cdec",
-    features: Features = None,
-    compression: CompressionName = "auto",
-    level: Level = None,
-    long_distance: LongDistance = False,
-    compression_threads: CompressionThreads = 0,
-    sampled: Sampled = False,
-    corpus: CorpusName = None,
-    min_count: MinCount = 0,
-    max_scope: MaxScope = 2,
-    hiero: Hiero = False,
-    max_nonterminals: MaxNonterminals = None,
-    no_adjacent: NoAdjacent = False,
-    max_source_symbols: MaxSourceSymbols = None,
-    aligned: Aligned = False,
-    max_span: MaxSpan = None,
-    filter_for: FilterFor = None,
-    per_source: PerSource = None,
-    marginals: Marginals = "before",
-    as_json: AsJson = False,
-    store: StoreUrl = None,
-) -> None:
+@with_options
+def add(context: typer.Context, job: ExportJob, as_json: AsJson = False, store: StoreUrl = None) -> None:
     """Add a job, or put it in the place of the one with its name. A running daemon notices within seconds."""
-    from hierogram.daemon.exports.jobs import ExportJob
-
-    job = checked(
-        ExportJob,
-        name=name,
-        to=to.absolute(),
-        cron=cron,
-        every=every,
-        keep=keep,
-        max_age=max_age,
-        format=format,
-        features=features,
-        compression=compression,
-        level=level,
-        long_distance=long_distance,
-        compression_threads=compression_threads,
-        sampled=sampled,
-        corpus=corpus,
-        min_count=min_count,
-        max_scope=max_scope,
-        hiero=hiero,
-        max_nonterminals=max_nonterminals,
-        no_adjacent=no_adjacent,
-        max_source_symbols=max_source_symbols,
-        aligned=aligned,
-        max_span=max_span,
-        filter_for=None if filter_for is None else filter_for.absolute(),
-        per_source=per_source,
-        marginals=marginals,
-    )
     from hierogram.daemon.exports.schedule import add_job
     from hierogram.storage.store import open_store
 
     with open_store(store_url(context, store)) as opened:
-        added = add_job(opened, job)
+        filter_for = None if job.filter_for is None else job.filter_for.absolute()
+        added = add_job(opened, replace(job, to=job.to.absolute(), filter_for=filter_for))
     if as_json:
         say_json(_as_json(added))
     else:
-        say(f"{name}: runs next at {_moment(added.next_run)}; `hierogram serve` runs it")
+        say(f"{job.name}: runs next at {_moment(added.next_run)}; `hierogram serve` runs it")
 
 
 @app.command("list", epilog=_example("hierogram schedule list --json"))
@@ -154,7 +75,7 @@ def list_(context: typer.Context, as_json: AsJson = False, store: StoreUrl = Non
             (
                 job.job.name,
                 job.job.cron or f"every {job.job.every}",
-                job.job.format,
+                job.job.format or "",
                 str(job.job.to),
                 _moment(job.next_run),
                 "" if ran is None else f"{ran.state} {ran.error or ''}".strip(),

@@ -8,7 +8,7 @@ from typing import Protocol, Self
 
 import zstandard
 
-from hierogram.daemon.exports.options import Compression
+from hierogram.daemon.exports.formats.format import Compression
 
 _SUFFIXES = {".zst": Compression.ZSTD, ".gz": Compression.GZIP}
 _GZIP_WINDOW = 31
@@ -21,9 +21,9 @@ def suffix_of(compression: Compression) -> str:
     return next((suffix for suffix, known in _SUFFIXES.items() if known is compression), "")
 
 
-def compression_of(path: Path) -> Compression | None:
+def compression_of(name: str) -> Compression | None:
     """What a file's name promises; None where it says nothing."""
-    return _SUFFIXES.get(path.suffix)
+    return next((known for suffix, known in _SUFFIXES.items() if name.endswith(suffix)), None)
 
 
 class _Compressor(Protocol):

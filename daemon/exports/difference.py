@@ -61,8 +61,7 @@ def compare(before: Path, after: Path, limit: int) -> Difference:
                    a.count AS before, b.count AS after,
                    CASE WHEN b.target IS NULL THEN 'removed' WHEN a.target IS NULL THEN 'added'
                         WHEN a.count IS NULL OR b.count IS NULL OR {_SAME} THEN 'same' ELSE 'changed' END AS kind
-              FROM (SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, count FROM a) AS a
-              FULL JOIN (SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, count FROM b) AS b
+              FROM {_together("a")} AS a FULL JOIN {_together("b")} AS b
                 ON a.source = b.source AND a.target = b.target""")
         same, changed, added, removed = database.row(
             f"SELECT {', '.join(f'count(*) FILTER (WHERE kind = {quoted(kind)})' for kind in _KINDS)} FROM pairs"
@@ -76,6 +75,12 @@ def compare(before: Path, after: Path, limit: int) -> Difference:
             _most(database, "removed", "before", limit),
             _most(database, "changed", "abs(after - before)", limit),
         )
+
+
+def _together(table: str) -> str:
+    """The rules of an export, each once: a format's own way to write odd words may make two of them one."""
+    return f"""(SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, sum(count) AS count
+                  FROM {table} GROUP BY 1, 2)"""
 
 
 def _blocks(exported: Exported) -> Blocks:

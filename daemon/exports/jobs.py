@@ -1,13 +1,15 @@
 """Jobs of the schedule: what is exported, where to, and when."""
 
 import re
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
-
-from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.exports.options import ExportOptions, Keep, check_name
+from hierogram.daemon.exports.publication import Versions
+from hierogram.daemon.plain_options import as_plain
+from hierogram.storage.options import Option, OptionError
 
 if TYPE_CHECKING:
     from apscheduler.triggers.base import BaseTrigger
@@ -24,33 +26,33 @@ def parse_span(text: str) -> timedelta:
     return timedelta(seconds=float(match.group(1)) * _UNITS[match.group(2)])
 
 
+@dataclass(frozen=True, kw_only=True)
 class ExportJob(ExportOptions):
     """A scheduled export: a new version in the folder `to`, named `name`, whenever it is time.
 
     `cron` is five fields (minute, hour, day of month, month, day of week), in UTC; `every` a span of time as `6h`: one
-    of the two.
+    of the two. Raises `OptionError`, and `ValueError` where there is none or both.
     """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$", description="Name of the job and of its versions.")
-    to: Path = Field(description="Folder of the versions; made if it does not exist.")
-    cron: str | None = Field(default=None, description="When: minute, hour, day of month, month, day of week, in UTC.")
-    every: str | None = Field(default=None, description="Or how often: 90s, 30m, 6h, 1d, 2w.")
-    keep: int | None = Field(default=None, ge=1, description="Versions to keep; all, if unset.")
-    max_age: str | None = Field(default=None, description="Age at which a version goes, as in every; never, if unset.")
+    name: Annotated[str, Option("Name of the job, and of the versions that it makes.", positional=True)]
+    to: Annotated[Path, Option("Folder of the versions; made if it does not exist.", metavar="FOLDER")]
+    cron: Annotated[str | None, Option("When, in UTC: minute, hour, day of month, month, day of week.")] = None
+    every: Annotated[str | None, Option("Or how often: 90s, 30m, 6h, 1d, 2w.")] = None
+    keep: Keep = None
+    max_age: Annotated[str | None, Option("Age at which a version goes, as in --every.", shown="never")] = None
 
-    @field_validator("every", "max_age")
-    @classmethod
-    def _check_span(cls, value: str | None) -> str | None:
-        if value is not None:
-            parse_span(value)
-        return value
-
-    @model_validator(mode="after")
-    def _check_times(self) -> Self:
+    def __post_init__(self) -> None:
+        ExportOptions.__post_init__(self)
+        check_name(self.name)
+        for name in ("every", "max_age"):
+            if getattr(self, name) is not None:
+                try:
+                    parse_span(getattr(self, name))
+                except ValueError as error:
+                    raise OptionError(name, str(error)) from error
         if (self.cron is None) == (self.every is None):
             raise ValueError("a job has either cron or every")
         self.trigger()
-        return self
 
     def trigger(self) -> "BaseTrigger":
         """When it is time, for APScheduler."""
@@ -64,8 +66,12 @@ class ExportJob(ExportOptions):
 
     def options(self) -> ExportOptions:
         """What is exported."""
-        return ExportOptions(**{name: getattr(self, name) for name in ExportOptions.model_fields})
+        return ExportOptions(**{field.name: getattr(self, field.name) for field in fields(ExportOptions)})
+
+    def versions(self) -> Versions:
+        """Where the versions go, and which of them stay."""
+        return Versions(self.to, self.name, self.keep, None if self.max_age is None else parse_span(self.max_age))
 
     def described(self) -> dict[str, Any]:
-        """The job as plain values, without those that are as by default; the inverse of `ExportJob(**described)`."""
-        return self.model_dump(mode="json", exclude_defaults=True)
+        """The job as plain values, without those that are as by default; `from_plain` makes it again."""
+        return as_plain(self)

@@ -9,7 +9,7 @@ from typing import Any
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.filters import FilterCount
 
-MANIFEST_VERSION = 2
+MANIFEST_VERSION = 3
 MANIFEST_SUFFIX = ".json"
 
 
@@ -28,7 +28,8 @@ class Manifest:
 
     `file`, `bytes` and `sha256` are those of the rules' file, `others` the files beside it; `position` is the store
     position that it shows, `settings` are the store's, `options` what was asked for, presets spelled out; `filters`
-    tell, in their order, how many rules there were before and after each.
+    tell, in their order, how many rules there were before and after each. `marginals` is the former name of
+    `normalization`.
     """
 
     manifest_version: int
@@ -42,6 +43,7 @@ class Manifest:
     format: str
     compression: str
     features: list[str]
+    normalization: str
     marginals: str
     filters: list[FilterCount]
     rules: int

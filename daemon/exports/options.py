@@ -1,97 +1,172 @@
-"""What an export holds and how it is written: one model for the command line, the configuration and the schedule."""
+"""What an export holds and how it is written: declared once for command line, configuration and schedule."""
 
+import re
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-
+from hierogram.daemon.exports.formats.features import FEATURES
+from hierogram.daemon.exports.formats.format import Compression
+from hierogram.daemon.exports.formats.registry import FORMATS, find_format
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
+from hierogram.storage.options import Option, OptionError, check
+
+VersionName = Annotated[str, Option("Name of the versions.", metavar="NAME")]
+Keep = Annotated[int | None, Option("Versions to keep.", least=1, shown="all")]
 
 HIERO_MAX_SPAN = 10
 """Words of an initial phrase on either side, at most [Chiang 2007]."""
 
 
-class Compression(StrEnum):
-    """How a file is compressed."""
-
-    AUTO = "auto"
-    ZSTD = "zstd"
-    GZIP = "gzip"
-    NONE = "none"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
 
 
-class Marginals(StrEnum):
+class Normalization(StrEnum):
     """Over which rules probabilities are relative frequencies."""
 
     BEFORE = "before"
     AFTER = "after"
 
 
-Positive = Annotated[int, Field(ge=1)]
-
-
-class ExportOptions(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
     """What is exported, in which format.
 
     Filters work in the order of the fields. `hiero` stands for Chiang's (2007) constraints together: at most two
     nonterminals, none side by side on the source side, at most five source symbols, an aligned pair of words, and
-    phrases of at most ten words.
+    phrases of at most ten words. Without a format it is the usual one of the store's kind of grammar. Raises
+    `OptionError`.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_enum_values=False)
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
-    format: str = Field(default="cdec", description="Format, by name; `hierogram export --help` lists them.")
-    features: tuple[str, ...] | None = Field(
-        default=None, description="Features to write, by name, where the format leaves a choice; all, if none is named."
+    format: Annotated[
+        str | None,
+        Option(
+            "Format", values=FORMATS.keys(), flags=("--format", "-f"), metavar="NAME",
+            shown="by the file's name, else cdec; fragments of a store of trees",
+        ),
+    ] = None  # fmt: skip
+    features: Annotated[
+        tuple[str, ...] | None,
+        Option(
+            "Features to write, separated by commas, where the format leaves a choice",
+            values=tuple(feature.name for feature in FEATURES),
+            metavar="NAMES",
+            shown="all",
+        ),
+    ] = None
+    compression: Annotated[
+        Compression,
+        Option("Compression; auto goes by the file's name (.zst, .gz), else by what reads the format.", metavar="NAME"),
+    ] = Compression.AUTO
+    level: Annotated[int | None, Option("Level of the compression.", least=1, most=22, shown="3 or 6")] = None
+    long_distance: Annotated[bool, Option("zstd: look for repeats up to 128 MiB back.")] = False
+    compression_threads: Annotated[int, Option("zstd: threads beside the writing one.", least=0, most=256)] = 0
+    sampled: Annotated[bool, Option("Counts averaged over the kept samples, instead of those of now.")] = False
+    corpus: Annotated[str | None, Option("Only what the pairs of this corpus use, counted anew.", metavar="NAME")] = (
+        None
     )
-    compression: Compression = Field(
-        default=Compression.AUTO, description="zstd, gzip, none, or auto: by the file's name, else by the format."
-    )
-    level: int | None = Field(
-        default=None, ge=1, le=22, description="Level of the compression; 3 for zstd, 6 for gzip."
-    )
-    long_distance: bool = Field(default=False, description="zstd: look for repeats up to 128 MiB back.")
-    compression_threads: int = Field(default=0, ge=0, le=256, description="zstd: threads beside the writing one.")
-    sampled: bool = Field(default=False, description="Counts averaged over the kept samples, instead of those of now.")
-    corpus: str | None = Field(default=None, description="Only what the pairs of this corpus use, counted anew.")
-    min_count: float = Field(default=0.0, ge=0, description="Leave out rules with a lower count.")
-    max_scope: int | None = Field(default=2, ge=0, description="Leave out rules that parse slower than O(n^K).")
-    hiero: bool = Field(default=False, description="Chiang's (2007) constraints, all of the next five.")
-    max_nonterminals: int | None = Field(default=None, ge=0, description="Nonterminals on a side.")
-    no_adjacent: bool = Field(default=False, description="No nonterminals side by side on the source side.")
-    max_source_symbols: Positive | None = Field(default=None, description="Words and nonterminals on the source side.")
-    aligned: bool = Field(default=False, description="At least one aligned pair of words within the rule.")
-    max_span: Positive | None = Field(
-        default=None, description="Words that the rule's phrase spans on either side, as far as its sides show."
-    )
-    filter_for: Path | None = Field(default=None, description="Only rules that can match a sentence of this file.")
-    per_source: Positive | None = Field(default=None, description="Only so many rules of a source side, by count.")
-    marginals: Marginals = Field(
-        default=Marginals.BEFORE,
-        description="Probabilities among all rules (before), or among those that are left (after).",
-    )
+    min_count: Annotated[float, Option("Leave out rules with a lower count.", least=0)] = 0.0
+    max_scope: Annotated[int | None, Option("Leave out rules that parse slower than O(n^K).", least=0, metavar="K")] = 2
+    hiero: Annotated[bool, Option("The next five as in Chiang (2007): 2, yes, 5, yes, 10.")] = False
+    max_nonterminals: Annotated[int | None, Option("Nonterminals on a side, at most.", least=0)] = None
+    no_adjacent: Annotated[bool, Option("No nonterminals side by side on the source side.")] = False
+    max_source_symbols: Annotated[
+        int | None, Option("Words and nonterminals of the source side, at most.", least=1)
+    ] = None
+    aligned: Annotated[bool, Option("At least one aligned pair of words within the rule.")] = False
+    max_span: Annotated[
+        int | None, Option("Words that a rule's phrase spans on a side, as far as its sides show it.", least=1)
+    ] = None
+    filter_for: Annotated[
+        Path | None, Option("Only rules that can match a sentence of this test set.", metavar="FILE")
+    ] = None
+    per_source: Annotated[
+        int | None, Option("Only the best N rules of a source side, by count.", least=1, metavar="N")
+    ] = None
+    normalization: Annotated[
+        Normalization,
+        Option(
+            "Probabilities among all rules (before filters) or those left (after).",
+            metavar="WHEN",
+            also=("normalisation", "marginals"),
+        ),
+    ] = Normalization.BEFORE
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        from hierogram.daemon.exports.formats import find_format
-
-        find_format(self.format).check_features(self.features)
-        return self
+    def __post_init__(self) -> None:
+        for name, kind in (("compression", Compression), ("normalization", Normalization)):
+            try:
+                object.__setattr__(self, name, kind(getattr(self, name)))
+            except ValueError as error:
+                raise OptionError(name, f"{getattr(self, name)!r} is not there; there are {', '.join(kind)}") from error
+        check(self)
+        if self.format is None:
+            return
+        format = find_format(self.format)
+        try:
+            format.check_features(self.features)
+        except ValueError as error:
+            raise OptionError("features", str(error)) from error
+        if format.line is None and self.compression not in (Compression.AUTO, Compression.NONE):
+            raise OptionError("compression", f"{self.format} is compressed within: leave the compression to it")
 
     def resolved(self) -> "ExportOptions":
         """The same, the preset spelled out; a limit that is given stays where it is stricter."""
         if not self.hiero:
             return self
-        return self.model_copy(
-            update={
-                "max_nonterminals": _stricter(self.max_nonterminals, HIERO_MAX_NONTERMINALS),
-                "no_adjacent": True,
-                "max_source_symbols": _stricter(self.max_source_symbols, HIERO_MAX_SOURCE_SYMBOLS),
-                "aligned": True,
-                "max_span": _stricter(self.max_span, HIERO_MAX_SPAN),
-            }
+        return replace(
+            self,
+            max_nonterminals=_stricter(self.max_nonterminals, HIERO_MAX_NONTERMINALS),
+            no_adjacent=True,
+            max_source_symbols=_stricter(self.max_source_symbols, HIERO_MAX_SOURCE_SYMBOLS),
+            aligned=True,
+            max_span=_stricter(self.max_span, HIERO_MAX_SPAN),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Destination:
+    """Where an export goes: to a file, to standard output, or as a version into a folder. Raises `OptionError`."""
+
+    output: Annotated[
+        Path | None,
+        Option(
+            "File to write; - is standard output, without a manifest. Its name says format and compression.",
+            flags=("--output", "-o"), metavar="FILE", shown="grammar, and the format's endings",
+        ),
+    ] = None  # fmt: skip
+    to: Annotated[
+        Path | None, Option("Instead of a file: a folder, to write a new version into.", metavar="FOLDER")
+    ] = None
+    name: VersionName = "grammar"
+    keep: Keep = None
+    sentences: Annotated[
+        Path | None,
+        Option("With --to: a cdec grammar for each sentence of FILE, in a folder.", metavar="FILE"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        check(self)
+        check_name(self.name)
+        if self.to is not None and self.output is not None:
+            raise OptionError("to", "writes a folder of versions, and --output a file: give one of them")
+        if self.to is None:
+            for name in ("keep", "sentences"):
+                if getattr(self, name) is not None:
+                    raise OptionError(name, "is about the versions in a folder: give --to FOLDER too")
+
+    @property
+    def is_standard_output(self) -> bool:
+        """Whether the grammar goes to standard output."""
+        return self.output == Path("-")
+
+
+def check_name(name: str) -> None:
+    """Raises `OptionError` where versions cannot have the name, which begins the names of their folders."""
+    if not _NAME.match(name):
+        raise OptionError("name", f"{name!r}: letters, digits, and . _ - after the first, at most 100")
 
 
 def _stricter(given: int | None, preset: int) -> int:

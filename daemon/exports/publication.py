@@ -12,11 +12,12 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO
 
 from hierogram.daemon.exceptions import ExportError
+from hierogram.daemon.files import sync
 
 LATEST = "latest"
 MANIFEST = "manifest.json"
@@ -24,6 +25,16 @@ MANIFEST = "manifest.json"
 _LOCK = "lock"
 _UNLOCKED_SECONDS = 60
 _TIME = "%Y%m%dT%H%M%SZ"
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A folder of versions of one name, and which stay: the newest `keep`, those not older than `max_age`."""
+
+    folder: Path
+    name: str
+    keep: int | None = None
+    max_age: timedelta | None = None
 
 
 @contextmanager
@@ -40,23 +51,6 @@ def working_folder(folder: Path, name: str) -> Iterator[Path]:
             yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
-
-
-@contextmanager
-def appearing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that appears under its name, on the disk, only when all went well, and else not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        sync(path.parent)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
 
 
 def _literal(name: str) -> str:
@@ -88,15 +82,6 @@ def only_one(folder: Path, name: str) -> Iterator[None]:
         except BlockingIOError:
             raise ExportError(f"{folder / name}: another export is writing it: wait until it is done") from None
         yield
-
-
-def sync(path: Path) -> None:
-    """Puts a file's or folder's content on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def publish_files(files: list[tuple[Path, Path]]) -> None:
@@ -146,19 +131,20 @@ def _stamped(folder: Path, name: str) -> list[tuple[str, int, Path]]:
     return sorted(found)
 
 
-def retire(folder: Path, name: str, *, keep: int | None, max_age: timedelta | None, now: datetime) -> list[Path]:
-    """Removes versions beyond the newest `keep` and those older than `max_age`; never the one that `latest` shows.
+def retire(wanted: Versions, now: datetime) -> list[Path]:
+    """Removes versions that are not to stay; never the one that `latest` shows.
 
     A version that goes is renamed first, so that none is ever seen in part. Returns the versions removed.
     """
+    folder, name = wanted.folder, wanted.name
     _clear_links(folder)
     found = versions(folder, name)
     shown = os.path.basename(os.path.realpath(folder / LATEST))
     gone = []
     for age, path in enumerate(reversed(found)):
-        stamp = path.name[len(name) + 1 :].split("-")[0]
-        old = max_age is not None and now - datetime.strptime(stamp, _TIME).replace(tzinfo=UTC) > max_age
-        if path.name != shown and ((keep is not None and age >= keep) or old):
+        stamp = datetime.strptime(path.name[len(name) + 1 :].split("-")[0], _TIME).replace(tzinfo=UTC)
+        old = wanted.max_age is not None and now - stamp > wanted.max_age
+        if path.name != shown and ((wanted.keep is not None and age >= wanted.keep) or old):
             hidden = folder / f".{name}.{secrets.token_hex(6)}.tmp"
             path.rename(hidden)
             shutil.rmtree(hidden, ignore_errors=True)

@@ -22,7 +22,8 @@ from pydantic import ValidationError
 
 from hierogram.daemon.exceptions import ExportError, ScheduleError
 from hierogram.daemon.exports.exporting import Published, Report, publish
-from hierogram.daemon.exports.jobs import ExportJob, parse_span
+from hierogram.daemon.exports.jobs import ExportJob
+from hierogram.daemon.plain_options import from_plain
 from hierogram.storage.exports.jobs import JobRow
 from hierogram.storage.store import Store
 
@@ -51,21 +52,12 @@ class ScheduledJob:
 
 def run_job(store: Store, job: ExportJob, report: Report | None = None) -> Published:
     """Runs a job now; raises `ExportError`."""
-    return publish(
-        store,
-        job.to,
-        job.name,
-        job.options(),
-        keep=job.keep,
-        max_age=None if job.max_age is None else parse_span(job.max_age),
-        job=job.name,
-        report=report,
-    )
+    return publish(store, job.versions(), job.options(), job=job.name, report=report)
 
 
 def run_scheduled(url: str, described: dict[str, Any]) -> None:
     """What the job store names as a job's function: runs it in the schedule of the store, in this process."""
-    _SCHEDULES[url].run(ExportJob(**described))
+    _SCHEDULES[url].run(from_plain(ExportJob, described))
 
 
 class ExportSchedule:
@@ -249,7 +241,7 @@ class _JobStore(BaseJobStore):  # type: ignore[misc]
         jobs = []
         for row in rows:
             try:
-                described = ExportJob.model_validate(json.loads(row.job))
+                described = from_plain(ExportJob, json.loads(row.job))
             except (ValueError, TypeError, RecursionError) as error:
                 _log.warning(
                     "the job %r of the schedule cannot be read and does not run: %s; remove it with `hierogram "
@@ -310,4 +302,6 @@ def _put(scheduler: BaseScheduler, store: Store, name: str, job: ExportJob) -> J
 
 
 def _told(job: Job) -> ScheduledJob:
-    return ScheduledJob(ExportJob(**job.kwargs["described"]), job.id.startswith(_CONFIGURED), job.next_run_time)
+    return ScheduledJob(
+        from_plain(ExportJob, job.kwargs["described"]), job.id.startswith(_CONFIGURED), job.next_run_time
+    )

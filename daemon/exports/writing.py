@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hierogram.daemon.exports.compression import CompressedFile
+from hierogram.daemon.exports.formats.features import Feature
 from hierogram.daemon.exports.formats.format import Chosen, Format
 from hierogram.daemon.exports.formats.tables import columns
 from hierogram.daemon.exports.manifest import ExportedFile
-from hierogram.daemon.exports.options import ExportOptions, Marginals
-from hierogram.daemon.exports.sentences import write_sentences
+from hierogram.daemon.exports.options import ExportOptions, Normalization
+from hierogram.daemon.exports.sentences import Folder, write_sentences
 from hierogram.daemon.exports.tables.lexicon import load_lexicon, weigh
-from hierogram.daemon.exports.tables.loading import corpus_id
+from hierogram.daemon.exports.tables.loading import Counted
 from hierogram.daemon.exports.tables.numbers import MACROS
 from hierogram.daemon.exports.tables.scratch import Heard, Scratch, quoted
 from hierogram.storage.exports.snapshot import Snapshot
@@ -28,64 +29,79 @@ class Written:
     files: list[ExportedFile]
 
 
-def write_rules(
-    scratch: Scratch,
-    snapshot: Snapshot,
-    options: ExportOptions,
-    format: Format,
-    samples: int,
-    path: Path,
-    glue: Path,
-    compress: Callable[[Path], CompressedFile],
-    heard: Heard,
-    final: Path | None = None,
-) -> Written:
-    """Writes the rules of the view `kept` to `path`, and the format's glue rules, if it has any, to `glue`.
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is written of the rules that are left: resolved options, format, what was counted, in how many samples."""
+
+    options: ExportOptions
+    format: Format
+    counted: Counted
+    samples: int = 1
+
+    @property
+    def features(self) -> list[Feature]:
+        """The features that are written, in the format's order."""
+        return self.format.chosen(self.options.features)
+
+    @property
+    def lexical(self) -> bool:
+        """Whether lexical weights are among them."""
+        return any(feature.lexical for feature in self.features)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the rules go, and the format's glue rules, if it has any; how their files are made.
 
     With `final` it is grammars by sentence that are written, into the folder of `path`, which will have that name.
     """
-    features = format.chosen(options.features)
-    prepare(scratch, snapshot, options, format, features, samples)
-    if final is not None:
-        assert options.filter_for is not None
+
+    path: Path
+    glue: Path
+    compress: Callable[[Path], CompressedFile]
+    final: Path | None = None
+
+
+def write_rules(scratch: Scratch, snapshot: Snapshot, wanted: Wanted, place: Place, heard: Heard) -> Written:
+    """Writes the rules of the view `kept`, and the format's glue rules."""
+    features, format = wanted.features, wanted.format
+    prepare(scratch, snapshot, wanted)
+    if place.final is not None:
+        assert wanted.options.filter_for is not None
+        folder = Folder(place.path.parent, place.final, place.compress, place.path.suffix)
         rules = scratch.row("SELECT count(*) FROM scored")[0]
-        return Written(rules, write_sentences(scratch, features, options.filter_for, path.parent, final, compress))
+        return Written(rules, write_sentences(scratch, features, wanted.options.filter_for, folder))
     if format.line is None:
-        written = _write_table(scratch, features, format, path)
+        written = _write_table(scratch, features, format, place.path)
     else:
-        written = _write_lines(scratch, features, format, compress(path), heard)
+        written = _write_lines(scratch, features, format, place.compress(place.path), heard)
     files = [written[1]]
     if format.glue is not None:
-        with compress(glue) as file:
+        with place.compress(place.glue) as file:
             file.write("".join(line + "\n" for line in format.glue(features)).encode())
-        files.append(ExportedFile(glue.name, file.bytes, file.sha256))
+        files.append(ExportedFile(place.glue.name, file.bytes, file.sha256))
     return Written(written[0], files)
 
 
-def prepare(
-    scratch: Scratch, snapshot: Snapshot, options: ExportOptions, format: Format, features: Chosen, samples: int
-) -> None:
+def prepare(scratch: Scratch, snapshot: Snapshot, wanted: Wanted) -> None:
     """Makes the view `scored` of the rules kept, and what it needs."""
-    lexical = any(feature.lexical for feature in features)
-    if lexical:
-        corpus = None if options.corpus is None else corpus_id(snapshot, options.corpus)
-        load_lexicon(scratch, snapshot.pair_blocks(corpus))
+    if wanted.lexical:
+        load_lexicon(scratch, snapshot.pair_blocks(wanted.counted.corpus))
         weigh(scratch, "kept")
     for macro in MACROS:
         scratch.run(macro)
-    score(scratch, options, samples, format, features, lexical)
+    score(scratch, wanted)
 
 
-def score(
-    scratch: Scratch, options: ExportOptions, samples: int, format: Format, features: Chosen, lexical: bool
-) -> None:
+def score(scratch: Scratch, wanted: Wanted) -> None:
     """Makes the view `scored`: the rules kept, with their counts, sums and features."""
-    among = "rules" if options.marginals is Marginals.BEFORE else "kept"
+    features, samples, lexical = wanted.features, wanted.samples, wanted.lexical
+    among = "rules" if wanted.options.normalization is Normalization.BEFORE else "kept"
     for side in ("source", "target"):
         scratch.run(f"""
             CREATE TABLE of_{side} AS
             SELECT {side}, CAST(sum(uses) AS BIGINT) AS {side}_sum FROM {among} GROUP BY {side}""")
-    shape = "".join(f", {name}" for name in format.shape)
+    shape = "".join(f", {name}" for name in wanted.format.shape)
     scratch.stage("with_source", "SELECT * FROM kept JOIN of_source USING (source)", "of_source", "loaded")
     scratch.stage("with_sums", "SELECT * FROM with_source JOIN of_target USING (target)", "of_target", "with_source")
     if lexical:

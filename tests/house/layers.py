@@ -37,6 +37,7 @@ ORDER = (
     "daemon/exceptions.py",
     "daemon/plain_options.py",
     "daemon/garbage_collection.py",
+    "daemon/files.py",
     "daemon/terminal.py",
     "daemon/progress.py",
     "daemon/prefetch.py",

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 from tests.house.sources import PARTS, ROOT, imports, modules, part, tree
+from tests.storage.building import delta
+
+from hierogram.storage.store import open_store
 
 SAMPLERS_DO_WITHOUT = {"sqlalchemy", "sqlite3", "psycopg", "logging", "time", "datetime", "pathlib", "io"}
 
@@ -51,4 +54,6 @@ def test_looking_needs_no_compiler(tmp_path: Path) -> None:
     assert "numba" not in loaded_by(*store, "ingest", str(corpus))
     assert not loaded_by(*store, "status") & {"numba", "numpy", "alembic"}
     assert not loaded_by(*store, "rules", "--containing", "a") & {"numba", "numpy", "alembic"}
+    with open_store(store[1]) as opened:
+        opened.commit([], [delta("a", "b", 3)])
     assert "numba" not in loaded_by(*store, "export", "-o", str(tmp_path / "g.zst"))

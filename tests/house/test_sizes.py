@@ -26,14 +26,11 @@ MANY_PARAMETERS = {
     "compare",
     "count_options",
     "draw_derivations",
-    "export",
     "find_rules",
     "finish_export",
     "init",
-    "publish",
     "rules",
     "walk",
-    "write_rules",
 }
 """What is still larger, by the folder's path, the module's name and the function's. These only ever become shorter."""
 

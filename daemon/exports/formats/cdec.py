@@ -4,8 +4,9 @@ A word in brackets is a nonterminal to cdec, whatever the word, and a word `|||`
 backslash, as in the store's own notation. An indicator is written where it is 1, as features that are absent are 0.
 """
 
-from hierogram.daemon.exports.formats.format import Chosen, Format
-from hierogram.daemon.exports.options import Compression
+from collections.abc import Callable
+
+from hierogram.daemon.exports.formats.format import Chosen, Compression, Format, Reader, ReadRule
 from hierogram.daemon.exports.tables.notation import concatenated, is_plain, mapped
 from hierogram.daemon.exports.tables.numbers import plain
 
@@ -40,6 +41,18 @@ def _line(features: Chosen) -> str:
     return concatenated("'[X] ||| '", _side("source"), "' ||| '", _side("target"), "' |||'", *values, links)
 
 
+def named_reader(base: float) -> Callable[[Chosen, int], Reader]:
+    """What reads lines with features by name, whose count is a logarithm to the base."""
+    count = f"{NAMES['count']}="
+
+    def read(line: str) -> ReadRule:
+        fields = line.split(" ||| ")
+        found = (float(base ** float(named[len(count) :])) for named in fields[3].split(" ") if named.startswith(count))
+        return ReadRule(fields[1], fields[2], next(found, None))
+
+    return lambda _, __: read
+
+
 CDEC = Format(
     name="cdec",
     meaning="grammar of cdec, log10 features by name",
@@ -47,5 +60,6 @@ CDEC = Format(
     compression=Compression.GZIP,
     features=tuple(NAMES),
     line=_line,
+    reader=named_reader(10.0),
     alignments=True,
 )

@@ -1,30 +1,57 @@
-"""What a format is: how a rule becomes a line, in SQL over the columns of a scored rule.
+"""What a format is: how a rule becomes a line, in SQL over the columns of a scored rule, and how a line is read.
 
 The columns are `source`, `target` (in the store's notation), `alignment` (links of words), those of the format's shape,
 `uses`, `count`, `source_uses`, `target_uses`, `source_count`, `target_count` (sums over the rules with that side), and
-the values of `hierogram.daemon.exports.features`.
+the values of `hierogram.daemon.exports.formats.features`.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
-from hierogram.daemon.exports.features import BY_NAME, Feature
-from hierogram.daemon.exports.options import Compression
+from hierogram.daemon.exports.formats.features import BY_NAME, Feature
 from hierogram.samplers.grammar.kinds import LINKS, TWO_SIDES, Notation
 
 Chosen = Sequence[Feature]
+
+
+class Compression(StrEnum):
+    """How a file is compressed."""
+
+    AUTO = "auto"
+    ZSTD = "zstd"
+    GZIP = "gzip"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRule:
+    """A rule as an export writes it; the count is None where the format or the choice of features leaves it out.
+
+    Its sides tell it from all others: nonterminals that are linked have the same number on both.
+    """
+
+    source: str
+    target: str
+    count: float | None
+
+
+Reader = Callable[[str], ReadRule]
+"""Reads a line; raises `ValueError`, `IndexError` or `KeyError` where it is none of its format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
     """A format by its `name`.
 
-    `line` makes the SQL expression of a rule's line from the chosen features; a format without it is a table of
-    columns, which the scratch database writes itself. `features` are those that may be chosen; with `fixed` all are
-    written. With `alignments` it shows which words of a rule are linked. `shape` are the columns that it needs of
-    `scope`, `nonterminals`, `source_terminals` and `target_terminals`.
-    `order` sorts the lines, `header` comes first, `glue` is a file of its own; `needs` is what a kind of grammar has to
-    offer (`hierogram.samplers.grammar.kinds`) for it to be written so; None: nothing.
+    `line` makes the SQL expression of a rule's line from the chosen features. `reader` makes what reads such lines,
+    from the chosen features and the version of the manifest. A format without them is a table of columns, which the
+    scratch database writes and reads itself. `features` are those that may be chosen; with `fixed` all are written.
+    With `alignments` it shows which words of a rule are linked. `shape` are the columns that it needs of `scope`,
+    `nonterminals`, `source_terminals` and `target_terminals`. `order` sorts the lines, `header` comes first, `glue` is
+    a file of its own. `suffix` ends the names of files, before that of the compression; `compression` is what whoever
+    reads the format can undo. `needs` is what a kind of grammar has to offer (`hierogram.samplers.grammar.kinds`) for
+    it to be written so; None: nothing.
     """
 
     name: str
@@ -32,7 +59,8 @@ class Format:
     suffix: str
     compression: Compression
     features: tuple[str, ...]
-    line: Callable[[Chosen], str] | None
+    line: Callable[[Chosen], str] | None = None
+    reader: Callable[[Chosen, int], Reader] | None = None
     fixed: bool = False
     alignments: bool = False
     shape: tuple[str, ...] = ("nonterminals",)

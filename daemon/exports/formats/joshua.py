@@ -4,9 +4,10 @@
 own preprocessing writes them.
 """
 
-from hierogram.daemon.exports.formats.cdec import NAMES
-from hierogram.daemon.exports.formats.format import Chosen, Format
-from hierogram.daemon.exports.options import Compression
+import math
+
+from hierogram.daemon.exports.formats.cdec import NAMES, named_reader
+from hierogram.daemon.exports.formats.format import Chosen, Compression, Format, Reader, ReadRule
 from hierogram.daemon.exports.tables.notation import is_plain, mapped, word
 from hierogram.daemon.exports.tables.numbers import plain
 
@@ -54,6 +55,17 @@ def _named_glue(_: Chosen) -> list[str]:
     return _rules("IsGlue=0", "IsGlue=1")
 
 
+def _dense_reader(features: Chosen, _: int) -> Reader:
+    place = next((k for k, feature in enumerate(features) if feature.name == "count"), None)
+
+    def read(line: str) -> ReadRule:
+        fields = line.split(" ||| ")
+        values = fields[3].split(" ")
+        return ReadRule(fields[1], fields[2], None if place is None else math.exp(-float(values[place])))
+
+    return read
+
+
 JOSHUA = Format(
     name="joshua",
     meaning="grammar of Joshua, dense -ln features, with its glue grammar",
@@ -61,6 +73,7 @@ JOSHUA = Format(
     compression=Compression.GZIP,
     features=_FEATURES,
     line=_dense,
+    reader=_dense_reader,
     glue=_dense_glue,
 )
 THRAX = Format(
@@ -70,5 +83,6 @@ THRAX = Format(
     compression=Compression.GZIP,
     features=_FEATURES,
     line=_named,
+    reader=named_reader(1 / math.e),
     glue=_named_glue,
 )

@@ -4,18 +4,20 @@ Scores are probabilities p(f|e) lex(f|e) p(e|f) lex(e|f); the counts are those o
 the rule. `|`, `[` and `]` in words are written as Moses' own tokenizer escapes them.
 """
 
-from hierogram.daemon.exports.formats.format import Chosen, Format
-from hierogram.daemon.exports.options import Compression
+from hierogram.daemon.exports.formats.format import Chosen, Compression, Format, Reader, ReadRule
 from hierogram.daemon.exports.tables.notation import NONTERMINAL, concatenated, is_plain, links, mapped, spaced, word
 from hierogram.daemon.exports.tables.numbers import plain
+
+_GAP = "[X][X]"
+"""A nonterminal; which of the other side's it belongs to, the links say."""
 
 _SCORES = ("p_source_given_target", "lex_source_given_target", "p_target_given_source", "lex_target_given_source")
 
 
 def _side(side: str) -> str:
     escaped = f"replace(replace(replace({word('x')}, '|', '&#124;'), '[', '&#91;'), ']', '&#93;')"
-    slow = mapped(side, escaped, "'[X][X]'")
-    quick = f"CASE WHEN nonterminals = 0 THEN {side} ELSE regexp_replace({side}, '{NONTERMINAL}', '[X][X]', 'g') END"
+    slow = mapped(side, escaped, f"'{_GAP}'")
+    quick = f"CASE WHEN nonterminals = 0 THEN {side} ELSE regexp_replace({side}, '{NONTERMINAL}', '{_GAP}', 'g') END"
     return f"CASE WHEN {is_plain(side, '|' + chr(92))} THEN {quick} ELSE {slow} END || ' [X]'"
 
 
@@ -35,6 +37,19 @@ def _glue(_: Chosen) -> list[str]:
     ]
 
 
+def _reader(_: Chosen, __: int) -> Reader:
+    def read(line: str) -> ReadRule:
+        source, target, _, alignment, counts, _ = line.split(" ||| ", 5)
+        left, right = source.split(" ")[:-1], target.split(" ")[:-1]
+        # A word may have several links, of which this keeps one; a nonterminal has one.
+        linked = {int(i): int(j) for i, j in (link.split("-") for link in alignment.split())}
+        for number, place in enumerate((i for i, symbol in enumerate(left) if symbol == _GAP), 1):
+            left[place] = right[linked[place]] = f"[X,{number}]"
+        return ReadRule(" ".join(left), " ".join(right), float(counts.split(" ")[2]))
+
+    return read
+
+
 MOSES = Format(
     name="moses",
     meaning="rule table of Moses, in the order of LC_ALL=C sort, with its glue grammar",
@@ -42,6 +57,7 @@ MOSES = Format(
     compression=Compression.GZIP,
     features=_SCORES,
     line=_line,
+    reader=_reader,
     fixed=True,
     order="line",
     glue=_glue,

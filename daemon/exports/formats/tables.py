@@ -1,9 +1,14 @@
 """Tables for analysis: JSON lines, tab-separated values, Parquet; sides in the store's notation, plain values."""
 
-from hierogram.daemon.exports.features import FEATURES
-from hierogram.daemon.exports.formats.format import Chosen, Format
-from hierogram.daemon.exports.options import Compression
+import csv
+import json
+
+from hierogram.daemon.exports.formats.features import FEATURES
+from hierogram.daemon.exports.formats.format import Chosen, Compression, Format, Reader, ReadRule
 from hierogram.daemon.exports.tables.notation import concatenated
+
+_QUOTED_SINCE = 3
+"""Version of the manifest since which fields of tab-separated values are quoted where they need it."""
 
 _SHAPE = ("scope", "nonterminals")
 _RULE = ("source", "target", "alignment", *_SHAPE, "source_count", "target_count")
@@ -24,8 +29,36 @@ def _json_line(features: Chosen) -> str:
     return concatenated(*parts, "'}'")
 
 
+def _json_reader(_: Chosen, __: int) -> Reader:
+    def read(line: str) -> ReadRule:
+        rule = json.loads(line)
+        return ReadRule(rule["source"], rule["target"], rule.get("count"))
+
+    return read
+
+
 def _tab_line(features: Chosen) -> str:
-    return f"concat_ws('\t', {', '.join(f'CAST({name} AS VARCHAR)' for name in columns(features))})"
+    values = (_field(name) if name in _TEXTS else f"CAST({name} AS VARCHAR)" for name in columns(features))
+    return f"concat_ws('\t', {', '.join(values)})"
+
+
+def _field(name: str) -> str:
+    """A text as readers of such tables want it: in quotes where it has one, or what some take for the line's end."""
+    odd = " OR ".join(f"contains({name}, {character})" for character in ("'\"'", "chr(13)"))
+    return f"""CASE WHEN {odd} THEN '"' || replace({name}, '"', '""') || '"' ELSE {name} END"""
+
+
+def _tab_reader(features: Chosen, version: int) -> Reader:
+    names = columns(features)
+    place = names.index("count") if "count" in names else None
+
+    def read(line: str) -> ReadRule:
+        values = (
+            next(csv.reader([line], delimiter="\t")) if version >= _QUOTED_SINCE and '"' in line else line.split("\t")
+        )
+        return ReadRule(values[0], values[1], None if place is None else float(values[place]))
+
+    return read
 
 
 def _tab_header(features: Chosen) -> str:
@@ -40,17 +73,19 @@ JSONL = Format(
     features=_FEATURES,
     needs=None,
     line=_json_line,
+    reader=_json_reader,
     alignments=True,
     shape=_SHAPE,
 )
 TSV = Format(
     name="tsv",
-    meaning="columns separated by tabs, the first line names them; nothing is quoted",
+    meaning="columns separated by tabs, the first line names them",
     suffix=".tsv",
     compression=Compression.ZSTD,
     features=_FEATURES,
     needs=None,
     line=_tab_line,
+    reader=_tab_reader,
     header=_tab_header,
     alignments=True,
     shape=_SHAPE,
@@ -62,7 +97,6 @@ PARQUET = Format(
     compression=Compression.NONE,
     features=_FEATURES,
     needs=None,
-    line=None,
     alignments=True,
     shape=_SHAPE,
 )

@@ -1,7 +1,6 @@
 """Formats of tree grammars: fragments in brackets, and the CFG that has the same probabilities."""
 
-from hierogram.daemon.exports.formats.format import Chosen, Format
-from hierogram.daemon.exports.options import Compression
+from hierogram.daemon.exports.formats.format import Chosen, Compression, Format, Reader, ReadRule
 from hierogram.daemon.exports.tables.numbers import plain
 from hierogram.samplers.grammar.kinds import FRAGMENTS as TREE_FRAGMENTS
 
@@ -27,6 +26,27 @@ def _flat_line(_: Chosen) -> str:
     )
 
 
+def _fragment_reader(_: Chosen, __: int) -> Reader:
+    def read(line: str) -> ReadRule:
+        fragment, count, _ = line.split(" ||| ")
+        return ReadRule(_root(fragment), fragment, float(count))
+
+    return read
+
+
+def _flat_reader(_: Chosen, __: int) -> Reader:
+    def read(line: str) -> ReadRule:
+        # From behind, because a word of the flat rule may be `|||`; in a fragment a bracket comes after it.
+        _, values, fragment = line.rsplit(" ||| ", 2)
+        return ReadRule(_root(fragment), fragment, float(values.split(" ")[1]))
+
+    return read
+
+
+def _root(fragment: str) -> str:
+    return fragment[1:].split(" ", 1)[0]
+
+
 FRAGMENTS = Format(
     name="fragments",
     meaning="a fragment in brackets, its count, its relative frequency among those of its root label",
@@ -35,6 +55,7 @@ FRAGMENTS = Format(
     features=_FEATURES,
     fixed=True,
     line=_fragment_line,
+    reader=_fragment_reader,
     needs=TREE_FRAGMENTS,
 )
 PCFG = Format(
@@ -45,5 +66,6 @@ PCFG = Format(
     features=_FEATURES,
     fixed=True,
     line=_flat_line,
+    reader=_flat_reader,
     needs=TREE_FRAGMENTS,
 )

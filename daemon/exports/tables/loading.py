@@ -1,9 +1,9 @@
 """From the store into the scratch database: all rules, or those of one corpus counted anew."""
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 from hierogram.daemon.exceptions import ExportError
-from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.tables.scratch import Blocks, Heard, Scratch
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import PairRow, RuleDelta, Settings
@@ -13,24 +13,26 @@ _SIDES = {"source": "VARCHAR", "target": "VARCHAR"}
 _USES = {"uses": "BIGINT"}
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What is counted: the pairs of a corpus (its id; None: all pairs), in all samples or as they are now."""
+
+    corpus: int | None = None
+    sampled: bool = False
+
+
 def load_rules(
-    scratch: Scratch,
-    snapshot: Snapshot,
-    options: ExportOptions,
-    shape: Collection[str],
-    heard: Heard | None = None,
+    scratch: Scratch, snapshot: Snapshot, counted: Counted, shape: Collection[str], heard: Heard | None = None
 ) -> None:
     """Makes the view `rules`: id, source, target, alignment (empty), the columns `shape`, and the count as `uses`.
 
-    The count is over all samples, if they are averaged; the id is one within the scratch database. Raises `ExportError`
-    where there is no such corpus.
+    The count is over all samples, if they are averaged; the id is one within the scratch database.
     """
     kinds = _SIDES | dict.fromkeys(shape, "INTEGER") | _USES
-    if options.corpus is None:
-        scratch.load("loaded", kinds, snapshot.rule_blocks((*_SIDES, *shape), sampled=options.sampled), heard)
+    if counted.corpus is None:
+        scratch.load("loaded", kinds, snapshot.rule_blocks((*_SIDES, *shape), sampled=counted.sampled), heard)
     else:
-        corpus = corpus_id(snapshot, options.corpus)
-        scratch.load("parts", kinds, _recounted(snapshot, corpus, options.sampled, shape, heard))
+        scratch.load("parts", kinds, _recounted(snapshot, counted, shape, heard))
         same = "".join(f"min({name}) AS {name}, " for name in shape)
         scratch.run(f"""
             CREATE TABLE loaded AS
@@ -53,14 +55,14 @@ def corpus_id(snapshot: Snapshot, name: str) -> int:
     return found
 
 
-def _recounted(snapshot: Snapshot, corpus: int, sampled: bool, shape: Collection[str], heard: Heard | None) -> Blocks:
+def _recounted(snapshot: Snapshot, counted: Counted, shape: Collection[str], heard: Heard | None) -> Blocks:
     """The rules that a corpus's pairs use, counted anew, a part of the pairs at a time."""
     settings = snapshot.settings()
     count = _counting()
-    names = (*_SIDES, *shape, "sampled_count" if sampled else "count")
+    names = (*_SIDES, *shape, "sampled_count" if counted.sampled else "count")
     pairs = 0
-    for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
-        rules = [rule for rule in count(rows, settings, sampled) if getattr(rule, names[-1])]
+    for rows in snapshot.iterate_derivations(_PAIRS_A_READ, counted.corpus):
+        rules = [rule for rule in count(rows, settings, counted.sampled) if getattr(rule, names[-1])]
         pairs += len(rows)
         if heard:
             heard(pairs)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from hierogram.daemon.exports.tables.loading import Counted
 from hierogram.daemon.exports.tables.scratch import Blocks, Heard, Scratch
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import Settings
@@ -21,15 +22,12 @@ _KINDS = {"source": "VARCHAR", "target": "VARCHAR", "alignment": "VARCHAR", "use
 Columns = Callable[["list[PairRow]", Settings, bool], list[str]]
 
 
-def load_inner_alignments(
-    scratch: Scratch, snapshot: Snapshot, corpus: int | None, sampled: bool, heard: Heard | None = None
-) -> None:
+def load_inner_alignments(scratch: Scratch, snapshot: Snapshot, counted: Counted, heard: Heard | None = None) -> None:
     """Gives every rule of the view `rules` the alignment that most of its uses have.
 
-    Over the samples, if `sampled`; of a corpus, if one is named. Of alignments that are as frequent the one that sorts
-    first is taken.
+    Of alignments that are as frequent the one that sorts first is taken.
     """
-    link_rules(scratch, _blocks(snapshot, corpus, sampled), heard)
+    link_rules(scratch, _blocks(snapshot, counted), heard)
 
 
 def link_rules(scratch: Scratch, blocks: Blocks, heard: Heard | None = None) -> None:
@@ -56,14 +54,14 @@ def link_rules(scratch: Scratch, blocks: Blocks, heard: Heard | None = None) -> 
     scratch.run("CREATE VIEW rules AS SELECT rowid AS id, * FROM loaded")
 
 
-def _blocks(snapshot: Snapshot, corpus: int | None, sampled: bool) -> Blocks:
+def _blocks(snapshot: Snapshot, counted: Counted) -> Blocks:
     settings = snapshot.settings()
     columns_of: Columns | None = None
     pairs = 0
-    for rows in snapshot.iterate_derivations(_PAIRS_A_READ, corpus):
+    for rows in snapshot.iterate_derivations(_PAIRS_A_READ, counted.corpus):
         columns_of = columns_of or _reader()
         pairs += len(rows)
-        columns = columns_of(rows, settings, sampled)
+        columns = columns_of(rows, settings, counted.sampled)
         if columns:
             yield pairs, columns
 

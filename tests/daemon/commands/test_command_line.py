@@ -95,7 +95,7 @@ def test_people_get_words_and_tables(hierogram: Run, corpus: Path) -> None:
     head, first, *_ = hierogram("rules").out.splitlines()
     assert head.split("\t") == ["count", "p(e|f)", "p(f|e)", "source", "target"]
     assert int(first.split("\t")[0]) >= 1
-    assert hierogram("export").out.startswith("grammar.txt.zst: ")
+    assert hierogram("export").out.startswith("grammar.cdec.gz: ")
 
 
 def test_a_terminal_gets_an_aligned_table(hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ def test_the_demo_runs_from_a_local_copy(hierogram: Run, wheel: Path, tmp_path: 
     assert said.code == 0
     assert "3 pairs of verses in sqlite:///hierogram-demo.db, with 18 links made by hand" in said.out
     assert "log-likelihood" in said.out
-    assert (tmp_path / "hierogram-demo.txt.zst.json").exists()
+    assert (tmp_path / "hierogram-demo.cdec.gz.json").exists()
     assert "sqlite3 -box hierogram-demo.db" in said.out
     assert hierogram("--store", "hierogram-demo.db", "verify").code == 0
     again = hierogram("demo", "--data", str(wheel), "--sweeps", "2")

@@ -6,12 +6,15 @@ from typing import NamedTuple, cast
 
 from hierogram.daemon.exports.compression import CompressedFile
 from hierogram.daemon.exports.filters import FilterCount, apply_filters, shape_of
-from hierogram.daemon.exports.formats import find_format
-from hierogram.daemon.exports.options import Compression, ExportOptions
-from hierogram.daemon.exports.tables.loading import load_rules
+from hierogram.daemon.exports.formats.format import Compression
+from hierogram.daemon.exports.formats.registry import FORMATS
+from hierogram.daemon.exports.naming import decided
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.exports.tables.loading import Counted, load_rules
 from hierogram.daemon.exports.tables.rule_alignments import link_rules
 from hierogram.daemon.exports.tables.scratch import scratch
-from hierogram.daemon.exports.writing import Written, write_rules
+from hierogram.daemon.exports.writing import Place, Wanted, Written, write_rules
+from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.rules import Rule, parse_side
 from hierogram.storage.exports.blocks import Block
 from hierogram.storage.exports.snapshot import Snapshot
@@ -73,25 +76,17 @@ def write(
     folder: Path, rules: Sequence[Given], options: ExportOptions, samples: int = 1, name: str = "g"
 ) -> tuple[Path, Written, list[FilterCount]]:
     folder.mkdir(exist_ok=True)
-    options = options.resolved()
+    named = FORMATS[options.format or "cdec"]
+    how = decided(options, next(notation for notation in NOTATIONS.values() if named.serves(notation)))
     given = Source(rules)
     source = cast(Snapshot, given)
     work = folder / f"work-{name}"
     work.mkdir()
     with scratch(work) as database:
-        format = find_format(options.format)
-        load_rules(database, source, options, sorted(shape_of(options).union(format.shape)))
+        wanted = Wanted(how.options, how.format, Counted(), samples)
+        load_rules(database, source, wanted.counted, sorted(shape_of(how.options).union(how.format.shape)))
         link_rules(database, given.linked_blocks())
-        counts = apply_filters(database, options, samples)
-        written = write_rules(
-            database,
-            source,
-            options,
-            format,
-            samples,
-            folder / name,
-            folder / f"{name}.glue",
-            lambda path: CompressedFile(path, Compression.NONE),
-            lambda done: None,
-        )
+        counts = apply_filters(database, how.options, samples)
+        place = Place(folder / name, folder / f"{name}.glue", lambda path: CompressedFile(path, Compression.NONE))
+        written = write_rules(database, source, wanted, place, lambda done: None)
     return folder / name, written, counts

@@ -1,8 +1,10 @@
 """Exports from a store: one snapshot, whole or not at all, and a manifest that tells the truth."""
 
 import hashlib
+import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,16 @@ from tests.daemon.exports import parsers
 from tests.daemon.exports.lexical import link_counts, weights
 
 from hierogram.daemon.corpora.ingest import Input, ingest
-from hierogram.daemon.exceptions import ExportError
-from hierogram.daemon.exports.exporting import export, publish
+from hierogram.daemon.exceptions import ExportError, NothingLearnedError
+from hierogram.daemon.exports.exporting import export, export_to, publish
+from hierogram.daemon.exports.formats.format import Compression
 from hierogram.daemon.exports.manifest import Manifest, manifest_path
-from hierogram.daemon.exports.options import Compression, ExportOptions
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.exports.publication import Versions
 from hierogram.daemon.exports.tables.scratch import Scratch
 from hierogram.daemon.learning.learning import learn
 from hierogram.samplers.grammar.rules import Rule
+from hierogram.storage.options import OptionError
 from hierogram.storage.store import Store, open_store
 
 ALL = ExportOptions(max_scope=None)
@@ -49,7 +54,7 @@ def test_an_export_holds_the_rules_of_the_store(learned: Store, tmp_path: Path) 
 @pytest.mark.parametrize("sampled", [False, True])
 def test_every_link_of_the_pairs_is_inside_one_rule(learned: Store, tmp_path: Path, sampled: bool) -> None:
     path = tmp_path / "g.jsonl"
-    export(learned, path, ALL.model_copy(update={"format": "jsonl", "sampled": sampled}))
+    export(learned, path, replace(ALL, format="jsonl", sampled=sampled))
     inside = 0.0
     for line in parsers.lines(path):
         row = json.loads(line)
@@ -63,7 +68,7 @@ def test_every_link_of_the_pairs_is_inside_one_rule(learned: Store, tmp_path: Pa
 
 def test_lexical_weights_are_those_of_the_definition(learned: Store, tmp_path: Path) -> None:
     path = tmp_path / "g.jsonl"
-    export(learned, path, ALL.model_copy(update={"format": "jsonl"}))
+    export(learned, path, replace(ALL, format="jsonl"))
     counts = link_counts(
         (source.split(), target.split(), parsers.links(links))
         for source, target, links in (line.split(" ||| ") for line in LINES)
@@ -87,7 +92,7 @@ def test_lexical_weights_are_those_of_the_definition(learned: Store, tmp_path: P
 
 def test_sampled_counts_are_averages_over_the_samples(learned: Store, tmp_path: Path) -> None:
     path = tmp_path / "g"
-    export(learned, path, ALL.model_copy(update={"sampled": True}))
+    export(learned, path, replace(ALL, sampled=True))
     counts = [parsers.cdec(line).values["count"] for line in parsers.lines(path)]
     assert sum(counts) == pytest.approx(learned.status().sampled_tokens / QUICK.samples, rel=1e-4)
     assert any(round(count, 3) % 1 for count in counts)
@@ -106,7 +111,7 @@ def test_the_rules_of_one_corpus_are_counted_anew(learned: Store, tmp_path: Path
     parts: list[dict[tuple[str, str], float]] = []
     for corpus in sorted(learned.status().corpora):
         path = tmp_path / corpus
-        export(learned, path, ALL.model_copy(update={"corpus": corpus}))
+        export(learned, path, replace(ALL, corpus=corpus))
         parts.append(
             dict(zip(sides(path), (parsers.cdec(line).values["count"] for line in parsers.lines(path)), strict=True))
         )
@@ -114,7 +119,7 @@ def test_the_rules_of_one_corpus_are_counted_anew(learned: Store, tmp_path: Path
     summed = {rule: round(sum(part.get(rule, 0) for part in parts)) for rule in set().union(*parts)}
     assert summed == whole
     with pytest.raises(ExportError, match="there is no corpus 'other' in the store; there are: "):
-        export(learned, tmp_path / "g", ALL.model_copy(update={"corpus": "other"}))
+        export(learned, tmp_path / "g", replace(ALL, corpus="other"))
 
 
 def test_the_manifest_tells_the_truth(learned: Store, tmp_path: Path) -> None:
@@ -127,7 +132,7 @@ def test_the_manifest_tells_the_truth(learned: Store, tmp_path: Path) -> None:
     for name, file in ((written["file"], written), *((other["name"], other) for other in written["others"])):
         content = (tmp_path / name).read_bytes()
         assert (file["bytes"], file["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
-    assert [other["name"] for other in written["others"]] == ["g.gz.glue"]
+    assert [other["name"] for other in written["others"]] == ["g.glue.gz"]
     assert written["rules"] == len(parsers.lines(path))
     assert written["options"]["min_count"] == 2
     assert (written["model"], written["seed"], written["format"]) == ("pitman-yor", 1, "moses")
@@ -147,7 +152,7 @@ def test_the_manifest_tells_the_truth(learned: Store, tmp_path: Path) -> None:
 def test_the_same_grammar_gives_the_same_bytes(learned: Store, tmp_path: Path, name: str) -> None:
     for folder in ("1", "2"):
         (tmp_path / folder).mkdir()
-    options = ALL.model_copy(update={"compression_threads": 2, "long_distance": True, "level": 9})
+    options = replace(ALL, compression_threads=2, long_distance=True, level=9)
     first = export(learned, tmp_path / "1" / name, options)
     assert export(learned, tmp_path / "2" / name, options).sha256 == first.sha256
     assert (tmp_path / "1" / name).read_bytes()[:2] == {"g.zst": b"\x28\xb5", "g.gz": b"\x1f\x8b"}.get(name, b"[X")
@@ -196,16 +201,16 @@ def test_a_missing_folder_is_told(learned: Store, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"the folder .* does not exist"):
         export(learned, tmp_path / "nowhere" / "g.zst")
     assert learned.exports() == []
-    with pytest.raises(ExportError, match="compressed within"):
-        export(learned, tmp_path / "g", ExportOptions(format="parquet", compression=Compression.GZIP))
+    with pytest.raises(OptionError, match="compressed within"):
+        ExportOptions(format="parquet", compression=Compression.GZIP)
 
 
 def test_versions_in_a_folder(learned: Store, tmp_path: Path) -> None:
     folder = tmp_path / "grammars"
-    first = publish(learned, folder, "news", ExportOptions(format="joshua"), keep=2)
+    first = publish(learned, Versions(folder, "news", 2), ExportOptions(format="joshua"))
     assert (folder / "latest").resolve() == first.folder
     assert {file.name for file in first.folder.iterdir()} == {"grammar.joshua.gz", "glue.joshua.gz", "manifest.json"}
-    more = [publish(learned, folder, "news", ExportOptions(format="joshua"), keep=2) for _ in range(3)]
+    more = [publish(learned, Versions(folder, "news", 2), ExportOptions(format="joshua")) for _ in range(3)]
     assert len({made.folder for made in more}) == 3
     assert (folder / "latest").resolve() == more[-1].folder
     assert more[-1].retired == [more[0].folder]
@@ -218,7 +223,7 @@ def test_a_grammar_for_each_sentence(learned: Store, tmp_path: Path) -> None:
     test_set = tmp_path / "test.fr"
     test_set.write_text("la maison verte\nxxx\nelle ne voit pas\n")
     options = ExportOptions(filter_for=test_set, max_scope=None)
-    made = publish(learned, tmp_path / "grammars", "test", options, by_sentence=True)
+    made = publish(learned, Versions(tmp_path / "grammars", "test"), options, by_sentence=True)
     listing = (made.folder / "sentences.sgm").read_text().splitlines()
     assert listing[0] == f'<seg id="0" grammar="{made.folder}/grammar.0.gz"> la maison verte </seg>'
     grammars = [set(sides(made.folder / f"grammar.{n}.gz")) for n in range(3)]
@@ -231,9 +236,33 @@ def test_a_grammar_for_each_sentence(learned: Store, tmp_path: Path) -> None:
     assert len(made.manifest.others) == 3
 
 
-def test_a_store_without_rules(store: Store, tmp_path: Path) -> None:
-    assert export(store, tmp_path / "g.gz").rules == 0
+def test_a_store_that_has_not_learned_is_not_exported(store: Store, corpus: Path, tmp_path: Path) -> None:
+    with Input([str(corpus)]) as source:
+        ingest(store, source)
+    told = "nothing is learned yet: run `hierogram learn`"
+    with pytest.raises(NothingLearnedError, match=told):
+        export(store, tmp_path / "g.gz")
+    with pytest.raises(NothingLearnedError, match=told):
+        publish(store, Versions(tmp_path / "versions", "news"))
+    assert not (tmp_path / "g.gz").exists()
+    assert [path.name for path in (tmp_path / "versions").iterdir()] == [".news.lock"]
+    assert [(row.state, told in (row.error or "")) for row in store.exports()] == [("failed", True)] * 2
+
+
+def test_a_grammar_of_which_no_rule_is_left_is_written(learned: Store, tmp_path: Path) -> None:
+    assert export(learned, tmp_path / "g.gz", ExportOptions(min_count=1e6)).rules == 0
     assert parsers.lines(tmp_path / "g.gz") == []
+
+
+def test_to_a_stream(learned: Store, tmp_path: Path) -> None:
+    stream = io.BytesIO()
+    manifest = export_to(learned, stream, ALL)
+    export(learned, tmp_path / "g", ALL)
+    assert stream.getvalue() == (tmp_path / "g").read_bytes()
+    assert manifest.sha256 == hashlib.sha256(stream.getvalue()).hexdigest()
+    recorded = learned.exports()[1]
+    assert (recorded.name, recorded.path, recorded.state) == ("-", "-", "done")
+    assert json.loads(recorded.manifest or "") == json.loads(manifest.text())
 
 
 def test_both_databases_give_the_same_bytes(corpus: Path, tmp_path: Path, make_database: Callable[[], str]) -> None:

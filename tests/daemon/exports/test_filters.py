@@ -13,6 +13,7 @@ from tests.daemon.exports.rules import Given, write
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.tables.matching import TestSet
+from hierogram.daemon.plain_options import from_plain
 from hierogram.samplers.grammar.rules import Rule, Side, parse_side, render_side
 
 SIDES = [
@@ -112,15 +113,15 @@ def test_the_best_of_a_source_side(tmp_path: Path) -> None:
 
 def test_probabilities_among_those_left(tmp_path: Path) -> None:
     rules = [Given("a", "x", 6), Given("a", "y", 2), Given("b", "x", 1), Given("b b b b b b", "x", 9)]
-    for marginals, wanted in (("before", (6 / 8, 6 / 16)), ("after", (1.0, 6 / 6))):
+    for normalization, wanted in (("before", (6 / 8, 6 / 16)), ("after", (1.0, 6 / 6))):
         options = ExportOptions(
             format="tsv",
             features=("p_target_given_source", "p_source_given_target"),
-            marginals=marginals,
+            normalization=normalization,
             min_count=3,
             max_source_symbols=5,
         )
-        path, _, _ = write(tmp_path, rules, options, name=marginals)
+        path, _, _ = write(tmp_path, rules, options, name=normalization)
         [row] = [line.split("\t") for line in parsers.lines(path)[1:]]
         assert (float(row[-2]), float(row[-1])) == wanted
 
@@ -133,8 +134,8 @@ def test_averaged_counts_are_filtered_by_what_is_written(tmp_path: Path) -> None
 
 def test_unknown_options_are_told() -> None:
     for wrong in ({"format": "word"}, {"features": ("magic",)}, {"format": "moses", "features": ("count",)}, {"x": 1}):
-        with pytest.raises(ValidationError, match=r"cdec|magic|fixed|Extra"):
-            ExportOptions.model_validate(wrong)
+        with pytest.raises(ValidationError, match=r"cdec|magic|fixed|Unexpected"):
+            from_plain(ExportOptions, wrong)
 
 
 def fits(side: Side, words: list[str]) -> bool:

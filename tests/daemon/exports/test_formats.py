@@ -1,5 +1,6 @@
 """Every format is read back by a parser of its own, and says what a slow reference says."""
 
+import csv
 import json
 from collections import Counter
 from pathlib import Path
@@ -11,7 +12,7 @@ from tests.daemon.exports.lexical import link_counts, weights
 from tests.daemon.exports.parsers import Parsed
 from tests.daemon.exports.rules import ODD, PAIRS, Given, write
 
-from hierogram.daemon.exports.formats import FORMATS
+from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.rules import Rule, parse_side
 
@@ -136,7 +137,9 @@ def test_json_lines(tmp_path: Path, samples: int) -> None:
 
 def test_tab_separated_values(tmp_path: Path) -> None:
     path, _, _ = write(tmp_path, ODD, ExportOptions(format="tsv", max_scope=None))
-    head, *rows = (line.split("\t") for line in parsers.lines(path))
+    # The default dialect but for the delimiter, as spreadsheets and pandas.read_csv(sep="\t") have it.
+    head, *rows = csv.reader(parsers.content(path).decode().splitlines(keepends=True), delimiter="\t")
+    assert '"q" {x} \'' in [row[1] for row in rows]
     typed = [
         {
             name: int(value) if name in ("scope", "nonterminals") else value

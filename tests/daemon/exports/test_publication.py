@@ -21,7 +21,7 @@ from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.exporting import publish
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import (
-    appearing,
+    Versions,
     only_one,
     publish_folder,
     retire,
@@ -29,6 +29,7 @@ from hierogram.daemon.exports.publication import (
     versions,
     working_folder,
 )
+from hierogram.daemon.files import appearing
 from hierogram.storage.store import open_store
 
 EXPORTER = """
@@ -36,12 +37,13 @@ import sys
 from pathlib import Path
 from hierogram.daemon.exports.exporting import export, publish
 from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.exports.publication import Versions
 from hierogram.storage.store import open_store
 store, folder = open_store(sys.argv[1]), Path(sys.argv[2])
 options = ExportOptions(format="moses")
 print("ready", flush=True)
 while True:
-    publish(store, folder / "versions", "news", options, keep=2)
+    publish(store, Versions(folder / "versions", "news", 2), options)
     export(store, folder / "file" / "g.gz", options)
     print("done", flush=True)
 """
@@ -141,7 +143,7 @@ def kill_again_and_again(folder: Path, times: int, seed: int) -> None:
         check_whole(folder)
     assert interrupted > times // 2
     with open_store(url) as store:
-        made = publish(store, folder / "versions", "news", ExportOptions(format="moses"), keep=2)
+        made = publish(store, Versions(folder / "versions", "news", 2), ExportOptions(format="moses"))
         assert check_whole(folder) <= 3
         assert (folder / "versions" / "latest").resolve() == made.folder
         for hidden in (folder / "versions").glob(".news.*.tmp"):
@@ -207,9 +209,9 @@ def test_versions_retire_by_number_and_by_age(tmp_path: Path) -> None:
     (tmp_path / "latest").symlink_to(names[0])
     assert [path.name for path in versions(tmp_path, "news")] == [*names, "news-20260104T000000Z"]
     now = datetime(2026, 1, 4, 12, tzinfo=UTC)
-    gone = retire(tmp_path, "news", keep=3, max_age=timedelta(days=2), now=now)
+    gone = retire(Versions(tmp_path, "news", 3, timedelta(days=2)), now)
     # The oldest would go, but it is what `latest` shows.
     assert set(gone) == {made[1], made[2]}
     assert made[0].exists()
     assert other.exists()
-    assert retire(tmp_path, "news", keep=None, max_age=None, now=now) == []
+    assert retire(Versions(tmp_path, "news"), now) == []

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from tests.daemon.conftest import Run
-from tests.storage.building import query
+from tests.storage.building import delta, query
 
 from hierogram.daemon.configuration import load_configuration
 from hierogram.daemon.exceptions import ScheduleError
@@ -20,6 +20,7 @@ from hierogram.daemon.exports.exporting import Published
 from hierogram.daemon.exports.jobs import ExportJob, parse_span
 from hierogram.daemon.exports.publication import versions
 from hierogram.daemon.exports.schedule import ExportSchedule, add_job, find_job, list_jobs, remove_job
+from hierogram.daemon.plain_options import from_plain
 from hierogram.storage.store import Store, open_store
 
 PATIENCE = 60.0
@@ -57,8 +58,15 @@ def running() -> Iterator[Callable[[ExportSchedule], ExportSchedule]]:
         schedule.stop()
 
 
+@pytest.fixture
+def store(store: Store) -> Store:
+    """The empty store, with a rule."""
+    store.commit([], [delta("a", "x", 3)])
+    return store
+
+
 def job(folder: Path, name: str = "news", **options: object) -> ExportJob:
-    return ExportJob.model_validate({"name": name, "to": folder / name, "every": "1h", **options})
+    return from_plain(ExportJob, {"name": name, "to": folder / name, "every": "1h", **options})
 
 
 def make_due(url: str, name: str, missed: timedelta = timedelta(hours=5)) -> None:
@@ -225,9 +233,9 @@ def test_jobs_of_the_configuration(
         ({"cron": "0 3 * * *"}, "either cron or every"),
         ({"every": "soon"}, "no span of time"),
         ({"every": None, "cron": "at three"}, "Wrong number of fields"),
-        ({"name": "../up"}, "pattern"),
-        ({"format": "word"}, "there is no format 'word'"),
-        ({"keeps": 3}, "Extra inputs"),
+        ({"name": "../up"}, "letters, digits"),
+        ({"format": "word"}, "'word' is not there"),
+        ({"keeps": 3}, "Unexpected keyword"),
         ({"max_age": "0d"}, "no span of time"),
     ],
 )

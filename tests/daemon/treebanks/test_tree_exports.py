@@ -8,7 +8,7 @@ import pytest
 from tests.daemon.conftest import Run
 from tests.daemon.learning.treebanks import QUICK, TREES, put
 
-from hierogram.daemon.exports.formats import FORMATS
+from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.learning.learning import learn
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.settings import TREES as TREE_GRAMMAR
@@ -62,7 +62,7 @@ def test_rules_of_a_context_free_grammar(url: str, hierogram: Run) -> None:
 
 
 def test_formats_of_two_languages_are_refused(url: str, hierogram: Run, learned_url: str) -> None:
-    refused = hierogram("--store", url, "export", "-o", "g.txt")
+    refused = hierogram("--store", url, "export", "-o", "g.txt", "-f", "cdec")
     assert refused.code == 3
     assert "fragments, pcfg" in refused.err
     assert hierogram("--store", learned_url, "export", "-f", "fragments", "-o", "g.txt").code == 3

@@ -1,0 +1,38 @@
+"""The formats by name. A new one is a module here and an entry in `FORMATS`."""
+
+from hierogram.daemon.exports.formats.cdec import CDEC
+from hierogram.daemon.exports.formats.format import Format
+from hierogram.daemon.exports.formats.joshua import JOSHUA, THRAX
+from hierogram.daemon.exports.formats.moses import MOSES
+from hierogram.daemon.exports.formats.tables import JSONL, PARQUET, TSV
+from hierogram.daemon.exports.formats.trees import FRAGMENTS, PCFG
+from hierogram.samplers.grammar.kinds import Notation
+
+FORMATS: dict[str, Format] = {
+    format.name: format for format in (CDEC, MOSES, JOSHUA, THRAX, FRAGMENTS, PCFG, JSONL, TSV, PARQUET)
+}
+"""A kind of grammar is written in the first of these that serves it, unless another one is named."""
+
+
+def find_format(name: str) -> Format:
+    """The format with the name; raises `ValueError` where there is none."""
+    if name not in FORMATS:
+        raise ValueError(f"there is no format {name!r}; there are {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def usual_format(notation: Notation) -> Format:
+    """The format in which a kind of grammar is written unless another one is named."""
+    return next(format for format in FORMATS.values() if format.serves(notation))
+
+
+def check_kind(format: Format, notation: Notation) -> None:
+    """Raises `ValueError` where the format is not one for this kind of grammar."""
+    if not format.serves(notation):
+        suited = ", ".join(other.name for other in FORMATS.values() if other.serves(notation))
+        raise ValueError(notation.cannot(f"be exported as {format.name}: there are {suited}"))
+
+
+def promised_format(name: str) -> Format | None:
+    """The format that a file's name, without the ending of a compression, ends in; None where it is that of none."""
+    return next((format for format in FORMATS.values() if name.endswith(format.suffix)), None)

@@ -1,0 +1,128 @@
+"""How an export is written follows from its name, its options and the kind of grammar; contradictions are refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import Run
+from tests.daemon.exports.parsers import content
+
+from hierogram.daemon.exceptions import ExportError, UsageError
+from hierogram.daemon.exports.formats.format import Compression
+from hierogram.daemon.exports.formats.registry import FORMATS
+from hierogram.daemon.exports.naming import decided, glue_name
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.samplers.grammar.kinds import NOTATIONS
+from hierogram.samplers.grammar.settings import SYNCHRONOUS, TREES
+
+PHRASES, FRAGMENTS = NOTATIONS[SYNCHRONOUS], NOTATIONS[TREES]
+GZIP, ZSTD, NONE = Compression.GZIP, Compression.ZSTD, Compression.NONE
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "wanted"),
+    [
+        (None, {}, ("cdec", GZIP, ".cdec.gz")),
+        (None, {"format": "moses"}, ("moses", GZIP, ".moses.gz")),
+        (None, {"format": "joshua"}, ("joshua", GZIP, ".joshua.gz")),
+        (None, {"format": "jsonl"}, ("jsonl", ZSTD, ".jsonl.zst")),
+        (None, {"format": "parquet"}, ("parquet", NONE, ".parquet")),
+        (None, {"format": "moses", "compression": "none"}, ("moses", NONE, ".moses")),
+        ("g.parquet", {}, ("parquet", NONE, ".parquet")),
+        ("g.moses.gz", {}, ("moses", GZIP, ".moses.gz")),
+        ("g.tsv", {}, ("tsv", NONE, ".tsv")),
+        ("rules.gz", {"format": "moses"}, ("moses", GZIP, ".moses.gz")),
+        ("grammar.txt.zst", {}, ("cdec", ZSTD, ".cdec.zst")),
+        ("g", {"compression": "gzip"}, ("cdec", GZIP, ".cdec.gz")),
+        ("-", {}, ("cdec", NONE, ".cdec")),
+    ],
+)
+def test_names_follow_formats(path: str | None, options: dict[str, str], wanted: tuple[str, Compression, str]) -> None:
+    how = decided(ExportOptions(**options), PHRASES, None if path is None else Path(path))  # type: ignore[arg-type]
+    assert (how.format.name, how.compression, how.ending) == wanted
+    assert how.options.format == wanted[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "told"),
+    [
+        ("g.parquet.gz", {"format": "parquet"}, "parquet is compressed within"),
+        ("g.parquet.zst", {}, "parquet is compressed within"),
+        ("g.tsv.gz", {"format": "cdec"}, "its name promises tsv, and --format is cdec"),
+        ("g.gz", {"compression": "zstd"}, "its name promises gzip, and --compression is zstd"),
+        ("g.cdec.zst", {"compression": "none"}, "its name promises zstd, and --compression is none"),
+    ],
+)
+def test_contradictions_are_refused(path: str, options: dict[str, str], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        decided(ExportOptions(**options), PHRASES, Path(path))  # type: ignore[arg-type]
+
+
+def test_the_usual_format_is_one_of_the_kind_of_grammar() -> None:
+    assert decided(ExportOptions(), FRAGMENTS).ending == ".fragments.zst"
+    with pytest.raises(ExportError, match=r"a store of trees cannot be exported as moses: there are fragments, pcfg"):
+        decided(ExportOptions(format="moses"), FRAGMENTS)
+
+
+def test_decoders_read_what_is_written_for_them() -> None:
+    """Moses, cdec and Joshua read gzip, and nothing else that is compressed."""
+    assert {FORMATS[name].compression for name in ("cdec", "moses", "joshua", "thrax")} == {GZIP}
+
+
+def test_glue_rules_are_named_like_their_grammar() -> None:
+    assert [glue_name(name) for name in ("g.moses.gz", "g.moses")] == ["g.moses.glue.gz", "g.moses.glue"]
+
+
+def test_the_command_names_its_files(learned_url: str, hierogram: Run) -> None:
+    for arguments, name, magic in (
+        ((), "grammar.cdec.gz", b"\x1f\x8b"),
+        (("--format", "parquet"), "grammar.parquet", b"PAR1"),
+        (("-f", "tsv"), "grammar.tsv.zst", b"\x28\xb5\x2f\xfd"),
+        (("-o", "g.moses.gz"), "g.moses.gz", b"\x1f\x8b"),
+    ):
+        ran = hierogram("--store", learned_url, "export", *arguments)
+        assert (ran.code, ran.out.split(": ")[0]) == (0, name), ran.err
+        assert Path(name).read_bytes().startswith(magic)
+        assert Path(name + ".json").exists()
+    assert " ||| " in content(Path("g.moses.glue.gz")).decode()
+
+
+def test_standard_output(learned_url: str, hierogram: Run) -> None:
+    assert hierogram("--store", learned_url, "export", "-o", "g.moses").code == 0
+    ran = hierogram("--store", learned_url, "export", "-o", "-", "-f", "moses")
+    assert (ran.code, ran.out) == (0, Path("g.moses").read_text())
+    assert "its manifest is in the store" in ran.err
+    assert "glue rules are not written" in ran.err
+    assert {path.name for path in Path.cwd().iterdir() if path.suffix != ".db"} >= {"g.moses", "g.moses.json"}
+    assert not list(Path.cwd().glob("-*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("-o", "g", "--to", "folder"), "--to: "),
+        (("--keep", "3"), "--keep: "),
+        (("--sentences", "test"), "--sentences: "),
+        (("-o", "g.parquet.gz"), "compressed within"),
+        (("-o", "-", "--json"), "both write to standard output"),
+        (("--to", "folder", "--name", "../up"), "--name: "),
+        (("--to", "folder", "--sentences", "test", "--format", "moses"), "cdec"),
+        (("--normalization", "after", "--marginals", "before"), "one option"),
+        (("--normalization", "now"), "--normalization"),
+    ],
+)
+def test_the_command_refuses_what_goes_against_itself(
+    learned_url: str, hierogram: Run, arguments: tuple[str, ...], told: str
+) -> None:
+    before = set(Path.cwd().iterdir())
+    ran = hierogram("--store", learned_url, "export", *arguments)
+    assert ran.code == 2
+    assert told in ran.err
+    assert set(Path.cwd().iterdir()) == before
+
+
+@pytest.mark.parametrize("name", ["--normalization", "--normalisation", "--marginals"])
+def test_former_names_of_options_are_taken(learned_url: str, hierogram: Run, name: str) -> None:
+    ran = hierogram("--store", learned_url, "export", "-o", "g.cdec", name, "after", "--json")
+    assert json.loads(ran.out)["normalization"] == "after"
+    assert name == "--normalization" or name not in hierogram("export", "--help").out
