@@ -29,6 +29,10 @@ class InputError(DaemonError):
     """An input cannot be opened, ends in the middle, or its format cannot be told."""
 
 
+class WrongKindError(InputError):
+    """A store's kind of grammar does not take what is offered."""
+
+
 class TooManyRejectedError(InputError):
     """More of an input was rejected than may be: it is set apart as a whole."""
 

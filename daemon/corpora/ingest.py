@@ -20,6 +20,7 @@ from hierogram.daemon.corpora.formats import (
     parallel_fields,
     recognise,
 )
+from hierogram.daemon.corpora.kinds import check_takes
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.corpora.lines import STANDARD_INPUT, LineFile, open_lines
 from hierogram.daemon.corpora.repeats import Repeats
@@ -27,6 +28,7 @@ from hierogram.daemon.corpora.tokenizing import tokenized, tokenizer
 from hierogram.daemon.corpora.validation import Fields, validate
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.prefetch import ahead
+from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.rejections import in_runs
 from hierogram.storage.records import AddedPairs, IngestTotals, NewPair, RejectedLine
@@ -215,9 +217,11 @@ class Intake:
     """An input on its way into the store, some chunks and a transaction at a time.
 
     What was stored before is left alone, what is wrong is kept apart. `report` counts what has been stored so far.
+    Raises `WrongKindError` where the store takes no pairs.
     """
 
     def __init__(self, store: Store, corpus: str, origin: str, format: str, limits: Limits = DEFAULT_LIMITS) -> None:
+        check_takes(store, PAIRS)
         self._store = store
         self._limits = limits
         self._max_tokens = store.settings().max_tokens

@@ -1,12 +1,11 @@
-"""The loop that samples: new pairs through the schedule first, then settled ones again, the stalest first.
+"""The loop that samples: new pairs through the schedule first, then burned-in ones again, the stalest first.
 
-New pairs are taken in as shards, a shard for what is new at a time, and the shards are worked on in turn, a few seconds
-each, so that a pair that comes late does not wait for all that came before it. Whatever a turn has done is committed at
-its end: between two turns the store and the memory say the same.
+New pairs are taken in as batches, a batch for what is new at a time, and the batches are worked on in turn, a few
+seconds each, so that a pair that comes late does not wait for all that came before it. Whatever a turn has done is
+committed at its end: between two turns the store and the memory say the same.
 """
 
 import time
-from collections import deque
 from collections.abc import Callable
 
 import numpy as np
@@ -20,10 +19,10 @@ from hierogram.daemon.learning.withdrawing import PAIRS_A_TRANSACTION
 from hierogram.daemon.serving.aligning import Aligning
 from hierogram.daemon.serving.health import Board
 from hierogram.daemon.serving.logs import Log
+from hierogram.daemon.serving.residency import residency_of
 from hierogram.daemon.serving.supervision import Heart, StopFlag
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
-from hierogram.storage.records import SAMPLING, WAITING, PairRow
 from hierogram.storage.store import Store
 
 _LOOK_SECONDS = 0.5
@@ -73,7 +72,7 @@ class Resampling:
 
 
 class Turns:
-    """Whose turn it is: shards of new pairs one after the other, or settled pairs again."""
+    """Whose turn it is: batches of new pairs one after the other, or burned-in pairs again."""
 
     def __init__(
         self,
@@ -90,11 +89,9 @@ class Turns:
         self._section = section
         self._stop = stop
         self._board = board
-        self._shards: deque[ResidentBatch] = deque()
-        self._taken_up = 0
-        self._all_taken_up = False
+        self._residency = residency_of(learner, section)
         self._rate = _FIRST_RATE
-        # Seconds that were spent on new pairs beyond those that settled ones have had in turn.
+        # Seconds that were spent on new pairs beyond those that burned-in ones have had in turn.
         self._owed = 0.0
         self._rest_until = 0.0
 
@@ -103,10 +100,10 @@ class Turns:
         self._withdraw()
         self._learner.follow_vocabulary()
         aligned = self._aligning.align_new() if self._aligning else 0
-        new = self._take_new()
+        new = self._residency.take_new()
         # At once, and beside the turn of the others: what is not committed yet could not be withdrawn, and a stream of
-        # new pairs must not keep those before them from ever burn_in.
-        seconds = self._settle(new) if new is not None else 0.0
+        # new pairs must not keep those before them from ever burning in.
+        seconds = self._burn_in(new) if new is not None else 0.0
         worked = self._work(new, seconds)
         self._note_lag()
         return worked or new is not None or aligned > 0
@@ -114,27 +111,17 @@ class Turns:
     def _withdraw(self) -> None:
         """Takes out the pairs that someone wants out."""
         while ids := self._learner.store.pending_withdrawals(PAIRS_A_TRANSACTION):
-            self._drop(set(ids))
+            self._residency.drop(set(ids))
             self._learner.withdraw(self._learner.store.pairs_by_id(ids))
             self._log.info("pairs withdrawn", pairs=len(ids))
 
-    def _drop(self, ids: set[int]) -> None:
-        """Forgets pairs that are in memory; between turns, the others can be read again from the store."""
-        shards: deque[ResidentBatch] = deque()
-        for shard in self._shards:
-            kept = [row.id for row in shard.rows if row.id not in ids]
-            if len(kept) == len(shard.rows):
-                shards.append(shard)
-            elif kept:
-                shards.append(self._learner.open(self._learner.store.pairs_by_id(kept)))
-        self._shards = shards
-
     def _work(self, new: ResidentBatch | None, seconds: float) -> bool:
-        """A turn for the next shard, or for settled pairs; a `new` one has had its turn, of so many seconds."""
+        """A turn for the next batch, or for burned-in pairs; a `new` one has had its turn, of so many seconds."""
         share = self._section.new_share
-        if self._shards or new is not None:
-            if self._shards and self._shards[0] is not new and not self._stop.is_set():
-                seconds += self._settle(self._shards.popleft())
+        queue = self._residency.queue
+        if queue or new is not None:
+            if queue and queue[0] is not new and not self._stop.is_set():
+                seconds += self._burn_in(queue.popleft())
             self._owed += seconds * (1 - share) / share
             if self._owed >= self._section.commit_seconds and not self._stop.is_set():
                 self._owed -= self._rejuvenate()
@@ -143,7 +130,7 @@ class Turns:
         begun_anew = self._aligning.rejuvenate() if self._aligning else []
         if begun_anew:
             # They are on their way through the schedule, and nobody waits with them.
-            self._shards.append(self._learner.open(self._learner.store.pairs_by_id(begun_anew)))
+            self._residency.begin_anew(begun_anew)
             return True
         idle = self._section.idle_share
         if not idle or time.monotonic() < self._rest_until:
@@ -152,50 +139,30 @@ class Turns:
         self._rest_until = time.monotonic() + seconds * (1 - idle) / idle
         return seconds > 0
 
-    def _take_new(self) -> ResidentBatch | None:
-        """A shard of the pairs that are new, as far as there is room."""
-        room = self._section.pairs_at_once - sum(len(shard.rows) for shard in self._shards)
-        if room <= 0:
-            return None
-        rows = self._interrupted(room)
-        # What is in memory has been committed since it was read, and does not wait any more.
-        rows += self._learner.store.pairs(limit=room - len(rows), states=(WAITING,))
-        return self._learner.open(rows) if rows else None
-
-    def _interrupted(self, room: int) -> list[PairRow]:
-        """Pairs that an earlier run left on their way through the schedule."""
-        if self._all_taken_up:
-            return []
-        rows = self._learner.store.pairs(after_id=self._taken_up, limit=room, states=(SAMPLING,))
-        self._all_taken_up = len(rows) < room
-        self._taken_up = rows[-1].id if rows else self._taken_up
-        here = {row.id for shard in self._shards for row in shard.rows}
-        return [row for row in rows if row.id not in here]
-
-    def _settle(self, shard: ResidentBatch) -> float:
-        """A turn for the shard, which goes to the end of the queue if it needs more; returns the seconds it took."""
+    def _burn_in(self, batch: ResidentBatch) -> float:
+        """A turn for the batch, which goes to the end of the queue if it needs more; returns the seconds it took."""
         burn_in = self._learner.course.burn_in
-        seconds = self._sweep(shard, np.full(len(shard.rows), burn_in, np.int64))
-        if (shard.sweeps < burn_in).any():
-            self._shards.append(shard)
+        seconds = self._sweep(batch, np.maximum(batch.sweeps, burn_in))
+        if (batch.sweeps < burn_in).any():
+            self._residency.queue.append(batch)
         return seconds
 
     def _rejuvenate(self) -> float:
-        """A turn for the settled pairs that were sampled longest ago; returns the seconds that it took."""
-        thinning = self._learner.course.thinning
-        pairs = int(self._rate * self._section.commit_seconds / thinning)
-        pairs = min(max(pairs, _FEWEST_REJUVENATED), self._section.pairs_at_once)
-        rows = self._learner.store.stalest_pairs(pairs)
-        if not rows:
-            return 0.0
+        """A turn for the pairs that have burned in and were sampled longest ago; returns the seconds that it took."""
+        course = self._learner.course
+        pairs = int(self._rate * self._section.commit_seconds / course.thinning)
         started = time.monotonic()
-        shard = self._learner.open(rows)
+        batch = self._residency.stalest(max(pairs, _FEWEST_REJUVENATED))
+        if batch is None:
+            return 0.0
         # Up to the next sweep that gives a sample.
-        self._sweep(shard, (shard.sweeps // thinning + 1) * thinning)
-        self._board.rejuvenated += len(rows)
+        resampled = batch.sweeps >= course.burn_in
+        next_sample = (batch.sweeps // course.thinning + 1) * course.thinning
+        self._sweep(batch, np.where(resampled, next_sample, batch.sweeps))
+        self._board.rejuvenated += int(resampled.sum())
         return time.monotonic() - started
 
-    def _sweep(self, shard: ResidentBatch, until: NDArray[np.int64]) -> float:
+    def _sweep(self, batch: ResidentBatch, until: NDArray[np.int64]) -> float:
         learner = self._learner
         started = time.monotonic()
         before, sampling = learner.pair_sweeps, learner.sampling_seconds
@@ -203,7 +170,7 @@ class Turns:
         def enough() -> bool:
             return self._stop.is_set() or time.monotonic() - started > self._section.commit_seconds
 
-        learner.sweep(shard, until, enough)
+        learner.sweep(batch, until, enough)
         done = learner.pair_sweeps - before
         self._board.note_sweeps(done)
         self._board.log_likelihood = learner.likelihood

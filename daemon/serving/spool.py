@@ -15,12 +15,17 @@ from pathlib import Path
 from hierogram.daemon.corpora.ingest import IngestProgress, IngestReport, Input, ingest
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.exceptions import DaemonError, InputError, SpoolError
+from hierogram.daemon.treebanks.ingest import TreebankFile, ingest_trees
+from hierogram.samplers.grammar.kinds import PAIRS, PARSES, notation_of
 from hierogram.storage.store import Store
 
 DONE, FAILED = "done", "failed"
 PART, REASON = ".part", ".reason"
 PARALLEL_ENDINGS = (".source", ".target", ".alignment")
 """Endings of three files that belong together, in the order in which ingest takes them."""
+
+NBEST_ENDING = ".nbest"
+"""Ending of files of n-best lists of trees, in a store of trees; every other file there has trees or forests."""
 
 _COMPRESSED = (".gz", ".zst")
 
@@ -137,8 +142,28 @@ def take_in(
         if stopped():
             raise StoppedError("the daemon was asked to end; the file is read again when it is back")
 
-    with Input([str(path) for path in offer.paths], limits=limits) as source:
-        return ingest(store, source, offer.corpus or corpus, tell, limits)
+    read = _READERS[notation_of(store.settings().grammar).takes]
+    return read(store, [str(path) for path in offer.paths], offer.corpus or corpus, tell, limits)
+
+
+def _take_in_pairs(
+    store: Store, paths: list[str], corpus: str, tell: Callable[[IngestProgress], None], limits: Limits
+) -> IngestReport:
+    with Input(paths, limits=limits) as source:
+        return ingest(store, source, corpus, tell, limits)
+
+
+def _take_in_trees(
+    store: Store, paths: list[str], corpus: str, tell: Callable[[IngestProgress], None], limits: Limits
+) -> IngestReport:
+    if len(paths) > 1:
+        raise InputError(f"{paths[0]}: is part of a bitext, and this store takes files of trees, one at a time")
+    lists = _ending(Path(paths[0]).name)[1] == NBEST_ENDING
+    return ingest_trees(store, TreebankFile(paths[0], lists, limits), corpus=corpus, report=tell)
+
+
+_READERS = {PAIRS: _take_in_pairs, PARSES: _take_in_trees}
+"""How files are read, by what a store takes."""
 
 
 def set_apart(folder: Path, offer: Offer, reason: str) -> None:

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestProgress, IngestReport, reasons_of
+from hierogram.daemon.corpora.kinds import check_takes
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.corpora.lines import LINES_A_CHUNK, LineFile, open_lines
 from hierogram.daemon.corpora.rejections import TOO_LONG, FaultError
@@ -26,7 +27,7 @@ from hierogram.daemon.treebanks.trees import Tree
 from hierogram.daemon.treebanks.unknown_words import Vocabulary, vocabulary_of_sentences
 from hierogram.samplers.exceptions import ForestTooLargeError
 from hierogram.samplers.grammar.brackets import Parse, check_size, write_parse
-from hierogram.samplers.grammar.kinds import FRAGMENTS, notation_of
+from hierogram.samplers.grammar.kinds import PARSES
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.rejections import in_runs
 from hierogram.storage.records import NewPair, RejectedLine
@@ -63,16 +64,6 @@ def _decoded(settled: dict[str, object]) -> Treebank:
     return Treebank(Transformations(**renamed(Transformations, how)), Vocabulary(frozenset(known)))
 
 
-def check_kind(store: Store) -> None:
-    """Raises `UsageError` where the store holds no tree grammar."""
-    notation = notation_of(store.settings().grammar)
-    if FRAGMENTS not in notation.offers:
-        raise UsageError(
-            f"{store.url}: {notation.cannot('take trees')}: make another store for them "
-            "(`hierogram --store trees.db init --grammar trees`)"
-        )
-
-
 class TreebankFile(NamedTuple):
     """A file of trees and packed forests, or `-`; with `lists`, of n-best lists, each of which becomes a forest."""
 
@@ -95,13 +86,13 @@ def ingest_trees(
 ) -> IngestReport:
     """Store the trees and packed forests of a file; `how` None takes what is settled, or the defaults.
 
-    The whole input is in memory, since its words have to be counted first. Raises `UsageError` where the store holds
-    no tree grammar or was settled otherwise, and `InputError` where the input is damaged, or more of it is rejected
-    than may be.
+    The whole input is in memory, since its words have to be counted first. Raises `WrongKindError` where the store
+    takes no trees, `UsageError` where it was settled otherwise, and `InputError` where the input is damaged, or more of
+    it is rejected than may be.
     """
     started = time.perf_counter()
     settings = store.settings()
-    check_kind(store)
+    check_takes(store, PARSES)
     before = treebank_of(store)
     if before is not None and how is not None and how != before.how:
         raise UsageError(f"{store.url}: its trees are transformed by {before.how}, for its life, not by {how}")

@@ -2,12 +2,13 @@
 
 from typing import NamedTuple
 
-from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.exceptions import InputError, WrongKindError
 from hierogram.daemon.treebanks.approximation import Prior
 from hierogram.daemon.treebanks.grammars import TreeGrammar
-from hierogram.daemon.treebanks.ingest import check_kind, treebank_of
+from hierogram.daemon.treebanks.ingest import treebank_of
 from hierogram.daemon.treebanks.transformations import Transformations
 from hierogram.daemon.treebanks.trees import read_tree
+from hierogram.samplers.grammar.kinds import FRAGMENTS, notation_of
 from hierogram.storage.store import open_store
 
 
@@ -25,10 +26,12 @@ class StoredGrammar(NamedTuple):
 def stored_grammar(url: str) -> StoredGrammar:
     """The grammar of the store at the URL.
 
-    Raises `UsageError` where it is none of trees, `InputError` where nothing was learned, and `StoreError`.
+    Raises `WrongKindError` where it is none of trees, `InputError` where nothing was learned, and `StoreError`.
     """
     with open_store(url) as store:
-        check_kind(store)
+        notation = notation_of(store.settings().grammar)
+        if FRAGMENTS not in notation.offers:
+            raise WrongKindError(f"{store.url}: {notation.cannot('parse')}: its rules are no fragments of trees")
         treebank = treebank_of(store)
         with store.snapshot() as snapshot:
             fragments = [

@@ -22,6 +22,10 @@ FRAGMENTS = "fragments of trees"
 """A rule's target side is a fragment of a tree, its source side the label of its root."""
 
 
+PAIRS, PARSES = "sentence pairs", "trees"
+"""What is offered to a store: sentences of two languages, or sentences with their trees or packed forests."""
+
+
 @dataclass(frozen=True, slots=True)
 class WordPlace:
     """A side of a rule that has words: the symbols of `side` that are words belong to the `vocabulary` of a side.
@@ -38,13 +42,14 @@ class WordPlace:
 class Notation:
     """A kind of grammar by its name in `Settings.grammar`.
 
-    `holds` names what is in its stores, for messages (`a store of trees`). `pair_words` are the sides of a stored pair
-    whose texts are words, `rule_words` the places of words in a rule. `offers` are the capabilities that exports and
-    commands may ask for.
+    `holds` names what is in its stores, for messages (`a store of trees`), `takes` what may be offered to them: PAIRS
+    or PARSES. `pair_words` are the sides of a stored pair whose texts are words, `rule_words` the places of words in a
+    rule. `offers` are the capabilities that exports and commands may ask for.
     """
 
     kind: str
     holds: str
+    takes: str
     pair_words: tuple[str, ...]
     rule_words: tuple[WordPlace, ...]
     offers: frozenset[str]
@@ -73,6 +78,7 @@ NOTATIONS: dict[str, Notation] = {
     SYNCHRONOUS: Notation(
         SYNCHRONOUS,
         "sentence pairs",
+        PAIRS,
         (SOURCE, TARGET),
         (WordPlace(SOURCE, SOURCE, terminal_of), WordPlace(TARGET, TARGET, terminal_of)),
         frozenset({TWO_SIDES, LINKS}),
@@ -81,6 +87,7 @@ NOTATIONS: dict[str, Notation] = {
     TREES: Notation(
         TREES,
         "trees",
+        PARSES,
         (SOURCE,),
         (WordPlace(TARGET, SOURCE, word_of_fragment),),
         frozenset({FRAGMENTS}),

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS
-from hierogram.daemon.exceptions import InputError, TooManyRejectedError
+from hierogram.daemon.exceptions import InputError, TooManyRejectedError, WrongKindError
 from hierogram.daemon.web.api.bodies import ClientGoneError, ending_problem, line_chunks
 from hierogram.daemon.web.api.metrics import RequestMetrics
 from hierogram.daemon.web.api.problems import STORE_RETRY_SECONDS, ProblemError, try_later
@@ -72,7 +72,7 @@ _log = logging.getLogger(__name__)
 
 _PROBLEMS: dict[int | str, dict[str, object]] = {
     408: {"description": "The client was too slow."},
-    409: {"description": "A request with this Idempotency-Key is being taken in."},
+    409: {"description": "A request with this Idempotency-Key is being taken in, or the store takes no pairs."},
     413: {"description": "The body is too large."},
     415: {"description": "The body is not called JSON lines, or is compressed."},
     422: {"description": "A parameter or most lines are wrong, or the Idempotency-Key is that of another request."},
@@ -219,6 +219,8 @@ def _problem(error: Exception, body: Body) -> ProblemError:
         problem = ProblemError(HTTPStatus.CONFLICT, str(error), {"Retry-After": str(STORE_RETRY_SECONDS)})
     elif isinstance(error, StoreUnavailableError):
         problem = try_later(str(error), STORE_RETRY_SECONDS)
+    elif isinstance(error, WrongKindError):
+        problem = ProblemError(HTTPStatus.CONFLICT, str(error))
     elif isinstance(error, TooManyRejectedError):
         problem = ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
     elif isinstance(error, InputError):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.daemon.learning.treebanks import QUICK, TREES, expansions, put
+from tests.daemon.learning.treebanks import QUICK, TREES, expansions, grammar, put
 
 from hierogram.daemon.learning.kinds.chains import TreeChain
 from hierogram.daemon.learning.learning import learn
@@ -24,12 +24,6 @@ def treebank(store_url: str) -> Iterator[Store]:
     with open_store(store_url, create=True, settings=QUICK) as store:
         put(store, TREES)
         yield store
-
-
-def grammar(store: Store) -> dict[tuple[str, str], tuple[int, int]]:
-    """Counts and sampled counts by label and fragment."""
-    with store.snapshot() as snapshot:
-        return {(row.source, row.target): (row.count, row.sampled_count) for row in snapshot.iterate_all_rule_rows()}
 
 
 def test_what_is_stored_is_what_the_derivations_use(treebank: Store) -> None:

@@ -49,3 +49,9 @@ def put(store: Store, texts: Sequence[str], first: int = 1) -> None:
     added = store.add_pairs(batch, pairs)
     assert added.totals.accepted == len(texts)
     store.finish_ingest(batch)
+
+
+def grammar(store: Store) -> dict[tuple[str, str], tuple[int, int]]:
+    """Counts and sampled counts by label and fragment."""
+    with store.snapshot() as snapshot:
+        return {(row.source, row.target): (row.count, row.sampled_count) for row in snapshot.iterate_all_rule_rows()}

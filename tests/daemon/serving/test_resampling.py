@@ -6,48 +6,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import structlog
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
+from tests.daemon.serving.turns import LOG, SHORT, Hands
 
-from hierogram.daemon.configuration import Configuration, SamplingSection
+from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.learning.kinds.synchronous import PhraseChain
-from hierogram.daemon.learning.learner import Learner, LearnOptions
+from hierogram.daemon.learning.learner import Learner
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.serving.health import Board
-from hierogram.daemon.serving.resampling import Resampling, Turns
+from hierogram.daemon.serving.resampling import Resampling
 from hierogram.daemon.serving.supervision import Heart
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.grammar import keys
 from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.store import Store, open_store
-
-SHORT = {"commit_seconds": 1e-6, "new_share": 1.0, "idle_share": 1.0}
-"""Turns of one sweep."""
-LOG = structlog.stdlib.get_logger()
-
-
-class Hands:
-    """Turns that a test takes one by one."""
-
-    def __init__(self, store: Store, **section: object) -> None:
-        self.board = Board()
-        self.stop = threading.Event()
-        self.learner = Learner(store, LearnOptions(1, likelihood_seconds=1e6))
-        self.turns = Turns(self.learner, SamplingSection.model_validate(section), self.stop, self.board, LOG)
-
-    def __enter__(self) -> "Hands":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.learner.close()
-
-    def settle(self) -> int:
-        """Takes turns until no pair is behind; returns how many it took."""
-        number = 0
-        while number == 0 or self.board.lag().pairs:
-            self.turns.take()
-            number += 1
-        return number
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.daemon.conftest import Run
 
-from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.exceptions import UsageError, WrongKindError
 from hierogram.daemon.treebanks.ingest import TreebankFile, ingest_trees, treebank_of
 from hierogram.daemon.treebanks.transformations import Transformations
 from hierogram.samplers.grammar.settings import TREES
@@ -65,7 +65,7 @@ def test_the_first_trees_settle_words_and_transformations(store_url: str, treeba
 
 
 def test_a_store_of_pairs_takes_no_trees(store_url: str, treebank: str) -> None:
-    with open_store(store_url, create=True) as store, pytest.raises(UsageError, match="--grammar trees"):
+    with open_store(store_url, create=True) as store, pytest.raises(WrongKindError, match="--grammar trees"):
         ingest_trees(store, TreebankFile(treebank))
 
 
@@ -172,3 +172,18 @@ def test_a_store_that_was_settled_under_the_old_name_is_read(store_url: str) -> 
         settled = treebank_of(store)
         assert settled is not None
         assert settled.how == Transformations(functions=True, binarization="none", root="S", rare=2)
+
+
+def test_each_kind_of_store_says_what_it_takes(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "c.bars").write_text("la maison ||| the house ||| 0-0 1-1\n")
+    (tmp_path / "t.mrg").write_text("(S (NP (PRP he)) (VP (VBD slept)))\n")
+    for kind in ("trees", "synchronous"):
+        assert hierogram("--store", f"{kind}.db", "init", "--grammar", kind).code == 0
+    pairs = hierogram("--store", "trees.db", "ingest", "c.bars")
+    assert (pairs.code, pairs.err.count("a store of trees cannot take sentence pairs: offer trees")) == (3, 1)
+    trees = hierogram("--store", "synchronous.db", "ingest", "--trees", "t.mrg")
+    assert (trees.code, trees.err.count("a store of sentence pairs cannot take trees: offer pairs")) == (3, 1)
+    # Nothing of it was begun.
+    for kind in ("trees", "synchronous"):
+        with open_store(f"sqlite:///{kind}.db") as store:
+            assert store.status().corpora == {}

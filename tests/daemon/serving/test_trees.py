@@ -1,0 +1,113 @@
+"""The daemon on a store of trees: what arrives is annealed against the others, and all are sampled again when idle."""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.daemon.learning.treebanks import QUICK, TREES, grammar, put
+from tests.daemon.serving.conftest import Daemon, drop, until
+from tests.daemon.serving.turns import LOG, SHORT, Hands
+
+from hierogram.daemon.configuration import Configuration
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.verifying import verify
+from hierogram.daemon.serving.health import Board
+from hierogram.daemon.serving.resampling import Resampling
+from hierogram.daemon.serving.supervision import Heart
+from hierogram.samplers.grammar import keys
+from hierogram.storage.store import Store, open_store
+
+LATER = ["(S (NP (PRP he)) (VP (VBD slept)))", "(S (NP (DT a) (NN dog)) (VP (VBD slept)))"]
+
+
+@pytest.fixture
+def treebank(store_url: str) -> Iterator[Store]:
+    """A store with a small treebank, once on each database."""
+    with open_store(store_url, create=True, settings=QUICK) as store:
+        put(store, TREES)
+        yield store
+
+
+def test_new_trees_are_annealed_and_all_are_sampled_again(treebank: Store) -> None:
+    with Hands(treebank, idle_share=1.0) as hands:
+        hands.settle()
+        assert {row.sweep for row in treebank.pairs()} == {QUICK.annealing}
+        hands.turns.take()
+        assert {row.sweep for row in treebank.pairs()} == {QUICK.annealing + QUICK.thinning}
+        assert hands.board.rejuvenated == len(TREES)
+        put(treebank, LATER, first=100)
+        hands.settle()
+    sweeps = {row.id: row.sweep for row in treebank.pairs()}
+    assert set(sweeps.values()) == {QUICK.annealing + QUICK.thinning, QUICK.annealing}
+    assert verify(treebank).problems == []
+
+
+def test_the_daemon_and_learn_give_the_same_trees(treebank: Store, tmp_path: Path) -> None:
+    with Hands(treebank, **SHORT) as hands:
+        hands.settle()
+    with open_store(f"sqlite:///{tmp_path}/other.db", create=True, settings=QUICK) as other:
+        put(other, TREES)
+        learn(other, sweeps=0)
+        assert grammar(other) == grammar(treebank)
+        assert other.labels() == treebank.labels()
+
+
+def test_trees_leave_between_turns(treebank: Store) -> None:
+    with Hands(treebank, **SHORT) as hands:
+        hands.turns.take()
+        treebank.request_withdrawals([2, 7])
+        hands.settle()
+        assert treebank.count_pairs(["settled"]) == len(TREES) - 2
+        assert hands.learner.chain.rule_tokens == treebank.status().rule_tokens
+        # All of them may leave.
+        treebank.request_withdrawals([row.id for row in treebank.pairs()])
+        hands.turns.take()
+        hands.turns.take()
+    assert treebank.status().rules == 0
+    assert verify(treebank).problems == []
+
+
+def test_fragments_that_share_a_key_are_told_apart_without_a_restart(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0x1F))
+    configuration = Configuration.model_validate({"sampling": {"threads": 1, "commit_seconds": 0.05}})
+    with open_store(store_url, create=True, settings=replace(QUICK, start="random", seed=2)) as store:
+        put(store, TREES[:4])
+        stop = threading.Event()
+        loop = Resampling(store, lambda: configuration, Board(), LOG)
+        thread = threading.Thread(target=lambda: loop.run(stop, Heart()))
+        thread.start()
+        try:
+            until(lambda: store.count_pairs(["settled"]) == 4)
+        finally:
+            stop.set()
+            thread.join()
+        assert store.settings().key_salt > 0
+        assert verify(store).problems == []
+
+
+def test_a_file_of_trees_becomes_part_of_the_grammar(
+    treebank: Store, store_url: str, serve: Callable[..., Daemon], tmp_path: Path
+) -> None:
+    spool = tmp_path / "spool"
+    daemon = serve("--store", store_url, "--spool", str(spool))
+    daemon.until("daemon started")
+    drop(spool / "news", "one.mrg", "".join(tree + "\n" for tree in LATER) + "(S (NP\n")
+    taken = daemon.until("file taken in")
+    assert (taken["corpus"], taken["accepted"], taken["rejected"]) == ("news", 2, 1)
+    drop(spool, "lists.nbest", "".join(tree + "\n" for tree in LATER[:1]) + "\n")
+    assert daemon.until("file taken in")["accepted"] == 1
+    for ending in ("source", "target", "alignment"):
+        drop(spool, f"two.{ending}", "a\n")
+    assert "is part of a bitext" in str(daemon.until("file set apart")["reason"])
+    total = len(TREES) + len(LATER) + 1
+    until(lambda: treebank.count_pairs(["settled"]) == total)
+    [found] = treebank.request_withdrawals([1])
+    until(lambda: treebank.pairs_by_id([found]) == [])
+    assert daemon.end() == 0
+    report = verify(treebank)
+    assert (report.problems, report.pairs) == ([], total - 1)

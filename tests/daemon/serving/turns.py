@@ -1,0 +1,39 @@
+"""Turns of the loop that samples, taken by hand."""
+
+import threading
+
+import structlog
+
+from hierogram.daemon.configuration import SamplingSection
+from hierogram.daemon.learning.learner import Learner, LearnOptions
+from hierogram.daemon.serving.health import Board
+from hierogram.daemon.serving.resampling import Turns
+from hierogram.storage.store import Store
+
+SHORT = {"commit_seconds": 1e-6, "new_share": 1.0, "idle_share": 1.0}
+"""Turns of one sweep."""
+LOG = structlog.stdlib.get_logger()
+
+
+class Hands:
+    """Turns that a test takes one by one."""
+
+    def __init__(self, store: Store, **section: object) -> None:
+        self.board = Board()
+        self.stop = threading.Event()
+        self.learner = Learner(store, LearnOptions(1, likelihood_seconds=1e6))
+        self.turns = Turns(self.learner, SamplingSection.model_validate(section), self.stop, self.board, LOG)
+
+    def __enter__(self) -> "Hands":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.learner.close()
+
+    def settle(self) -> int:
+        """Takes turns until no pair is behind; returns how many it took."""
+        number = 0
+        while number == 0 or self.board.lag().pairs:
+            self.turns.take()
+            number += 1
+        return number
