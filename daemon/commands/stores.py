@@ -15,82 +15,25 @@ from hierogram.daemon.commands.common import (
     say,
     say_json,
     store_url,
-    was_given,
 )
+from hierogram.daemon.commands.flags import given, with_options
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
-from hierogram.samplers.grammar.kinds import NOTATIONS
-from hierogram.samplers.grammar.settings import BASES, DIRICHLET, PITMAN_YOR, STARTS, SYNCHRONOUS, TREES
 from hierogram.storage.records import Settings
 
 if TYPE_CHECKING:
     from hierogram.storage.records import StoreStatus
 
-_DEFAULTS = Settings()
-_LARGEST_SEED = (1 << 63) - 1
-_LONGEST_SIDE = 361
-"""Words of a monotone pair whose phrases a forest's 16-bit node numbers can still hold: n(n+1)/2 < 2^16."""
 
-
+@with_options
 def init(
     context: typer.Context,
-    model: Annotated[str, typer.Option(help=f"{PITMAN_YOR} (by rule length) or {DIRICHLET}.")] = _DEFAULTS.model,
-    discount: Annotated[float, typer.Option(help="Pitman-Yor discount d, 0 ≤ d < 1.")] = _DEFAULTS.discount,
-    strength: Annotated[float, typer.Option(help="Strength α > 0 of the prior.")] = _DEFAULTS.strength,
-    rate: Annotated[float, typer.Option(help="Mean λ > 0 of the Poisson prior of rule lengths.")] = _DEFAULTS.rate,
-    span_limit: Annotated[
-        int, typer.Option(min=0, help="Phrases of more words than this are always cut (0: no limit).")
-    ] = _DEFAULTS.span_limit,
-    seed: Annotated[int, typer.Option(min=0, max=_LARGEST_SEED, help="Seed of all randomness.")] = _DEFAULTS.seed,
-    samples: Annotated[int, typer.Option(min=1, help="Samples that each pair keeps.")] = _DEFAULTS.samples,
-    thinning: Annotated[int, typer.Option(min=1, help="Sweeps from one sample to the next.")] = _DEFAULTS.thinning,
-    sweeps_per_level: Annotated[
-        int, typer.Option(min=1, help="Sweeps over each stage of the stratified schedule.")
-    ] = _DEFAULTS.sweeps_per_level,
-    levels: Annotated[
-        int, typer.Option(min=1, help="Stages of the stratified schedule, by level of phrase.")
-    ] = _DEFAULTS.levels,
-    max_tokens: Annotated[
-        int, typer.Option(min=1, max=_LONGEST_SIDE, help="Longest side, in tokens, that ingest takes.")
-    ] = _DEFAULTS.max_tokens,
-    grammar: Annotated[
-        str, typer.Option(help=f"{SYNCHRONOUS} (rules between two languages) or {TREES} (fragments of a treebank's).")
-    ] = _DEFAULTS.grammar,
-    base: Annotated[
-        str, typer.Option(help="Base distribution of a tree grammar's fragments: uniform (P_M) or pcfg (P_C).")
-    ] = _DEFAULTS.base,
-    start: Annotated[
-        str, typer.Option(help="How a new tree is cut: joined (one fragment), cut (everywhere) or random.")
-    ] = _DEFAULTS.start,
-    temperature: Annotated[
-        float, typer.Option(help="Temperature T ≥ 1 at which the annealing of a new tree begins.")
-    ] = _DEFAULTS.temperature,
-    annealing: Annotated[
-        int, typer.Option(min=1, help="Sweeps in which a new tree is annealed down to T = 1.")
-    ] = _DEFAULTS.annealing,
+    settings: Settings,
     upgrade: Annotated[bool, typer.Option("--upgrade", help="Take an older store to this version's schema.")] = False,
     store: StoreUrl = None,
 ) -> None:
     """Make a store, with settings that are fixed for its life; or upgrade an older one."""
-    settings = Settings(
-        model=model,
-        discount=discount,
-        strength=strength,
-        rate=rate,
-        span_limit=span_limit,
-        seed=seed,
-        samples=samples,
-        thinning=thinning,
-        sweeps_per_level=sweeps_per_level,
-        levels=levels,
-        max_tokens=max_tokens,
-        grammar=grammar,
-        base=base,
-        start=start,
-        temperature=temperature,
-        annealing=annealing,
-    )
-    chosen = any(was_given(context, name) for name in asdict(settings))
+    chosen = given(context, Settings)
     url = store_url(context, store)
     if upgrade:
         if chosen:
@@ -104,7 +47,7 @@ def init(
             _refuse_other(opened.url, opened.settings(), settings)
         say(f"{opened.url}: {'made a new store' if made else 'there is a store already, nothing was changed'}")
         for name, value in asdict(opened.settings()).items():
-            say(f"  {name:<17}{value}")
+            say(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
 
 
 def _refuse_other(url: str, stored: Settings, wanted: Settings) -> None:
@@ -129,22 +72,8 @@ def _upgrade(url: str) -> None:
 
 
 def _check(settings: Settings) -> None:
-    if settings.model not in (PITMAN_YOR, DIRICHLET):
-        raise UsageError(f"--model {settings.model}: there are {PITMAN_YOR} and {DIRICHLET}")
-    for name, chosen, values in (
-        ("grammar", settings.grammar, tuple(NOTATIONS)),
-        ("base", settings.base, BASES),
-        ("start", settings.start, STARTS),
-    ):
-        if chosen not in values:
-            raise UsageError(f"--{name} {chosen}: there are {', '.join(values)}")
-    if not 1 <= settings.temperature < float("inf"):
-        raise UsageError(f"--temperature {settings.temperature}: has to be at least 1")
-    if not 0 <= settings.discount < 1:
-        raise UsageError(f"--discount {settings.discount}: has to be at least 0 and below 1")
-    for name, value in (("strength", settings.strength), ("rate", settings.rate)):
-        if not 0 < value < float("inf"):
-            raise UsageError(f"--{name} {value}: has to be above 0")
+    if len(settings.languages) not in (0, 2):
+        raise UsageError(f"--languages {','.join(settings.languages)}: name two, source and target, as in fr,en")
 
 
 def status(context: typer.Context, as_json: AsJson = False, store: StoreUrl = None) -> None:

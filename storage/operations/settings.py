@@ -1,8 +1,9 @@
 """The settings of a store: written once when it is made."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from typing import Any, get_type_hints
 
 from sqlalchemy import Connection, insert, select, update
 
@@ -28,28 +29,14 @@ def read_settings(connection: Connection) -> Settings:
 
 def decode_settings(stored: Mapping[str, str]) -> Settings:
     """The settings that the rows (name, JSON value) hold."""
-    return Settings(
-        model=_text(stored, "model"),
-        discount=_real(stored, "discount"),
-        strength=_real(stored, "strength"),
-        rate=_real(stored, "rate"),
-        span_limit=_whole(stored, "span_limit"),
-        seed=_whole(stored, "seed"),
-        samples=_whole(stored, "samples"),
-        thinning=_whole(stored, "thinning"),
-        sweeps_per_level=_whole(stored, "sweeps_per_level"),
-        levels=_whole(stored, "levels"),
-        max_tokens=_whole(stored, "max_tokens"),
-        key_salt=_whole(stored, "key_salt"),
-        grammar=_text(stored, "grammar"),
-        base=_text(stored, "base"),
-        start=_text(stored, "start"),
-        temperature=_real(stored, "temperature"),
-        annealing=_whole(stored, "annealing"),
-        languages=_texts(stored, "languages"),
-        tokenize=_truth(stored, "tokenize"),
-        case=_text(stored, "case"),
-    )
+    readers: dict[Any, Callable[[Mapping[str, str], str], Any]] = {
+        str: _text,
+        float: _real,
+        int: _whole,
+        bool: _truth,
+        tuple[str, ...]: _texts,
+    }
+    return Settings(**{name: readers[kind](stored, name) for name, kind in get_type_hints(Settings).items()})
 
 
 def _text(stored: Mapping[str, str], name: str) -> str:

@@ -20,7 +20,6 @@ MANY_PARAMETERS = {
     "_source_symbols",
     "_tally",
     "_target_symbols",
-    "add",
     "align",
     "bench",
     "compare",
@@ -28,7 +27,6 @@ MANY_PARAMETERS = {
     "draw_derivations",
     "find_rules",
     "finish_export",
-    "init",
     "rules",
     "walk",
 }
