@@ -15,14 +15,10 @@ from hierogram.samplers.counts.table import KEY_HIGH, KEY_LOW, RuleTable, add, f
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.forests.batch import Batch, State
 from hierogram.samplers.forests.forest import NO_TAIL
-from hierogram.samplers.forests.fragments import key_of, scope_of, shape_of
-from hierogram.samplers.forests.views import view_pair
+from hierogram.samplers.forests.fragments import key_of, scope_of, size_of
+from hierogram.samplers.forests.views import tails_of, view_pair
 from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
-
-OPEN_LABEL = -(1 << 30)
-"""Symbols of a tree fragment: OPEN_LABEL - 2·label opens it, one less closes it."""
-LABEL_STEP = 1 << 16
-"""A nonterminal is the symbol -(number + LABEL_STEP · label)."""
+from hierogram.samplers.grammar.symbols import LABEL_STEP, OPEN_LABEL
 
 ENTRY = 2
 _PAIRS_A_CALL = 4096
@@ -95,9 +91,8 @@ def _source_symbols(v, view, words, symbols, position, numbers, stack, stack_tai
     while depth > 0:
         x = stack[depth - 1]
         i = stack_tail[depth - 1]
-        arity = np.int64(view.node[x]["arity"])
-        first = np.int64(view.node[x]["tail_offset"]) + np.int64(view.edge[x]) * arity
-        t = view.tails[first + i] if i < arity else np.uint16(NO_TAIL)
+        first, last = tails_of(x, view)
+        t = view.tails[first + i] if first + i < last else np.uint16(NO_TAIL)
         until = view.node[x]["source_end"] if t == NO_TAIL else view.node[t]["source_start"]
         for w in range(stack_position[depth - 1], until):
             symbols[position] = words[w]
@@ -140,16 +135,13 @@ def _target_symbols(v, view, words, symbols, position, numbers, stack, stack_pos
     while depth > 0:
         x = stack[depth - 1]
         end = np.int64(view.node[x]["target_end"])
-        arity = np.int64(view.node[x]["arity"])
-        first = np.int64(view.node[x]["tail_offset"]) + np.int64(view.edge[x]) * arity
+        first, last = tails_of(x, view)
         nearest = -1
         nearest_place = np.int64(1) << 40
         if view.node[x]["target_start"] < end:
-            for i in range(arity):
-                t = view.tails[first + i]
-                if t == NO_TAIL:
-                    break
-                place = np.int64(view.node[t]["target_start"]) * (NO_TAIL + 1) + i
+            for i in range(first, last):
+                t = view.tails[i]
+                place = np.int64(view.node[t]["target_start"]) * (NO_TAIL + 1) + i - first
                 if stack_last[depth - 1] < place < nearest_place:
                     nearest = np.int64(t)
                     nearest_place = place
@@ -201,7 +193,7 @@ def _tally(ledger, batch, state, first, last, chosen, count, sampled, work, numb
                 ledger.rows[row, ENTRY] = np.uint64(entry)
                 ledger.keys[entry, 0] = high
                 ledger.keys[entry, 1] = low
-                ledger.shapes[entry] = shape_of(work.summary, v)
+                ledger.shapes[entry] = size_of(work.summary, v)
                 ledger.scopes[entry] = scope_of(work.summary, v)
                 ledger.nonterminals[entry] = nonterminals
                 ledger.adjacent[entry] = np.int64(work.summary[v]["adjacent"])
@@ -312,11 +304,9 @@ def tally(
 
 
 @njit
-def _count(table, model, batch, state, first, last, skipped, change, work):
+def _count(table, model, batch, state, pairs, change, work):
     sound = True
-    for pair in range(first, last):
-        if skipped[pair]:
-            continue
+    for pair in pairs:
         view = view_pair(batch, state, pair)
         depth = begin_walk(view, work)
         while True:
@@ -324,7 +314,7 @@ def _count(table, model, batch, state, first, last, skipped, change, work):
             if v < 0:
                 break
             high, low = key_of(work.summary, v, batch.words.key_mask)
-            sound &= add(table, model, high, low, shape_of(work.summary, v), change)
+            sound &= add(table, model, high, low, size_of(work.summary, v), change)
     return sound
 
 
@@ -341,11 +331,10 @@ def count_rules(
     Raises `ValueError` where a count falls below zero.
     """
     work = walk_space(batch)
-    if skipped is None:
-        skipped = np.zeros(batch.size, np.bool_)
-    for first in range(0, batch.size, _PAIRS_A_CALL):
-        last = min(first + _PAIRS_A_CALL, batch.size)
-        table = with_room(table, int(batch.derivation_rules[last] - batch.derivation_rules[first]))
-        if not _count(table, model, batch, state, first, last, skipped, change, work):
+    counted = np.arange(batch.size) if skipped is None else np.flatnonzero(~skipped)
+    for first in range(0, len(counted), _PAIRS_A_CALL):
+        pairs = counted[first : first + _PAIRS_A_CALL]
+        table = with_room(table, int((batch.derivation_rules[pairs + 1] - batch.derivation_rules[pairs]).sum()))
+        if not _count(table, model, batch, state, pairs, change, work):
             raise ValueError("a rule's count fell below zero: the derivations do not belong to these counts")
     return table

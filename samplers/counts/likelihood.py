@@ -6,14 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.counts.models import PITMAN_YOR, Model
-from hierogram.samplers.counts.table import COUNT, SHAPE, RuleTable
+from hierogram.samplers.counts.models import Model
+from hierogram.samplers.counts.table import COUNT, SIZE, RuleTable
+from hierogram.samplers.forests.sizes import source_terminals_of, target_terminals_of
+from hierogram.samplers.grammar import sizes
 
-_LENGTH_MASK = np.uint64(0xFFFF)
-_COUNT_BITS = np.uint64(16)
-"""What three numbers of 16 bits, a rule's shape, leave of a word."""
-_COUNT_MASK = np.uint64(0xFFFF)
-_MOST_BESIDE_SHAPE = 0xFFFF
+_COUNT_BITS = np.uint64(64 - 3 * sizes.BITS)
+"""What a rule's size leaves of a word."""
+_MOST_BESIDE_SIZE = (1 << int(_COUNT_BITS)) - 1
+_COUNT_MASK = np.uint64(_MOST_BESIDE_SIZE)
 
 _SMALLEST, _LARGEST = 1e-8, 1e150
 
@@ -27,11 +28,11 @@ def log_rising(x, log_x, n):
 
 
 @njit
-def _dirichlet(shapes, counts, rules, total, model):
+def _dirichlet(packed, counts, rules, total, model):
     result = math.lgamma(model.strength) - math.lgamma(total + model.strength)
     for g in range(len(counts)):
-        source_terminals = np.float64((shapes[g] >> np.uint64(16)) & _LENGTH_MASK)
-        target_terminals = np.float64((shapes[g] >> np.uint64(32)) & _LENGTH_MASK)
+        source_terminals = np.float64(source_terminals_of(packed[g]))
+        target_terminals = np.float64(target_terminals_of(packed[g]))
         log_base = math.log(model.strength) + source_terminals * model.log_source + target_terminals * model.log_target
         result += rules[g] * log_rising(math.exp(log_base), log_base, counts[g])
     return result
@@ -73,23 +74,23 @@ def _pitman_yor(lengths, counts, rules, tokens, model):
 
 
 def _groups(
-    shapes: NDArray[np.uint64], counts: NDArray[np.int64]
+    packed: NDArray[np.uint64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
-    """Shape, count and number of the rules that have both in common, ascending by shape, then descending by count.
+    """Size, count and number of the rules that have both in common, ascending by size, then descending by count.
 
-    `shapes` uint64[n], `counts` int64[n], one item a rule; returns uint64[g], int64[g], int64[g], one item a group.
+    `packed` uint64[n], `counts` int64[n], one item a rule; returns uint64[g], int64[g], int64[g], one item a group.
     """
-    # Almost all counts fit beside the shape in one integer, and integers sort ten times as fast as pairs.
-    small = counts < _MOST_BESIDE_SHAPE
-    keys = np.sort(shapes[small] << _COUNT_BITS | (_MOST_BESIDE_SHAPE - counts[small]).astype(np.uint64))
+    # Almost all counts fit beside the size in one integer, and integers sort ten times as fast as pairs.
+    small = counts < _MOST_BESIDE_SIZE
+    keys = np.sort(packed[small] << _COUNT_BITS | (_MOST_BESIDE_SIZE - counts[small]).astype(np.uint64))
     first = _starts(keys[1:] != keys[:-1], len(keys))
-    shapes = np.append(keys[first] >> _COUNT_BITS, shapes[~small])
-    counts = np.append(_MOST_BESIDE_SHAPE - (keys[first] & _COUNT_MASK).astype(np.int64), counts[~small])
+    packed = np.append(keys[first] >> _COUNT_BITS, packed[~small])
+    counts = np.append(_MOST_BESIDE_SIZE - (keys[first] & _COUNT_MASK).astype(np.int64), counts[~small])
     rules = np.append(np.diff(np.append(first, len(keys))), np.ones(len(counts) - len(first), np.int64))
-    order = np.lexsort((-counts, shapes))
-    shapes, counts, rules = shapes[order], counts[order], rules[order]
-    first = _starts((shapes[1:] != shapes[:-1]) | (counts[1:] != counts[:-1]), len(counts))
-    return shapes[first], counts[first], np.add.reduceat(rules, first) if len(first) else rules
+    order = np.lexsort((-counts, packed))
+    packed, counts, rules = packed[order], counts[order], rules[order]
+    first = _starts((packed[1:] != packed[:-1]) | (counts[1:] != counts[:-1]), len(counts))
+    return packed[first], counts[first], np.add.reduceat(rules, first) if len(first) else rules
 
 
 def _starts(differs: NDArray[np.bool_], size: int) -> NDArray[np.int64]:
@@ -106,8 +107,8 @@ def log_likelihood(table: RuleTable, model: Model) -> float:
     counts alone and does not depend on where rows lie.
     """
     live = table.rows[np.flatnonzero(table.tags)]
-    counts, shapes = live[:, COUNT].astype(np.int64), live[:, SHAPE]
-    if model.kind == PITMAN_YOR:
-        shapes, counts, rules = _groups(shapes & _LENGTH_MASK, counts)
-        return float(_pitman_yor(shapes.astype(np.int64), counts, rules, table.by_length["tokens"].copy(), model))
-    return float(_dirichlet(*_groups(shapes, counts), table.rule_tokens, model))
+    counts, packed = live[:, COUNT].astype(np.int64), live[:, SIZE]
+    if model.pitman_yor:
+        packed, counts, rules = _groups(sizes.length_of(packed).astype(np.uint64), counts)
+        return float(_pitman_yor(packed.astype(np.int64), counts, rules, table.by_length["tokens"].copy(), model))
+    return float(_dirichlet(*_groups(packed, counts), table.rule_tokens, model))

@@ -13,15 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-
-DIRICHLET = 0
-PITMAN_YOR = 1
+from hierogram.samplers.grammar.settings import MODELS, PITMAN_YOR
 
 TABLE_UNIT = 2.0**32
 _ONE_UNIT = 1.0 / TABLE_UNIT
 _KNOWN_COUNTS = 1 << 14
 _LINEAR_NATS = 250.0
-"""Rules whose probability may be below e^-250 are scored by logarithms; products are folded at 1e-100."""
+"""Rules whose probability may be below e^-250 are scored by logarithms; products are scaled at 2^-256."""
 
 
 BY_LENGTH = np.dtype(
@@ -34,19 +32,19 @@ BY_LENGTH = np.dtype(
 )
 """By rule length l: Poisson probability, linear and natural-log; by number of terminals: V_f^-l and V_e^-l, linear."""
 
-BY_COUNT = np.dtype([("tables", np.int64), ("more_tables", np.int64), ("seated", np.float64)])
+BY_COUNT = np.dtype([("tables", np.int64), ("more_tables", np.int64), ("cached", np.float64)])
 """By count n: n^d and (n+1)^d - n^d in units of 2^-32, and n - d n^d, which is 0 for n = 0."""
 
 
 class Model(NamedTuple):
     """A rule model's constants as the kernels need them.
 
-    `kind` DIRICHLET or PITMAN_YOR; `strength` alpha; `discount` d; `by_length` BY_LENGTH[L]; `by_count`
-    BY_COUNT[C]; `log_source`, `log_target` minus the log size of the vocabularies; rules of `long` or more (in length;
-    in terminals for the Dirichlet process) are scored by logarithms.
+    `pitman_yor` whether it is the Pitman-Yor process; `strength` alpha; `discount` d; `by_length` BY_LENGTH[L];
+    `by_count` BY_COUNT[C]; `log_source`, `log_target` minus the log size of the vocabularies; rules of `long` or more
+    (in length; in terminals for the Dirichlet process) are scored by logarithms.
     """
 
-    kind: int
+    pitman_yor: bool
     strength: float
     discount: float
     by_length: NDArray[np.void]
@@ -60,7 +58,7 @@ class Model(NamedTuple):
 class ModelSettings:
     """A rule model in a person's terms: `kind` "dirichlet" or "pitman-yor", alpha, d and lambda of [CFGŠ14 §5.2]."""
 
-    kind: str = "pitman-yor"
+    kind: str = PITMAN_YOR
     strength: float = 5.0
     discount: float = 0.5
     rate: float = 2.0
@@ -72,8 +70,8 @@ def build_model(settings: ModelSettings, source_types: int, target_types: int, l
     The Dirichlet process's base P0 = V_f^-|f| V_e^-|e| is not normalised over rule shapes, as in the paper: a
     rule without terminals has P0 = 1. Raises `ValueError` on parameters outside the model's domain.
     """
-    if settings.kind not in ("dirichlet", "pitman-yor"):
-        raise ValueError(f"model kind must be dirichlet or pitman-yor, not {settings.kind!r}")
+    if settings.kind not in MODELS:
+        raise ValueError(f"model kind must be {' or '.join(MODELS)}, not {settings.kind!r}")
     if not settings.strength > 0:
         raise ValueError(f"strength must be positive, not {settings.strength}")
     if not 0 <= settings.discount < 1:
@@ -85,12 +83,12 @@ def build_model(settings: ModelSettings, source_types: int, target_types: int, l
     log_poisson = lengths * math.log(settings.rate) - settings.rate - log_factorial
     log_source = -math.log(max(1, source_types))
     log_target = -math.log(max(1, target_types))
-    if settings.kind == "pitman-yor":
+    if settings.kind == PITMAN_YOR:
         beyond = np.flatnonzero(2 * log_poisson < -_LINEAR_NATS)
         long = int(beyond[0]) if len(beyond) else longest_rule + 1
     else:
         long = int(_LINEAR_NATS / max(-log_source, -log_target, 1.0))
-    discount = float(settings.discount) if settings.kind == "pitman-yor" else 0.0
+    discount = float(settings.discount) if settings.kind == PITMAN_YOR else 0.0
     by_length = np.zeros(longest_rule + 1, BY_LENGTH)
     by_length["poisson"] = np.exp(log_poisson)
     by_length["log_poisson"] = log_poisson
@@ -102,9 +100,9 @@ def build_model(settings: ModelSettings, source_types: int, target_types: int, l
     by_count = np.zeros(_KNOWN_COUNTS, BY_COUNT)
     by_count["tables"] = np.round(powers * TABLE_UNIT).astype(np.int64)
     by_count["more_tables"][:-1] = np.diff(by_count["tables"])
-    by_count["seated"] = counts - discount * powers
+    by_count["cached"] = counts - discount * powers
     return Model(
-        PITMAN_YOR if settings.kind == "pitman-yor" else DIRICHLET,
+        settings.kind == PITMAN_YOR,
         float(settings.strength),
         discount,
         by_length,
@@ -132,19 +130,35 @@ def more_tables(model, count):
 
 
 @njit_inline
+def _discounted(model, count):
+    """n - d n^d, for n > 0."""
+    return count - model.discount * np.float64(count) ** model.discount
+
+
+@njit_inline
+def cached_mass(model, count):
+    """The first half of the Pitman-Yor predictive: the mass n - d t of a rule's customers at their estimated tables."""
+    if count < len(model.by_count):
+        return model.by_count[count]["cached"]
+    return _discounted(model, count)
+
+
+@njit_inline
+def new_table_mass(model, tables):
+    """Its other half, but for P0: the mass α + d T of a new table, T in units of 2^-32."""
+    return model.strength + model.discount * (tables * _ONE_UNIT)
+
+
+@njit_inline
 def probability(model, count, length, source_terminals, target_terminals, tokens, tables, total):
     """P(r | rest), linear, of a rule that is not long [model.md §3], as numerator and denominator.
 
     `count` customers of r, `tokens` and `tables` of its length (tables in units of 2^-32), `total` customers of all.
     """
-    if model.kind == PITMAN_YOR:
+    if model.pitman_yor:
         poisson = model.by_length[length]["poisson"]
-        fresh = (model.strength + model.discount * (tables * _ONE_UNIT)) * poisson
-        if count < len(model.by_count):
-            fresh += model.by_count[count]["seated"]
-        else:
-            fresh += count - model.discount * np.float64(count) ** model.discount
-        return poisson * fresh, tokens + model.strength
+        mass = new_table_mass(model, tables) * poisson + cached_mass(model, count)
+        return poisson * mass, tokens + model.strength
     base = model.by_length[source_terminals]["power_source"] * model.by_length[target_terminals]["power_target"]
     return count + model.strength * base, total + model.strength
 
@@ -152,22 +166,21 @@ def probability(model, count, length, source_terminals, target_terminals, tokens
 @njit
 def log_probability(model, count, length, source_terminals, target_terminals, tokens, tables, total):
     """ln P(r | rest), the same quantity as `probability`, for rules of any length."""
-    if model.kind == PITMAN_YOR:
+    if model.pitman_yor:
         log_poisson = model.by_length[length]["log_poisson"]
-        log_fresh = math.log(model.strength + model.discount * (tables * _ONE_UNIT)) + log_poisson
+        log_mass = math.log(new_table_mass(model, tables)) + log_poisson
         if count > 0:
-            seated = count - model.discount * np.float64(count) ** model.discount
-            log_fresh = math.log(seated + math.exp(log_fresh))
-        return log_poisson + log_fresh - math.log(tokens + model.strength)
-    log_fresh = math.log(model.strength) + source_terminals * model.log_source + target_terminals * model.log_target
+            log_mass = math.log(_discounted(model, count) + math.exp(log_mass))
+        return log_poisson + log_mass - math.log(tokens + model.strength)
+    log_mass = math.log(model.strength) + source_terminals * model.log_source + target_terminals * model.log_target
     if count > 0:
-        log_fresh = math.log(count + math.exp(log_fresh))
-    return log_fresh - math.log(total + model.strength)
+        log_mass = math.log(count + math.exp(log_mass))
+    return log_mass - math.log(total + model.strength)
 
 
 @njit_inline
 def is_long(model, length, source_terminals, target_terminals):
     """Whether a rule's linear probability may underflow."""
-    if model.kind == PITMAN_YOR:
+    if model.pitman_yor:
         return length >= model.long
     return source_terminals + target_terminals >= model.long

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.counts.deltas import LABEL_STEP, OPEN_LABEL, Ledger
-from hierogram.samplers.grammar.rules import escape_terminal
+from hierogram.samplers.counts.deltas import Ledger
+from hierogram.samplers.grammar.rules import NONTERMINAL_BEGINS, NONTERMINAL_ENDS, escape_terminal
 
 _SPACE, _NEWLINE = 32, 10
+_BEGINS, _ENDS = tuple(NONTERMINAL_BEGINS.encode()), tuple(NONTERMINAL_ENDS.encode())
 _LONGEST_NONTERMINAL = 16
 
 
@@ -43,6 +44,19 @@ def put_number(buffer, position, number):
 
 
 @njit
+def put_nonterminal(buffer, position, number):
+    """Write a nonterminal in the notation of rules; the position after it."""
+    for byte in _BEGINS:
+        buffer[position] = byte
+        position += 1
+    position = put_number(buffer, position, number)
+    for byte in _ENDS:
+        buffer[position] = byte
+        position += 1
+    return position
+
+
+@njit
 def _put_side(buffer, position, symbols, start, size, letters, starts):
     for k in range(start, start + size):
         if k > start:
@@ -54,12 +68,7 @@ def _put_side(buffer, position, symbols, start, size, letters, starts):
                 buffer[position] = letters[c]
                 position += 1
         else:
-            buffer[position] = 91  # [
-            buffer[position + 1] = 88  # X
-            buffer[position + 2] = 44  # ,
-            position = put_number(buffer, position + 3, -symbol)
-            buffer[position] = 93  # ]
-            position += 1
+            position = put_nonterminal(buffer, position, -symbol)
     buffer[position] = _NEWLINE
     return position + 1
 
@@ -92,6 +101,3 @@ def render_rules(
 ) -> tuple[list[str], list[str]]:
     """Source and target sides of the chosen entries of a ledger of phrase rules."""
     return _sides(ledger, chosen, False, source), _sides(ledger, chosen, True, target)
-
-
-__all__ = ["LABEL_STEP", "OPEN_LABEL", "Spellings", "render_rules", "spellings"]

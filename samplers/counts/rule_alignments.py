@@ -9,9 +9,8 @@ from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.counts.deltas import ENTRY, Ledger
 from hierogram.samplers.counts.table import find
 from hierogram.samplers.forests.batch import Batch, State
-from hierogram.samplers.forests.forest import NO_TAIL
 from hierogram.samplers.forests.fragments import key_of
-from hierogram.samplers.forests.views import view_pair
+from hierogram.samplers.forests.views import tails_of, view_pair
 from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
 
 SIDE_BITS = 16
@@ -53,13 +52,9 @@ def _mark_nonterminals(v, view, stack, source_end, target_end):
     depth = 1
     while depth > 0:
         depth -= 1
-        x = np.int64(stack[depth])
-        arity = np.int64(view.node[x]["arity"])
-        first = np.int64(view.node[x]["tail_offset"]) + np.int64(view.edge[x]) * arity
-        for i in range(arity):
-            t = view.tails[first + i]
-            if t == NO_TAIL:
-                break
+        first, last = tails_of(np.int64(stack[depth]), view)
+        for i in range(first, last):
+            t = view.tails[i]
             if view.cut[t]:
                 source_end[np.int64(view.node[t]["source_start"])] = view.node[t]["source_end"]
                 target_end[np.int64(view.node[t]["target_start"])] = view.node[t]["target_end"]
@@ -69,7 +64,7 @@ def _mark_nonterminals(v, view, stack, source_end, target_end):
 
 
 @njit
-def _rule_links(ledger, batch, state, chosen, work, scratch, entries, offset, links):
+def _rule_links(ledger, batch, state, chosen, work, scratch, found):
     """Write the uses of the chosen pairs' rules; returns how many there are."""
     source_end, target_end, source_place, target_place, first_link = (
         scratch[0], scratch[1], scratch[2], scratch[3], scratch[4],
@@ -102,17 +97,19 @@ def _rule_links(ledger, batch, state, chosen, work, scratch, entries, offset, li
             _number_symbols(start, end, source_end, source_place)
             target_start = np.int64(view.node[v]["target_start"])
             _number_symbols(target_start, np.int64(view.node[v]["target_end"]), target_end, target_place)
-            entries[taken] = np.int64(ledger.rows[find(ledger.rows, high, low), ENTRY])
-            offset[taken] = written
+            found.entries[taken] = np.int64(ledger.rows[find(ledger.rows, high, low), ENTRY])
+            found.offset[taken] = written
             for word in range(start, end):
                 if source_place[word] < 0:
                     continue
                 # Where a word of a rule is linked, both are that rule's: every phrase is closed under links.
                 for k in range(first_link[word], first_link[word + 1]):
-                    links[written] = (source_place[word] << SIDE_BITS) + target_place[np.int64(bitext.link_target[k])]
+                    found.links[written] = (source_place[word] << SIDE_BITS) + target_place[
+                        np.int64(bitext.link_target[k])
+                    ]
                     written += 1
             taken += 1
-    offset[taken] = written
+    found.offset[taken] = written
     return taken
 
 
@@ -126,10 +123,9 @@ def rule_links(ledger: Ledger, batch: Batch, state: State, chosen: NDArray[np.bo
     bitext = batch.bitext
     longest = int(max(np.diff(bitext.source_offset).max(initial=0), np.diff(bitext.target_offset).max(initial=0)))
     most = int(batch.derivation_rules[-1])
-    entries, offset = np.empty(most, np.int64), np.zeros(most + 1, np.int64)
-    links = np.empty(len(bitext.link_source), np.uint32)
-    taken = _rule_links(
-        ledger, batch, state, chosen, walk_space(batch),
-        np.zeros((5, longest + 2), np.int64), entries, offset, links,
-    )  # fmt: skip
-    return RuleLinks(entries[:taken], offset[: taken + 1], links[: offset[taken]])
+    found = RuleLinks(
+        np.empty(most, np.int64), np.zeros(most + 1, np.int64), np.empty(len(bitext.link_source), np.uint32)
+    )
+    scratch = np.zeros((5, longest + 2), np.int64)
+    taken = _rule_links(ledger, batch, state, chosen, walk_space(batch), scratch, found)
+    return RuleLinks(found.entries[:taken], found.offset[: taken + 1], found.links[: found.offset[taken]])

@@ -1,6 +1,6 @@
 """The rule table: how often each rule is used in all derivations, keyed by 128 bits.
 
-Open addressing over one array of 32-byte rows: key (two words), count, and the rule's shape packed into one
+Open addressing over one array of 32-byte rows: key (two words), count, and the rule's size packed into one
 word; a row never straddles a cache line. A tag of one byte for each row, in an array of their own that stays in the
 processor's cache, tells most rules that are not there without a look at any row. A rule whose count falls to 0 leaves,
 and the rows behind it close up, so the table holds the rules in use and nothing else, however many come and go. Counts
@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline, prefetch
 from hierogram.samplers.counts.models import Model, tables_of
+from hierogram.samplers.forests.sizes import length_of
 
-KEY_HIGH, KEY_LOW, COUNT, SHAPE = 0, 1, 2, 3
+KEY_HIGH, KEY_LOW, COUNT, SIZE = 0, 1, 2, 3
 TOKENS, ROWS = 0, 1
-_SHAPE_BITS = np.uint64(16)
-_SHAPE_MASK = np.uint64(0xFFFF)
 _TAG_SHIFT = np.uint64(56)
 _ROWS_PER_RULE = 2
 _SMALLEST = 1 << 12
@@ -50,34 +49,6 @@ class RuleTable(NamedTuple):
     def rule_tokens(self) -> int:
         """Sum of all counts."""
         return int(self.totals[TOKENS])
-
-
-@njit_inline
-def pack_shape(length, source_terminals, target_terminals):
-    """Length and terminals of a rule in one word."""
-    return (
-        np.uint64(length)
-        | (np.uint64(source_terminals) << _SHAPE_BITS)
-        | (np.uint64(target_terminals) << (_SHAPE_BITS + _SHAPE_BITS))
-    )
-
-
-@njit_inline
-def shape_length(shape):
-    """Length of the rule with this shape word."""
-    return np.int64(shape & _SHAPE_MASK)
-
-
-@njit_inline
-def shape_source_terminals(shape):
-    """Source terminals of the rule with this shape word."""
-    return np.int64((shape >> _SHAPE_BITS) & _SHAPE_MASK)
-
-
-@njit_inline
-def shape_target_terminals(shape):
-    """Target terminals of the rule with this shape word."""
-    return np.int64((shape >> (_SHAPE_BITS + _SHAPE_BITS)) & _SHAPE_MASK)
 
 
 @njit_inline
@@ -141,21 +112,30 @@ def _vacate(rows, tags, row):
     tags[free] = np.uint8(0)
 
 
+@njit_inline
+def add_row(rows, key_high, key_low, size):
+    """Row of the key, and whether it was free and has been made the key's, with count 0."""
+    row = find(rows, key_high, key_low)
+    is_new = rows[row, KEY_LOW] == np.uint64(0) and rows[row, KEY_HIGH] == np.uint64(0)
+    if is_new:
+        rows[row, KEY_HIGH] = key_high
+        rows[row, KEY_LOW] = key_low
+        rows[row, COUNT] = np.uint64(0)
+        rows[row, SIZE] = size
+    return row, is_new
+
+
 @njit
-def add(table, model, key_high, key_low, shape, change):
+def add(table, model, key_high, key_low, size, change):
     """Add `change` to a rule's count; the caller has seen to it that a row is free. False: the count fell below 0."""
-    row = find(table.rows, key_high, key_low)
-    if table.rows[row, KEY_LOW] == np.uint64(0) and table.rows[row, KEY_HIGH] == np.uint64(0):
-        table.rows[row, KEY_HIGH] = key_high
-        table.rows[row, KEY_LOW] = key_low
-        table.rows[row, COUNT] = np.uint64(0)
-        table.rows[row, SHAPE] = shape
+    row, is_new = add_row(table.rows, key_high, key_low, size)
+    if is_new:
         table.tags[row] = tag_of(key_high)
         table.totals[ROWS] += 1
     before = np.int64(table.rows[row, COUNT])
     after = before + change
     table.rows[row, COUNT] = np.uint64(after)
-    length = shape_length(shape)
+    length = length_of(size)
     table.totals[TOKENS] += change
     table.by_length[length]["tokens"] += change
     table.by_length[length]["tables"] += tables_of(model, after) - tables_of(model, before)
@@ -176,10 +156,10 @@ def _refill(old, new, tags):
 
 
 @njit
-def _add_all(table, model, keys, counts, shapes):
+def _add_all(table, model, keys, counts, sizes):
     sound = True
     for i in range(len(counts)):
-        sound &= add(table, model, keys[i, 0], keys[i, 1], shapes[i], counts[i])
+        sound &= add(table, model, keys[i, 0], keys[i, 1], sizes[i], counts[i])
     return sound
 
 
@@ -223,20 +203,10 @@ def fill_table(
     model: Model,
     keys: NDArray[np.uint64],
     counts: NDArray[np.int64],
-    shapes: NDArray[np.uint64],
+    sizes: NDArray[np.uint64],
 ) -> RuleTable:
     """The table with these counts added; raises `ValueError` where a count falls below zero."""
     table = with_room(table, len(counts))
-    if not _add_all(table, model, keys, counts, shapes):
+    if not _add_all(table, model, keys, counts, sizes):
         raise ValueError("a rule's count fell below zero: the counts do not belong to these derivations")
     return table
-
-
-def shapes_of(
-    lengths: NDArray[np.int32], source_terminals: NDArray[np.int32], target_terminals: NDArray[np.int32]
-) -> NDArray[np.uint64]:
-    """Shape words of many rules, uint64."""
-    shapes: NDArray[np.uint64] = lengths.astype(np.uint64)
-    shapes |= source_terminals.astype(np.uint64) << _SHAPE_BITS
-    shapes |= target_terminals.astype(np.uint64) << (_SHAPE_BITS + _SHAPE_BITS)
-    return shapes

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.counts.rendering import Spellings, put_number
+from hierogram.samplers.counts.rendering import Spellings, put_nonterminal, put_number
 from hierogram.samplers.extraction.extraction import FIRST_WORD, MASS_UNIT, RowShape
 
 _HALF = np.uint64(32)
@@ -210,12 +210,7 @@ def _put_text(buffer, position, row, word, places, spelling):
                 buffer[position] = spelling.letters[c]
                 position += 1
         else:
-            buffer[position] = 91  # [
-            buffer[position + 1] = 88  # X
-            buffer[position + 2] = 44  # ,
-            buffer[position + 3] = 48 + symbol
-            buffer[position + 4] = 93  # ]
-            position += 5
+            position = put_nonterminal(buffer, position, symbol)
         buffer[position] = 32
         position += 1
     for k in range(3):

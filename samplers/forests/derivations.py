@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.batch import State
-from hierogram.samplers.forests.forest import NO_TAIL, Forests
+from hierogram.samplers.forests.forest import Forests
+from hierogram.samplers.forests.views import push_tails, view_forest
 
 _MORE = 0x80
 
@@ -44,20 +45,6 @@ def _get(buffer, position, end):
 
 
 @njit
-def _push_tails(forests, pair, v, edge, stack, depth):
-    """Push the pair-local tails of v's edge so that the first in source order is on top."""
-    node = forests.node_offset[pair] + v
-    arity = np.int64(forests.node[node]["arity"])
-    first = forests.pair_tail_offset[pair] + np.int64(forests.node[node]["tail_offset"]) + edge * arity
-    for i in range(arity - 1, -1, -1):
-        t = forests.tails[first + i]
-        if t != NO_TAIL:
-            stack[depth] = t
-            depth += 1
-    return depth
-
-
-@njit
 def _encode_states(forests, edge, cut, offsets, buffer):
     position = 0
     for pair in range(len(forests.node_offset) - 1):
@@ -71,14 +58,14 @@ def _encode_states(forests, edge, cut, offsets, buffer):
 def _encode_trees(forests, edge, cut, stack, offsets, buffer):
     position = 0
     for pair in range(len(forests.node_offset) - 1):
-        base = forests.node_offset[pair]
-        stack[0] = forests.node_offset[pair + 1] - 1 - base
+        view = view_forest(forests, edge, cut, pair)
+        stack[0] = len(view.node) - 1
         depth = 1
         while depth > 0:
             depth -= 1
             v = stack[depth]
-            position = _put(buffer, position, 2 * np.int64(edge[base + v]) + np.int64(cut[base + v]))
-            depth = _push_tails(forests, pair, v, np.int64(edge[base + v]), stack, depth)
+            position = _put(buffer, position, 2 * np.int64(view.edge[v]) + np.int64(view.cut[v]))
+            depth = push_tails(v, view, stack, depth)
         offsets[pair + 1] = position
     return position
 
@@ -105,21 +92,20 @@ def _decode_trees(forests, offsets, buffer, stack, edge, cut):
     for pair in range(len(forests.node_offset) - 1):
         position = offsets[pair]
         end = offsets[pair + 1]
-        base = forests.node_offset[pair]
-        nodes = forests.node_offset[pair + 1] - base
         if position == end:
             continue
-        stack[0] = nodes - 1
+        view = view_forest(forests, edge, cut, pair)
+        stack[0] = len(view.node) - 1
         depth = 1
         while depth > 0:
             depth -= 1
             v = stack[depth]
             value, position = _get(buffer, position, end)
-            if value < 0 or value >> 1 >= np.int64(forests.node[base + v]["degree"]):
+            if value < 0 or value >> 1 >= np.int64(view.node[v]["degree"]):
                 return pair
-            edge[base + v] = value >> 1
-            cut[base + v] = value & 1
-            depth = _push_tails(forests, pair, v, value >> 1, stack, depth)
+            view.edge[v] = value >> 1
+            view.cut[v] = value & 1
+            depth = push_tails(v, view, stack, depth)
         if position != end:
             return pair
     return -1

@@ -14,8 +14,17 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import mix
-from hierogram.samplers.counts.table import pack_shape
-from hierogram.samplers.forests.forest import NO_TAIL
+from hierogram.samplers.forests.sizes import pack_size
+from hierogram.samplers.forests.views import tails_of
+from hierogram.samplers.grammar.keys import (
+    BASE,
+    CLOSE,
+    LABEL,
+    OPEN,
+    SOURCE_NONTERMINAL,
+    TARGET_NONTERMINAL,
+    TARGET_STEP,
+)
 
 SUMMARY = np.dtype(
     [
@@ -37,7 +46,7 @@ SUMMARY = np.dtype(
         ("list_made", np.uint32),
         ("list_start", np.int32),
         ("list_size", np.int32),
-        ("options_folds", np.int32),
+        ("options_exponent", np.int32),
         ("options", np.float64),
     ],
     align=True,
@@ -47,15 +56,8 @@ the target side's nonterminals, symbols, terminals, nonterminals, adjacent nonte
 whether that side begins and ends with a nonterminal), the epoch in which it was made; the local number of the
 rule at the node and the epoch in which that was found; the node's parent in the present tree; the epoch in which the
 rules of the derivation below it were listed, where the list stands, and the number of values that the variables of
-that derivation have together, in two parts as in `hierogram.samplers.synchronous.resampling`."""
+that derivation have together, in two parts as in `hierogram.samplers.counts.products`."""
 
-BASE = np.uint64(0xD1342543DE82EF95)
-TARGET_STEP = np.uint64(0xA0761D6478BD642F)
-SOURCE_NONTERMINAL = np.uint64(0x8EBC6AF09C88C6E3)
-TARGET_NONTERMINAL = np.uint64(0x589965CC75374CC3)
-_OPEN = np.uint64(0x1D8E4E27C47D124F)
-_CLOSE = np.uint64(0xEB44ACCAB455D165)
-_LABEL = np.uint64(0x9FB21C651E98DF25)
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 
@@ -143,8 +145,8 @@ def compose(v, view, summary, powers, scratch):
     cut = view.cut
     nonterminal = len(summary) - 1
     here = node[v]
-    arity = np.int64(here["arity"])
-    first = np.int64(here["tail_offset"]) + np.int64(view.edge[v]) * arity
+    first, last = tails_of(v, view)
+    size = last - first
     label = here["label"]
     source_hash = _ZERO
     source_size = 0
@@ -154,15 +156,11 @@ def compose(v, view, summary, powers, scratch):
     begins = 0
     ends = 0
     if label != 0:
-        source_hash = _OPEN + np.uint64(label) * _LABEL
+        source_hash = OPEN + np.uint64(label) * LABEL
         source_size = 1
     position = np.int64(here["source_start"])
-    size = 0
-    for i in range(arity):
+    for i in range(size):
         t = np.int64(tails[first + i])
-        if t == NO_TAIL:
-            break
-        size += 1
         is_cut = np.int64(cut[t])
         below = summary[nonterminal if is_cut else t]
         start = np.int64(node[t]["source_start"])
@@ -175,7 +173,7 @@ def compose(v, view, summary, powers, scratch):
         tail_size = np.int64(below["source_size"])
         tail_begins = np.int64(below["begins"])
         source_hash = source_hash * powers[tail_size] + below["source_hash"]
-        source_hash += np.uint64(is_cut * np.int64(node[t]["label"])) * _LABEL
+        source_hash += np.uint64(is_cut * np.int64(node[t]["label"])) * LABEL
         adjacent += np.int64(below["adjacent"]) + (ends & tail_begins)
         begins = tail_begins if source_size == 0 else begins
         ends = np.int64(below["ends"])
@@ -187,7 +185,7 @@ def compose(v, view, summary, powers, scratch):
     source_terminals += end - position
     ends = ends if position == end else 0
     if label != 0:
-        source_hash = source_hash * BASE + _CLOSE
+        source_hash = source_hash * BASE + CLOSE
         source_size += 1
         ends = 0
 
@@ -214,7 +212,7 @@ def compose(v, view, summary, powers, scratch):
             power = powers[tail_size]
             shift = np.uint64(scratch[0, i]) * TARGET_STEP
             target_hash = _and_words(target_hash, view.target, position, start, powers) * power + below["target_hash"]
-            target_hash += shift * below["numbering"] + np.uint64(is_cut * np.int64(node[t]["label"])) * _LABEL
+            target_hash += shift * below["numbering"] + np.uint64(is_cut * np.int64(node[t]["label"])) * LABEL
             numbering = numbering * powers[start - position] * power + below["numbering"]
             target_size += start - position + tail_size
             target_terminals += start - position + np.int64(below["target_terminals"])
@@ -263,8 +261,8 @@ def scope_of(summary, v):
 
 
 @njit_inline
-def shape_of(summary, v):
-    """Shape word of the rule in row v, see `table.pack_shape`."""
+def size_of(summary, v):
+    """Size of the rule in row v, as one word."""
     source_terminals = np.int64(summary[v]["source_terminals"])
     target_terminals = np.int64(summary[v]["target_terminals"])
-    return pack_shape(source_terminals + target_terminals + scope_of(summary, v), source_terminals, target_terminals)
+    return pack_size(source_terminals + target_terminals + scope_of(summary, v), source_terminals, target_terminals)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.forests.batch import Batch
-from hierogram.samplers.forests.forest import NO_TAIL
 from hierogram.samplers.forests.fragments import compose, make_summaries, powers_of_base
+from hierogram.samplers.forests.views import push_tails, tails_of
 
 REGISTERS = np.dtype([("epoch", np.int64)])
 """The number of the walk: summaries made in another one are void."""
@@ -54,40 +54,24 @@ def walk_space(batch: Batch) -> WalkSpace:
 @njit
 def make_summary(v, view, work):
     """See to it that the summary of v is made, and first those of the uncut nodes below it."""
-    visit = np.uint32(work.registers[0]["epoch"])
-    if work.summary[v]["made"] == visit:
+    epoch = np.uint32(work.registers[0]["epoch"])
+    if work.summary[v]["made"] == epoch:
         return
     work.pending[0] = v
     depth = 1
     while depth > 0:
         x = np.int64(work.pending[depth - 1])
-        arity = np.int64(view.node[x]["arity"])
-        first = np.int64(view.node[x]["tail_offset"]) + np.int64(view.edge[x]) * arity
-        waiting = depth
-        for i in range(arity):
-            t = view.tails[first + i]
-            if t == NO_TAIL:
-                break
-            if view.cut[t] == 0 and work.summary[t]["made"] != visit:
+        first, last = tails_of(x, view)
+        above = depth
+        for i in range(first, last):
+            t = view.tails[i]
+            if view.cut[t] == 0 and work.summary[t]["made"] != epoch:
                 work.pending[depth] = t
                 depth += 1
-        if depth == waiting:
+        if depth == above:
             compose(x, view, work.summary, work.powers, work.scratch)
-            work.summary[x]["made"] = visit
+            work.summary[x]["made"] = epoch
             depth -= 1
-
-
-@njit
-def _push_tails(v, view, stack, depth):
-    """Push the tails of v's present edge, the first one on top; the new depth."""
-    arity = np.int64(view.node[v]["arity"])
-    first = np.int64(view.node[v]["tail_offset"]) + np.int64(view.edge[v]) * arity
-    for i in range(arity - 1, -1, -1):
-        t = view.tails[first + i]
-        if t != NO_TAIL:
-            stack[depth] = t
-            depth += 1
-    return depth
 
 
 @njit_inline
@@ -105,7 +89,7 @@ def next_rule(view, work, depth):
     while depth > 0:
         depth -= 1
         v = np.int64(work.stack[depth])
-        depth = _push_tails(v, view, work.stack, depth)
+        depth = push_tails(v, view, work.stack, depth)
         if v == root or view.cut[v]:
             make_summary(v, view, work)
             return v, depth

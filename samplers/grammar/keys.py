@@ -10,13 +10,20 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.forests.fragments import (
-    BASE,
-    SOURCE_NONTERMINAL,
-    TARGET_NONTERMINAL,
-    TARGET_STEP,
-)
 from hierogram.samplers.grammar.rules import Rule, Side
+
+BASE = np.uint64(0xD1342543DE82EF95)
+"""A side's hash is the polynomial in this base, modulo 2^64, whose coefficients are the hashes of its symbols."""
+SOURCE_NONTERMINAL = np.uint64(0x8EBC6AF09C88C6E3)
+"""The hash of any nonterminal on the source side."""
+TARGET_NONTERMINAL = np.uint64(0x589965CC75374CC3)
+TARGET_STEP = np.uint64(0xA0761D6478BD642F)
+"""The hash of nonterminal k on the target side is TARGET_NONTERMINAL + (k - 1) * TARGET_STEP."""
+OPEN = np.uint64(0x1D8E4E27C47D124F)
+CLOSE = np.uint64(0xEB44ACCAB455D165)
+LABEL = np.uint64(0x9FB21C651E98DF25)
+"""A fragment's expansion of label l stands between the hashes OPEN + l * LABEL and CLOSE; a nonterminal's hash has
+l * LABEL added."""
 
 _WORD = (1 << 64) - 1
 

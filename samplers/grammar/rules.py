@@ -14,11 +14,20 @@ from hierogram.samplers.exceptions import RuleNotationError
 Symbol = str | int
 Side = tuple[Symbol, ...]
 
-_NONTERMINAL = re.compile(r"\[X,([1-9][0-9]*)\]\Z")
-_NEEDS_ESCAPE = re.compile(r"\\|\[X,[1-9][0-9]*\]\Z")
+NONTERMINAL_BEGINS, NONTERMINAL_ENDS = "[X,", "]"
+"""What stands around a nonterminal's number."""
+
+_NUMBERED = re.escape(NONTERMINAL_BEGINS) + "([1-9][0-9]*)" + re.escape(NONTERMINAL_ENDS) + r"\Z"
+_NONTERMINAL = re.compile(_NUMBERED)
+_NEEDS_ESCAPE = re.compile(rf"\\|{_NUMBERED}")
 
 HIERO_MAX_NONTERMINALS = 2
 HIERO_MAX_SOURCE_SYMBOLS = 5
+
+
+def nonterminal(number: int) -> str:
+    """The nonterminal with this number, as it stands in a rule's text."""
+    return f"{NONTERMINAL_BEGINS}{number}{NONTERMINAL_ENDS}"
 
 
 def escape_terminal(token: str) -> str:
@@ -35,7 +44,7 @@ def terminal_of(symbol: str) -> str | None:
 
 def render_side(side: Side) -> str:
     """A side as text, symbols joined by one space."""
-    return " ".join(f"[X,{s}]" if isinstance(s, int) else escape_terminal(s) for s in side)
+    return " ".join(nonterminal(s) if isinstance(s, int) else escape_terminal(s) for s in side)
 
 
 def parse_side(text: str) -> Side:

@@ -9,211 +9,205 @@ import numpy as np
 
 from hierogram.samplers.compiled.jit import njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
-from hierogram.samplers.forests.forest import NO_TAIL
+from hierogram.samplers.counts.products import draw, times, value_beside
 from hierogram.samplers.forests.fragments import compose
+from hierogram.samplers.forests.views import tails_of
 from hierogram.samplers.forests.walk import make_summary
 from hierogram.samplers.synchronous.resampling import (
-    FOLD,
-    gather_below,
+    add_rules,
+    begin_pair,
     list_below,
     make_tails,
     number_of,
-    open_visit,
     read_counts,
+    remove_rules,
     rule_at,
+    rules_from,
     score,
-    seat,
-    unseat,
 )
 
 
 @njit_inline
-def _head_of(v, view, work):
+def _head_of(v, at):
     """The node whose rule v belongs to: v itself if it is cut, else the nearest cut node above."""
-    while view.cut[v] == 0:
-        v = np.int64(work.summary[v]["parent"])
+    while at.pair.cut[v] == 0:
+        v = np.int64(at.work.summary[v]["parent"])
     return v
 
 
 @njit_inline
-def _compose_up_to(v, head, view, work):
+def _compose(v, at):
+    """Make the summary of v anew."""
+    compose(v, at.pair, at.work.summary, at.work.powers, at.work.scratch)
+
+
+@njit_inline
+def _compose_up_to(v, head, at):
     """Make the summaries on the way from v up to and with `head` anew."""
     x = v
     while True:
-        compose(x, view, work.summary, work.powers, work.scratch)
+        _compose(x, at)
         if x == head:
             break
-        x = np.int64(work.summary[x]["parent"])
+        x = np.int64(at.work.summary[x]["parent"])
 
 
 @njit_inline
-def _compose_inside(v, head, view, work):
-    """Make the summaries anew that later visits read: v and the uncut nodes above it, without `head`."""
+def _compose_inside(v, head, at):
+    """Make the summaries anew that later steps read: v and the uncut nodes above it, without `head`."""
     x = v
     while x != head:
-        compose(x, view, work.summary, work.powers, work.scratch)
-        x = np.int64(work.summary[x]["parent"])
+        _compose(x, at)
+        x = np.int64(at.work.summary[x]["parent"])
 
 
 @njit_inline
-def draw(weights, folds, size, u):
-    """The first option whose cumulated weight exceeds u of the sum.
-
-    An option weighs weights[k] * FOLD**folds[k]; both are overwritten.
-    """
-    most = np.int64(-1 << 62)
-    for k in range(size):
-        while weights[k] < 1.0:
-            weights[k] *= FOLD
-            folds[k] -= 1
-        most = max(most, folds[k])
-    total = 0.0
-    for k in range(size):
-        if folds[k] == most:
-            total += weights[k]
-        elif folds[k] == most - 1:
-            total += weights[k] / FOLD
-        weights[k] = total
-    threshold = u * total
-    for k in range(size):
-        if weights[k] > threshold:
-            return k
-    return size - 1
-
-
-@njit_inline
-def _lay_out_options(v, head, view, places_mask, table, work, key_mask):
+def _lay_out_options(v, head, at):
     """Sum up and list what each edge of v leads to, so that all rules that are met for the first time are on their way.
 
     Returns the edge for which the summaries above v stand.
     """
-    present = np.int64(view.edge[v])
+    pair, work = at.pair, at.work
+    present = np.int64(pair.edge[v])
     summed_up = present
-    work.top[present] = rule_at(head, view, places_mask, table, work, key_mask)
-    for j in range(np.int64(view.node[v]["degree"])):
-        view.edge[v] = j
-        make_tails(v, view, work)
+    work.top[present] = rule_at(head, at)
+    for j in range(np.int64(pair.node[v]["degree"])):
+        pair.edge[v] = j
+        make_tails(v, at)
         if j != present:
-            _compose_up_to(v, head, view, work)
-            work.top[j] = number_of(head, places_mask, table, work, key_mask)
+            _compose_up_to(v, head, at)
+            work.top[j] = number_of(head, at)
             summed_up = j
-        list_below(v, view, places_mask, table, work, key_mask)
+        list_below(v, at)
     return summed_up
 
 
 @njit_inline
-def sample_edge(v, u, view, places_mask, table, model, work, key_mask):
-    """Draw the edge of v: an option weighs P of the rules that it leads to, times its density factor [CFGŠ14 eq. 6]."""
-    present = np.int64(view.edge[v])
-    degree = np.int64(view.node[v]["degree"])
-    head = _head_of(v, view, work)
-    summed_up = _lay_out_options(v, head, view, places_mask, table, work, key_mask)
-    read_counts(table, model, work)
-    choice = present
-    # The present rules leave, each option is weighed, the chosen rules come: every step is compiled once.
-    for turn in range(degree + 2):
-        j = present
-        if turn > degree:
-            choice = draw(work.weight, work.folds, degree, u)
-            j = choice
-        elif turn > 0:
-            j = turn - 1
-        view.edge[v] = j
-        work.used[0] = work.top[j]
-        size, factor, folds = gather_below(v, work.used, 1, view, work)
-        if turn == 0:
-            for k in range(size):
-                unseat(np.int64(work.used[k]), model, work)
-        elif turn <= degree:
-            probability, more_folds = score(work.used, size, model, work)
-            work.weight[j] = probability * factor
-            work.folds[j] = folds + more_folds
-        else:
-            for k in range(size):
-                seat(np.int64(work.used[k]), model, work)
-    work.statistics[0]["edges_sampled"] += 1
-    work.statistics[0]["edges_changed"] += 1 if choice != present else 0
-    work.summary[head]["rule"] = work.top[choice]
-    if choice != summed_up:
-        _compose_inside(v, head, view, work)
+def _rules_of_edge(v, j, at):
+    """Take edge j of v: how many rules it leads to, in `work.used`, and its density factor."""
+    at.pair.edge[v] = j
+    return rules_from(v, at.work.top[j], at.work.used, at)
 
 
 @njit_inline
-def sample_cut(v, u, view, places_mask, table, model, work, key_mask):
-    """Draw whether v is a boundary between two rules, by the probability of one joined rule against two."""
-    present = view.cut[v]
-    head = _head_of(np.int64(work.summary[v]["parent"]), view, work)
-    now = rule_at(head, view, places_mask, table, work, key_mask)
-    if view.node[v]["degree"] > 1:
+def _remove_edge(v, j, at):
+    """Take the rules that edge j of v leads to out of the counts."""
+    size, _ = _rules_of_edge(v, j, at)
+    remove_rules(at.work.used, size, at)
+
+
+@njit_inline
+def _weigh_edge(v, j, at):
+    """Note what edge j of v weighs: P of the rules that it leads to, times its density factor."""
+    size, factor = _rules_of_edge(v, j, at)
+    weight = times(score(at.work.used, size, at), factor)
+    at.work.weight[j]["value"] = weight.value
+    at.work.weight[j]["exponent"] = weight.exponent
+
+
+@njit_inline
+def _add_edge(v, j, at):
+    """Put the rules that edge j of v leads to into the counts."""
+    size, _ = _rules_of_edge(v, j, at)
+    add_rules(at.work.used, size, at)
+
+
+@njit_inline
+def sample_edge(v, u, at):
+    """Draw the edge of v: an option weighs P of the rules that it leads to, times its density factor [CFGŠ14 eq. 6]."""
+    present = np.int64(at.pair.edge[v])
+    degree = np.int64(at.pair.node[v]["degree"])
+    head = _head_of(v, at)
+    summed_up = _lay_out_options(v, head, at)
+    read_counts(at)
+    _remove_edge(v, present, at)
+    for j in range(degree):
+        _weigh_edge(v, j, at)
+    choice = draw(at.work.weight, degree, u)
+    _add_edge(v, choice, at)
+    at.work.statistics[0]["edges_sampled"] += 1
+    at.work.statistics[0]["edges_changed"] += 1 if choice != present else 0
+    at.work.summary[head]["rule"] = at.work.top[choice]
+    if choice != summed_up:
+        _compose_inside(v, head, at)
+
+
+@njit_inline
+def _lay_out_cut(v, head, present, at):
+    """Turn v's cut; the rules (joined, upper, lower), the cut's two values given the rest."""
+    now = rule_at(head, at)
+    if at.pair.node[v]["degree"] > 1:
         # Its other edges have been tried a moment ago.
-        compose(v, view, work.summary, work.powers, work.scratch)
+        _compose(v, at)
     else:
-        make_summary(v, view, work)
-    lower = number_of(v, places_mask, table, work, key_mask)
-    view.cut[v] = 1 - present
-    _compose_up_to(np.int64(work.summary[v]["parent"]), head, view, work)
-    other = number_of(head, places_mask, table, work, key_mask)
-    read_counts(table, model, work)
+        make_summary(v, at.pair, at.work)
+    lower = number_of(v, at)
+    at.pair.cut[v] = 1 - present
+    _compose_up_to(np.int64(at.work.summary[v]["parent"]), head, at)
+    other = number_of(head, at)
+    read_counts(at)
     if present:
-        upper = now
-        joined = other
-        unseat(upper, model, work)
-        unseat(lower, model, work)
-    else:
-        upper = other
-        joined = now
-        unseat(joined, model, work)
+        return other, now, lower
+    return now, other, lower
+
+
+@njit_inline
+def _list_cut(joined, upper, lower, cut, work):
+    """Fill `work.used` with the rules of a cut's value; how many there are."""
+    work.used[0] = upper if cut else joined
     work.used[1] = lower
-    difference = 0
-    for cut in range(2):
-        work.used[0] = upper if cut else joined
-        work.weight[cut], folds = score(work.used, 1 + cut, model, work)
-        difference = folds - difference
-    split = work.weight[1] if difference == 0 else work.weight[1] * FOLD**difference
-    choice = 0 if work.weight[0] > u * (work.weight[0] + split) else 1
-    view.cut[v] = choice
+    return 1 + np.int64(cut)
+
+
+@njit_inline
+def sample_cut(v, u, at):
+    """Draw whether v is a boundary between two rules, by the probability of one joined rule against two."""
+    work = at.work
+    present = at.pair.cut[v]
+    parent = np.int64(work.summary[v]["parent"])
+    head = _head_of(parent, at)
+    joined, upper, lower = _lay_out_cut(v, head, present, at)
+    remove_rules(work.used, _list_cut(joined, upper, lower, present, work), at)
+    one = score(work.used, _list_cut(joined, upper, lower, 0, work), at)
+    two = score(work.used, _list_cut(joined, upper, lower, 1, work), at)
+    choice = 0 if one.value > u * (one.value + value_beside(two, one)) else 1
+    add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
+    at.pair.cut[v] = choice
     work.statistics[0]["cuts_sampled"] += 1
-    if choice != present:
-        work.statistics[0]["cuts_changed"] += 1
+    work.statistics[0]["cuts_changed"] += 1 if choice != present else 0
+    work.summary[head]["rule"] = work.used[0]
     if choice == 1:
-        seat(upper, model, work)
-        seat(lower, model, work)
-        work.summary[head]["rule"] = upper
         work.summary[v]["rule"] = lower
         work.summary[v]["rule_made"] = np.uint32(work.registers[0]["epoch"])
-    else:
-        seat(joined, model, work)
-        work.summary[head]["rule"] = joined
     if choice == present:
-        _compose_inside(np.int64(work.summary[v]["parent"]), head, view, work)
+        _compose_inside(parent, head, at)
 
 
 @njit_inline
-def sweep_pair(view, state, stage, places_mask, table, model, work, key_mask):
+def sweep_pair(random, stage, at):
     """One top-down sweep over the present tree of a pair; nodes above level `stage` are passed through.
 
-    `state` is the pair's random stream; exactly one number is drawn for each variable that has a choice.
+    `random` is the pair's stream; exactly one number is drawn for each variable that has a choice.
     """
-    open_visit(work)
-    root = len(view.node) - 1
+    pair, work = at.pair, at.work
+    begin_pair(work)
+    root = len(pair.node) - 1
     work.stack[0] = root
     work.summary[root]["parent"] = -1
     depth = 1
     while depth > 0:
         depth -= 1
         v = np.int64(work.stack[depth])
-        if view.node[v]["level"] <= stage:
-            if view.node[v]["degree"] > 1:
-                state = advance(state)
-                sample_edge(v, uniform(state), view, places_mask, table, model, work, key_mask)
-            if view.node[v]["free"]:
-                state = advance(state)
-                sample_cut(v, uniform(state), view, places_mask, table, model, work, key_mask)
-        arity = np.int64(view.node[v]["arity"])
-        first = np.int64(view.node[v]["tail_offset"]) + np.int64(view.edge[v]) * arity
-        for i in range(arity - 1, -1, -1):
-            t = view.tails[first + i]
-            if t != NO_TAIL:
-                work.stack[depth] = t
-                work.summary[t]["parent"] = v
-                depth += 1
+        if pair.node[v]["level"] <= stage:
+            if pair.node[v]["degree"] > 1:
+                random = advance(random)
+                sample_edge(v, uniform(random), at)
+            if pair.node[v]["free"]:
+                random = advance(random)
+                sample_cut(v, uniform(random), at)
+        first, last = tails_of(v, pair)
+        for i in range(last - 1, first - 1, -1):
+            t = pair.tails[i]
+            work.stack[depth] = t
+            work.summary[t]["parent"] = v
+            depth += 1

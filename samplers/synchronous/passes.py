@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline, prefetch, take_turn
 from hierogram.samplers.compiled.streams import stream
-from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, SHAPE, TOKENS, add, fetch
+from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, SIZE, TOKENS, add, fetch
 from hierogram.samplers.forests.views import view_pair
 from hierogram.samplers.synchronous.gibbs import sweep_pair
 from hierogram.samplers.synchronous.metropolis import propose_pair
-from hierogram.samplers.synchronous.resampling import close_visit, fetch_rows, remember_rows
+from hierogram.samplers.synchronous.resampling import Resampling, fetch_rows, hand_over, remember_rows
 
 _AHEAD = 8
 
@@ -25,7 +25,7 @@ def _fetch_lines(array, start, end, items_a_line):
 
 @njit_inline
 def _fetch_pair(batch, state, pair):
-    """Ask for what a visit to the pair will read first, while the pair before it is being sampled."""
+    """Ask for what resampling the pair will read first, while the pair before it is being resampled."""
     forests, bitext, words = batch.forests, batch.bitext, batch.words
     first, last = forests.node_offset[pair], forests.node_offset[pair + 1]
     _fetch_lines(forests.node, first, last, 2)
@@ -111,12 +111,11 @@ def sweep_pairs(block, batch, state, plan, table, model, work):
                 _fetch_pair(batch, state, p + 1)
                 ahead = forests.node_offset[p + 1]
                 fetch_rows(ahead, forests.node_offset[p + 2] - ahead, table, work)
-            view = view_pair(batch, state, p)
-            random = stream(block.key, batch.pairs[p], plan.sweeps[p])
-            sweep_pair(view, random, plan.stages[p], batch.places[p], table, model, work, batch.words.key_mask)
+            at = Resampling(view_pair(batch, state, p), table, model, work, batch.places[p], batch.words.key_mask)
+            sweep_pair(stream(block.key, batch.pairs[p], plan.sweeps[p]), plan.stages[p], at)
             here = forests.node_offset[p]
             remember_rows(here, forests.node_offset[p + 1] - here, work)
-            sound &= close_visit(block.direct, table, model, work)
+            sound &= hand_over(block.direct, at)
         if not block.direct:
             _log_overlay(work)
     return sound
@@ -135,10 +134,9 @@ def propose_pairs(block, batch, state, plan, table, model, work):
         for p in range(first, min(first + block.pairs_a_block, block.end)):
             if plan.stages[p] <= 0:
                 continue
-            view = view_pair(batch, state, p)
-            random = stream(block.key, batch.pairs[p], plan.sweeps[p])
-            propose_pair(view, random, batch.places[p], table, model, work, batch.words.key_mask)
-            sound &= close_visit(block.direct, table, model, work)
+            at = Resampling(view_pair(batch, state, p), table, model, work, batch.places[p], batch.words.key_mask)
+            propose_pair(stream(block.key, batch.pairs[p], plan.sweeps[p]), at)
+            sound &= hand_over(block.direct, at)
         if not block.direct:
             _log_overlay(work)
     return sound
@@ -152,5 +150,5 @@ def merge(work, table, model):
         if k + _AHEAD < work.registers[0]["logged"]:
             fetch(table, np.int64(work.log[k + _AHEAD, KEY_LOW] & np.uint64(table.rows.shape[0] - 1)))
         change = np.int64(work.log[k, COUNT])
-        sound &= add(table, model, work.log[k, KEY_HIGH], work.log[k, KEY_LOW], work.log[k, SHAPE], change)
+        sound &= add(table, model, work.log[k, KEY_HIGH], work.log[k, KEY_LOW], work.log[k, SIZE], change)
     return sound

@@ -162,9 +162,9 @@ def _most_changes(batch: Batch, pairs: int) -> int:
 
 
 def _rest_stamps(work: Workspace) -> None:
-    """Start the numbers of visits again before they leave 32 bits."""
-    if work.registers[0]["visit"] > _STAMPS or work.registers[0]["epoch"] > _STAMPS:
-        work.registers["visit"] = 0
+    """Start the numbers of pairs again before they leave 32 bits."""
+    if work.registers[0]["stamp"] > _STAMPS or work.registers[0]["epoch"] > _STAMPS:
+        work.registers["stamp"] = 0
         work.registers["epoch"] = 0
         work.places[:] = 0
         work.summary["made"] = 0

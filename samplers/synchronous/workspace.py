@@ -5,13 +5,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.samplers.counts.products import SCALED
 from hierogram.samplers.counts.table import LENGTH
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.fragments import make_summaries, powers_of_base
 
 REGISTERS = np.dtype(
     [
-        ("visit", np.int64),
+        ("stamp", np.int64),
         ("epoch", np.int64),
         ("met", np.int64),
         ("counted", np.int64),
@@ -21,8 +22,8 @@ REGISTERS = np.dtype(
         ("logged", np.int64),
     ]
 )
-"""The number of the visit and that of its summaries; rules met in it, and how many of them have their counts read;
-places taken by lists; customers of all rules; rows taken in the overlay; changes in the log."""
+"""The number of the pair that is being resampled and that of its summaries; rules met in it, and how many of them have
+their counts read; places taken by lists; customers of all rules; rows taken in the overlay; changes in the log."""
 
 STATISTICS = np.dtype(
     [
@@ -44,7 +45,7 @@ RULE = np.dtype(
         ("target_hash", np.uint64),
         ("key_high", np.uint64),
         ("key_low", np.uint64),
-        ("shape", np.uint64),
+        ("size", np.uint64),
         ("count", np.int64),
         ("base", np.int64),
         ("row", np.int64),
@@ -52,8 +53,8 @@ RULE = np.dtype(
         ("long", np.int32),
     ]
 )
-"""A rule met in a visit: hashes of both sides, key, shape word, count now, count when it was first met, row in the rule
-table; its length, and 1 if it is to be scored by logarithms."""
+"""A rule of the pair that is being resampled: hashes of both sides, key, size, count now, count when it was first met,
+row in the rule table; its length, and 1 if it is to be scored by logarithms."""
 
 
 class Workspace(NamedTuple):
@@ -62,12 +63,12 @@ class Workspace(NamedTuple):
     `summary` SUMMARY[n+1] by node; `rule` RULE[r] by local rule; `places` uint64[m] the local hash map; `by_length`
     LENGTH[L] the counts by length at hand; `used`, `current` int32[n] the rules of an option; `stack`, `walk`,
     `pending` int32[n]; `lists` int32 the rules below each node; `change` int64[n] by how much each rule of an option
-    changes its length's tables; `scratch` int64[2, n]; by option, its weight is `weight` float64 times FOLD to the
-    power of `folds` int64, and `top` int32 its uppermost rule; `powers` uint64 of the hash's base; `overlay`
-    uint64[o, 4] what a block of pairs has added to a frozen table, `overlay_list` its taken rows; `log` uint64[c, 4]
-    the changes of all the worker's blocks of a round (key, change, shape); `saved_edge`, `saved_cut` a pair's
-    variables; `registers` REGISTERS[1]; `statistics` STATISTICS[1]; `rows_read` uint32[N], shared by all workers: which
-    rows of the table each pair's last visit read, as long as they fit in its nodes' places.
+    changes its length's tables; `scratch` int64[2, n]; by option, `weight` SCALED and `top` int32 its uppermost rule;
+    `powers` uint64 of the hash's base; `overlay` uint64[o, 4] what a block of pairs has added to a frozen table,
+    `overlay_list` its taken rows; `log` uint64[c, 4] the changes of all the worker's blocks of a round (key, change,
+    size); `saved_edge`, `saved_cut` a pair's variables; `registers` REGISTERS[1]; `statistics` STATISTICS[1];
+    `rows_read` uint32[N], shared by all workers: which rows of the table each pair read last, as long as they fit in
+    its nodes' places.
     """
 
     summary: NDArray[np.void]
@@ -82,8 +83,7 @@ class Workspace(NamedTuple):
     lists: NDArray[np.int32]
     change: NDArray[np.int64]
     scratch: NDArray[np.int64]
-    weight: NDArray[np.float64]
-    folds: NDArray[np.int64]
+    weight: NDArray[np.void]
     top: NDArray[np.int32]
     powers: NDArray[np.uint64]
     overlay: NDArray[np.uint64]
@@ -121,8 +121,7 @@ def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_rea
         lists=np.zeros(batch.most_listed, np.int32),
         change=np.zeros(nodes + 1, np.int64),
         scratch=np.zeros((2, nodes + 1), np.int64),
-        weight=np.zeros(options, np.float64),
-        folds=np.zeros(options, np.int64),
+        weight=np.zeros(options, SCALED),
         top=np.zeros(options, np.int32),
         powers=powers_of_base(batch.longest_rule + 2),
         overlay=np.zeros((overlay, 4), np.uint64),

@@ -133,7 +133,7 @@ def build_tree_model(base: str, expansions: Expansions, labels: LabelProcesses) 
     by_count = np.zeros(_KNOWN_COUNTS, BY_COUNT)
     by_count["tables"][1:] = int(TABLE_UNIT)
     by_count["more_tables"][0] = int(TABLE_UNIT)
-    by_count["seated"] = np.arange(_KNOWN_COUNTS)
+    by_count["cached"] = np.arange(_KNOWN_COUNTS)
     log_expansion = log_expansions(base, expansions)[expansions.number]
     return TreeModel(labels, expansions.edge_offset, log_expansion, by_count, 0.0)
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.counts.deltas import LABEL_STEP, OPEN_LABEL, Ledger
+from hierogram.samplers.counts.deltas import Ledger
+from hierogram.samplers.grammar.symbols import LABEL_STEP, OPEN_LABEL
 
 
 def render_fragments(

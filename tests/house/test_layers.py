@@ -7,8 +7,6 @@ from tests.house.layers import MAY_IMPORT, ORDER, floor
 from tests.house.sources import ROOT, circles, dotted, imported, imports, modules, named, part, tree
 
 UPWARD = {
-    ("samplers/forests", "samplers/counts"),
-    ("samplers/grammar", "samplers/forests"),
     ("storage/database", "storage/grammar"),
     ("storage/operations", "storage/grammar"),
     ("storage/schema", "storage/database"),

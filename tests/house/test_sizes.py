@@ -12,11 +12,9 @@ PARAMETERS = 8
 LARGE_FOLDERS: set[str] = set()
 LONG_MODULES = {"records.py", "tables.py", "store.py"}
 MANY_PARAMETERS = {
-    "_count",
     "_enter",
     "_enter_rules",
     "_pack_side",
-    "_rule_links",
     "_source_symbols",
     "_tally",
     "_target_symbols",

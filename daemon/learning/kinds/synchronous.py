@@ -14,13 +14,14 @@ from hierogram.samplers.counts.chain import ChainState, SweepInfo
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
-from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table, shapes_of
+from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table
 from hierogram.samplers.forests.batch import State, initial_state
 from hierogram.samplers.forests.forest import Forests
 from hierogram.samplers.grammar.keys import rule_key
 from hierogram.samplers.grammar.rules import Rule, Side, parse_side, render_side
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
+from hierogram.samplers.grammar.sizes import pack_size
 from hierogram.samplers.synchronous.passes import SweepPlan
 from hierogram.samplers.synchronous.sweeps import Blocks, build
 from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
@@ -49,7 +50,7 @@ def load_table(store: Store, model: Model, settings: Settings) -> RuleTable:
         model,
         counts.keys,
         counts.counts,
-        shapes_of(counts.lengths, counts.source_terminals, counts.target_terminals),
+        pack_size(counts.lengths, counts.source_terminals, counts.target_terminals),
     )
 
 

@@ -10,7 +10,8 @@ from tests.reference.rules import Rule
 from tests.samplers.synchronous.kernel_chain import to_model
 
 from hierogram.samplers.counts.likelihood import log_likelihood
-from hierogram.samplers.counts.table import empty_table, fill_table, shapes_of
+from hierogram.samplers.counts.table import empty_table, fill_table
+from hierogram.samplers.grammar.sizes import pack_size
 
 MODELS: dict[str, Model] = {
     "DP": Dirichlet(strength=3.0, source_words=40, target_words=30),
@@ -22,7 +23,7 @@ LARGE = (65_534, 65_535, 65_536, 65_536, 70_001)
 
 
 def rules_with(counts: list[int]) -> dict[Rule, int]:
-    """As many rules of one to seven words, no two alike, some shapes shared."""
+    """As many rules of one to seven words, no two alike, some sizes shared."""
     return {Rule(("a",) * (n % 5) + (f"s{n}",), ("x",) * (n % 3)): count for n, count in enumerate(counts)}
 
 
@@ -46,13 +47,13 @@ def customer_by_customer(model: PitmanYor, rules: dict[Rule, int]) -> float:
 
 def kernel_value(rules: dict[Rule, int], model: Model) -> float:
     built = to_model(model, 8)
-    shapes = shapes_of(
+    sizes = pack_size(
         np.array([rule.length for rule in rules], np.int32),
         np.array([rule.source_terminals for rule in rules], np.int32),
         np.array([rule.target_terminals for rule in rules], np.int32),
     )
     keys = np.random.default_rng(5).integers(1, 1 << 62, (len(rules), 2)).astype(np.uint64)
-    table = fill_table(empty_table(8), built, keys, np.array(list(rules.values()), np.int64), shapes)
+    table = fill_table(empty_table(8), built, keys, np.array(list(rules.values()), np.int64), sizes)
     assert table.rule_types == len(rules)
     return log_likelihood(table, built)
 

@@ -16,10 +16,10 @@ from hierogram.samplers.counts.table import (
     fill_table,
     find,
     look_up,
-    shapes_of,
     tag_of,
     with_room,
 )
+from hierogram.samplers.grammar.sizes import pack_size
 
 LONGEST = 8
 MODEL = build_model(ModelSettings(), 100, 100, LONGEST)
@@ -80,8 +80,8 @@ def test_larger_table_finds_all_rules() -> None:
     rng = np.random.default_rng(0)
     keys = np.array(keys_that_meet(rng, 40, 1000), np.uint64)
     counts = rng.integers(1, 5, len(keys))
-    shapes = shapes_of(*(np.full(len(keys), n, np.int32) for n in (3, 1, 2)))
-    small = fill_table(empty_table(LONGEST), MODEL, keys, counts, shapes)
+    sizes = pack_size(*(np.full(len(keys), n, np.int32) for n in (3, 1, 2)))
+    small = fill_table(empty_table(LONGEST), MODEL, keys, counts, sizes)
     large = with_room(small, CAPACITY)
     assert len(large.rows) > len(small.rows)
     for table in (small, large):

@@ -14,7 +14,7 @@ from tests.reference.models import Dirichlet, Model, PitmanYor
 from tests.reference.rules import Bracket, Nonterminal, Rule, Symbol, Variables
 
 from hierogram.samplers.counts.chain import SweepInfo
-from hierogram.samplers.counts.deltas import LABEL_STEP, OPEN_LABEL, Ledger
+from hierogram.samplers.counts.deltas import Ledger
 from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.models import Model as KernelModel
 from hierogram.samplers.counts.models import ModelSettings, build_model
@@ -24,6 +24,7 @@ from hierogram.samplers.forests.batch import Batch, State, make_batch
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar.keys import hash_words
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL
+from hierogram.samplers.grammar.symbols import LABEL_STEP, OPEN_LABEL
 from hierogram.samplers.synchronous.passes import SweepPlan
 from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks, build
 

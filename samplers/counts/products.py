@@ -1,0 +1,76 @@
+"""Products of many factors that would leave the range of a 64-bit float: value * SCALE^exponent."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from hierogram.samplers.compiled.jit import njit_inline
+
+SCALE = 2.0**256
+"""Numbers of this size are taken out of a value, and counted."""
+UNSCALE = 1.0 / SCALE
+LOG_SCALE = 256 * math.log(2.0)
+
+
+SCALED = np.dtype([("value", np.float64), ("exponent", np.int64)])
+"""As `Scaled`, in arrays."""
+
+
+class Scaled(NamedTuple):
+    """value * SCALE^exponent: the linear value of a product, and its scale exponent."""
+
+    value: float
+    exponent: int
+
+
+@njit_inline
+def times(product, other):
+    """The product of two, as it is."""
+    return Scaled(product.value * other.value, product.exponent + other.exponent)
+
+
+@njit_inline
+def scaled_down(product):
+    """The same product with a value of at most SCALE, if it was at most SCALE^2."""
+    if product.value > SCALE:
+        return Scaled(product.value * UNSCALE, product.exponent + 1)
+    return product
+
+
+@njit_inline
+def value_beside(product, other):
+    """The value of a product in units of another's scale."""
+    difference = product.exponent - other.exponent
+    return product.value if difference == 0 else product.value * SCALE**difference
+
+
+@njit_inline
+def log_of(product):
+    """Natural logarithm."""
+    return math.log(product.value) + product.exponent * LOG_SCALE
+
+
+@njit_inline
+def draw(weights, size, u):
+    """The first of `size` options whose cumulated weight exceeds u of the sum; `weights` SCALED is overwritten."""
+    most = np.int64(-1 << 62)
+    for k in range(size):
+        weight = weights[k]
+        while weight["value"] < 1.0:
+            weight["value"] *= SCALE
+            weight["exponent"] -= 1
+        most = max(most, weight["exponent"])
+    total = 0.0
+    for k in range(size):
+        weight = weights[k]
+        if weight["exponent"] == most:
+            total += weight["value"]
+        elif weight["exponent"] == most - 1:
+            total += weight["value"] / SCALE
+        weight["value"] = total
+    threshold = u * total
+    for k in range(size):
+        if weights[k]["value"] > threshold:
+            return k
+    return size - 1
