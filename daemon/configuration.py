@@ -185,7 +185,8 @@ class HttpConfiguration(Section):
         default=30.0, description="Seconds that a client may be silent within a request or before its first."
     )
     min_bytes_per_second: Positive = Field(
-        default=256, description="Slowest body that is waited for, once the client's timeout is over."
+        default=256,
+        description="Slowest body or reader of an answer that is waited for, once the client's timeout is over.",
     )
     idempotency_hours: float = Field(
         default=48.0, gt=0, description="Hours for which the answer to an Idempotency-Key is kept."

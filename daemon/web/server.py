@@ -1,8 +1,11 @@
 """The loop that answers HTTP: uvicorn on a socket of ours, in the thread of the loop."""
 
 import asyncio
+import fcntl
 import logging
 import socket
+import struct
+import termios
 from collections.abc import Callable
 from math import ceil
 from typing import Any
@@ -20,17 +23,29 @@ from hierogram.daemon.web.app import build_app
 _LOOK_SECONDS = 0.25
 _BACKLOG = 128
 _MOST_HEADER_BYTES = 1 << 16
+_INT = struct.Struct("i")
+_NO_LINGERING = struct.pack("ii", 1, 0)
 
 _log = logging.getLogger(__name__)
 
 
 class PatientProtocol(H11Protocol):
-    """uvicorn's protocol, with an end to its patience: a client has so long to begin and to end a request's head."""
+    """uvicorn's protocol, with an end to its patience.
+
+    A client has so long to begin and to end a request's head, and has to take at least so many bytes of its answers
+    a second, as soon as the system does not take more for it.
+    """
+
+    slowest = 256.0
+    """Bytes a second."""
 
     _head: asyncio.TimerHandle | None = None
+    _answer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
+        # Whatever the system does not take is told to `pause_writing`.
+        transport.set_write_buffer_limits(high=0)
         super().connection_made(transport)
         self._expect_head()
 
@@ -45,7 +60,45 @@ class PatientProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
         self._expect_nothing()
+        self._expect_no_reading()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """See `asyncio.Protocol`."""
+        super().pause_writing()
+        self._expect_reading()
+
+    def resume_writing(self) -> None:
+        """See `asyncio.Protocol`."""
+        self._expect_no_reading()
+        super().resume_writing()
+
+    def _expect_reading(self) -> None:
+        self._answer = self.loop.call_later(self.timeout_keep_alive, self._look_at_reading, self._unread())
+
+    def _expect_no_reading(self) -> None:
+        if self._answer is not None:
+            self._answer.cancel()
+            self._answer = None
+
+    def _unread(self) -> int:
+        """Bytes of answers that the client's side has not acknowledged."""
+        # The system takes more only when a third of what it holds is gone, so that it has to be asked too.
+        held = fcntl.ioctl(self._socket().fileno(), termios.TIOCOUTQ, bytes(_INT.size))
+        return self.transport.get_write_buffer_size() + int(_INT.unpack(held)[0])
+
+    def _socket(self) -> socket.socket:
+        connection: socket.socket = self.transport.get_extra_info("socket")
+        return connection
+
+    def _look_at_reading(self, unread: int) -> None:
+        if unread - self._unread() < self.timeout_keep_alive * self.slowest:
+            self._answer = None
+            # With a reset, since the system would keep what it has taken for as long as it lasts.
+            self._socket().setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGERING)
+            self.transport.abort()
+        else:
+            self._expect_reading()
 
     def _between_requests(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
@@ -122,7 +175,7 @@ def _server(app: ASGIApp, configuration: HttpConfiguration, grace_seconds: float
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=PatientProtocol,
+            http=type("Protocol", (PatientProtocol,), {"slowest": configuration.min_bytes_per_second}),
             ws="none",
             loop="asyncio",
             lifespan="on",

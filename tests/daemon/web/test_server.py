@@ -1,10 +1,12 @@
 """The loop that answers, over real sockets: slow clients, and how it ends."""
 
+import select
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
 
 import pytest
 from tests.daemon.conftest import LINES
@@ -15,6 +17,7 @@ from tests.daemon.web.running import Running
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.exceptions import ListenError
 from hierogram.daemon.serving.supervision import Heart
+from hierogram.daemon.web import server
 from hierogram.daemon.web.server import HttpLoop
 from hierogram.storage.store import Store, open_store
 
@@ -106,6 +109,76 @@ def test_a_client_that_drips_its_body_is_told(start: Start) -> None:
             except TimeoutError:
                 connection.sendall(BODY[n : n + 1])
         assert b"408 Request Timeout" in said
+
+
+@contextmanager
+def asking(running: Running, kept: int = 4096) -> Iterator[socket.socket]:
+    """A client that has asked, and for which the system keeps so many bytes, about."""
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, kept)
+        connection.settimeout(60)
+        connection.connect(running.loop.address)
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        yield connection
+
+
+def read_to_the_end(connection: socket.socket) -> int:
+    """How many bytes come until the connection ends."""
+    read = 0
+    with suppress(ConnectionError):
+        while block := connection.recv(1 << 20):
+            read += len(block)
+    return read
+
+
+SIZE = 32 << 20
+"""More than the system keeps for a client that does not read."""
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, start: Start, size: int, **values: object) -> Running:
+    """A server of answers of so many bytes."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            headers = [(b"content-length", str(size).encode())]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": bytes(size)})
+
+    monkeypatch.setattr(server, "build_app", lambda *_: app)
+    return start(client_timeout=1.0, **values)
+
+
+def test_a_client_that_reads_nothing_is_left(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = answering(monkeypatch, start, SIZE)
+    with asking(running) as connection:
+        ended = select.poll()
+        ended.register(connection, 0)
+        assert ended.poll(20_000)
+        assert read_to_the_end(connection) < SIZE
+    assert running.end() < 5
+
+
+def test_a_client_that_reads_too_slowly_is_left(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = answering(monkeypatch, start, SIZE, min_bytes_per_second=1 << 30)
+    with asking(running) as connection:
+        read = 0
+        with suppress(ConnectionError):
+            while block := connection.recv(1 << 16):
+                read += len(block)
+                time.sleep(0.05)
+        assert read < SIZE
+
+
+def test_a_client_that_reads_slowly_is_waited_for(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = answering(monkeypatch, start, SIZE, min_bytes_per_second=1)
+    with asking(running, 1 << 18) as connection:
+        read = 0
+        for _ in range(30):
+            # For longer than the client's timeout, in pauses that are shorter.
+            time.sleep(0.1)
+            read += len(connection.recv(1 << 17))
+        assert read < SIZE // 2
+        assert read + read_to_the_end(connection) > SIZE
 
 
 def test_a_client_that_goes_away_leaves_what_it_sent(start: Start, quick_store: Store) -> None:
