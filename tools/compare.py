@@ -126,7 +126,8 @@ def _learned(
 ) -> Iterator["tuple[Store, list[str]]"]:
     """A store that has learned from the files but for some pairs, and the source sides of those."""
     from hierogram.daemon.commands.grammar import telling
-    from hierogram.daemon.corpora.ingest import Input, ingest
+    from hierogram.daemon.corpora.ingest import ingest
+    from hierogram.daemon.corpora.inputs import Input
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.learning.learning import learn
     from hierogram.storage.store import open_store
@@ -153,7 +154,7 @@ def _learned(
 
 def _spacing(files: list[str], held_out: int) -> int:
     """Every how many-th line to hold out, so that it is about `held_out` lines and at most a tenth of them."""
-    from hierogram.daemon.corpora.ingest import Input
+    from hierogram.daemon.corpora.inputs import Input
 
     with Input(files) as source:
         lines = sum(len(fields.numbers) for fields in source.fields)

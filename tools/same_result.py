@@ -24,7 +24,8 @@ import structlog
 import typer
 
 from hierogram.daemon.configuration import SamplingSection
-from hierogram.daemon.corpora.ingest import Input, ingest
+from hierogram.daemon.corpora.ingest import ingest
+from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.learning import learn

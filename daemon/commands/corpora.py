@@ -59,8 +59,8 @@ def ingest(
         typer.Argument(
             metavar="FILES...",
             help="SOURCE TARGET [ALIGNMENT] line by line, or one file of `source ||| target [||| 0-0 1-2]` lines, of "
-            'JSON lines {"source", "target", "alignment", "id"}, or of trees; gzip and zstd are undone; '
-            "- is standard input.",
+            'the same with tabs, of JSON lines {"source", "target", "alignment", "id"}, or of trees; gzip and zstd are '
+            "undone; - is standard input.",
         ),
     ],
     reading: Reading,
@@ -85,24 +85,33 @@ def ingest(
         done = _ingest_trees(store_url(context, store), files[0], settled, reading, limits)
         _end(done, reading.strict, as_json, "forest" if reading.nbest else "tree")
         return
-    from hierogram.daemon.corpora.ingest import IngestProgress, Input
+    from hierogram.daemon.corpora.ingest import Handling, IngestProgress
     from hierogram.daemon.corpora.ingest import ingest as take_in
+    from hierogram.daemon.corpora.inputs import Input
+    from hierogram.daemon.corpora.preparation import prepare, two_languages
+    from hierogram.storage.records import Settings
 
-    languages, tokenize = two(reading.languages, "--languages"), two(reading.tokenize, "--tokenize")
+    handling = Handling(
+        two_languages(reading.languages, "--languages") if reading.languages is not None else None,
+        two_languages(reading.tokenize, "--tokenize") if reading.tokenize is not None else None,
+        limits,
+    )
+    languages = prepare(Settings(), handling.languages, handling.tokenize).languages
     with (
         interruptible("what was stored stays; give the same files again to go on"),
-        Input(files, reading.format, languages, tokenize, limits) as source,
+        Input(files, reading.format, limits) as source,
     ):
-        opened, made = open_or_make(store_url(context, store))
+        opened, made = open_or_make(store_url(context, store), Settings(languages=languages or ()))
         with opened, progress("ingest", "lines") as shown:
             if made:
-                note(f"{opened.url}: made a new store with the default settings (`hierogram init` takes others)")
+                known = f" of the languages {','.join(languages)}" if languages else ""
+                note(f"{opened.url}: made a new store{known} with the default settings (`hierogram init` takes others)")
 
             def tell(now: IngestProgress) -> None:
                 said = f"{now.totals.rejected:,} rejected" if now.totals.rejected else ""
                 shown.update(now.bytes_read, now.bytes_total, now.lines, said)
 
-            done = take_in(opened, source, reading.corpus, tell, limits)
+            done = take_in(opened, source, reading.corpus, tell, handling)
     _end(done, reading.strict, as_json, "pair")
 
 
@@ -132,16 +141,6 @@ def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
         _say(done, noun)
     if strict and done.totals.rejected:
         raise typer.Exit(FOUND)
-
-
-def two(given: str | None, option: str) -> tuple[str, str] | None:
-    """The two languages that an option names; raises `UsageError` where it does not name two."""
-    if given is None:
-        return None
-    source, comma, target = given.partition(",")
-    if not (source and comma and target) or "," in target:
-        raise UsageError(f"{option} {given}: name two languages, source and target: {option} fr,en")
-    return source, target
 
 
 def _as_json(done: "IngestReport") -> dict[str, object]:

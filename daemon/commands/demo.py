@@ -12,6 +12,7 @@ from hierogram.daemon.commands.grammar import align_pending, announce_compilatio
 from hierogram.daemon.progress import progress
 
 if TYPE_CHECKING:
+    from hierogram.daemon.corpora.preparation import Languages
     from hierogram.daemon.corpora.validation import Fields
     from hierogram.daemon.demo.data import VersePair
     from hierogram.storage.records import RuleRow
@@ -34,6 +35,9 @@ class _Verses:
     fields: "Iterator[Fields]"
     bytes_read: int = 0
     bytes_total: int | None = None
+
+    def choose(self, languages: "Languages | None") -> None:
+        """See `Source.choose`: there are the same ones always."""
 
 
 def demo(

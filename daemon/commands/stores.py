@@ -40,7 +40,9 @@ def init(
             raise UsageError("--upgrade goes with no settings: those of a store are fixed for its life")
         _upgrade(url)
         return
-    _check(settings)
+    from hierogram.daemon.corpora.preparation import check_settings
+
+    check_settings(settings)
     opened, made = open_or_make(url, settings)
     with opened:
         if chosen:
@@ -69,11 +71,6 @@ def _upgrade(url: str) -> None:
         say(f"the store has schema {after} already, nothing was changed")
     else:
         say(f"upgraded the store from schema {before} to {after}")
-
-
-def _check(settings: Settings) -> None:
-    if len(settings.languages) not in (0, 2):
-        raise UsageError(f"--languages {','.join(settings.languages)}: name two, source and target, as in fr,en")
 
 
 def status(context: typer.Context, as_json: AsJson = False, store: StoreUrl = None) -> None:

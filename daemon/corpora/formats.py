@@ -1,7 +1,8 @@
 """The formats of a parallel corpus, taken apart line by line.
 
 - parallel: three files, source, target and alignment, line by line, or two, without the alignment;
-- bars: one file of `source ||| target ||| alignment` or `source ||| target` lines;
+- pipes: one file of `source ||| target ||| alignment` or `source ||| target` lines;
+- tsv: one file of lines with source, target and, if any, alignment, separated by tabs;
 - jsonl: one file of JSON objects `{"source": …, "target": …, "alignment": …, "id": …}`, the alignment a Pharaoh line or
   a list of pairs, or left out, the id a text or a whole number, or left out.
 
@@ -11,7 +12,6 @@ Pairs without an alignment are for the aligner.
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import zip_longest
 
 from hierogram.daemon.corpora.lines import MAX_LINE_BYTES
 from hierogram.daemon.corpora.rejections import (
@@ -29,29 +29,42 @@ from hierogram.daemon.corpora.rejections import (
     FaultError,
 )
 from hierogram.daemon.corpora.validation import Fields, reject
-from hierogram.daemon.exceptions import InputError
 from hierogram.storage.records import RejectedLine
 
-PARALLEL, BARS, JSONL, TMX = "parallel", "bars", "jsonl", "tmx"
+PARALLEL, PIPES, TSV, JSONL, TMX = "parallel", "pipes", "tsv", "jsonl", "tmx"
+FORMER_NAMES = {"bars": PIPES}
+"""What formats were called before, which is still understood."""
 
-_BAR = b"|||"
+PIPE = b"|||"
 _MEMBERS = frozenset({"source", "target", "alignment", "id"})
 
 
 def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[Fields]:
     """The lines of source, target and, if given, alignment file; where one ends early, the others' are rejected."""
     number = 1
-    for chunk in zip_longest(*files, fillvalue=()):
-        whole, most = min(map(len, chunk)), max(map(len, chunk))
-        rejected = [
-            _left_alone(number + k, [lines[k] if k < len(lines) else None for lines in chunk])
-            for k in range(whole, most)
-        ]
-        source, target, *alignment = (list(lines[:whole]) for lines in chunk)
-        numbers = range(number, number + whole)
-        alignments: Sequence[bytes | None] = alignment[0] if alignment else [None] * whole
-        yield Fields(numbers, source, target, alignments, [None] * whole, rejected=rejected)
-        number += most
+    for chunk in _in_step(files):
+        lines = max(map(len, chunk))
+        numbers = range(number, number + lines)
+        if not all(chunk):
+            rejected = [_left_alone(number + k, [file[k] if file else None for file in chunk]) for k in range(lines)]
+            yield Fields([], [], [], [], [], rejected=rejected)
+        else:
+            source, target, *alignment = chunk
+            alignments: Sequence[bytes | None] = alignment[0] if alignment else [None] * lines
+            yield Fields(numbers, source, target, alignments, [None] * lines)
+        number += lines
+
+
+def _in_step(files: Sequence[Iterator[list[bytes]]]) -> Iterator[list[list[bytes]]]:
+    """As many lines of each file, whatever their chunks; none of those that have ended."""
+    waiting: list[list[bytes]] = [[] for _ in files]
+    while True:
+        waiting = [lines or next(file, []) for lines, file in zip(waiting, files, strict=True)]
+        lengths = [len(lines) for lines in waiting if lines]
+        if not lengths:
+            return
+        yield [lines[: min(lengths)] for lines in waiting]
+        waiting = [lines[min(lengths) :] for lines in waiting]
 
 
 def _left_alone(number: int, lines: Sequence[bytes | None]) -> RejectedLine:
@@ -63,7 +76,7 @@ def _left_alone(number: int, lines: Sequence[bytes | None]) -> RejectedLine:
 
 
 def fields_of_lines(chunks: Iterable[list[bytes]], take_apart: "TakeApart", first: int = 1) -> Iterator[Fields]:
-    """The lines of one file from number `first` on, each taken apart by `bars` or `json_object`."""
+    """The lines of one file from number `first` on, each taken apart by `pipes`, `tabs` or `json_object`."""
     for chunk in chunks:
         numbers: list[int] = []
         ids: list[str | None] = []
@@ -97,25 +110,35 @@ def _refuse_long_or_empty(line: bytes) -> None:
         raise FaultError(EMPTY_LINE, "the line is empty")
 
 
-def bars(line: bytes) -> tuple[bytes, bytes, bytes | None, None]:
-    """The fields of `source ||| target ||| alignment` or `source ||| target`; a bar is a token of its own.
+def pipes(line: bytes) -> tuple[bytes, bytes, bytes | None, None]:
+    """The fields of `source ||| target ||| alignment` or `source ||| target`; `|||` is a token of its own.
 
     Raises `FaultError`.
     """
     parts = line.split(b" ||| ")
-    if len(parts) != 3 or line.count(_BAR) != 2 or len(line) > MAX_LINE_BYTES:
+    if len(parts) != 3 or line.count(PIPE) != 2 or len(line) > MAX_LINE_BYTES:
         _refuse_long_or_empty(line)
-        parts = _split_at_bars(line)
+        parts = _split_at_pipes(line)
         if len(parts) not in (2, 3):
             fields = f"{len(parts)} field{'s' * (len(parts) > 1)}"
             raise FaultError(FIELD_COUNT, f"the line has {fields}, not 2 or 3: source ||| target [||| alignment]")
     return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None
 
 
-def _split_at_bars(line: bytes) -> list[bytes]:
+def tabs(line: bytes) -> tuple[bytes, bytes, bytes | None, None]:
+    """The fields of a line with source, target and, if any, alignment, separated by tabs. Raises `FaultError`."""
+    parts = line.split(b"\t")
+    if len(parts) not in (2, 3) or len(line) > MAX_LINE_BYTES:
+        _refuse_long_or_empty(line)
+        fields = f"{len(parts)} field{'s' * (len(parts) > 1)}"
+        raise FaultError(FIELD_COUNT, f"the line has {fields}, not 2 or 3: source, tab, target [, tab, alignment]")
+    return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None
+
+
+def _split_at_pipes(line: bytes) -> list[bytes]:
     fields: list[list[bytes]] = [[]]
     for token in line.replace(b"\t", b" ").split(b" "):
-        if token == _BAR:
+        if token == PIPE:
             fields.append([])
         else:
             fields[-1].append(token)
@@ -180,20 +203,3 @@ def _external_id(value: object) -> str | None:
     if not text:
         raise FaultError(WRONG_TYPE, "'id' is empty: leave it out where a pair has none")
     return text.decode()
-
-
-def recognise(lines: Sequence[bytes], name: str) -> str:
-    """The format of a file that begins with these lines, `bars` or `jsonl`; raises `InputError` if neither fits."""
-    for line in lines:
-        begin = line.strip(b" \t")
-        if not begin:
-            continue
-        if begin.startswith(b"{"):
-            return JSONL
-        if _BAR in begin.split(b" "):
-            return BARS
-        break
-    raise InputError(
-        f"{name}: line 1 is neither JSON nor `source ||| target ||| alignment`: "
-        "name the format with --format, or give two or three files SOURCE TARGET [ALIGNMENT]"
-    )

@@ -3,30 +3,17 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from itertools import chain, islice
-from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple
 
-from hierogram.daemon.corpora.formats import (
-    BARS,
-    JSONL,
-    PARALLEL,
-    TMX,
-    bars,
-    fields_of_lines,
-    json_object,
-    parallel_fields,
-    recognise,
-)
+from hierogram.daemon.corpora.inputs import Source
 from hierogram.daemon.corpora.kinds import check_takes
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
-from hierogram.daemon.corpora.lines import STANDARD_INPUT, LineFile, open_lines
+from hierogram.daemon.corpora.preparation import Languages, prepare
 from hierogram.daemon.corpora.repeats import Repeats
-from hierogram.daemon.corpora.tokenizing import tokenized, tokenizer
 from hierogram.daemon.corpora.validation import Fields, validate
-from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.prefetch import ahead
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.storage.exceptions import StoreError
@@ -34,7 +21,6 @@ from hierogram.storage.pairs.rejections import in_runs
 from hierogram.storage.records import AddedPairs, IngestTotals, NewPair, RejectedLine
 from hierogram.storage.store import Receipt, Store
 
-AUTO = "auto"
 DEFAULT_CORPUS = "default"
 
 CHUNKS_A_TRANSACTION = 4
@@ -88,122 +74,20 @@ def reasons_of(rejected: Iterable[RejectedLine]) -> Counter[str]:
     return reasons
 
 
-class Source(Protocol):
-    """Where lines come from: what to call it, its format, its lines taken apart, and how far they are read."""
+@dataclass(frozen=True, slots=True)
+class Handling:
+    """How an input is taken in: its languages, those by whose rules it is divided into tokens, and its bounds.
 
-    @property
-    def origin(self) -> str:
-        """Its name, as rejected lines tell where they come from."""
-
-    @property
-    def format(self) -> str:
-        """Its format."""
-
-    @property
-    def fields(self) -> Iterator[Fields]:
-        """Its lines."""
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes read so far."""
-
-    @property
-    def bytes_total(self) -> int | None:
-        """Bytes in all; None where that is not known."""
-
-
-class Input:
-    """One to three open files in a known format; a context manager that closes them.
-
-    Raises `InputError` where a file cannot be opened or its format cannot be told, `UsageError` where the number of
-    files does not go with the format.
+    What is None is as the store has it.
     """
 
-    def __init__(
-        self,
-        paths: Sequence[str],
-        format: str = AUTO,
-        languages: tuple[str, str] | None = None,
-        tokenize: tuple[str, str] | None = None,
-        limits: Limits = DEFAULT_LIMITS,
-    ) -> None:
-        """`languages` to take from a TMX memory; with `tokenize`, those in which raw text is divided into tokens."""
-        if format == AUTO and len(paths) == 1 and _names_memory(paths[0]):
-            format = TMX
-        _check_paths(paths, format)
-        tokenizers = (tokenizer(tokenize[0]), tokenizer(tokenize[1])) if tokenize else None
-        with ExitStack() as stack:
-            self._files = [stack.enter_context(open_lines(path, limits)) for path in paths]
-            if format == TMX:
-                self.format, self.fields = TMX, _units_of(self._files[0], languages)
-            else:
-                self.format, self.fields = _take_apart(self._files, format)
-            if tokenizers is not None:
-                self.fields = tokenized(self.fields, *tokenizers)
-            self._close = stack.pop_all().close
-
-    @property
-    def origin(self) -> str:
-        """The files' absolute names."""
-        return " + ".join(file.name for file in self._files)
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes read from all files so far."""
-        return sum(file.bytes_read for file in self._files)
-
-    @property
-    def bytes_total(self) -> int | None:
-        """Bytes of all files together; None where one has no known size."""
-        sizes = [file.size for file in self._files]
-        return None if None in sizes else sum(size or 0 for size in sizes)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._close()
+    languages: Languages | None = None
+    tokenize: Languages | None = None
+    limits: Limits = DEFAULT_LIMITS
 
 
-def _names_memory(path: str) -> bool:
-    return path.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tmx")
-
-
-def _units_of(file: LineFile, languages: tuple[str, str] | None) -> Iterator[Fields]:
-    # XML parsers are slow to load, and seldom needed.
-    from hierogram.daemon.corpora.translation_memories import memory_fields
-
-    return memory_fields(file.blocks(), file.name, languages)
-
-
-def _take_apart(files: Sequence[LineFile], format: str) -> tuple[str, Iterator[Fields]]:
-    """The format of the files, found out where it is not given, and their lines in it."""
-    chunks = [file.chunks() for file in files]
-    if len(chunks) > 1:
-        return PARALLEL, parallel_fields(*chunks)
-    beginning = list(islice(chunks[0], 1))
-    if format == AUTO:
-        # An empty file has no lines in any format.
-        format = recognise(beginning[0], files[0].name) if beginning else BARS
-    return format, fields_of_lines(chain(beginning, chunks[0]), bars if format == BARS else json_object)
-
-
-def _check_paths(paths: Sequence[str], format: str) -> None:
-    wanted = {AUTO: (1, 2, 3), PARALLEL: (2, 3), BARS: (1,), JSONL: (1,), TMX: (1,)}.get(format)
-    if wanted is None:
-        raise UsageError(f"--format {format}: there are {AUTO}, {PARALLEL}, {BARS}, {JSONL} and {TMX}")
-    if len(paths) not in wanted:
-        raise UsageError(
-            f"{len(paths)} files given: ingest takes two or three, SOURCE TARGET [ALIGNMENT], or one in the format "
-            "bars or jsonl"
-            if format == AUTO
-            else f"--format {format} takes {' or '.join(map(str, wanted))} file{'s' * (wanted[-1] > 1)}, "
-            f"not {len(paths)}"
-        )
-    if list(paths).count(STANDARD_INPUT) > 1:
-        raise UsageError("standard input (-) can be given once only")
+AS_THE_STORE = Handling()
+"""As the store has it, within the usual bounds."""
 
 
 class Checked(NamedTuple):
@@ -220,11 +104,14 @@ class Intake:
     Raises `WrongKindError` where the store takes no pairs.
     """
 
-    def __init__(self, store: Store, corpus: str, origin: str, format: str, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, store: Store, corpus: str, origin: str, format: str, handling: Handling = AS_THE_STORE) -> None:
+        """Begins a batch; raises `UsageError` where the languages are not those of the store."""
         check_takes(store, PAIRS)
+        settings = store.settings()
+        self._preparation = prepare(settings, handling.languages, handling.tokenize)
         self._store = store
-        self._limits = limits
-        self._max_tokens = store.settings().max_tokens
+        self._limits = handling.limits
+        self._max_tokens = settings.max_tokens
         self._repeats = Repeats()
         self._last_rejected: RejectedLine | None = None
         self._started = time.perf_counter()
@@ -235,7 +122,7 @@ class Intake:
         pairs: list[NewPair] = []
         rejected: list[RejectedLine] = []
         for fields in chunks:
-            sound, wrong = validate(fields, self._max_tokens, self._repeats)
+            sound, wrong = validate(self._preparation.prepared(fields), self._max_tokens, self._repeats)
             pairs += sound
             rejected += wrong
         return Checked(pairs, in_runs(rejected))
@@ -295,15 +182,17 @@ def ingest(
     source: Source,
     corpus: str = DEFAULT_CORPUS,
     report: Callable[[IngestProgress], None] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    handling: Handling = AS_THE_STORE,
 ) -> IngestReport:
     """Store the input's pairs in the corpus; what was stored before is left alone, what is wrong is kept apart.
 
     A few chunks are one transaction; a file's next ones are read while it is written. Raises `InputError` where an
     input is damaged or more of it is rejected than may be: the chunks before are stored, the batch is marked as failed,
-    and the same input offered again, once whole, adds only what is missing.
+    and the same input offered again, once whole, adds only what is missing. Raises `UsageError` where its languages are
+    not those of the store.
     """
-    intake = Intake(store, corpus, source.origin, source.format, limits)
+    source.choose(prepare(store.settings(), handling.languages, handling.tokenize).languages)
+    intake = Intake(store, corpus, source.origin, source.format, handling)
     try:
         with closing(_checked(intake, source)) as checked:
             for lines in checked:

@@ -22,6 +22,7 @@ from hierogram.daemon.exceptions import InputError
 STANDARD_INPUT = "-"
 STANDARD_INPUT_NAME = "<stdin>"
 LINES_A_CHUNK = 5_000
+BYTES_A_CHUNK = 1 << 25
 MAX_LINE_BYTES = 1 << 20
 """Longer lines are cut to one byte more than this, so that a file without line feeds cannot fill the memory."""
 
@@ -175,16 +176,24 @@ def _without_end(line: bytes) -> bytes:
     return line.removesuffix(b"\r")[: MAX_LINE_BYTES + 1]
 
 
-def in_chunks(lists: Iterable[list[bytes]], size: int = LINES_A_CHUNK) -> Iterator[list[bytes]]:
-    """The same lines in lists of `size`; only the last may be shorter."""
+def in_chunks(
+    lists: Iterable[list[bytes]], size: int = LINES_A_CHUNK, most_bytes: int = BYTES_A_CHUNK
+) -> Iterator[list[bytes]]:
+    """The same lines in lists of `size`; only the last may be shorter, and those that hold more than `most_bytes`."""
     gathered: list[bytes] = []
+    held = 0
     for lines in lists:
         gathered += lines
+        held += sum(map(len, lines))
         if len(gathered) >= size:
             whole = len(gathered) - len(gathered) % size
             for start in range(0, whole, size):
                 yield gathered[start : start + size]
             gathered = gathered[whole:]
+            held = sum(map(len, gathered))
+        if held > most_bytes:
+            yield gathered
+            gathered, held = [], 0
     if gathered:
         yield gathered
 

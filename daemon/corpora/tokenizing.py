@@ -1,6 +1,6 @@
 """Tokens made from running text, by sacremoses, for pairs that come without an alignment."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 from hierogram.daemon.corpora.validation import Fields
@@ -12,12 +12,16 @@ Tokenize = Callable[[bytes], bytes]
 def tokenizer(language: str) -> Tokenize:
     """Tokenizes text in the language (`en`, `fr`, …); what is no UTF-8 stays as it is, for validation to name.
 
-    Raises `UsageError` where sacremoses is not installed.
+    Raises `UsageError` where sacremoses is not installed, or has no rules for the language.
     """
     try:
         from sacremoses import MosesTokenizer
+        from sacremoses.corpus import NonbreakingPrefixes
     except ImportError as error:
         raise UsageError("--tokenize needs sacremoses: pip install 'hierogram[tokenize]'") from error
+    known = sorted(set(NonbreakingPrefixes().available_langs.values()))
+    if language not in known:
+        raise UsageError(f"--tokenize: there are no rules for {language!r}; there are for {', '.join(known)}")
     moses = MosesTokenizer(lang=language)
 
     def tokenize(line: bytes) -> bytes:
@@ -31,12 +35,11 @@ def tokenizer(language: str) -> Tokenize:
     return tokenize
 
 
-def tokenized(fields: Iterator[Fields], source: Tokenize, target: Tokenize) -> Iterator[Fields]:
+def tokenized(chunk: Fields, source: Tokenize, target: Tokenize) -> Fields:
     """The same lines with their sides tokenized, where they have no alignment that counts tokens already."""
-    for chunk in fields:
-        raw = [alignment is None for alignment in chunk.alignments]
-        yield replace(
-            chunk,
-            sources=[source(line) if bare else line for line, bare in zip(chunk.sources, raw, strict=True)],
-            targets=[target(line) if bare else line for line, bare in zip(chunk.targets, raw, strict=True)],
-        )
+    raw = [alignment is None for alignment in chunk.alignments]
+    return replace(
+        chunk,
+        sources=[source(line) if bare else line for line, bare in zip(chunk.sources, raw, strict=True)],
+        targets=[target(line) if bare else line for line, bare in zip(chunk.targets, raw, strict=True)],
+    )

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hierogram.daemon.configuration import Configuration
+from hierogram.daemon.corpora.ingest import Handling
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.serving.health import Board
 from hierogram.daemon.serving.logs import Log
@@ -55,7 +56,9 @@ class Intake:
 
     def _take(self, folder: Path, offer: Offer, corpus: str, stop: StopFlag, beat: Heart) -> None:
         try:
-            report = take_in(self._store, offer, corpus, stop.is_set, beat, self._configuration().intake.limits())
+            report = take_in(
+                self._store, offer, corpus, stop.is_set, beat, Handling(limits=self._configuration().intake.limits())
+            )
         except FileNotFoundError:
             self._log.warning("file vanished before it was read", file=offer.name)
         except StoppedError:

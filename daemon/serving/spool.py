@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hierogram.daemon.corpora.ingest import IngestProgress, IngestReport, Input, ingest
-from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
+from hierogram.daemon.corpora.ingest import AS_THE_STORE, Handling, IngestProgress, IngestReport, ingest
+from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.exceptions import DaemonError, InputError, SpoolError
 from hierogram.daemon.treebanks.ingest import TreebankFile, ingest_trees
 from hierogram.samplers.grammar.kinds import PAIRS, PARSES, notation_of
@@ -126,7 +126,7 @@ def take_in(
     corpus: str,
     stopped: Callable[[], bool],
     beat: Callable[[], None],
-    limits: Limits = DEFAULT_LIMITS,
+    handling: Handling = AS_THE_STORE,
 ) -> IngestReport:
     """Stores the pairs of the offered files.
 
@@ -143,23 +143,23 @@ def take_in(
             raise StoppedError("the daemon was asked to end; the file is read again when it is back")
 
     read = _READERS[notation_of(store.settings().grammar).takes]
-    return read(store, [str(path) for path in offer.paths], offer.corpus or corpus, tell, limits)
+    return read(store, [str(path) for path in offer.paths], offer.corpus or corpus, tell, handling)
 
 
 def _take_in_pairs(
-    store: Store, paths: list[str], corpus: str, tell: Callable[[IngestProgress], None], limits: Limits
+    store: Store, paths: list[str], corpus: str, tell: Callable[[IngestProgress], None], handling: Handling
 ) -> IngestReport:
-    with Input(paths, limits=limits) as source:
-        return ingest(store, source, corpus, tell, limits)
+    with Input(paths, limits=handling.limits) as source:
+        return ingest(store, source, corpus, tell, handling)
 
 
 def _take_in_trees(
-    store: Store, paths: list[str], corpus: str, tell: Callable[[IngestProgress], None], limits: Limits
+    store: Store, paths: list[str], corpus: str, tell: Callable[[IngestProgress], None], handling: Handling
 ) -> IngestReport:
     if len(paths) > 1:
         raise InputError(f"{paths[0]}: is part of a bitext, and this store takes files of trees, one at a time")
     lists = _ending(Path(paths[0]).name)[1] == NBEST_ENDING
-    return ingest_trees(store, TreebankFile(paths[0], lists, limits), corpus=corpus, report=tell)
+    return ingest_trees(store, TreebankFile(paths[0], lists, handling.limits), corpus=corpus, report=tell)
 
 
 _READERS = {PAIRS: _take_in_pairs, PARSES: _take_in_trees}

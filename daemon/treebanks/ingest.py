@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from itertools import chain, islice
 from typing import NamedTuple
 
 from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestProgress, IngestReport, reasons_of
 from hierogram.daemon.corpora.kinds import check_takes
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.corpora.lines import LINES_A_CHUNK, LineFile, open_lines
+from hierogram.daemon.corpora.recognition import check_trees
 from hierogram.daemon.corpora.rejections import TOO_LONG, FaultError
 from hierogram.daemon.corpora.repeats import Repeats
 from hierogram.daemon.corpora.validation import reject
@@ -134,7 +136,11 @@ def _read(file: LineFile, how: Transformations, max_tokens: int, lists: bool) ->
     """The sentences of a file, and what is none."""
     sentences: list[_Read] = []
     rejected: list[RejectedLine] = []
-    for text in candidate_lists(file.chunks()) if lists else tree_texts(file.chunks()):
+    chunks = file.chunks()
+    first = list(islice(chunks, 1))
+    check_trees(first[0] if first else [], file.name)
+    chunks = chain(first, chunks)
+    for text in candidate_lists(chunks) if lists else tree_texts(chunks):
         try:
             parse = _of_list(text, how) if lists else _of_text(text.content, how)
             if len(parse.words) > max_tokens:

@@ -83,7 +83,8 @@ def learned_url(store_url: str, copy_store: CopyStore, tmp_path_factory: pytest.
 
 
 def teach(url: str, corpus: Path) -> None:
-    from hierogram.daemon.corpora.ingest import Input, ingest
+    from hierogram.daemon.corpora.ingest import ingest
+    from hierogram.daemon.corpora.inputs import Input
     from hierogram.daemon.learning.learning import learn
 
     with open_store(url, create=True, settings=QUICK) as store, Input([str(corpus)]) as source:

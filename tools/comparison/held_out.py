@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from hierogram.daemon.corpora.ingest import Source
+from hierogram.daemon.corpora.inputs import Source
 from hierogram.daemon.corpora.lines import open_lines
+from hierogram.daemon.corpora.preparation import Languages
 from hierogram.daemon.corpora.validation import Fields
 
 
@@ -46,6 +47,10 @@ class HoldingOut:
     def bytes_total(self) -> int | None:
         """Bytes in all; None where that is not known."""
         return self._source.bytes_total
+
+    def choose(self, languages: Languages | None) -> None:
+        """See `Source.choose`."""
+        self._source.choose(languages)
 
     @property
     def fields(self) -> Iterator[Fields]:

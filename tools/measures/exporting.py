@@ -8,7 +8,8 @@ from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
-from hierogram.daemon.corpora.ingest import Input, ingest
+from hierogram.daemon.corpora.ingest import ingest
+from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.rules import Rule, escape_terminal

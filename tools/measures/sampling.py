@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.corpora.ingest import Input
+from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.corpora.repeats import Repeats
 from hierogram.daemon.corpora.validation import validate
 from hierogram.daemon.learning.kinds.pairs import load_pairs, longest_rule

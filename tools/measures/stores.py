@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hierogram.daemon.corpora.ingest import Input, ingest
+from hierogram.daemon.corpora.ingest import ingest
+from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import ExportOptions

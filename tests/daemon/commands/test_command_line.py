@@ -46,7 +46,7 @@ def test_from_files_to_an_exported_grammar(hierogram: Run, corpus: Path, tmp_pat
     stored = hierogram("ingest", str(corpus), "--json")
     assert stored.code == 0
     totals = json.loads(stored.out)
-    assert (totals["accepted"], totals["duplicates"], totals["rejected"], totals["format"]) == (9, 0, 0, "bars")
+    assert (totals["accepted"], totals["duplicates"], totals["rejected"], totals["format"]) == (9, 0, 0, "pipes")
 
     learned = json.loads(hierogram("learn", "--sweeps", "4", "--json").out)
     assert (learned["pairs"], learned["sweeps"]) == (9, 10)

@@ -1,4 +1,4 @@
-"""Three formats taken apart: what went in comes out, and every line is stored or rejected exactly once."""
+"""The formats taken apart: what went in comes out, and every line is stored or rejected exactly once."""
 
 import json
 from collections.abc import Iterator
@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hierogram.daemon.corpora.formats import bars, fields_of_lines, json_object, parallel_fields, recognise
+from hierogram.daemon.corpora.formats import fields_of_lines, json_object, parallel_fields, pipes, tabs
+from hierogram.daemon.corpora.recognition import recognise
 from hierogram.daemon.corpora.rejections import FaultError
 from hierogram.daemon.corpora.repeats import Repeats
 from hierogram.daemon.corpora.validation import Fields, read_side, read_sides, validate
@@ -90,12 +91,23 @@ def test_parallel_files_round_trip(given: list, blank: str) -> None:
 
 
 @given(PAIRS, BLANK)
-def test_bars_round_trip(given: list, blank: str) -> None:
+def test_pipes_round_trip(given: list, blank: str) -> None:
     lines = [
         f"{blank}{' '.join(source)} |||{blank} {' '.join(target)} ||| {' '.join(f'{i}-{j}' for i, j in links)}{blank}"
         for source, target, links in given
     ]
-    pairs, rejected = taken_in(fields_of_lines(in_twos([line.encode() for line in lines]), bars))
+    pairs, rejected = taken_in(fields_of_lines(in_twos([line.encode() for line in lines]), pipes))
+    assert rejected == []
+    check_same(pairs, given)
+
+
+@given(PAIRS, BLANK.map(lambda blank: blank.replace("\t", " ")))
+def test_tabs_round_trip(given: list, blank: str) -> None:
+    lines = [
+        f"{blank}{f' {blank}'.join(source)}\t{' '.join(target)}{blank}\t{' '.join(f'{i}-{j}' for i, j in links)}"
+        for source, target, links in given
+    ]
+    pairs, rejected = taken_in(fields_of_lines(in_twos([line.encode() for line in lines]), tabs))
     assert rejected == []
     check_same(pairs, given)
 
@@ -115,7 +127,7 @@ def test_json_lines_round_trip(given: list, as_list: bool, with_id: bool) -> Non
 
 @given(st.lists(LINE, max_size=6))
 def test_every_line_is_taken_or_rejected_once(lines: list[bytes]) -> None:
-    for take_apart in (bars, json_object):
+    for take_apart in (pipes, tabs, json_object):
         pairs, rejected = taken_in(fields_of_lines(in_twos(lines), take_apart))
         assert sorted([p.line for p in pairs] + [r.line for r in rejected]) == list(range(1, len(lines) + 1))
         assert all(r.content == lines[r.line - 1][:4096] for r in rejected)
@@ -170,9 +182,9 @@ def read_alone(line: bytes) -> tuple[str, object]:
         (b"1 2 3 4 5 6 7 8 9 ||| c ||| 0-0", "too-long", "9 tokens, this store takes at most 8"),
     ],
 )  # fmt: skip
-def test_bars_say_what_is_wrong(line: bytes, reason: str, said: str) -> None:
+def test_pipes_say_what_is_wrong(line: bytes, reason: str, said: str) -> None:
     good = b"a ||| b ||| 0-0"
-    pairs, [rejected] = taken_in(fields_of_lines(iter([[good, line, good]]), bars))
+    pairs, [rejected] = taken_in(fields_of_lines(iter([[good, line, good]]), pipes))
     assert [p.line for p in pairs] == [1, 3]
     assert (rejected.line, rejected.reason) == (2, reason)
     assert said in rejected.message
@@ -208,7 +220,7 @@ def test_json_lines_say_what_is_wrong(line: str, reason: str, said: str) -> None
 
 def test_a_long_line_is_rejected() -> None:
     line = b"a " * (1 << 20)
-    for take_apart in (bars, json_object):
+    for take_apart in (pipes, json_object):
         pairs, [rejected] = taken_in(fields_of_lines(iter([[line]]), take_apart))
         assert (pairs, rejected.reason, rejected.content) == ([], "line-too-long", line[:4096])
     pairs, [rejected] = taken_in(parallel_fields(iter([[line]]), iter([[b"a"]]), iter([[b"0-0"]])))
@@ -217,19 +229,20 @@ def test_a_long_line_is_rejected() -> None:
 
 def test_repeats_are_numbered_within_an_input() -> None:
     lines = [b"a ||| b ||| 0-0", b"a ||| b ||| ", b"a ||| b ||| 0-0", b" a ||| b ||| 0-0 0-0"]
-    pairs, _ = taken_in(fields_of_lines(in_twos(lines), bars))
+    pairs, _ = taken_in(fields_of_lines(in_twos(lines), pipes))
     assert [p.occurrence for p in pairs] == [0, 0, 1, 2]
 
 
 def test_unicode_spaces_are_part_of_tokens() -> None:
     line = "a\u00a0b \u3000 ||| c\u2028d ||| 1-0".encode()
-    [found], rejected = taken_in(fields_of_lines(iter([[line]]), bars))
+    [found], rejected = taken_in(fields_of_lines(iter([[line]]), pipes))
     assert rejected == []
     assert (found.source, found.source_length, found.target) == ("a\u00a0b \u3000", 2, "c\u2028d")
 
 
 def test_formats_are_recognised_by_their_first_line() -> None:
     assert recognise([b"", b' {"source": 1'], "f") == "jsonl"
-    assert recognise([b"a ||| b", b"{}"], "f") == "bars"
+    assert recognise([b"a ||| b", b"{}"], "f") == "pipes"
+    assert recognise([b"a b\tc"], "f") == recognise([b"a\tc\t0-0"], "f") == "tsv"
     with pytest.raises(InputError, match="f: line 1 is neither JSON nor"):
         recognise([b"a b c"], "f")

@@ -8,7 +8,8 @@ from sqlalchemy import text
 
 from hierogram.daemon.corpora import ingest as ingesting
 from hierogram.daemon.corpora import lines
-from hierogram.daemon.corpora.ingest import IngestProgress, Input, ingest
+from hierogram.daemon.corpora.ingest import IngestProgress, ingest
+from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.storage.database.connection import make_engine, parse_url
 from hierogram.storage.exceptions import StoreUnavailableError
@@ -142,8 +143,8 @@ def test_an_empty_file_is_an_empty_corpus(store: Store, tmp_path: Path) -> None:
     [
         (["a", "b", "c", "d"], "auto", "4 files given"),
         (["a"], "parallel", "--format parallel takes 2 or 3 files, not 1"),
-        (["a", "b", "c"], "bars", "--format bars takes 1 file, not 3"),
-        (["a"], "xml", "--format xml: there are auto, parallel, bars, jsonl and tmx"),
+        (["a", "b", "c"], "bars", "--format pipes takes 1 file, not 3"),
+        (["a"], "xml", "--format xml: there are auto, parallel, pipes, tsv, jsonl, tmx"),
         (["-", "-", "a"], "parallel", r"standard input \(-\) can be given once only"),
     ],
 )

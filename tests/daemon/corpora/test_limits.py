@@ -11,7 +11,8 @@ import zstandard
 from tests.daemon.conftest import Run
 from tests.storage.building import query
 
-from hierogram.daemon.corpora.ingest import Input, ingest
+from hierogram.daemon.corpora.ingest import Handling, ingest
+from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.corpora.limits import Limits
 from hierogram.daemon.corpora.lines import read_blocks
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError
@@ -63,7 +64,7 @@ def test_a_kilobyte_that_unpacks_to_empty_lines_leaves_nothing(
 ) -> None:
     (tmp_path / "bomb.zst").write_bytes(BOMB)
     with Input([str(tmp_path / "bomb.zst")], "bars", limits=allowed) as source, pytest.raises(InputError):
-        ingest(store, source, limits=allowed)
+        ingest(store, source, handling=Handling(limits=allowed))
     assert query(store_url, "SELECT count(*) FROM rejected_lines") == [(0,)]
     assert query(store_url, "SELECT state, rejected FROM ingest_batches") == [("failed", 0)]
     assert store.integrity() == []
@@ -74,7 +75,7 @@ def test_allowed_rejections_of_any_number_are_one_row(store: Store, store_url: s
     limits = Limits(max_rejected_share=1)
     for accepted, duplicates in ((2, 0), (0, 2)):
         with Input([str(tmp_path / "f")]) as source:
-            report = ingest(store, source, limits=limits)
+            report = ingest(store, source, handling=Handling(limits=limits))
         assert report.totals == IngestTotals(accepted, duplicates, rejected=100_000)
         [run] = report.first_rejected
         assert (run.line, run.last_line, report.reasons) == (2, 100_001, {"empty-line": 100_000})
@@ -96,7 +97,7 @@ def test_chunks_before_too_many_rejections_stay_and_the_input_may_come_again(
     assert "30,000 of 50,000 lines" in str(error)
     limits = Limits(max_rejected_share=0.6)
     with Input([str(tmp_path / "f")]) as source:
-        assert ingest(store, source, limits=limits).totals == IngestTotals(0, 20_000, 30_000)
+        assert ingest(store, source, handling=Handling(limits=limits)).totals == IngestTotals(0, 20_000, 30_000)
     # What the first offer kept is its own.
     assert query(store_url, "SELECT line, last_line FROM rejected_lines ORDER BY id") == [
         (20_001, 40_000),

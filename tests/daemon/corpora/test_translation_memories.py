@@ -4,16 +4,10 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import Run
+from tests.daemon.corpora.memories import HEAD, TAIL, unit
 
 from hierogram.daemon.corpora.translation_memories import memory_fields
 from hierogram.daemon.exceptions import InputError
-
-HEAD = '<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd"><tmx version="1.4"><header srclang="fr"/><body>'
-TAIL = "</body></tmx>"
-
-
-def unit(*variants: tuple[str, str]) -> str:
-    return "<tu>" + "".join(f'<tuv xml:lang="{code}"><seg>{text}</seg></tuv>' for code, text in variants) + "</tu>"
 
 
 def read(document: str, languages: tuple[str, str] | None = None, size: int = 7) -> list[tuple[int, bytes, bytes]]:

@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, inspect, text
 from tests.daemon.conftest import LINES, Run, teach
 
 from hierogram.daemon.corpora import rejections as faults
-from hierogram.daemon.corpora.formats import BARS, JSONL, PARALLEL, TMX
+from hierogram.daemon.corpora.formats import JSONL, PARALLEL, PIPES, TMX, TSV
 from hierogram.daemon.treebanks.ingest import FORMAT as TREES
 from hierogram.daemon.treebanks.ingest import LISTS
 from hierogram.storage.database.connection import parse_url
@@ -67,7 +67,7 @@ def test_the_document_lists_every_table_view_and_column(learned_url: str) -> Non
 
 def test_the_document_lists_every_format_of_a_batch() -> None:
     [row] = re.findall(r"^\| `origin`, `format` \| (.*) \|$", SQL, re.MULTILINE)
-    assert set(re.findall(r"`(\w+)`", row)) == {PARALLEL, BARS, JSONL, TMX, TREES, LISTS}
+    assert set(re.findall(r"`(\w+)`", row)) == {PARALLEL, PIPES, TSV, JSONL, TMX, TREES, LISTS}
 
 
 def test_the_tour_of_the_readme_runs(hierogram: Run, corpus: Path, tmp_path: Path) -> None:

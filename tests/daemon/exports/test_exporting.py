@@ -13,7 +13,8 @@ from tests.daemon.conftest import LINES, QUICK
 from tests.daemon.exports import parsers
 from tests.daemon.exports.lexical import link_counts, weights
 
-from hierogram.daemon.corpora.ingest import Input, ingest
+from hierogram.daemon.corpora.ingest import ingest
+from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError
 from hierogram.daemon.exports.exporting import export, export_to, publish
 from hierogram.daemon.exports.formats.format import Compression

@@ -15,7 +15,8 @@ from tests.daemon.web.mutation import compressed, good_line, good_object, lines_
 from tests.daemon.web.running import Running
 from tests.storage.building import query
 
-from hierogram.daemon.corpora.ingest import Input, ingest
+from hierogram.daemon.corpora.ingest import ingest
+from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.corpora.pharaoh import canonical_alignment
 from hierogram.daemon.corpora.validation import read_side
 from hierogram.daemon.exceptions import InputError

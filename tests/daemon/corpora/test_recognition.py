@@ -1,0 +1,112 @@
+"""Files that are no such input as they are given for are told, with the right command, and nothing is stored."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import LINES, Run
+
+SENTENCES = "la maison\nun chat\n"
+LINKS = "0-0 1-1\n0-0 1-1\n"
+OBJECTS = '{"source": "la maison", "target": "the house"}\n{"source": "un chat", "target": "a cat"}\n'
+PIPED = "la maison ||| the house\nun chat ||| a cat ||| 0-0\n"
+TMX = '<?xml version="1.0"?>\n<tmx version="1.4">\n'
+TREES = "(S (NP (DT the) (NN cat)) (VP (VBD slept)))\n(S (NP (DT a) (NN dog)))\n"
+ARCHIVE = "PK\x03\x04\x14\0\0\0\n\x01\x02\0\n"
+
+
+def refused(run: Run, folder: Path, *contents: str, options: tuple[str, ...] = (), code: int = 3) -> str:
+    names = []
+    for name, content in zip("abc", contents, strict=False):
+        (folder / name).write_bytes(content.encode("latin-1"))
+        names.append(name)
+    said = run("ingest", *names, *options)
+    assert said.code == code, said
+    assert said.out == ""
+    if (folder / "hierogram.db").exists():
+        assert json.loads(run("status", "--json").out)["pairs"]["waiting"] == 0
+    return said.err
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (OBJECTS, "a: holds JSON objects, not sentences: it is an input of its own: hierogram ingest a"),
+        (PIPED, "a: holds `|||` lines, not sentences: it is an input of its own: hierogram ingest a"),
+        (TMX, "a: holds XML, not sentences: a TMX memory is an input of its own: hierogram ingest --format tmx a"),
+        (TREES, "a: holds trees, not sentences: a treebank is an input of its own, of a store of trees: hierogram ing"),
+        (LINKS, "a: holds links, not sentences: links come third: hierogram ingest SOURCE TARGET ALIGNMENT"),
+        (ARCHIVE, "a: holds no text, not sentences: unpack or convert it first"),
+        ("\xff\xfel\0a\0\n\0", "a: holds UTF-16, not sentences: convert it first: iconv -f UTF-16 -t UTF-8 a"),
+    ],
+)
+def test_what_is_no_text_is_not_taken_for_sentences(hierogram: Run, tmp_path: Path, content: str, said: str) -> None:
+    assert said in refused(hierogram, tmp_path, content, SENTENCES)
+    assert said.replace("a:", "b:", 1).replace(" a", " b")[:20] in refused(hierogram, tmp_path, SENTENCES, content)
+    assert said in refused(hierogram, tmp_path, content, SENTENCES, LINKS)
+
+
+@pytest.mark.parametrize("content", [SENTENCES, OBJECTS, PIPED, TREES, ARCHIVE])
+def test_what_are_no_links_is_not_taken_for_links(hierogram: Run, tmp_path: Path, content: str) -> None:
+    assert "c: holds " in refused(hierogram, tmp_path, SENTENCES, SENTENCES, content)
+
+
+def test_an_empty_file_among_others_is_told(hierogram: Run, tmp_path: Path) -> None:
+    said = "c: empty, while a has lines: parallel files have as many lines each"
+    assert said in refused(hierogram, tmp_path, SENTENCES, SENTENCES, "")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (TMX, "a: holds XML: a TMX memory is an input of its own: hierogram ingest --format tmx a"),
+        (TREES, "hierogram ingest --trees a"),
+        (LINKS, "a: holds links: links come third"),
+        (ARCHIVE, "a: holds no text"),
+        (SENTENCES, "line 1 is neither JSON nor"),
+    ],
+)
+def test_one_file_of_another_kind_is_told(hierogram: Run, tmp_path: Path, content: str, said: str) -> None:
+    assert said in refused(hierogram, tmp_path, content)
+
+
+@pytest.mark.parametrize(
+    ("options", "content"),
+    [
+        (("--format", "pipes"), OBJECTS),
+        (("--format", "bars"), TREES),
+        (("--format", "jsonl"), PIPED),
+        (("--format", "jsonl"), LINKS),
+        (("--format", "tsv"), OBJECTS),
+        (("--trees",), OBJECTS),
+        (("--trees",), PIPED),
+        (("--trees",), TMX),
+    ],
+)
+def test_a_format_that_does_not_fit_is_told(
+    hierogram: Run, tmp_path: Path, options: tuple[str, ...], content: str
+) -> None:
+    assert "a: holds " in refused(hierogram, tmp_path, content, options=options)
+
+
+def test_sentences_with_such_signs_are_sentences(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("{ a\n(b)\n( c ( d ) )\n||| is a token\n1-0\n")
+    (tmp_path / "b").write_text("a b {}\n<b>\nc\nd\n2-1 victory\n")
+    assert "5 pairs stored" in hierogram("ingest", "a", "b").out
+
+
+def test_tabs_between_source_target_and_links(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("".join(line.replace(" ||| ", "\t") + "\n" for line in LINES))
+    (tmp_path / "b").write_text("la\tthe\nla maison\n\tthe\nla\tthe\t0-0\tmore\n")
+    (tmp_path / "c").write_text("".join(line + "\n" for line in LINES))
+    assert "9 pairs stored" in hierogram("ingest", "a.txt").out
+    assert "0 pairs stored, 9 known already" in hierogram("ingest", "c").out
+    told = hierogram("ingest", "b", "--format", "tsv")
+    assert "1 pair stored, 0 known already, 3 lines rejected" in told.out
+    assert "b:2: field-count: the line has 1 field, not 2 or 3: source, tab, target" in told.err
+
+
+def test_a_format_may_be_called_by_its_former_name(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "c.bars").write_text("".join(line + "\n" for line in LINES))
+    assert "9 pairs stored" in hierogram("ingest", "c.bars", "--format", "bars").out
+    assert "9 known already" in hierogram("ingest", "c.bars", "--format", "pipes").out
