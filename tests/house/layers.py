@@ -1,74 +1,31 @@
-"""Which folder stands on which: the order that imports follow, from the ground up.
+"""Which folder stands on which: the table of docs/architecture.md, as tests hold it.
 
-A folder may import what stands before it in `ORDER`, as far as `MAY_IMPORT` lets its part. A module that lies in a
-part's root stands for itself: exceptions and records are at the bottom, the facade and the command line at the top.
+A folder may import what its row names, as far as that stands above it. A module that lies in a part's root stands for
+itself: exceptions and records are at the bottom, the facade and the command line at the top.
 """
 
+import re
 from pathlib import Path
 
 from tests.house.sources import ROOT
 
-ORDER = (
-    "samplers/exceptions.py",
-    "samplers/kernel.py",
-    "samplers/compiled",
-    "samplers/grammar",
-    "samplers/forests",
-    "samplers/counts",
-    "samplers/synchronous",
-    "samplers/trees",
-    "samplers/alignment",
-    "samplers/alignment/models",
-    "samplers/charts",
-    "samplers/extraction",
-    "storage/exceptions.py",
-    "storage/options.py",
-    "storage/records.py",
-    "storage/schema",
-    "storage/database",
-    "storage/operations",
-    "storage/pairs",
-    "storage/grammar",
-    "storage/aligner",
-    "storage/exports",
-    "storage/store.py",
-    "migrations/env.py",
-    "migrations/versions",
-    "daemon/exceptions.py",
-    "daemon/plain_options.py",
-    "daemon/garbage_collection.py",
-    "daemon/files.py",
-    "daemon/terminal.py",
-    "daemon/progress.py",
-    "daemon/prefetch.py",
-    "daemon/corpora",
-    "daemon/learning/kinds",
-    "daemon/learning",
-    "daemon/alignment",
-    "daemon/treebanks",
-    "daemon/grammar",
-    "daemon/exports/tables",
-    "daemon/exports/formats",
-    "daemon/exports",
-    "daemon/demo",
-    "daemon/configuration.py",
-    "daemon/serving",
-    "daemon/web/api",
-    "daemon/web",
-    "daemon/commands",
-    "daemon/main.py",
-    "tools/comparison",
-    "tools/measures",
-    "tools",
-)
-MAY_IMPORT = {
-    "samplers": ("samplers",),
-    "storage": ("storage", "samplers/grammar"),
-    "migrations": ("migrations", "storage"),
-    "daemon": ("daemon", "storage", "samplers"),
-    "tools": ("tools", "daemon", "migrations", "storage", "samplers"),
-}
-"""The parts, or folders of other parts, whose modules each part may import."""
+TABLE = re.compile(r"^\| `([\w/.]+)` \| (.+?) \| (nothing|`[^|]*`) \|$", re.MULTILINE)
+
+
+def rows(document: str) -> dict[str, tuple[str, ...]]:
+    """The table's rows in their order: a folder, and the names that it may import."""
+    section = document.split("## Folders")[1].split("\n## ")[0]
+    return {folder: tuple(re.findall(r"`([^`]+)`", names)) for folder, _, names in TABLE.findall(section)}
+
+
+def allowed(declared: dict[str, tuple[str, ...]]) -> dict[str, set[str]]:
+    """For each folder all folders that it may import: those above that it names, and what is inside of them."""
+    above: list[str] = []
+    found = {}
+    for folder, names in declared.items():
+        found[folder] = {other for other in above for name in names if f"{other}/".startswith(f"{name}/")}
+        above.append(folder)
+    return found
 
 
 def floor(path: Path) -> str:
