@@ -2,9 +2,10 @@
 
 import sys
 from importlib.metadata import entry_points, version
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from hierogram.daemon.commands import aligning, corpora, demo, exports, grammar, schedule, serving, stores, treebanks
 from hierogram.daemon.commands import occurrences as support
@@ -14,8 +15,22 @@ from hierogram.daemon.garbage_collection import collect_seldom
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.storage.exceptions import StoreError, StoreUrlError
 
+
+class Commands(TyperGroup):
+    """The commands; completion is installed for the shell that one is in, and for no other."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See `TyperGroup.parse_args`; nothing is done where more is said than that."""
+        for flag in ("--install-completion", "--show-completion"):
+            if flag in args and len(args) > 1:
+                others = " ".join(arg for arg in args if arg != flag)
+                raise UsageError(f"{flag} is for the shell that you are in, and takes no name or command: {others}")
+        return super().parse_args(ctx, args)
+
+
 app = typer.Typer(
     name="hierogram",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

@@ -1,6 +1,6 @@
 """Commands about the grammar: learn, rules."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,9 +16,11 @@ from hierogram.daemon.commands.common import (
     say_table,
     store_url,
 )
-from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.commands.flags import with_options
+from hierogram.daemon.exceptions import NothingLearnedError, UsageError
 from hierogram.daemon.progress import Progress, progress
 from hierogram.samplers.grammar.kinds import FRAGMENTS, notation_of
+from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,18 +118,25 @@ def say_learned(done: "LearnReport") -> None:
     say(f"  uses of rules  {done.tokens_before:>14,} → {done.tokens_after:,}")
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which rules to show, and how many."""
+
+    source: Annotated[str | None, Option("Source side, exactly.", metavar="SIDE")] = None
+    target: Annotated[str | None, Option("Target side, exactly.", metavar="SIDE")] = None
+    containing: Annotated[bool, Option("WORDS occur anywhere in the rule, on either side.")] = False
+    limit: Annotated[int, Option("Rules to show.", least=1)] = 20
+    tree: Annotated[bool, Option("Draw the fragments of a tree grammar.")] = False
+
+
+@with_options
 def rules(
     context: typer.Context,
     words: Annotated[
         list[str] | None, typer.Argument(metavar="[WORDS]...", help="Source side of the rules, in their notation.")
     ] = None,
-    source: Annotated[str | None, typer.Option(metavar="SIDE", help="Source side, exactly.")] = None,
-    target: Annotated[str | None, typer.Option(metavar="SIDE", help="Target side, exactly.")] = None,
-    containing: Annotated[
-        bool, typer.Option("--containing", help="WORDS occur anywhere in the rule, on either side.")
-    ] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Rules to show.")] = 20,
-    tree: Annotated[bool, typer.Option("--tree", help="Draw the fragments of a tree grammar.")] = False,
+    *,
+    wanted: Wanted,
     as_json: AsJson = False,
     store: StoreUrl = None,
 ) -> None:
@@ -138,16 +147,18 @@ def rules(
     """
     from hierogram.storage.store import open_store
 
-    words = words or []
-    if words and not containing:
+    words, source = words or [], wanted.source
+    if words and not wanted.containing:
         if source is not None:
             raise UsageError("give the source side as WORDS or with --source, not both")
         source, words = " ".join(words), []
     with open_store(store_url(context, store)) as opened:
-        found = opened.find_rules(source, target, words=words, limit=limit)
+        found = opened.find_rules(source, wanted.target, words=words, limit=wanted.limit)
         notation = notation_of(opened.settings().grammar)
+        if not found and not opened.status().rules:
+            raise NothingLearnedError(opened.url)
         fragments = FRAGMENTS in notation.offers
-    if tree and not fragments:
+    if wanted.tree and not fragments:
         raise UsageError(notation.cannot("be drawn with --tree: its rules are no fragments of trees"))
     if as_json:
         say_json([asdict(rule) for rule in found])
@@ -156,7 +167,7 @@ def rules(
         note("no rule in use is like that" + (": try --containing" if source is not None else ""))
         return
     if fragments:
-        _say_fragments(found, tree)
+        _say_fragments(found, wanted.tree)
         return
     say_table(
         ("count", "p(e|f)", "p(f|e)", "source", "target"),

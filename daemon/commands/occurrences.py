@@ -15,7 +15,7 @@ from hierogram.daemon.commands.common import (
     say_table,
     store_url,
 )
-from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.exceptions import NothingLearnedError, UsageError
 from hierogram.daemon.progress import progress
 
 
@@ -55,6 +55,8 @@ def support(
 
             with progress("index", "pairs") as shown:
                 indexed = index_support(opened, lambda number: shown.update(number, waiting, number))
+        if not opened.status().rules:
+            raise NothingLearnedError(opened.url)
         found = opened.supporting_pairs(render_side(wanted.source), render_side(wanted.target), limit) if wanted else []
     if as_json:
         say_json([pair._asdict() for pair in found] if wanted else {"indexed": indexed})

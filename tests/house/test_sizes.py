@@ -25,7 +25,6 @@ MANY_PARAMETERS = {
     "draw_derivations",
     "find_rules",
     "finish_export",
-    "rules",
     "walk",
 }
 """What is still larger, by the folder's path, the module's name and the function's. These only ever become shorter."""

@@ -30,7 +30,7 @@ def grammar_routes(service: Service) -> APIRouter:
     """The routes of this module."""
     router = APIRouter(prefix="/v1", tags=["grammar"])
 
-    @router.get("/rules")
+    @router.get("/rules", responses={409: {"description": "Nothing is learned yet."}})
     def rules(
         source: RuleSide = None,
         target: RuleSide = None,
@@ -43,6 +43,8 @@ def grammar_routes(service: Service) -> APIRouter:
         """Rules with these sides or words (all rules, where none are given), most often used first."""
         after = None if cursor is None else _read_cursor(cursor)
         found = service.store.find_rules(source, target, words=containing or (), limit=limit + 1, after=after)
+        if not found and not service.store.status().rules:
+            raise ProblemError(HTTPStatus.CONFLICT, "nothing is learned yet: GET /v1/status says how far sampling is")
         page = found[:limit]
         return RulesAnswer(
             rules=[_rule(row) for row in page], next=_cursor(page[-1]) if len(found) > limit else None

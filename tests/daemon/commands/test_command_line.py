@@ -21,17 +21,83 @@ COMMANDS = ("init", "ingest", "learn", "rules", "export", "status", "verify", "d
 SHORT = ("--sweeps-per-level", "2", "--levels", "3", "--thinning", "2", "--samples", "3")
 
 
-def test_every_command_explains_itself_with_an_example(hierogram: Run) -> None:
-    help = hierogram("--help")
-    assert help.code == 0
-    assert {command.callback.__name__ for command in app.registered_commands if command.callback} >= set(COMMANDS)
-    for command in COMMANDS:
-        said = hierogram(command, "--help")
-        assert said.code == 0
-        assert f"  {command} " in help.out
-        example = said.out.rstrip().split("Example:\n")[1].strip()
-        assert example.startswith("hierogram ")
-        assert command in example.split()
+def every_command() -> list[tuple[str, ...]]:
+    """The names of all commands, those of tools and of groups too."""
+    found: list[tuple[str, ...]] = [
+        (command.name or command.callback.__name__.replace("_", "-"),)
+        for command in app.registered_commands
+        if command.callback
+    ]
+    for group in app.registered_groups:
+        assert group.typer_instance
+        for command in group.typer_instance.registered_commands:
+            assert command.callback
+            found.append((str(group.name), command.name or command.callback.__name__))
+    return found
+
+
+def test_the_list_of_commands_is_complete() -> None:
+    names = {" ".join(name) for name in every_command()}
+    assert names >= {*COMMANDS, "diff", "serve", "withdraw", "parse", "align", "bench", "compare", "schedule add"}
+
+
+@pytest.mark.parametrize("command", every_command(), ids=" ".join)
+def test_every_command_explains_itself_with_an_example(hierogram: Run, command: tuple[str, ...]) -> None:
+    said = hierogram(*command, "--help")
+    assert said.code == 0
+    assert f"  {command[0]} " in hierogram("--help").out
+    example = said.out.rstrip().split("Example:\n")[1].strip()
+    assert example.startswith("hierogram ")
+    assert set(command) <= set(example.split())
+
+
+def test_exit_codes_are_as_the_help_says(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
+    [line] = [line for line in hierogram("--help").out.splitlines() if "Exit codes" in line]
+    assert "0 done, 1 a check found something, 2 wrong usage" in line
+    chosen = ("--store", learned_url)
+    (tmp_path / "wrong").write_text("a ||| b ||| 7-7\n")
+    for code, arguments in (
+        (0, (*chosen, "rules", "maison")),
+        (0, (*chosen, "rules", "nowhere")),
+        (1, (*chosen, "ingest", "--strict", str(tmp_path / "wrong"))),
+        (2, (*chosen, "rules", "--limit", "0")),
+        (2, (*chosen, "export", "--format", "word")),
+        (2, ("nosuch",)),
+        (2, ("--store", "ftp://nowhere", "status")),
+        (3, ("--store", str(tmp_path / "none.db"), "status")),
+        (3, (*chosen, "export", "--corpus", "none")),
+    ):
+        ran = hierogram(*arguments)
+        assert ran.code == code, (arguments, ran)
+        assert code in (0, 1) or ran.err
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    "command", [("rules", "maison"), ("rules", "--containing", "a", "--json"), ("export",), ("support", "a ||| b")]
+)
+def test_a_store_that_has_not_learned_says_so(
+    hierogram: Run, store_url: str, corpus: Path, command: tuple[str, ...]
+) -> None:
+    """It is not the same as a grammar without such a rule."""
+    assert hierogram("--store", store_url, "ingest", str(corpus)).code == 0
+    before = set(Path.cwd().iterdir())
+    ran = hierogram("--store", store_url, *command)
+    assert (ran.code, ran.out) == (3, "")
+    assert "nothing is learned yet: run `hierogram learn`" in ran.err
+    assert set(Path.cwd().iterdir()) == before
+
+
+@pytest.mark.parametrize("flag", ["--install-completion", "--show-completion"])
+@pytest.mark.parametrize("arguments", [["nosuch"], ["bash"], ["status"]])
+def test_completion_is_for_the_own_shell(
+    hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str, arguments: list[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    ran = hierogram(flag, *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert arguments[0] in ran.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_version_is_told(hierogram: Run) -> None:
@@ -252,12 +318,11 @@ def test_a_store_of_a_newer_version_is_refused(hierogram: Run, tmp_path: Path) -
     assert "schema 9999" in said.err
 
 
-def test_rules_tell_where_nothing_is_found(hierogram: Run) -> None:
-    hierogram("init")
-    said = hierogram("rules", "maison")
+def test_rules_tell_where_nothing_is_found(hierogram: Run, learned_url: str) -> None:
+    said = hierogram("--store", learned_url, "rules", "nowhere")
     assert (said.code, said.out) == (0, "")
     assert "try --containing" in said.err
-    assert hierogram("rules", "maison", "--source", "maison").code == 2
+    assert hierogram("--store", learned_url, "rules", "maison", "--source", "maison").code == 2
 
 
 def test_an_interruption_ends_in_good_order(hierogram: Run, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:

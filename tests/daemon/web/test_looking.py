@@ -62,6 +62,12 @@ def test_rules_are_found_by_their_sides(learned_client: TestClient, learned: Sto
     assert learned_client.get("/v1/rules?source=nowhere").json() == {"rules": [], "next": None}
 
 
+def test_a_store_that_has_not_learned_says_so(client: TestClient) -> None:
+    answer = client.get("/v1/rules?source=maison")
+    assert answer.status_code == 409
+    assert "nothing is learned yet" in answer.json()["detail"]
+
+
 @pytest.mark.parametrize(
     ("query", "said"),
     [
@@ -133,8 +139,8 @@ def test_no_route_is_left_out(client: TestClient) -> None:
         ("containing=a&containing=b", None),
     ],
 )
-def test_queries_are_read_as_they_are_meant(client: TestClient, query: str, said: str | None) -> None:
-    answer = client.get(f"/v1/rules?{query}")
+def test_queries_are_read_as_they_are_meant(learned_client: TestClient, query: str, said: str | None) -> None:
+    answer = learned_client.get(f"/v1/rules?{query}")
     assert answer.json().get("detail") == said
     assert answer.status_code == (200 if said is None else 400)
 
