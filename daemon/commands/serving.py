@@ -64,7 +64,14 @@ def serve(
     from hierogram.daemon.web.server import HttpLoop
 
     def doors(service: Service) -> list[HttpLoop]:
-        return [HttpLoop(service, lambda: service.configuration.http, configuration.daemon.grace_seconds / 2)]
+        return [
+            HttpLoop(
+                service,
+                lambda: service.configuration.http,
+                configuration.daemon.grace_seconds / 2,
+                lambda: service.configuration.intake.limits(),
+            )
+        ]
 
     with opened:
         if made:

@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
 
 from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.web.api.document import describe
 from hierogram.daemon.web.api.grammar import grammar_routes
 from hierogram.daemon.web.api.health import health_routes
@@ -30,8 +31,16 @@ async def _few_threads(_app: FastAPI) -> AsyncIterator[None]:
     yield
 
 
-def build_app(service: Service, configuration: HttpConfiguration, ending: Callable[[], bool] | None = None) -> ASGIApp:
-    """The application that answers for the service; long requests end when `ending` says so (else the service)."""
+def build_app(
+    service: Service,
+    configuration: HttpConfiguration,
+    limits: Limits = DEFAULT_LIMITS,
+    ending: Callable[[], bool] | None = None,
+) -> ASGIApp:
+    """The application that answers for the service; long requests end when `ending` says so (else the service).
+
+    `limits` bound how much of a body may be rejected.
+    """
     metrics = RequestMetrics()
     app = FastAPI(
         title="Hierogram",
@@ -47,7 +56,7 @@ def build_app(service: Service, configuration: HttpConfiguration, ending: Callab
     describe(app, with_token=configuration.token is not None)
     app.include_router(health_routes(service, configuration, metrics))
     app.include_router(grammar_routes(service))
-    app.include_router(intake_routes(service, configuration, metrics, ending or service.stopping))
+    app.include_router(intake_routes(service, configuration, limits, metrics, ending or service.stopping))
 
     @app.get("/openapi.json", include_in_schema=False)
     def document() -> JSONResponse:

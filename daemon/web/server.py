@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.corpora.limits import Limits
 from hierogram.daemon.exceptions import ListenError
 from hierogram.daemon.serving.supervision import Heart, StopFlag
 from hierogram.daemon.web.api.service import Service
@@ -122,14 +123,19 @@ class HttpLoop:
     """Answers HTTP for as long as the daemon runs; `address` is where, once it listens."""
 
     name = "http"
-    sections = frozenset({"http"})
+    sections = frozenset({"http", "intake"})
 
     def __init__(
-        self, service: Service, configuration: Callable[[], HttpConfiguration], grace_seconds: float = 15.0
+        self,
+        service: Service,
+        configuration: Callable[[], HttpConfiguration],
+        grace_seconds: float = 15.0,
+        limits: Callable[[], Limits] = Limits,
     ) -> None:
         self._service = service
         self._configuration = configuration
         self._grace_seconds = grace_seconds
+        self._limits = limits
         self._listener: socket.socket | None = None
         self.address: tuple[str, int] | None = None
 
@@ -155,7 +161,7 @@ class HttpLoop:
             def ending() -> bool:
                 return stop.is_set() or self._service.stopping()
 
-            app = build_app(self._service, configuration, ending)
+            app = build_app(self._service, configuration, self._limits(), ending)
             asyncio.run(_answer(_server(app, configuration, self._grace_seconds), listener, stop, beat))
 
 

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS
+from hierogram.daemon.corpora.limits import Limits
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError, WrongKindError
 from hierogram.daemon.web.api.bodies import ClientGoneError, ending_problem, line_chunks
 from hierogram.daemon.web.api.metrics import RequestMetrics
@@ -145,7 +146,11 @@ class _Intakes:
 
 
 def intake_routes(
-    service: Service, configuration: HttpConfiguration, metrics: RequestMetrics, ending: Callable[[], bool]
+    service: Service,
+    configuration: HttpConfiguration,
+    limits: Limits,
+    metrics: RequestMetrics,
+    ending: Callable[[], bool],
 ) -> APIRouter:
     """The routes of this module."""
     router = APIRouter(prefix="/v1", tags=["intake"])
@@ -183,7 +188,7 @@ def intake_routes(
         async with intakes.place(idempotency_key):
             await intakes.wait_for_lag()
             body = await intakes.in_thread(
-                lambda: Body(service.store, corpus, idempotency_key, configuration.max_line_bytes)
+                lambda: Body(service.store, corpus, idempotency_key, configuration.max_line_bytes, limits)
             )
             try:
                 await take_in(request, body)

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from hierogram.daemon.corpora.formats import JSONL, fields_of_lines, json_object
 from hierogram.daemon.corpora.ingest import Intake
+from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.corpora.rejections import LINE_TOO_LONG, FaultError
 from hierogram.daemon.web.api.problems import ProblemError
 from hierogram.storage.records import IngestTotals, RejectedLine, RequestRow
@@ -78,11 +79,14 @@ class Body:
     Every method talks to the store: call them from one thread at a time.
     """
 
-    def __init__(self, store: Store, corpus: str, key: str | None, max_line_bytes: int) -> None:
+    def __init__(
+        self, store: Store, corpus: str, key: str | None, max_line_bytes: int, limits: Limits = DEFAULT_LIMITS
+    ) -> None:
         self._store = store
         self._corpus = corpus
         self._key = key
         self._max_line_bytes = max_line_bytes
+        self._limits = limits
         self._digest = blake2b(digest_size=16)
         self._seen = 0
         self._intake: Intake | None = None
@@ -152,7 +156,7 @@ class Body:
         if self._intake is None:
             # Every request has a name of its own, since the place of a rejected line is told by it.
             name = self._key if self._key is not None else uuid4().hex
-            self._intake = Intake(self._store, self._corpus, f"http:{name}", JSONL)
+            self._intake = Intake(self._store, self._corpus, f"http:{name}", JSONL, self._limits)
             self.answer = replace(self.answer, batch=self._intake.report.batch)
         return self._intake
 

@@ -4,6 +4,7 @@ import json
 import signal
 import socket
 import sqlite3
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -189,3 +190,14 @@ def test_others_may_look_in_and_withdraw(tmp_path: Path, serve: Serve) -> None:
         assert store.pairs_by_id([2]) == []
         assert daemon.end() == 0
         assert verify(store).problems == []
+
+
+def test_bounds_of_the_configuration_hold_over_http(tmp_path: Path, serve: Serve) -> None:
+    daemon = serve("--store", str(tmp_path / "s.db"), HIEROGRAM_INTAKE__MAX_REJECTED_LINES="10")
+    address = f"http://127.0.0.1:{daemon.until_port()}/v1/pairs"
+    headers = {"Content-Type": "application/jsonl"}
+    request = urllib.request.Request(address, data=b"\n" * 11, headers=headers)
+    with pytest.raises(urllib.error.HTTPError, match="422") as refused:
+        urllib.request.urlopen(request, timeout=60)
+    assert "over 10: take more with" in refused.value.read().decode()
+    assert daemon.end() == 0

@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.serving.health import Condition, Lag
 from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.daemon.web.app import build_app
@@ -56,8 +57,10 @@ def connect() -> Iterator[Connect]:
     """Makes a client of a service, with configuration of its choice."""
     with ExitStack() as stack:
 
-        def make(service: FakeService, host: str = "127.0.0.1", **values: object) -> TestClient:
-            app = build_app(service, HttpConfiguration(**values))
+        def make(
+            service: FakeService, host: str = "127.0.0.1", limits: Limits = DEFAULT_LIMITS, **values: object
+        ) -> TestClient:
+            app = build_app(service, HttpConfiguration(**values), limits)
             client = TestClient(app, f"http://{host}", raise_server_exceptions=False)
             return stack.enter_context(client)
 

@@ -1,16 +1,19 @@
 """POST /v1/pairs, on both databases."""
 
+import gzip
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import zstandard
 from starlette.testclient import TestClient
 from tests.daemon.conftest import LINES
 from tests.daemon.web.bodies import BODY, as_json
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import query
 
+from hierogram.daemon.corpora.limits import Limits
 from hierogram.daemon.web.api import bodies, intake
 from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.store import Store
@@ -90,6 +93,38 @@ def test_a_body_of_wrong_lines_is_refused(client: TestClient, store: Store, stor
     assert answer.status_code == 422
     assert "1,000 of 1,000 lines cannot be stored (empty-line 1,000)" in answer.text
     assert query(store_url, "SELECT count(*) FROM rejected_lines") == [(0,)]
+    assert store.count_pairs() == 0
+
+
+def test_how_much_may_be_rejected_is_configured(
+    service: FakeService, connect: Connect, store: Store, store_url: str
+) -> None:
+    body = BODY + b"\n" * 300
+    wide = connect(service, limits=Limits(max_rejected_share=1.0))
+    found = post(wide, body).json()
+    assert (found["accepted"], found["rejected"]) == (len(LINES), 300)
+    assert found["rejected_lines"] == [
+        {"line": len(LINES) + 1, "last_line": len(LINES) + 300, "reason": "empty-line", "message": "the line is empty"}
+    ]
+    assert query(store_url, "SELECT count(*) FROM rejected_lines") == [(1,)]
+    narrow = connect(service, limits=Limits(max_rejected_lines=10))
+    refused = post(narrow, body)
+    assert refused.status_code == 422
+    assert "take more with --max-rejected-lines (of a daemon: max_rejected_lines)" in refused.json()["detail"]
+    assert refused.json()["taken"]["rejected"] == 0
+    assert store.status().rejected == 300
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+@pytest.mark.parametrize("told", [True, False])
+def test_a_body_is_never_unpacked(client: TestClient, store: Store, pack: Callable[[bytes], bytes], told: bool) -> None:
+    packed = pack(BODY * 10_000)
+    headers = JSONL | ({"Content-Encoding": "zstd"} if told else {})
+    answer = client.post("/v1/pairs", content=packed, headers=headers)
+    assert answer.status_code == (415 if told else 200)
+    if not told:
+        # Then they are lines as they are.
+        assert answer.json()["rejected"] == answer.json()["lines"] <= packed.count(b"\n") + 1
     assert store.count_pairs() == 0
 
 
