@@ -3,15 +3,19 @@
 import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hierogram.daemon.commands.common import AsJson, StoreUrl, interruptible, note, plural, say, say_json, store_url
+from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import Progress, progress
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL
+from hierogram.storage.options import Option
+from hierogram.storage.records import UNALIGNED
 
 if TYPE_CHECKING:
     from hierogram.storage.store import Store
@@ -20,36 +24,36 @@ if TYPE_CHECKING:
 _HELD_OUT = 1_000
 
 
+@dataclass(frozen=True, slots=True)
+class Comparing:
+    """What is compared, and how."""
+
+    held_out: Annotated[str | None, Option("Source text whose n-grams should be covered.", metavar="FILE")] = None
+    hold_out: Annotated[
+        int | None, Option("Pairs of FILES to hold out instead, evenly spaced.", least=0, shown=f"{_HELD_OUT}")
+    ] = None
+    keep: Annotated[
+        Path | None, Option("Keep the store that is made from FILES, under this name.", metavar="FILE.db")
+    ] = None
+    max_scope: Annotated[int, Option("Leave out rules of a larger scope.", least=0, metavar="K")] = 2
+    loose: Annotated[bool, Option("Heuristic phrases may begin and end with unaligned words.")] = False
+    sweeps: Annotated[int | None, Option("Sweeps after the stratified schedule.", least=0, shown="30")] = None
+    threads: Annotated[int, Option("Threads; the result does not depend on them.", least=1)] = 2
+
+
+@with_options
 def compare(
     context: typer.Context,
+    chosen: Comparing,
     files: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[FILES]...",
-            help="A bitext as `ingest` takes it, to learn from first. [default: the store, as it is]",
+            help="A bitext as `ingest` takes it, to learn from first; pairs without links are aligned. "
+            "[default: the store, as it is]",
             show_default=False,
         ),
     ] = None,
-    held_out: Annotated[
-        str | None, typer.Option("--held-out", metavar="FILE", help="Source text whose n-grams should be covered.")
-    ] = None,
-    hold_out: Annotated[
-        int | None,
-        typer.Option(
-            "--hold-out", min=0, help="Pairs of FILES to hold out instead, evenly spaced.", show_default=f"{_HELD_OUT}"
-        ),
-    ] = None,
-    keep: Annotated[
-        Path | None, typer.Option(metavar="FILE.db", help="Keep the store that is made from FILES, under this name.")
-    ] = None,
-    max_scope: Annotated[int, typer.Option(min=0, metavar="K", help="Leave out rules of a larger scope.")] = 2,
-    loose: Annotated[
-        bool, typer.Option("--loose", help="Heuristic phrases may begin and end with unaligned words.")
-    ] = False,
-    sweeps: Annotated[
-        int | None, typer.Option(min=0, help="Sweeps after the stratified schedule.", show_default="30")
-    ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Threads; the result does not depend on them.")] = 2,
     as_json: AsJson = False,
     store: StoreUrl = None,
 ) -> None:
@@ -60,11 +64,11 @@ def compare(
       hierogram compare news.fr news.en news.align --keep news.db
       hierogram compare --store news.db --held-out test.fr
     """
-    if held_out is not None and hold_out:
+    if chosen.held_out is not None and chosen.hold_out:
         raise UsageError("give --held-out or --hold-out, not both")
-    if keep is not None and keep.exists():
-        raise UsageError(f"{keep} is there already: name another file, or compare it with --store {keep}")
-    if not files and (hold_out or keep or sweeps is not None):
+    if chosen.keep is not None and chosen.keep.exists():
+        raise UsageError(f"{chosen.keep} is there already: name another file, or compare it with --store {chosen.keep}")
+    if not files and (chosen.hold_out or chosen.keep or chosen.sweeps is not None):
         raise UsageError("--hold-out, --keep and --sweeps go with FILES to learn from")
     from hierogram.daemon.commands.grammar import announce_compilation
 
@@ -75,10 +79,9 @@ def compare(
     from hierogram.tools.comparison.held_out import read_sentences
 
     with interruptible("nothing was compared"), ExitStack() as stack:
-        sentences = read_sentences(held_out) if held_out is not None else []
+        sentences = read_sentences(chosen.held_out) if chosen.held_out is not None else []
         if files:
-            wanted = _HELD_OUT if hold_out is None else hold_out
-            opened, kept = stack.enter_context(_learned(files, keep, 0 if sentences else wanted, sweeps, threads))
+            opened, kept = stack.enter_context(_learned(files, chosen, 0 if sentences else _wanted(chosen)))
             sentences = sentences or kept
         else:
             opened = stack.enter_context(open_store(store_url(context, store)))
@@ -86,15 +89,26 @@ def compare(
         done = measure(
             opened,
             sentences,
-            max_scope=max_scope,
-            limits=Limits(loose=loose),
-            threads=threads,
+            max_scope=chosen.max_scope,
+            limits=Limits(loose=chosen.loose),
+            threads=chosen.threads,
             report=shown.tell,
+        )
+        left_out = opened.count_pairs([UNALIGNED])
+    if left_out:
+        note(
+            f"{plural(left_out, 'pair')} left out that {'has' if left_out == 1 else 'have'} no alignment yet: "
+            f"`hierogram --store {opened.url} learn` aligns and learns"
         )
     if as_json:
         say_json(asdict(done))
     else:
         _say(done)
+
+
+def _wanted(chosen: Comparing) -> int:
+    """How many pairs are to be held out."""
+    return _HELD_OUT if chosen.hold_out is None else chosen.hold_out
 
 
 class _Works:
@@ -121,11 +135,9 @@ class _Works:
 
 
 @contextmanager
-def _learned(
-    files: list[str], keep: Path | None, held_out: int, sweeps: int | None, threads: int
-) -> Iterator["tuple[Store, list[str]]"]:
+def _learned(files: list[str], chosen: Comparing, held_out: int) -> Iterator["tuple[Store, list[str]]"]:
     """A store that has learned from the files but for some pairs, and the source sides of those."""
-    from hierogram.daemon.commands.grammar import telling
+    from hierogram.daemon.commands.grammar import align_pending, telling
     from hierogram.daemon.corpora.ingest import ingest
     from hierogram.daemon.corpora.inputs import Input
     from hierogram.daemon.learning.learner import LearnOptions
@@ -135,7 +147,7 @@ def _learned(
 
     folder: AbstractContextManager[str] = tempfile.TemporaryDirectory(prefix="hierogram-compare-")
     with folder as place:
-        path = keep or Path(place) / "compare.db"
+        path = chosen.keep or Path(place) / "compare.db"
         every = _spacing(files, held_out) if held_out else 0
         with open_store(f"sqlite:///{path.absolute()}", create=True) as store:
             with Input(files) as whole, progress("ingest", "lines") as shown:
@@ -147,8 +159,11 @@ def _learned(
                 )
             if done.totals.rejected:
                 note(f"{plural(done.totals.rejected, 'line')} of the bitext rejected: see the table rejected_lines")
+            aligned = align_pending(store, chosen.threads)
+            if aligned.pairs:
+                note(f"{plural(aligned.pairs, 'pair')} of the bitext came without links: aligned with {DEFAULT_MODEL}")
             with progress("learn", "pairs") as shown:
-                learn(store, sweeps=sweeps, options=LearnOptions(threads, telling(shown)))
+                learn(store, sweeps=chosen.sweeps, options=LearnOptions(chosen.threads, telling(shown)))
             yield store, source.held_out
 
 

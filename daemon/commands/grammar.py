@@ -65,7 +65,8 @@ def learn(
         with progress("learn", "pairs") as shown:
             done = sample(opened, sweeps=sweeps, options=LearnOptions(threads, telling(shown)))
     if as_json:
-        say_json({**asdict(done), "aligned": asdict(aligned)})
+        # What `trained` says was called `taught` before.
+        say_json({**asdict(done), "aligned": {**asdict(aligned), "taught": aligned.trained}})
     else:
         say_learned(done)
 

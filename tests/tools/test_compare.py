@@ -13,6 +13,9 @@ from tests.reference.examples import RandomPair, links_of
 from tests.samplers.extraction import definition as reference
 from tests.storage.building import query
 
+from hierogram.daemon.corpora.ingest import ingest
+from hierogram.daemon.corpora.inputs import Input
+from hierogram.daemon.learning.learning import learn
 from hierogram.samplers.extraction.extraction import Limits
 from hierogram.samplers.extraction.runs import rule_lines
 from hierogram.samplers.grammar import rules as notation
@@ -156,3 +159,31 @@ def test_the_command_refuses_what_does_not_go_together(tmp_path: Path) -> None:
         pass
     assert "is there already" in run("x", "--keep", str(kept), code=2)[1]
     assert "hierogram learn" in run("--store", str(kept), code=2)[1]
+
+
+def test_a_bitext_without_links_is_aligned_first(tmp_path: Path) -> None:
+    sides = [tmp_path / "c.fr", tmp_path / "c.en"]
+    for k, path in enumerate(sides):
+        path.write_text("".join(line.split(" ||| ")[k] + "\n" for line in LINES * 3))
+    table, told = run(*map(str, sides), "--hold-out", "0", "--sweeps", "1", "--json")
+    figures = json.loads(table)
+    assert f"{len(LINES) * 3} pairs of the bitext came without links: aligned with bhmm-f" in told
+    assert figures["pairs"] == len(LINES) * 3
+    assert all(row["rules"] > 10 for row in figures["grammars"])
+
+
+def test_a_store_is_compared_by_what_it_has_learned(tmp_path: Path) -> None:
+    store, corpus = tmp_path / "store.db", tmp_path / "corpus.bars"
+    corpus.write_text("".join(line.rpartition(" ||| ")[0] + "\n" for line in LINES))
+    with open_store(f"sqlite:///{store}", create=True) as opened, Input([str(corpus)]) as source:
+        ingest(opened, source)
+    said, told = run("--store", str(store), code=3)
+    assert said == ""
+    assert f"its pairs have no alignment yet: `hierogram --store sqlite:///{store} learn`" in told
+    corpus.write_text("".join(line + "\n" for line in LINES * 2))
+    with open_store(f"sqlite:///{store}") as opened, Input([str(corpus)]) as source:
+        ingest(opened, source)
+        learn(opened, sweeps=1)
+    said, told = run("--store", str(store), "--json")
+    assert json.loads(said)["pairs"] == 2 * len(LINES)
+    assert f"{len(LINES)} pairs left out that have no alignment yet" in told

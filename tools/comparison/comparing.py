@@ -7,14 +7,14 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.samplers.extraction.coverage import NGrams, count_ngrams
 from hierogram.samplers.extraction.extraction import Limits
 from hierogram.samplers.extraction.runs import read_sources, rule_lines
 from hierogram.samplers.forests.forest import Bitext
 from hierogram.samplers.grammar.kinds import LINKS, notation_of
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records import RuleRow
+from hierogram.storage.records import UNALIGNED, WAITING, RuleRow
 from hierogram.storage.store import Store
 from hierogram.tools.comparison.heuristic_grammar import HeuristicGrammar
 from hierogram.tools.comparison.measuring import GrammarFigures, Measure
@@ -54,7 +54,7 @@ def compare(
     """Compare the grammars that a store has sampled with the heuristic ones of the same pairs.
 
     `held_out` are source sentences, tokens separated by one space. Raises `UsageError` where the store has learned
-    nothing.
+    nothing, `InputError` where its pairs have to be aligned first.
     """
     limits = limits or Limits()
     report = report or (lambda _work, _done, _total: None)
@@ -63,7 +63,11 @@ def compare(
         raise UsageError(f"{store.url}: {notation.cannot('be compared: its rules have no heuristic grammar')}")
     with store.snapshot() as snapshot:
         learned = snapshot.status().pairs
-        total = sum(learned.values()) - learned.get("waiting", 0)
+        total = sum(learned.values()) - learned.get(WAITING, 0) - learned.get(UNALIGNED, 0)
+        if not total and learned.get(UNALIGNED, 0):
+            raise InputError(
+                f"{store.url}: its pairs have no alignment yet: `hierogram --store {store.url} learn` aligns and learns"
+            )
         if not total:
             raise UsageError(f"{store.url}: no pair has a derivation yet: run `hierogram learn` first")
         source, target = (Numbering(snapshot.words(side)) for side in ("source", "target"))
