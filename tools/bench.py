@@ -3,10 +3,14 @@
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from hierogram.daemon.commands.flags import with_options
+from hierogram.storage.options import Option
 
 SECTIONS = (
     "forests",
@@ -62,7 +66,22 @@ def _flat(figures: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     return lines
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """How sections are measured."""
+
+    pairs: Annotated[int | None, Option("Only the first so many pairs, or trees.", least=1)] = None
+    threads: Annotated[int, Option("Threads of the sampler.", least=1)] = 2
+    seed: Annotated[int, Option("Seed of the random streams.")] = 1
+    postgres: Annotated[str | None, Option("URL of an empty Postgres database for the ingest section.")] = None
+    small: Annotated[int, Option("Pairs of the small store of the absorbing section.", least=1)] = 5_000
+    large: Annotated[int, Option("Pairs of its large store.", least=1)] = 150_000
+    rules: Annotated[int, Option("Rules of the stores of the asking and exporting sections.", least=1)] = 1_000_000
+
+
+@with_options
 def bench(
+    how: Measured,
     source: Annotated[
         Path | None, typer.Argument(help="Source side, a sentence a line.", exists=True, dir_okay=False)
     ] = None,
@@ -70,7 +89,6 @@ def bench(
     alignment: Annotated[
         Path | None, typer.Argument(help="Alignments, Pharaoh lines.", exists=True, dir_okay=False)
     ] = None,
-    pairs: Annotated[int | None, typer.Option(min=1, help="Only the first so many pairs, or trees.")] = None,
     treebank: Annotated[
         Path | None, typer.Option(help="Trees in brackets, for the trees section.", exists=True, dir_okay=False)
     ] = None,
@@ -80,16 +98,6 @@ def bench(
             help=f"A section: {', '.join(SECTIONS)}; may be repeated.", show_default=", ".join(_DEFAULT_SECTIONS)
         ),
     ] = None,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of the sampler.")] = 2,
-    seed: Annotated[int, typer.Option(help="Seed of the random streams.")] = 1,
-    postgres: Annotated[
-        str | None, typer.Option(help="URL of an empty Postgres database for the ingest section.")
-    ] = None,
-    small: Annotated[int, typer.Option(min=1, help="Pairs of the small store of the absorbing section.")] = 5_000,
-    large: Annotated[int, typer.Option(min=1, help="Pairs of its large store.")] = 150_000,
-    rules: Annotated[
-        int, typer.Option(min=1, help="Rules of the stores of the asking and exporting sections.")
-    ] = 1_000_000,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
 ) -> None:
     """Measure forests, sweeps, ingest, learning, export and start-up on a bitext, or sweeps over a treebank.
@@ -114,11 +122,11 @@ def bench(
         raise typer.BadParameter("name a bitext: SOURCE TARGET ALIGNMENT, or --only trees with --treebank")
     if "trees" in chosen and treebank is None:
         raise typer.BadParameter("the section trees needs a treebank", param_hint="--treebank")
-    extra = {"treebank": str(treebank), "small": str(small), "large": str(large), "rules": str(rules)}
-    if postgres:
-        extra["postgres"] = postgres
-    corpus = Corpus(str(source), str(target), str(alignment), pairs, seed, threads, extra)
-    report: dict[str, Any] = {"machine": describe_machine(), "seed": seed, "threads": threads, "sections": {}}
+    extra = {"treebank": str(treebank), "small": str(how.small), "large": str(how.large), "rules": str(how.rules)}
+    if how.postgres:
+        extra["postgres"] = how.postgres
+    corpus = Corpus(str(source), str(target), str(alignment), how.pairs, how.seed, how.threads, extra)
+    report: dict[str, Any] = {"machine": describe_machine(), "seed": how.seed, "threads": how.threads, "sections": {}}
     if not as_json:
         _say("machine", report["machine"])
     for name in chosen:

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.treebanks.approximation import Prior, approximate
 from hierogram.daemon.treebanks.evaluation import evaluate
 from hierogram.daemon.treebanks.grammars import TreeGrammar, treebank_grammar
@@ -26,6 +27,9 @@ from hierogram.daemon.treebanks.requests import MER, MPD, MPP
 from hierogram.daemon.treebanks.transformations import Transformations, cleaned, restored, transformed
 from hierogram.daemon.treebanks.trees import Tree, read_tree, words_of
 from hierogram.daemon.treebanks.unknown_words import vocabulary_of
+from hierogram.samplers.grammar.settings import PCFG as PCFG_BASE
+from hierogram.samplers.grammar.settings import UNIFORM
+from hierogram.storage.options import Option
 
 PCFG, TSG = "PCFG", "TSG"
 SAMPLED_MER = "mer, sampled"
@@ -227,34 +231,44 @@ def draw(runs: Sequence[dict[str, Any]], growing: Sequence[dict[str, Any]], path
     figure.savefig(path, dpi=120)
 
 
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Which runs are compared."""
+
+    train: Annotated[int, Option("Training trees, the first of the file.", least=1)] = 2000
+    dev: Annotated[int, Option("Development trees, the next; the learning curve is scored on them.", least=0)] = 200
+    test: Annotated[int, Option("Test trees, those after.", least=1)] = 400
+    seeds: Annotated[int, Option("Seeds, from 1.", least=1)] = 5
+    annealing: Annotated[int, Option("Sweeps while the temperature falls from 5 to 1.", least=0)] = 400
+    sweeps: Annotated[int, Option("Sweeps after that.", least=0)] = 50
+    base: Annotated[str, Option("Base distribution", values={PCFG_BASE: "P_C", UNIFORM: "P_M"})] = PCFG_BASE
+    draws: Annotated[int, Option("Derivations to draw for MPP; 0 leaves it out.", least=0)] = 1000
+    rare: Annotated[int, Option("Words seen that often or less become classes.", least=0)] = 1
+    jobs: Annotated[int, Option("Processes at a time.", least=1)] = 2
+
+    def task(self, trees: str, seed: int, train: int, evaluated: tuple[int, int], draws: int) -> Task:
+        """A run on the first `train` trees, scored on those after `evaluated[0]`, `evaluated[1]` of them."""
+        skip, number = evaluated
+        return Task(trees, train, skip, number, seed, self.annealing, self.sweeps, self.base, draws, self.rare)
+
+
+@with_options
 def compare(
+    runs: Runs,
     treebank: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Trees in Penn brackets.")],
     results: Annotated[Path, typer.Option(help="Runs, one JSON line each; those that are there are not repeated.")],
     figure: Annotated[Path | None, typer.Option(help="Learning curves to draw, PNG.")] = None,
-    train: Annotated[int, typer.Option(min=1, help="Training trees, the first of the file.")] = 2000,
-    dev: Annotated[
-        int, typer.Option(min=0, help="Development trees, the next; the learning curve is scored on them.")
-    ] = 200,
-    test: Annotated[int, typer.Option(min=1, help="Test trees, those after.")] = 400,
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds, from 1.")] = 5,
-    annealing: Annotated[int, typer.Option(min=0, help="Sweeps while the temperature falls from 5 to 1.")] = 400,
-    sweeps: Annotated[int, typer.Option(min=0, help="Sweeps after that.")] = 50,
-    base: Annotated[str, typer.Option(help="Base distribution: pcfg (P_C) or uniform (P_M).")] = "pcfg",
-    draws: Annotated[int, typer.Option(min=0, help="Derivations to draw for MPP; 0 leaves it out.")] = 1000,
-    rare: Annotated[int, typer.Option(min=0, help="Words seen that often or less become classes.")] = 1,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes at a time.")] = 2,
 ) -> None:
     """Score TSGs of several seeds and the PCFG on a treebank, and write the table as Markdown."""
     trees = str(treebank)
+    train, dev = runs.train, runs.dev
     tasks = [
-        Task(trees, train, train + dev, test, seed, annealing, sweeps, base, draws if seed else 0, rare)
-        for seed in range(seeds + 1)
+        runs.task(trees, seed, train, (train + dev, runs.test), runs.draws if seed else 0)
+        for seed in range(runs.seeds + 1)
     ]
     sizes = [train // 8, train // 4, train // 2, train] if figure and dev else []
-    growing = [
-        Task(trees, size, train, dev, seed, annealing, sweeps, base, 0, rare) for size in sizes for seed in (0, 1)
-    ]
-    rows = list(all_runs([*tasks, *growing], results, jobs))
+    growing = [runs.task(trees, seed, size, (train, dev), 0) for size in sizes for seed in (0, 1)]
+    rows = list(all_runs([*tasks, *growing], results, runs.jobs))
     print(table(rows[: len(tasks)]))
     for row in rows[: len(tasks)]:
         task, flat = row["task"], row["flat"]
