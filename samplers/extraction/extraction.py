@@ -80,6 +80,13 @@ class RuleBuffer(NamedTuple):
         return self.rows[: int(self.sizes[0])]
 
 
+class Sentences(NamedTuple):
+    """The words of a pair: `source`, `target` int32."""
+
+    source: NDArray[np.int32]
+    target: NDArray[np.int32]
+
+
 class Scratch(NamedTuple):
     """Room for one pair at a time.
 
@@ -240,17 +247,25 @@ def _fits(scratch, limits, phrase, one, other):
 
 
 @njit_inline
-def _pack_side(packed, word, words, start, end, from_one, to_one, from_other, to_other):
-    """Pack one side of a rule from packed word `word` on: the words start..end with up to two gaps."""
+def _span(phrases, phrase, column):
+    """The span of a phrase on the side whose start stands in a column; one that no word begins for _NONE."""
+    if phrase < 0:
+        return np.int64(_NONE), np.int64(_NONE)
+    return np.int64(phrases[phrase, column]), np.int64(phrases[phrase, column + 1])
+
+
+@njit_inline
+def _pack_side(packed, word, words, span, one, other):
+    """Pack one side of a rule from packed word `word` on: the words of a span (start, end) with up to two gaps."""
     place = 0
-    position = start
-    while position < end:
-        if position == from_one:
+    position = span[0]
+    while position < span[1]:
+        if position == one[0]:
             symbol = np.uint64(FIRST_NONTERMINAL)
-            position = to_one
-        elif position == from_other:
+            position = one[1]
+        elif position == other[0]:
             symbol = np.uint64(SECOND_NONTERMINAL)
-            position = to_other
+            position = other[1]
         else:
             symbol = np.uint64(FIRST_WORD + words[position])
             position += 1
@@ -262,31 +277,15 @@ def _pack_side(packed, word, words, start, end, from_one, to_one, from_other, to
 
 
 @njit
-def _enter(buffer, scratch, shape, source, target, phrase, one, other, mass):
+def _enter(buffer, scratch, shape, sentences, phrase, one, other, mass):
     """Enter a rule into the buffer, which has room for it."""
-    phrases = scratch.phrases
-    gaps = (np.int64(_NONE), np.int64(_NONE), np.int64(_NONE), np.int64(_NONE))
-    first = gaps
-    second = gaps
-    if one >= 0:
-        first = (
-            np.int64(phrases[one, 0]), np.int64(phrases[one, 1]), np.int64(phrases[one, 2]), np.int64(phrases[one, 3])
-        )  # fmt: skip
-    if other >= 0:
-        second = (
-            np.int64(phrases[other, 0]), np.int64(phrases[other, 1]),
-            np.int64(phrases[other, 2]), np.int64(phrases[other, 3]),
-        )  # fmt: skip
     packed = scratch.packed
     packed[:] = 0
-    _pack_side(
-        packed, 0, source, np.int64(phrases[phrase, 0]), np.int64(phrases[phrase, 1]),
-        first[0], first[1], second[0], second[1],
-    )  # fmt: skip
-    _pack_side(
-        packed, shape.source_words, target, np.int64(phrases[phrase, 2]), np.int64(phrases[phrase, 3]),
-        first[2], first[3], second[2], second[3],
-    )  # fmt: skip
+    phrases = scratch.phrases
+    gaps = _span(phrases, one, 0), _span(phrases, other, 0)
+    _pack_side(packed, 0, sentences.source, _span(phrases, phrase, 0), gaps[0], gaps[1])
+    gaps = _span(phrases, one, 2), _span(phrases, other, 2)
+    _pack_side(packed, shape.source_words, sentences.target, _span(phrases, phrase, 2), gaps[0], gaps[1])
     code = np.uint64(0)
     for k in range(shape.symbol_words):
         code = mix(code + packed[k] + GOLDEN)
@@ -327,17 +326,17 @@ def _count_rules(scratch, limits, phrase, inside):
 
 
 @njit
-def _enter_rules(buffer, scratch, limits, shape, source, target, phrase, inside, mass):
+def _enter_rules(buffer, scratch, limits, shape, sentences, phrase, inside, mass):
     if _fits(scratch, limits, phrase, _NONE, _NONE):
-        _enter(buffer, scratch, shape, source, target, phrase, _NONE, _NONE, mass)
+        _enter(buffer, scratch, shape, sentences, phrase, _NONE, _NONE, mass)
     for a in range(inside):
         one = np.int64(scratch.inside[a])
         if _fits(scratch, limits, phrase, one, _NONE):
-            _enter(buffer, scratch, shape, source, target, phrase, one, _NONE, mass)
+            _enter(buffer, scratch, shape, sentences, phrase, one, _NONE, mass)
         for b in range(a + 1, inside):
             other = np.int64(scratch.inside[b])
             if _fits(scratch, limits, phrase, one, other):
-                _enter(buffer, scratch, shape, source, target, phrase, one, other, mass)
+                _enter(buffer, scratch, shape, sentences, phrase, one, other, mass)
 
 
 @njit
@@ -345,8 +344,10 @@ def _extract(bitext, limits, shape, buffer, scratch, pair, phrase, last):
     """Enter the rules of the pairs from a phrase of one on, until all is done or the buffer could overflow."""
     while pair < last:
         phrases = _initial_phrases(bitext, pair, limits, scratch)
-        source = bitext.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1]]
-        target = bitext.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1]]
+        sentences = Sentences(
+            bitext.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1]],
+            bitext.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1]],
+        )
         while phrase < phrases:
             inside = _phrases_inside(scratch, phrase)
             rules = _count_rules(scratch, limits, phrase, inside)
@@ -354,7 +355,7 @@ def _extract(bitext, limits, shape, buffer, scratch, pair, phrase, last):
                 if buffer.sizes[0] + rules > len(buffer.rows):
                     return pair, phrase
                 _enter_rules(
-                    buffer, scratch, limits, shape, source, target, phrase, inside, (MASS_UNIT + rules // 2) // rules
+                    buffer, scratch, limits, shape, sentences, phrase, inside, (MASS_UNIT + rules // 2) // rules
                 )
             phrase += 1
         phrase = 0
