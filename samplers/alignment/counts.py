@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline, prefetch
+from hierogram.samplers.compiled.probing import close_gap, probe
 from hierogram.samplers.compiled.streams import GOLDEN
 
 ROW = np.dtype([("key", np.uint64), ("count", np.int32), ("prior", np.float32)])
@@ -23,7 +24,6 @@ TAKEN, SHIFT = 0, 1
 """Registers: rows taken, and 64 - log2 of the capacity."""
 
 _SMALLEST = 1 << 10
-_ONE = np.uint64(1)
 _FREE = np.uint64(0)
 _32 = np.uint64(32)
 
@@ -42,21 +42,21 @@ def pair_key(conditioning, emitted):
 
 
 @njit_inline
-def _home(key, shift):
-    """The first row that a key may have."""
+def home(key, shift):
+    """The first row that a key may have in a table of 2^(64 - shift) rows."""
     return (key * GOLDEN) >> np.uint64(shift)
+
+
+@njit_inline
+def _ends_at(rows, row, key):
+    found = rows[row]["key"]
+    return (found == key) | (found == _FREE)
 
 
 @njit_inline
 def find_pair(rows, shift, key):
     """Row of the key, or the free row where it would go."""
-    mask = np.uint64(len(rows) - 1)
-    row = _home(key, shift)
-    while True:
-        found = rows[row]["key"]
-        if found in (key, _FREE):
-            return np.int64(row)
-        row = (row + _ONE) & mask
+    return np.int64(probe(home(key, shift), np.uint64(len(rows) - 1), _ends_at, rows, key))
 
 
 @njit_inline
@@ -69,26 +69,25 @@ def take_row(pairs, row, key):
         pairs.registers[TAKEN] += 1
 
 
+@njit_inline
+def _home_of(pairs, row):
+    key = pairs.rows[row]["key"]
+    return key != _FREE, home(key, pairs.registers[SHIFT])
+
+
+@njit_inline
+def _move(pairs, row, to):
+    rows = pairs.rows
+    rows[to]["key"] = rows[row]["key"]
+    rows[to]["count"] = rows[row]["count"]
+    rows[to]["prior"] = rows[row]["prior"]
+
+
 @njit
 def free_row(pairs, row):
-    """Take a row out; rows behind it that could have stood there move up [Knuth 6.4, algorithm R]."""
-    rows = pairs.rows
-    shift = np.uint64(pairs.registers[SHIFT])
-    mask = np.uint64(len(rows) - 1)
-    hole = np.uint64(row)
-    at = hole
-    while True:
-        at = (at + _ONE) & mask
-        key = rows[at]["key"]
-        if key == _FREE:
-            break
-        home = _home(key, shift)
-        if ((at - home) & mask) >= ((at - hole) & mask):
-            rows[hole]["key"] = key
-            rows[hole]["count"] = rows[at]["count"]
-            rows[hole]["prior"] = rows[at]["prior"]
-            hole = at
-    rows[hole]["key"] = _FREE
+    """Take a row out; rows behind it that could have stood there move up."""
+    hole = close_gap(np.uint64(row), np.uint64(len(pairs.rows) - 1), _home_of, _move, pairs)
+    pairs.rows[hole]["key"] = _FREE
     pairs.registers[TAKEN] -= 1
 
 
@@ -142,7 +141,7 @@ def pair_weight(pairs, key):
     Whether a pair has a row cannot be foretold, so there is a branch only where another pair has its first row.
     """
     rows = pairs.rows
-    row = _home(key, pairs.registers[SHIFT])
+    row = home(key, pairs.registers[SHIFT])
     found = rows[row]["key"]
     weight = np.float64(found == key) * (rows[row]["count"] + np.float64(rows[row]["prior"]))
     if (found != key) & (found != _FREE):
@@ -153,7 +152,7 @@ def pair_weight(pairs, key):
 @njit_inline
 def expect_pair(pairs, key):
     """Say that the pair's row will soon be read."""
-    prefetch(pairs.rows, np.int64(_home(key, pairs.registers[SHIFT])))
+    prefetch(pairs.rows, np.int64(home(key, pairs.registers[SHIFT])))
 
 
 @njit_inline

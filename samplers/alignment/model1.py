@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Sides
 from hierogram.samplers.alignment.chain import UNLINKED
-from hierogram.samplers.alignment.counts import pair_key
+from hierogram.samplers.alignment.counts import find_pair, pair_key
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import GOLDEN, stream, uniform
 
@@ -16,17 +16,7 @@ ITERATIONS = 5
 
 _ROW = np.dtype([("key", np.uint64), ("p", np.float32), ("expected", np.float32)])
 _SMALLEST = 1 << 12
-_ONE = np.uint64(1)
 _FREE = np.uint64(0)
-
-
-@njit_inline
-def _find(rows, shift, key):
-    mask = np.uint64(len(rows) - 1)
-    row = (key * GOLDEN) >> np.uint64(shift)
-    while rows[row]["key"] != key and rows[row]["key"] != _FREE:
-        row = (row + _ONE) & mask
-    return np.int64(row)
 
 
 @njit_inline
@@ -45,7 +35,7 @@ def _enter(first, sides, lowest, no_word, rows, shift, taken):
                 return pair
             for k in range(lowest, length):
                 key = pair_key(_conditioning_word(sides, pair, k, no_word), sides.emitted[g])
-                row = _find(rows, shift, key)
+                row = find_pair(rows, shift, key)
                 if rows[row]["key"] == _FREE:
                     rows[row]["key"] = key
                     rows[row]["p"] = 1.0
@@ -58,7 +48,7 @@ def _enter(first, sides, lowest, no_word, rows, shift, taken):
 def _move_rows(old, rows, shift):
     for k in range(len(old)):
         if old[k]["key"] != _FREE:
-            row = _find(rows, shift, old[k]["key"])
+            row = find_pair(rows, shift, old[k]["key"])
             rows[row]["key"] = old[k]["key"]
             rows[row]["p"] = old[k]["p"]
             rows[row]["expected"] = old[k]["expected"]
@@ -75,10 +65,10 @@ def _iterate(sides, lowest, no_word, rows, shift, total):
             mass = 0.0
             for k in range(lowest, length):
                 key = pair_key(_conditioning_word(sides, pair, k, no_word), sides.emitted[g])
-                mass += rows[_find(rows, shift, key)]["p"]
+                mass += rows[find_pair(rows, shift, key)]["p"]
             for k in range(lowest, length):
                 word = _conditioning_word(sides, pair, k, no_word)
-                row = _find(rows, shift, pair_key(word, sides.emitted[g]))
+                row = find_pair(rows, shift, pair_key(word, sides.emitted[g]))
                 share = rows[row]["p"] / mass
                 rows[row]["expected"] += np.float32(share)
                 total[word] += share
@@ -98,7 +88,7 @@ def _best_links(sides, lowest, no_word, rows, shift, links):
             best, most = UNLINKED, -1.0
             for k in range(lowest, length):
                 word = _conditioning_word(sides, pair, k, no_word)
-                p = rows[_find(rows, shift, pair_key(word, sides.emitted[g]))]["p"]
+                p = rows[find_pair(rows, shift, pair_key(word, sides.emitted[g]))]["p"]
                 if p > most:
                     best, most = k, p
             links[g] = best

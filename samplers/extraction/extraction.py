@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.probing import probe
 from hierogram.samplers.compiled.streams import GOLDEN, mix
 from hierogram.samplers.exceptions import ExtractionError
 from hierogram.samplers.forests.forest import Bitext
@@ -276,6 +277,21 @@ def _pack_side(packed, word, words, span, one, other):
         place += 1
 
 
+@njit_inline
+def _ends_at(buffer, slot, key):
+    """Whether a slot is free, or that of the rule: its hash, its packed symbols, and how many words these take."""
+    value = buffer.slots[slot]
+    if value == _EMPTY:
+        return True
+    if value & _HASH_BITS != key[0] & _HASH_BITS:
+        return False
+    entry = np.int64(value & _ENTRY_BITS) - 1
+    same = True
+    for k in range(key[2]):
+        same &= buffer.rows[entry, k] == key[1][k]
+    return same
+
+
 @njit
 def _enter(buffer, scratch, shape, sentences, phrase, one, other, mass):
     """Enter a rule into the buffer, which has room for it."""
@@ -290,28 +306,18 @@ def _enter(buffer, scratch, shape, sentences, phrase, one, other, mass):
     for k in range(shape.symbol_words):
         code = mix(code + packed[k] + GOLDEN)
     mask = np.uint64(len(buffer.slots) - 1)
-    slot = code & mask
-    while True:
-        value = buffer.slots[slot]
-        if value == _EMPTY:
-            entry = buffer.sizes[0]
-            buffer.sizes[0] = entry + 1
-            buffer.slots[slot] = (code & _HASH_BITS) | np.uint64(entry + 1)
-            for k in range(shape.symbol_words):
-                buffer.rows[entry, k] = packed[k]
-            buffer.rows[entry, shape.occurrences] = np.uint64(1)
-            buffer.rows[entry, shape.mass] = np.uint64(mass)
-            return
-        if value & _HASH_BITS == code & _HASH_BITS:
-            entry = np.int64(value & _ENTRY_BITS) - 1
-            same = True
-            for k in range(shape.symbol_words):
-                same &= buffer.rows[entry, k] == packed[k]
-            if same:
-                buffer.rows[entry, shape.occurrences] += np.uint64(1)
-                buffer.rows[entry, shape.mass] += np.uint64(mass)
-                return
-        slot = (slot + np.uint64(1)) & mask
+    slot = probe(code & mask, mask, _ends_at, buffer, (code, packed, shape.symbol_words))
+    if buffer.slots[slot] == _EMPTY:
+        entry = buffer.sizes[0]
+        buffer.sizes[0] = entry + 1
+        buffer.slots[slot] = (code & _HASH_BITS) | np.uint64(entry + 1)
+        for k in range(shape.symbol_words):
+            buffer.rows[entry, k] = packed[k]
+        buffer.rows[entry, shape.occurrences] = np.uint64(0)
+        buffer.rows[entry, shape.mass] = np.uint64(0)
+    entry = np.int64(buffer.slots[slot] & _ENTRY_BITS) - 1
+    buffer.rows[entry, shape.occurrences] += np.uint64(1)
+    buffer.rows[entry, shape.mass] += np.uint64(mass)
 
 
 @njit
