@@ -10,7 +10,7 @@ from http import HTTPStatus
 from uuid import uuid4
 
 from hierogram.daemon.corpora.formats import JSONL, fields_of_lines, json_object
-from hierogram.daemon.corpora.ingest import Intake
+from hierogram.daemon.corpora.ingest import Handling, Intake
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.corpora.rejections import LINE_TOO_LONG, FaultError
 from hierogram.daemon.web.api.problems import ProblemError
@@ -156,7 +156,7 @@ class Body:
         if self._intake is None:
             # Every request has a name of its own, since the place of a rejected line is told by it.
             name = self._key if self._key is not None else uuid4().hex
-            self._intake = Intake(self._store, self._corpus, f"http:{name}", JSONL, self._limits)
+            self._intake = Intake(self._store, self._corpus, f"http:{name}", JSONL, Handling(limits=self._limits))
             self.answer = replace(self.answer, batch=self._intake.report.batch)
         return self._intake
 
