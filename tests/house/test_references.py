@@ -82,6 +82,32 @@ def test_sections_of_the_model_exist(path: Path) -> None:
         assert number in sections
 
 
+def sections_of(document: str) -> dict[str, str]:
+    """What the page says of each work that has a key."""
+    parts = re.split(r"^\*\*\[(\w+)\]\*\*", document.split("\n## Works")[0], flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def linked(text: str) -> list[Path]:
+    return [(ROOT / "docs" / target).resolve() for target in re.findall(r"\]\((\.\./[^)]*\.py)\)", text)]
+
+
+def test_works_with_a_key_lead_to_the_modules_that_implement_them() -> None:
+    for key, section in sections_of(REFERENCES).items():
+        assert linked(section), f"{key}: link the modules that implement it"
+        for path in linked(section):
+            assert key in cited_places(text_of(path)), f"{path} does not cite {key}"
+
+
+def test_other_works_lead_to_the_modules_that_cite_them() -> None:
+    for row in re.findall(r"^\| (.* (?:19|20)\d\d \| .*) \|$", REFERENCES, re.MULTILINE):
+        cited, _, where = row.split(" | ")
+        assert linked(where) or where == "[model.md](model.md)", f"{cited}: link the modules that cite it"
+        for path in linked(where):
+            [(author, _)] = first_author_and_year(cited)
+            assert author in text_of(path), f"{path} does not cite {cited}"
+
+
 def test_citations_are_read() -> None:
     places = cited_places("so [CFGŠ14 §2, Algorithms 1 and 4; SA16 eqs. 3, 5] and [CGB09]")
     assert places == {
