@@ -88,6 +88,15 @@ class SpoolSection(Section):
         default="default", min_length=1, description="Corpus of the files that lie in the folder itself."
     )
     poll_seconds: Seconds = Field(default=1.0, description="How often the folder is looked at.")
+    languages: str | None = Field(
+        default=None, description="Languages of source and target, as in `fr,en`; without any, those of the store."
+    )
+    tokenize: bool = Field(
+        default=False, description="Whether text without links is divided into tokens, by the rules of the languages."
+    )
+    unaligned_after: Seconds | None = Field(
+        default=None, description="Seconds after which `.source` and `.target` are taken without an `.alignment`."
+    )
 
 
 def _declared(options: type["DataclassInstance"], name: str) -> Any:

@@ -39,6 +39,9 @@ SAMPLING = "sampling"
 SETTLED = "settled"
 """State of a pair that has been through every stage."""
 
+UNSETTLED = (UNALIGNED, WAITING, SAMPLING)
+"""States of pairs that are not through the schedule."""
+
 NOBODY, GIVEN, ALIGNER = "nobody", "given", "aligner"
 """Who aligned a pair: no one yet, whoever made the input, or our aligner."""
 
@@ -385,6 +388,11 @@ class StoreStatus:
     last_log_likelihood: float | None = None
     corpora: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def behind(self) -> dict[str, int]:
+        """How many pairs are in which of the states `UNSETTLED`."""
+        return {state: self.pairs.get(state, 0) for state in UNSETTLED}
+
 
 class Claim(NamedTuple):
     """Who has a claim on what, until when; `process` tells the holder from all others, `host` and `pid` tell people."""
@@ -401,10 +409,13 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LagRow:
-    """How many pairs are not settled yet, and for how many seconds the oldest of them has been stored (None: none)."""
+    """How many pairs are not settled yet, for how many seconds the oldest of them has been stored (None: none), and how
+    many are in which of the states `UNSETTLED`.
+    """
 
     pairs: int
     oldest: float | None
+    states: dict[str, int] = field(default_factory=dict)
 
 
 class RequestRow(NamedTuple):

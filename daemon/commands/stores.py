@@ -83,7 +83,8 @@ def status(context: typer.Context, as_json: AsJson = False, store: StoreUrl = No
         writer = opened.lease()
     if as_json:
         held = writer and {name: str(getattr(writer, name)) for name in ("command", "host", "pid", "since")}
-        say_json({**asdict(now), "settings": asdict(settings), "writer": held})
+        lag = {"pairs": sum(now.behind.values()), "states": now.behind}
+        say_json({**asdict(now), "lag": lag, "settings": asdict(settings), "writer": held})
         return
     for name, text in _status_lines(now):
         say(f"{name:<16}{text}")
@@ -99,6 +100,7 @@ def _status_lines(now: "StoreStatus") -> list[tuple[str, str]]:
         ("store", f"{now.url} (schema {now.schema}, position {now.position:,})"),
         ("pairs", f"{sum(now.pairs.values()):,} ({states})"),
         *((f"  {name}", f"{number:,}") for name, number in now.corpora.items()),
+        ("lag", f"{plural(sum(now.behind.values()), 'pair')} not settled yet"),
         ("rules", f"{now.rules:,}, used {now.rule_tokens:,} times ({now.sampled_tokens:,} times in samples)"),
         ("sweeps", f"{now.sweeps:,}"),
         ("log-likelihood", likelihood),

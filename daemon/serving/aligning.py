@@ -1,5 +1,8 @@
 """Alignment within the daemon: new pairs before they are sampled, all again while nothing else is to be done."""
 
+import time
+from collections import Counter
+
 from hierogram.daemon.alignment.incremental import IncrementalAligner
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.learning.learner import Learner
@@ -8,6 +11,7 @@ from hierogram.daemon.serving.supervision import Heart, StopFlag
 from hierogram.storage.store import Store
 
 _REJUVENATED_AT_ONCE = 1_000
+_TELL_SECONDS = 60.0
 
 
 class _EndedError(Exception):
@@ -26,6 +30,8 @@ class Aligning:
         self._stop = stop
         self._beat = beat
         self._log = log
+        self._gone_over = Counter[str]()
+        self._told = time.monotonic()
 
     def align_new(self) -> int:
         """Align pairs that came without an alignment, some at once; how many."""
@@ -43,9 +49,14 @@ class Aligning:
             done = self._aligner.rejuvenate(_REJUVENATED_AT_ONCE, self._go_on, 1 + self._section.passes)
         except _EndedError:
             return []
+        self._gone_over.update(pairs=done.pairs, changed=done.changed)
+        # Told when all have been gone over, and now and then before.
+        if self._gone_over["pairs"] and (not done.pairs or time.monotonic() - self._told >= _TELL_SECONDS):
+            self._log.info("alignments gone over again", **self._gone_over)
+            self._gone_over.clear()
+            self._told = time.monotonic()
         if not done.pairs:
             return []
-        self._log.info("alignments gone over again", pairs=done.pairs, changed=done.changed)
         if done.rebuilt is None:
             return []
         done.rebuilt.change(self._learner.chain)

@@ -2,32 +2,44 @@
 
 import time
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from hierogram.daemon.serving.supervision import LoopHealth
+from hierogram.storage.records import UNSETTLED, LagRow
 
 _RATE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far sampling is behind: pairs without a derivation or on their way through the schedule, seconds that the
-    oldest of them has waited (None: there is none), pair sweeps a second lately.
+    """How far sampling is behind: pairs that are not through the schedule, seconds that the oldest of them has waited
+    (None: there is none), pair sweeps a second lately, and how many pairs are in which state.
     """
 
     pairs: int = 0
     oldest: float | None = None
     sweeps_per_second: float = 0.0
+    states: Mapping[str, int] = field(default_factory=dict)
+
+    def by(self, pairs: Mapping[str, int]) -> "Lag":
+        """The same, with the numbers of pairs by state that the store says now."""
+        states = {state: pairs.get(state, 0) for state in UNSETTLED}
+        behind = sum(states.values())
+        return replace(self, pairs=behind, oldest=self.oldest if behind else None, states=states)
 
 
 @dataclass(frozen=True, slots=True)
 class SpoolCondition:
-    """What the spool has done since the start, and what lies in it: files taken in, files set apart, files waiting."""
+    """What the spool has done since the start, and what lies in it: inputs taken in and set apart, files waiting, and
+    which of these wait for others.
+    """
 
     done: int = 0
     failed: int = 0
     waiting: int = 0
+    incomplete: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +60,17 @@ class Board:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._pairs = 0
-        self._oldest: float | None = None
+        self._behind = LagRow(0, None)
         self._noted = time.monotonic()
         self._work: deque[tuple[float, int]] = deque()
         self.log_likelihood: float | None = None
         self.rejuvenated = 0
         self.spool = SpoolCondition()
 
-    def note_lag(self, pairs: int, oldest: float | None) -> None:
-        """So many pairs are behind, the oldest for so many seconds."""
+    def note_lag(self, behind: LagRow) -> None:
+        """What the store says is behind."""
         with self._lock:
-            self._pairs, self._oldest, self._noted = pairs, oldest, time.monotonic()
+            self._behind, self._noted = behind, time.monotonic()
 
     def note_sweeps(self, pair_sweeps: int) -> None:
         """So many pairs have been swept over since the last note."""
@@ -77,5 +88,7 @@ class Board:
         now = time.monotonic()
         with self._lock:
             self._forget(now)
-            oldest = None if self._oldest is None else self._oldest + now - self._noted
-            return Lag(self._pairs, oldest, sum(done for _, done in self._work) / _RATE_SECONDS)
+            behind = self._behind
+            oldest = None if behind.oldest is None else behind.oldest + now - self._noted
+            swept = sum(done for _, done in self._work)
+            return Lag(behind.pairs, oldest, swept / _RATE_SECONDS, behind.states)

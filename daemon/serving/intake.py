@@ -1,15 +1,27 @@
 """The loop that takes in what lies in the spool."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.corpora.ingest import Handling
-from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.corpora.preparation import prepare as prepare_pairs
+from hierogram.daemon.corpora.preparation import two_languages
+from hierogram.daemon.exceptions import InputError, SpoolError, UsageError
 from hierogram.daemon.serving.health import Board
 from hierogram.daemon.serving.logs import Log
-from hierogram.daemon.serving.spool import Offer, StoppedError, move_done, offers, prepare, set_apart, take_in
+from hierogram.daemon.serving.spool import (
+    Incomplete,
+    Offer,
+    StoppedError,
+    Taking,
+    move_done,
+    offers,
+    prepare,
+    set_apart,
+    take_in,
+)
 from hierogram.daemon.serving.supervision import Heart, StopFlag
 from hierogram.storage.store import Store
 
@@ -25,12 +37,31 @@ class Intake:
         self._configuration = configuration
         self._board = board
         self._log = log.bind(loop=self.name)
+        self._taking = Taking()
+        self._incomplete: set[Incomplete] = set()
+        self._told: set[Incomplete] = set()
 
     def prepare(self) -> None:
-        """Makes the spool's folders; raises `SpoolError` where that cannot be."""
+        """Makes the spool's folders; raises `SpoolError` where that cannot be, or its languages are not the store's."""
         folder = self._configuration().spool.folder
         if folder is not None:
             prepare(folder)
+            self._handling()
+
+    def _handling(self) -> Handling:
+        """How files are taken in by the configuration; raises `SpoolError` where the store cannot have them so."""
+        section, settings = self._configuration().spool, self._store.settings()
+        try:
+            languages = two_languages(section.languages, "languages") if section.languages else None
+            tokenize = None
+            if section.tokenize:
+                tokenize = languages or prepare_pairs(settings).languages
+                if tokenize is None:
+                    raise UsageError('tokenize needs languages, as in languages = "fr,en"')
+            prepare_pairs(settings, languages, tokenize)
+        except UsageError as error:
+            raise SpoolError(f"spool: {error}") from error
+        return Handling(languages, tokenize, self._configuration().intake.limits())
 
     def run(self, stop: StopFlag, beat: Heart) -> None:
         """Takes in one file after the other, oldest first; see `Loop.run`."""
@@ -38,32 +69,45 @@ class Intake:
         folder = section.folder
         if folder is not None:
             prepare(folder)
+            self._taking = Taking(section.corpus, self._handling(), stop.is_set, beat)
         while not stop.is_set():
             if folder is not None:
-                self._look(folder, section.corpus, stop, beat)
+                self._look(folder, section.unaligned_after, stop, beat)
             beat.well()
             stop.wait(section.poll_seconds)
 
-    def _look(self, folder: Path, corpus: str, stop: StopFlag, beat: Heart) -> None:
-        found, incomplete = offers(folder)
+    def _look(self, folder: Path, unaligned_after: float | None, stop: StopFlag, beat: Heart) -> None:
+        found, incomplete = offers(folder, unaligned_after)
+        self._tell(incomplete)
+        waiting = sum(len(files.files) for files in incomplete)
         for done, offer in enumerate(found):
-            self._board.spool = replace(self._board.spool, waiting=len(found) - done + incomplete)
+            self._board.spool = replace(self._board.spool, waiting=len(found) - done + waiting)
             if stop.is_set():
                 return
-            self._take(folder, offer, corpus, stop, beat)
+            self._take(folder, offer)
             beat.well()
-        self._board.spool = replace(self._board.spool, waiting=incomplete)
+        self._board.spool = replace(self._board.spool, waiting=waiting)
 
-    def _take(self, folder: Path, offer: Offer, corpus: str, stop: StopFlag, beat: Heart) -> None:
+    def _tell(self, incomplete: Sequence[Incomplete]) -> None:
+        """Says which files wait for others: in the status at once, in the log once, if they still do on a second look.
+
+        Those of an input come one after the other, and may be about to.
+        """
+        self._board.spool = replace(self._board.spool, incomplete=tuple(files.told for files in incomplete))
+        now = set(incomplete)
+        for files in sorted(now & self._incomplete - self._told, key=lambda files: files.files):
+            self._log.warning("files wait for others", files=list(files.files), reason=files.told)
+        self._told = now & (self._told | self._incomplete)
+        self._incomplete = now
+
+    def _take(self, folder: Path, offer: Offer) -> None:
         try:
-            report = take_in(
-                self._store, offer, corpus, stop.is_set, beat, Handling(limits=self._configuration().intake.limits())
-            )
+            report = take_in(self._store, offer, self._taking)
         except FileNotFoundError:
             self._log.warning("file vanished before it was read", file=offer.name)
         except StoppedError:
             self._log.info("file left for the next start", file=offer.name)
-        except InputError as error:
+        except (InputError, UsageError) as error:
             set_apart(folder, offer, str(error))
             self._board.spool = replace(self._board.spool, failed=self._board.spool.failed + 1)
             self._log.warning("file set apart", file=offer.name, reason=str(error))

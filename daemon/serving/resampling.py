@@ -97,6 +97,7 @@ class Turns:
 
     def take(self) -> bool:
         """One turn of a few seconds, committed at its end; False where there was nothing to do."""
+        self._note_lag()
         self._withdraw()
         self._learner.follow_vocabulary()
         aligned = self._aligning.align_new() if self._aligning else 0
@@ -179,5 +180,4 @@ class Turns:
         return time.monotonic() - started
 
     def _note_lag(self) -> None:
-        lag = self._learner.store.lag()
-        self._board.note_lag(lag.pairs, lag.oldest)
+        self._board.note_lag(self._learner.store.lag())

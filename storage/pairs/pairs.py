@@ -18,8 +18,8 @@ from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
 from hierogram.storage.records import (
     GIVEN,
     NOBODY,
-    SAMPLING,
     UNALIGNED,
+    UNSETTLED,
     WAITING,
     AddedPairs,
     IngestTotals,
@@ -341,7 +341,7 @@ def lag(connection: Connection) -> LagRow:
     totals = read_state(connection)
     oldest = [
         added_at
-        for state in (UNALIGNED, WAITING, SAMPLING)
+        for state in UNSETTLED
         for added_at in connection.scalars(
             select(sentence_pairs.c.added_at)
             .where(sentence_pairs.c.state == state)
@@ -350,7 +350,8 @@ def lag(connection: Connection) -> LagRow:
         )
     ]
     age = max((now() - min(oldest)).total_seconds(), 0.0) if oldest else None
-    return LagRow(totals.unaligned + totals.waiting + totals.sampling, age)
+    states = {state: number for state, number in totals.pairs().items() if state in UNSETTLED}
+    return LagRow(sum(states.values()), age, states)
 
 
 def as_rows(rows: Iterable[Row[tuple[object, ...]]]) -> list[PairRow]:

@@ -1,6 +1,6 @@
 """Is the daemon alive, is it ready, how is it: for people, for whoever starts it again, and for Prometheus."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any
@@ -11,7 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.configuration import HttpConfiguration
-from hierogram.daemon.serving.health import Condition
+from hierogram.daemon.serving.health import Condition, Lag
 from hierogram.daemon.web.api.metrics import RequestMetrics, render_metrics
 from hierogram.daemon.web.api.records import HealthAnswer, StatusAnswer
 from hierogram.daemon.web.api.service import Service
@@ -49,6 +49,11 @@ async def _ask_store(service: Service) -> tuple[StoreStatus | None, str | None]:
     return None, f"the store has not answered for {_STORE_SECONDS:.0f} s"
 
 
+def _present_lag(condition: Condition, store: StoreStatus | None) -> Lag:
+    """The lag by what the store says; where it does not answer, as sampling last knew it."""
+    return condition.lag.by(store.pairs) if store else condition.lag
+
+
 def health_routes(service: Service, configuration: HttpConfiguration, metrics: RequestMetrics) -> APIRouter:
     """The routes of this module."""
     router = APIRouter(tags=["health"])
@@ -66,11 +71,12 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
         reasons = _standing_loops(condition)
         if condition.degraded:
             reasons.append(condition.degraded)
-        if condition.lag.pairs > configuration.max_lag:
-            reasons.append(f"{condition.lag.pairs:,} pairs wait for sampling, over {configuration.max_lag:,}")
+        store, fault = await _ask_store(service)
+        lag = _present_lag(condition, store)
+        if lag.pairs > configuration.max_lag:
+            reasons.append(f"{lag.pairs:,} pairs wait for sampling, over {configuration.max_lag:,}")
         if service.stopping():
             reasons.append("the daemon is stopping")
-        _, fault = await _ask_store(service)
         if fault:
             reasons.append(fault)
         return _answer(reasons)
@@ -97,11 +103,8 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
                     }
                     for loop in condition.loops
                 ],
-                "lag": {
-                    "pairs": condition.lag.pairs,
-                    "oldest": condition.lag.oldest,
-                    "sweeps_per_second": condition.lag.sweeps_per_second,
-                },
+                "lag": asdict(_present_lag(condition, store)),
+                "spool": asdict(condition.spool),
                 "store": asdict(store) if store else None,
                 "store_error": fault,
             }
@@ -111,6 +114,8 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
     async def read_metrics() -> Response:
         """What Prometheus reads."""
         store, _ = await _ask_store(service)
-        return Response(render_metrics(metrics, service.condition(), store), media_type=CONTENT_TYPE_LATEST)
+        condition = service.condition()
+        condition = replace(condition, lag=_present_lag(condition, store))
+        return Response(render_metrics(metrics, condition, store), media_type=CONTENT_TYPE_LATEST)
 
     return router

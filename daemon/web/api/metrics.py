@@ -76,10 +76,19 @@ def _of_daemon(condition: Condition) -> Iterator[Metric]:
     yield _gauge("hierogram_uptime_seconds", "Seconds since the daemon started.", condition.uptime)
     yield _gauge("hierogram_degraded", "Whether something keeps the daemon from its work.", bool(condition.degraded))
     yield _gauge("hierogram_lag_pairs", "Pairs that are not through the sampling schedule yet.", lag.pairs)
+    states = GaugeMetricFamily("hierogram_lag_pairs_by_state", "The same pairs, by state.", labels=["state"])
+    for state, number in lag.states.items():
+        states.add_metric([state], number)
+    yield states
     yield _gauge("hierogram_lag_oldest_seconds", "How long the oldest of them has waited.", lag.oldest or 0.0)
     yield _gauge("hierogram_sweeps_per_second", "Pair sweeps a second lately.", lag.sweeps_per_second)
     ages = GaugeMetricFamily("hierogram_loop_age_seconds", "Seconds since a loop's last beat.", labels=["loop"])
     restarts = CounterMetricFamily("hierogram_loop_restarts", "How often a loop was started again.", labels=["loop"])
+    spool = condition.spool
+    yield _gauge(
+        "hierogram_spool_waiting_files", "Files in the spool that wait for their turn or others.", spool.waiting
+    )
+    yield _gauge("hierogram_spool_incomplete_inputs", "Inputs of which files are missing.", len(spool.incomplete))
     for loop in condition.loops:
         ages.add_metric([loop.name], loop.age)
         restarts.add_metric([loop.name], loop.restarts)

@@ -102,9 +102,19 @@ class LoopAnswer(BaseModel):
 class LagAnswer(BaseModel):
     """How far sampling is behind."""
 
-    pairs: int
+    pairs: int = Field(description="Pairs that are not through the sampling schedule yet.")
+    states: dict[str, int] = Field(description="The same pairs by state: unaligned, waiting, sampling.")
     oldest: float | None = Field(description="Seconds that the oldest pair has waited.")
     sweeps_per_second: float
+
+
+class SpoolAnswer(BaseModel):
+    """What the spool has done since the start, and what lies in it."""
+
+    done: int = Field(description="Inputs taken in.")
+    failed: int = Field(description="Inputs set apart.")
+    waiting: int = Field(description="Files that wait for their turn or for others.")
+    incomplete: list[str] = Field(description="Which files wait for which others.")
 
 
 class StoreAnswer(BaseModel):
@@ -132,6 +142,7 @@ class StatusAnswer(BaseModel):
     log_likelihood: float | None
     loops: list[LoopAnswer]
     lag: LagAnswer
+    spool: SpoolAnswer
     store: StoreAnswer | None = Field(description="Null where the store does not answer.")
     store_error: str | None
 

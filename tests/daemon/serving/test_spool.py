@@ -1,15 +1,19 @@
 """The spool: what is taken, in which order, and where it goes."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import LINES
+from tests.daemon.corpora.memories import HEAD, TAIL, unit
 
+from hierogram.daemon.corpora.ingest import Handling
 from hierogram.daemon.exceptions import InputError, SpoolError
 from hierogram.daemon.serving.spool import (
     Offer,
     StoppedError,
+    Taking,
     move_done,
     offers,
     prepare,
@@ -39,10 +43,6 @@ def names(folder: Path) -> list[tuple[str, str | None]]:
     return [(offer.name, offer.corpus) for offer in offers(folder)[0]]
 
 
-def beat() -> None:
-    pass
-
-
 def test_whole_files_are_offered_oldest_first(spool: Path) -> None:
     put(spool / "b.bars", changed=1)
     put(spool / "a.jsonl.gz", changed=3)
@@ -60,12 +60,17 @@ def test_three_files_are_one_input_once_all_are_there(spool: Path) -> None:
     put(spool / "x.source", changed=1)
     put(spool / "x.target.zst", changed=9)
     put(spool / "y.v2.alignment", changed=1)
-    assert offers(spool) == ([], 3)
+    found, incomplete = offers(spool)
+    assert found == []
+    assert [files.told for files in incomplete] == [
+        "x.source and x.target.zst: waiting for x.alignment",
+        "y.v2.alignment: waiting for y.v2.source and y.v2.target",
+    ]
     put(spool / "x.alignment.gz", changed=2)
     put(spool / "z.bars", changed=5)
     found, incomplete = offers(spool)
     assert [offer.name for offer in found] == ["z.bars", "x.source + x.target.zst + x.alignment.gz"]
-    assert incomplete == 1
+    assert [files.files for files in incomplete] == [("y.v2.alignment",)]
 
 
 def test_what_is_taken_in_is_stored_in_its_corpus_and_goes_to_done(spool: Path, store: Store) -> None:
@@ -76,10 +81,10 @@ def test_what_is_taken_in_is_stored_in_its_corpus_and_goes_to_done(spool: Path, 
     (spool / "done" / "law").mkdir()
     put(spool / "done" / "law" / "x.target")
     [offer] = offers(spool)[0]
-    report = take_in(store, offer, "default", lambda: False, beat)
+    report = take_in(store, offer, Taking())
     assert (report.corpus, report.totals.accepted) == ("law", 9)
     move_done(spool, offer)
-    assert offers(spool) == ([], 0)
+    assert offers(spool) == ([], [])
     assert sorted(path.name for path in (spool / "done" / "law").iterdir()) == [
         "x.alignment",
         "x.source",
@@ -103,9 +108,9 @@ def test_what_cannot_be_read_is_set_apart_with_the_reason(spool: Path, store: St
     make(spool / "bad.gz")
     [offer] = offers(spool)[0]
     with pytest.raises(InputError, match=reason) as told:
-        take_in(store, offer, "default", lambda: False, beat)
+        take_in(store, offer, Taking())
     set_apart(spool, offer, str(told.value))
-    assert offers(spool) == ([], 0)
+    assert offers(spool) == ([], [])
     assert (spool / "failed" / "bad.gz.reason").read_text() == f"{told.value}\n"
     assert os.path.lexists(spool / "failed" / "bad.gz")
     assert store.count_pairs() == 0
@@ -115,8 +120,8 @@ def test_a_file_left_in_the_middle_is_taken_up_again(spool: Path, store: Store) 
     put(spool / "x.bars")
     [offer] = offers(spool)[0]
     with pytest.raises(StoppedError):
-        take_in(store, offer, "default", lambda: True, beat)
-    assert take_in(store, offer, "default", lambda: False, beat).totals.duplicates == 9
+        take_in(store, offer, Taking(stopped=lambda: True))
+    assert take_in(store, offer, Taking()).totals.duplicates == 9
     assert store.count_pairs() == 9
     assert store.integrity() == []
 
@@ -129,3 +134,55 @@ def test_a_folder_that_cannot_be_used_is_told(spool: Path, tmp_path: Path) -> No
         offers(tmp_path / "nowhere")
     with pytest.raises(SpoolError, match="cannot be moved"):
         move_done(spool, Offer((spool / "gone.bars",), None))
+
+
+def test_source_and_target_come_without_an_alignment_where_a_marker_says_so(spool: Path, store: Store) -> None:
+    put(spool / "x.source", "la maison\nun chat\n")
+    put(spool / "x.target", "the house\na cat\n")
+    put(spool / "y.unaligned", "")
+    assert [files.told for files in offers(spool)[1]] == [
+        "x.source and x.target: waiting for x.alignment",
+        "y.unaligned: waiting for y.source and y.target and y.alignment",
+    ]
+    put(spool / "x.unaligned", "")
+    [offer] = offers(spool)[0]
+    assert offer.name == "x.source + x.target"
+    assert take_in(store, offer, Taking()).totals.accepted == 2
+    assert store.count_pairs(["unaligned"]) == 2
+    move_done(spool, offer)
+    assert sorted(path.name for path in (spool / "done").iterdir()) == ["x.source", "x.target", "x.unaligned"]
+    assert len(offers(spool)[1]) == 1
+
+
+def test_source_and_target_come_without_an_alignment_after_a_while(spool: Path) -> None:
+    put(spool / "x.source")
+    put(spool / "x.target")
+    assert offers(spool, unaligned_after=3600)[0] == []
+    os.utime(spool / "x.target")
+    time.sleep(0.02)
+    assert [offer.name for offer in offers(spool, unaligned_after=0.01)[0]] == ["x.source + x.target"]
+    put(spool / "x.alignment")
+    [offer] = offers(spool, unaligned_after=0.01)[0]
+    assert len(offer.paths) == 3
+
+
+@pytest.mark.parametrize("lines", [3, 1_000])
+def test_an_empty_alignment_sets_all_three_apart(spool: Path, store: Store, lines: int) -> None:
+    put(spool / "x.source", "la maison\n" * lines)
+    put(spool / "x.target", "the house\n" * lines)
+    put(spool / "x.alignment", "")
+    [offer] = offers(spool)[0]
+    with pytest.raises(InputError, match=r"x\.alignment: empty, while .*x\.source has lines"):
+        take_in(store, offer, Taking())
+    assert store.status().rejected == store.count_pairs() == 0
+
+
+def test_tabs_and_memories_are_taken_in_by_the_languages_of_the_spool(spool: Path, store: Store) -> None:
+    put(spool / "a.tsv", "L'eau.\tThe water.\n", changed=1)
+    put(spool / "b.tmx", HEAD + unit(("en", "A cat."), ("fr", "Un chat.")) + TAIL, changed=2)
+    for offer in offers(spool)[0]:
+        take_in(store, offer, Taking(handling=Handling(("fr", "en"), ("fr", "en"))))
+    assert [(row.source, row.target) for row in store.pairs()] == [
+        ("L' eau .", "The water ."),
+        ("Un chat .", "A cat ."),
+    ]

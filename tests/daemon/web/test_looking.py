@@ -9,8 +9,9 @@ from tests.daemon.conftest import LINES
 from tests.daemon.web.conftest import Connect, FakeService
 
 from hierogram.daemon.grammar.derivations import derivation_of
-from hierogram.daemon.serving.health import Lag
+from hierogram.daemon.serving.health import Lag, SpoolCondition
 from hierogram.daemon.serving.supervision import LoopHealth
+from hierogram.storage.records import NewPair
 from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
 
@@ -246,9 +247,16 @@ def test_a_loop_that_stands_still_is_told(client: TestClient, service: FakeServi
         assert answer.json()["reasons"] == ["the loop resample has not moved for 61 s (boom)"]
 
 
+def add_unaligned(store: Store, number: int) -> None:
+    batch = store.begin_ingest("raw", "file", "pipes")
+    store.add_pairs(batch, [NewPair(f"a{k}", "b", None, 1, 1, k) for k in range(number)])
+    store.finish_ingest(batch)
+
+
 def test_not_ready(service: FakeService, connect: Connect) -> None:
     client = connect(service, max_lag=10)
-    service.change(degraded="ingest: no space left", lag=Lag(11, 5.0, 0.0))
+    add_unaligned(service.store, 11)
+    service.change(degraded="ingest: no space left", lag=Lag(0, None, 0.0))
     service.ends = True
     assert client.get("/healthz").status_code == 200
     answer = client.get("/readyz")
@@ -275,18 +283,32 @@ def test_not_ready_with_another_schema(client: TestClient, store_url: str) -> No
 
 def test_status(learned: Store, connect: Connect) -> None:
     service = FakeService(learned)
-    service.change(lag=Lag(3, 1.5, 100.0), uptime=7.0)
+    spool = SpoolCondition(3, 1, 2, ("a.source and a.target: waiting for a.alignment",))
+    service.change(lag=Lag(3, 1.5, 100.0), uptime=7.0, spool=spool)
     status = connect(service).get("/v1/status").json()
     assert status["uptime"] == 7.0
     assert [loop["name"] for loop in status["loops"]] == ["ingest", "resample"]
-    assert status["lag"] == {"pairs": 3, "oldest": 1.5, "sweeps_per_second": 100.0}
+    # Sampling has told of three pairs, which have settled since.
+    none = {"unaligned": 0, "waiting": 0, "sampling": 0}
+    assert status["lag"] == {"pairs": 0, "oldest": None, "sweeps_per_second": 100.0, "states": none}
+    assert status["spool"] == {
+        "done": 3, "failed": 1, "waiting": 2, "incomplete": ["a.source and a.target: waiting for a.alignment"]
+    }  # fmt: skip
     assert status["store"]["pairs"]["settled"] == len(LINES)
     assert status["store"]["schema"] == REVISIONS[-1]
 
 
+def test_the_lag_counts_pairs_without_an_alignment(learned: Store, connect: Connect) -> None:
+    service = FakeService(learned)
+    add_unaligned(learned, 1_001)
+    lag = connect(service).get("/v1/status").json()["lag"]
+    assert (lag["pairs"], lag["states"]) == (1_001, {"unaligned": 1_001, "waiting": 0, "sampling": 0})
+
+
 def test_metrics(learned: Store, connect: Connect) -> None:
     service = FakeService(learned)
-    service.change(lag=Lag(3, 1.5, 100.0))
+    add_unaligned(learned, 3)
+    service.change(spool=SpoolCondition(waiting=2, incomplete=("a",)))
     client = connect(service)
     client.get("/v1/pairs/1")
     client.get("/v1/pairs/2")
@@ -296,6 +318,10 @@ def test_metrics(learned: Store, connect: Connect) -> None:
     lines = set(metrics.text.splitlines())
     assert lines >= {
         "hierogram_lag_pairs 3.0",
+        'hierogram_lag_pairs_by_state{state="unaligned"} 3.0',
+        'hierogram_lag_pairs_by_state{state="sampling"} 0.0',
+        "hierogram_spool_waiting_files 2.0",
+        "hierogram_spool_incomplete_inputs 1.0",
         "hierogram_store_up 1.0",
         f'hierogram_pairs{{state="settled"}} {len(LINES)}.0',
         f"hierogram_rules {learned.status().rules}.0",

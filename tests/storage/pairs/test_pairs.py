@@ -61,7 +61,7 @@ def test_stalest_pairs_first(store: Store) -> None:
 
 
 def test_the_lag_is_of_the_pairs_that_are_not_settled(store: Store, store_url: str) -> None:
-    assert store.lag() == LagRow(0, None)
+    assert store.lag() == LagRow(0, None, {"unaligned": 0, "waiting": 0, "sampling": 0})
     fill(store)
     lag = store.lag()
     assert lag.pairs == store.count_pairs(["waiting", "sampling"])
