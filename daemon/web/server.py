@@ -11,23 +11,31 @@ from math import ceil
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.limits import Limits
 from hierogram.daemon.exceptions import ListenError
 from hierogram.daemon.serving.supervision import Heart, StopFlag
+from hierogram.daemon.web.api.problems import answer, try_later
 from hierogram.daemon.web.api.service import Service
 from hierogram.daemon.web.app import build_app
 
 _LOOK_SECONDS = 0.25
 _BACKLOG = 128
 _MOST_HEADER_BYTES = 1 << 16
+_FULL_RETRY_SECONDS = 2
 _INT = struct.Struct("i")
 _NO_LINGERING = struct.pack("ii", 1, 0)
 
 _log = logging.getLogger(__name__)
+
+
+async def _full(scope: Scope, receive: Receive, send: Send) -> None:
+    problem = try_later("there are as many connections as may be (max_connections)", _FULL_RETRY_SECONDS)
+    problem.headers["Connection"] = "close"
+    await answer(problem)(scope, receive, send)
 
 
 class PatientProtocol(H11Protocol):
@@ -39,9 +47,19 @@ class PatientProtocol(H11Protocol):
 
     slowest = 256.0
     """Bytes a second."""
+    most = 100
+    """Connections, and running requests, at a time; who asks beyond that is told to ask later."""
 
     _head: asyncio.TimerHandle | None = None
     _answer: asyncio.TimerHandle | None = None
+    _own: Any = None
+
+    def handle_events(self) -> None:
+        """Gives a request that has come to the app, or to one that says that too many are here."""
+        self._own = self._own or self.app
+        full = len(self.connections) >= self.most or len(self.tasks) >= self.most
+        self.app = _full if full else self._own
+        super().handle_events()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
@@ -181,7 +199,11 @@ def _server(app: ASGIApp, configuration: HttpConfiguration, grace_seconds: float
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=type("Protocol", (PatientProtocol,), {"slowest": configuration.min_bytes_per_second}),
+            http=type(
+                "Protocol",
+                (PatientProtocol,),
+                {"slowest": configuration.min_bytes_per_second, "most": configuration.max_connections},
+            ),
             ws="none",
             loop="asyncio",
             lifespan="on",
@@ -191,7 +213,6 @@ def _server(app: ASGIApp, configuration: HttpConfiguration, grace_seconds: float
             # Whoever asks would otherwise choose the address by which we count his requests.
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=configuration.max_connections,
             timeout_keep_alive=ceil(configuration.client_timeout),
             timeout_graceful_shutdown=ceil(grace_seconds),
             h11_max_incomplete_event_size=_MOST_HEADER_BYTES,

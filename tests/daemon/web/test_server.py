@@ -213,7 +213,9 @@ def test_connections_are_bounded(start: Start) -> None:
         # The others say nothing: whoever asks is refused, and would make room for the next by leaving.
         held = [stack.enter_context(running.connected()) for _ in range(4)]
         held[3].sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        assert b"503 Service Unavailable" in everything(held[3])
+        said = everything(held[3])
+        assert b"503 Service Unavailable" in said
+        assert b"content-type: application/problem+json" in said
 
 
 def test_an_address_in_use_is_named(start: Start, quick_store: Store) -> None:
