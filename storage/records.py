@@ -73,7 +73,9 @@ class Settings:
     levels: Annotated[int, Option("Stages of the stratified schedule, by level of phrase.", least=1)] = 7
     max_tokens: Annotated[int, Option("Longest side, in tokens, that ingest takes.", least=1, most=LONGEST_SIDE)] = 200
     key_salt: int = 0
-    grammar: Annotated[str, Option("Kind of grammar", values=NOTATIONS.keys())] = SYNCHRONOUS
+    grammar: Annotated[str, Option("Rules between two languages, or fragments of trees", values=NOTATIONS.keys())] = (
+        SYNCHRONOUS
+    )
     base: Annotated[
         str, Option("Base distribution of a tree grammar's fragments", values={UNIFORM: "P_M", PCFG: "P_C"})
     ] = PCFG

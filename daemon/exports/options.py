@@ -59,7 +59,11 @@ class ExportOptions:
     ] = None
     compression: Annotated[
         Compression,
-        Option("Compression; auto goes by the file's name (.zst, .gz), else by what reads the format.", metavar="NAME"),
+        Option(
+            "Compression, which auto takes from the file's name (.zst, .gz), else from the format",
+            values=tuple(Compression),
+            metavar="NAME",
+        ),
     ] = Compression.AUTO
     level: Annotated[int | None, Option("Level of the compression.", least=1, most=22, shown="3 or 6")] = None
     long_distance: Annotated[bool, Option("zstd: look for repeats up to 128 MiB back.")] = False
@@ -89,7 +93,8 @@ class ExportOptions:
     normalization: Annotated[
         Normalization,
         Option(
-            "Probabilities among all rules (before filters) or those left (after).",
+            "Probabilities among all rules, or those that the filters leave",
+            values=tuple(Normalization),
             metavar="WHEN",
             also=("normalisation", "marginals"),
         ),

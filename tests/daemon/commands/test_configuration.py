@@ -7,6 +7,8 @@ import pytest
 from hierogram.daemon.configuration import load_configuration
 from hierogram.daemon.exceptions import ConfigurationError
 
+_EXPORT = "[[exports]]\nname = 'nightly'\nto = '/srv/grammars'\nevery = '1d'\n"
+
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -36,6 +38,10 @@ def test_the_command_line_goes_before_the_environment_and_that_before_the_file(
         ("[sampling]\nidle_share = 2\n", r"sampling.idle_share: Input should be less than or equal to 1, not 2"),
         ("sampling = 5\n", r"hierogram.toml: sampling: Input should be an object, not 5"),
         ("[log]\nformat = 'xml'\n", r"log.format: String should match"),
+        (_EXPORT + "keeps = 3\n", r"hierogram.toml: exports.0.keeps: there is no such key"),
+        (_EXPORT + "max_scope = -1\n", r"hierogram.toml: exports.0: max_scope: -1 has to be at least 0"),
+        (_EXPORT + "max_scope = 'two'\n", r"exports.0.max_scope: Input should be a valid integer, not 'two'"),
+        (_EXPORT + "format = 'word'\n", r"exports.0: format: 'word' is not there; there are cdec, moses"),
         ("[spool\n", r"hierogram.toml: is not TOML: .*line 1"),
     ],
 )
