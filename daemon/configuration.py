@@ -13,7 +13,16 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hierogram.daemon.corpora.limits import Limits
@@ -150,8 +159,11 @@ class AlignmentSection(Section):
     """How pairs are aligned that come without an alignment."""
 
     pairs_at_once: int = Field(default=10_000, ge=1, description="New pairs that are aligned together.")
-    teach: bool = Field(
-        default=True, description="Whether pairs with given alignments teach the aligner (they keep them in any case)."
+    train: bool = Field(
+        default=True,
+        # Its first name is still taken.
+        validation_alias=AliasChoices("train", "teach"),
+        description="Whether pairs with given alignments train the aligner (they keep them in any case).",
     )
     passes: int = Field(
         default=3,

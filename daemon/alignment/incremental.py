@@ -234,20 +234,20 @@ def align_pending(
 def _align_pending(store: Store, threads: int | None, train: bool, report: Report | None) -> AlignReport:
     started = time.perf_counter()
     total = store.count_pairs([UNALIGNED])
-    arrivals = IncrementalAligner(store, threads, train)
+    aligner = IncrementalAligner(store, threads, train)
     pairs = trained = rejuvenated = changed = 0
     if total and train:
-        trained = arrivals.train()
+        trained = aligner.train()
     known = store.stalest_links(1)
 
     def tell(done: int, sweeps: int) -> None:
         if report is not None:
             report(min(pairs + (total - pairs) * done // max(sweeps, 1), total), total)
 
-    while number := arrivals.align_new(report=tell):
+    while number := aligner.align_new(report=tell):
         pairs += number
     while known and rejuvenated < pairs:
-        again = arrivals.rejuvenate(pairs - rejuvenated)
+        again = aligner.rejuvenate(pairs - rejuvenated)
         if not again.pairs:
             break
         rejuvenated += again.pairs
@@ -303,7 +303,7 @@ def _links(rows: Sequence[PairRow | LinkRow], texts: _Texts, found: BothWays) ->
 
 
 def _difference(new: PriorCounts, old: PriorCounts) -> PriorCounts:
-    """By how much counts change from one tally to another of the same pairs."""
+    """By how much counts change from some links to others of the same pairs."""
     conditioning = np.concatenate([new.conditioning, old.conditioning])
     emitted = np.concatenate([new.emitted, old.emitted])
     keys, first, which = np.unique(

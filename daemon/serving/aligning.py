@@ -25,7 +25,7 @@ class Aligning:
         self, store: Store, learner: Learner, configuration: Configuration, stop: StopFlag, beat: Heart, log: Log
     ) -> None:
         self._section = configuration.alignment
-        self._aligner = IncrementalAligner(store, configuration.sampling.threads or None, self._section.teach)
+        self._aligner = IncrementalAligner(store, configuration.sampling.threads or None, self._section.train)
         self._learner = learner
         self._stop = stop
         self._beat = beat
