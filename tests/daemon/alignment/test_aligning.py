@@ -49,6 +49,8 @@ def test_output_is_line_for_line_the_same_in_every_form(hierogram: Run, files: F
     plain = hierogram("align", "s", "t", *short, "--threads", "1").out
     assert plain.count("\n") == 400
     assert hierogram("align", "s.gz", "t.zst", *short, "--threads", "4").out == plain
+    assert hierogram("align", "s", "t", *short, "-o", "-").out == plain
+    assert not (tmp_path / "-").exists()
     for name in ("a", "a.gz", "a.zst"):
         assert hierogram("align", "s", "t", *short, "-o", name).code == 0
     assert (tmp_path / "a").read_text() == plain
@@ -63,6 +65,11 @@ def test_the_weight_of_similar_spelling_goes_by_its_name_and_by_its_old_one(hier
     found = hierogram(*short, "--orthographic-similarity", "0").out
     assert found.count("\n") == 400
     assert hierogram(*short, "--likeness", "0").out == found
+    said = hierogram("align", "--help").out
+    assert "--orthographic-similarity" in said
+    assert "--likeness" not in said
+    united = hierogram(*short, "--symmetrize", "union").out
+    assert hierogram(*short, "--symmetrise", "union").out == united != found
 
 
 def test_scores_follow_the_links(hierogram: Run, files: Files) -> None:
