@@ -27,7 +27,6 @@ from hierogram.storage.exceptions import SettingsFixedError, StoreUrlError
 from hierogram.storage.exports import exports
 from hierogram.storage.exports.jobs import Jobs
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.grammar import commits as grammar
 from hierogram.storage.grammar import occurrences as support
 from hierogram.storage.grammar import queries
 from hierogram.storage.operations import claims, requests
@@ -46,11 +45,11 @@ from hierogram.storage.records import (
     NewPair,
     PairRecord,
     PairRow,
-    PairUpdate,
+    PairUpdates,
     RejectedLine,
     RequestRow,
     RuleCounts,
-    RuleDelta,
+    RuleDeltas,
     RuleRow,
     Settings,
     StoreStatus,
@@ -257,8 +256,8 @@ class Store:
 
     def commit(
         self,
-        updates: Sequence[PairUpdate],
-        deltas: Iterable[RuleDelta],
+        updates: PairUpdates | None = None,
+        deltas: RuleDeltas | None = None,
         sweeps: Sequence[SweepRecord] = (),
         labels: Sequence[LabelRow] = (),
     ) -> None:
@@ -269,17 +268,18 @@ class Store:
         negative, `KeyCollisionError` where a key is stored with another rule, `StoreHeldError` where another
         process has the lease, and `LeaseLostError` where this store object had it.
         """
+        from hierogram.storage.grammar import commits
+
         with writing(self._engine, self._memory, durable=False) as transaction:
             claims.check_lease(transaction, self._lease, self.url)
-            grammar.save_pairs(transaction, updates)
-            grammar.add_counts(transaction, deltas)
-            grammar.append_sweeps(transaction, sweeps)
-            grammar.save_labels(transaction, labels)
+            commits.save_derivations(transaction, updates, deltas)
+            commits.append_sweeps(transaction, sweeps)
+            commits.save_labels(transaction, labels)
 
     def labels(self) -> list[LabelRow]:
         """What is known of the labels of a tree grammar, in the order of their names."""
         with reading(self._engine) as connection:
-            return grammar.read_labels(connection)
+            return queries.read_labels(connection)
 
     def rekey(self, salt: int, keys: Iterable[tuple[int, int, int]]) -> None:
         """Gives every rule (by id) its new key (high, low), and records the salt that made them.
@@ -287,24 +287,28 @@ class Store:
         All or nothing. Raises `RekeyError` where the keys do not cover the stored rules one to one, `StoreHeldError`
         and `LeaseLostError` as `commit` does.
         """
+        from hierogram.storage.grammar.commits import rekey
+
         with writing(self._engine, self._memory) as transaction:
             claims.check_lease(transaction, self._lease, self.url)
-            grammar.rekey(transaction, keys)
+            rekey(transaction, keys)
             set_key_salt(transaction.connection, salt)
 
     def withdraw(
-        self, rows: Sequence[PairRow], deltas: Iterable[RuleDelta], aligner: AlignerChange | None = None
+        self, rows: Sequence[PairRow], deltas: RuleDeltas | None = None, aligner: AlignerChange | None = None
     ) -> None:
         """Takes the pairs out, with their derivations and words, and changes the counts as that causes.
 
         All or nothing. Raises `PairMovedError` where a pair is gone or was sampled meanwhile, and all that `commit`
         raises.
         """
+        from hierogram.storage.grammar.commits import save_derivations
+
         with writing(self._engine, self._memory) as transaction:
             claims.check_lease(transaction, self._lease, self.url)
             alignments.change_alignments(transaction, aligner or AlignerChange())
             withdrawals.withdraw(transaction, rows)
-            grammar.add_counts(transaction, deltas)
+            save_derivations(transaction, None, deltas)
 
     def request_withdrawals(self, pair_ids: Sequence[int]) -> list[int]:
         """Asks whoever writes the grammar to withdraw the pairs; returns the ids of those that are stored."""
@@ -356,17 +360,18 @@ class Store:
             return claims.close_abandoned_batches(transaction)
 
     def align(
-        self, change: AlignerChange, updates: Sequence[PairUpdate] = (), deltas: Iterable[RuleDelta] = ()
+        self, change: AlignerChange, updates: PairUpdates | None = None, deltas: RuleDeltas | None = None
     ) -> None:
         """Writes what the aligner has done: alignments, links, its counts, and new derivations with their changes.
 
         All or nothing. Raises what `commit` does, and `PairMovedError` where another process has aligned a pair.
         """
+        from hierogram.storage.grammar.commits import save_derivations
+
         with writing(self._engine, self._memory, durable=False) as transaction:
             claims.check_lease(transaction, self._lease, self.url)
             alignments.change_alignments(transaction, change)
-            grammar.save_pairs(transaction, updates)
-            grammar.add_counts(transaction, deltas)
+            save_derivations(transaction, updates, deltas)
 
     def aligner_counts(self, sources: Collection[str], targets: Collection[str]) -> AlignerCounts:
         """The aligner's counts of these words, among each other and with no word, and of all jumps."""

@@ -7,6 +7,7 @@ import numpy as np
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.samplers.counts.occurrences import rule_occurrences
 from hierogram.samplers.forests.derivations import decode_states
+from hierogram.samplers.grammar.columns import join_blobs
 from hierogram.storage.store import Store
 
 _PAIRS_A_TRANSACTION = 2_000
@@ -25,7 +26,7 @@ def index_support(store: Store, report: Callable[[int], None] | None = None) -> 
             return indexed
         settings = store.settings()
         loaded = kind_of(settings).load(rows, settings)
-        state = decode_states(loaded.batch.forests, [row.current or b"" for row in rows])
+        state = decode_states(loaded.batch.forests, join_blobs([row.current or b"" for row in rows]))
         found = rule_occurrences(loaded.batch, state)
         ids = np.array([row.id for row in rows], np.int64)[found.pairs]
         keys = found.keys.view(np.int64)

@@ -6,31 +6,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kind import Loaded
-from hierogram.samplers.counts.deltas import Ledger, tally
-from hierogram.samplers.forests.batch import State
-from hierogram.samplers.forests.derivations import decode_trees
-from hierogram.storage.records import RuleDelta
+from hierogram.samplers.counts.changes import Change, weigh_trees
+from hierogram.samplers.counts.deltas import Ledger, empty_ledger, tally_trees
+from hierogram.samplers.forests.samples import samples_of, trees_of
+from hierogram.samplers.grammar.columns import Blobs
+from hierogram.storage.records.columns import RuleDeltas
 
 
-def enter_samples(ledger: Ledger, loaded: Loaded, rings: Sequence[Sequence[bytes]], weight: int) -> Ledger:
-    """The ledger with `weight` added to the sampled count of every rule of every sample of every pair."""
-    for k in range(max((len(ring) for ring in rings), default=0)):
-        blobs = [ring[k] if k < len(ring) else b"" for ring in rings]
-        chosen = np.array([bool(blob) for blob in blobs])
-        state = decode_trees(loaded.batch.forests, blobs)
-        ledger = tally(ledger, loaded.batch, state, 0, weight, chosen)
-    return ledger
+def tree_change(trees: Blobs, weight: int, chosen: NDArray[np.bool_] | None = None) -> Change:
+    """`weight` for the count of every rule of the chosen pairs' trees (of all, if None), one tree a pair."""
+    return Change(trees_of(trees, chosen), weight, 0)
 
 
-def enter_state(
-    ledger: Ledger, loaded: Loaded, state: State, weight: int, chosen: NDArray[np.bool_] | None = None
-) -> Ledger:
-    """The ledger with `weight` added to the count of every rule of the chosen pairs' derivations."""
-    return tally(ledger, loaded.batch, state, weight, 0, chosen)
+def sample_change(samples: Blobs, weight: int) -> Change:
+    """`weight` for the sampled count of every rule of every retained sample; raises `DerivationError`."""
+    return Change(samples_of(samples), 0, weight)
 
 
-def rule_deltas(ledger: Ledger, loaded: Loaded, *, keep_unchanged: bool = False) -> list[RuleDelta]:
-    """The ledger's changes as rows for the store; rules whose counts end up as they were are left out."""
+def count_changes(loaded: Loaded, changes: Sequence[Change]) -> Ledger:
+    """By how much the changes move each rule's counts; raises `KeyCollisionError` and `DerivationError`."""
+    return tally_trees(empty_ledger(), loaded.batch, weigh_trees(changes))
+
+
+def rule_deltas(loaded: Loaded, changes: Sequence[Change]) -> RuleDeltas:
+    """The same as columns for the store; rules whose counts end up as they were are left out."""
+    ledger = count_changes(loaded, changes)
     entries = ledger.entries
-    changed = (ledger.counts[:entries] != 0) | (ledger.sampled[:entries] != 0) | keep_unchanged
-    return loaded.rules(ledger, np.flatnonzero(changed))
+    return loaded.rules(ledger, np.flatnonzero((ledger.counts[:entries] != 0) | (ledger.sampled[:entries] != 0)))

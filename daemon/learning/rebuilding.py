@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hierogram.daemon.learning.deltas import enter_samples, enter_state, rule_deltas
+import numpy as np
+
+from hierogram.daemon.learning.deltas import rule_deltas, tree_change
 from hierogram.daemon.learning.kinds.kind import Chain
 from hierogram.daemon.learning.residents import ResidentBatch
-from hierogram.samplers.counts.deltas import empty_ledger
-from hierogram.samplers.forests.derivations import encode_states, pack_ring
-from hierogram.storage.records import SAMPLING, WAITING, PairRow, PairUpdate, RuleDelta, Settings
+from hierogram.samplers.forests.derivations import encode_states, encode_trees
+from hierogram.samplers.grammar.columns import no_blobs
+from hierogram.storage.records import WAITING, PairRow, Settings
+from hierogram.storage.records.columns import PairUpdates, RuleDeltas, join_deltas
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +35,24 @@ class Rebuilt:
         ]
         return cls(ResidentBatch.of(list(rows), settings), ResidentBatch.of(fresh, settings))
 
-    def updates(self) -> list[PairUpdate]:
+    def updates(self) -> PairUpdates:
         """The new derivations, for the store; the pairs begin the schedule anew."""
-        currents = encode_states(self.after.loaded.batch.forests, self.after.state)
-        return [
-            PairUpdate(row.id, current, pack_ring([]), SAMPLING, 1, 0, row.sweep)
-            for row, current in zip(self.before.rows, currents, strict=True)
-        ]
+        rows = self.before.rows
+        size = len(rows)
+        return PairUpdates(
+            ids=np.array([row.id for row in rows], np.int64),
+            states=encode_states(self.after.loaded.batch.forests, self.after.state),
+            samples=no_blobs(size),
+            burned_in=np.zeros(size, np.bool_),
+            stages=np.ones(size, np.int64),
+            sweeps=np.zeros(size, np.int64),
+            since=np.array([row.sweep for row in rows], np.int64),
+        )
 
-    def deltas(self) -> list[RuleDelta]:
+    def deltas(self) -> RuleDeltas:
         """By how much rules' counts change: the old derivations and all their samples leave, the new ones come."""
-        before, after = self.before, self.after
-        ledger = enter_state(empty_ledger(), before.loaded, before.state, -1)
-        ledger = enter_samples(ledger, before.loaded, before.samples, -1)
-        entering = enter_state(empty_ledger(), after.loaded, after.state, 1)
-        return [*rule_deltas(ledger, before.loaded), *rule_deltas(entering, after.loaded)]
+        trees = encode_trees(self.after.loaded.batch.forests, self.after.state)
+        return join_deltas([self.before.leaving(), rule_deltas(self.after.loaded, [tree_change(trees, 1)])])
 
     def change(self, chain: Chain) -> None:
         """Make the same changes in a chain's counts."""

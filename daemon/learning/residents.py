@@ -7,23 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.deltas import enter_samples, enter_state, rule_deltas
+from hierogram.daemon.learning.deltas import rule_deltas, sample_change, tree_change
 from hierogram.daemon.learning.kinds.kind import Loaded
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.prefetch import ahead
-from hierogram.samplers.counts.deltas import empty_ledger
 from hierogram.samplers.forests.batch import State
-from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees, pack_ring, unpack_ring
-from hierogram.storage.records import (
-    SAMPLING,
-    SETTLED,
-    LabelRow,
-    PairRow,
-    PairUpdate,
-    RuleDelta,
-    Settings,
-    SweepRecord,
-)
+from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees
+from hierogram.samplers.forests.samples import keep_samples
+from hierogram.samplers.grammar.columns import Blobs, join_blobs, part_of, split_blobs
+from hierogram.storage.records import LabelRow, PairRow, Settings, SweepRecord
+from hierogram.storage.records.columns import PairUpdates, RuleDeltas
 from hierogram.storage.store import Store
 
 _WORDS_A_BATCH = 4_000_000
@@ -39,11 +32,11 @@ class ResidentBatch:
     loaded: Loaded
     state: State
     sweeps: NDArray[np.int64]
-    samples: list[list[bytes]]
+    samples: Blobs
     committed_state: State | None
     committed: NDArray[np.bool_]
-    committed_samples: list[list[bytes]]
-    committed_sweeps: list[int]
+    committed_samples: Blobs
+    committed_sweeps: NDArray[np.int64]
     settings: Settings
 
     @classmethod
@@ -55,32 +48,31 @@ class ResidentBatch:
         state = kind.begin(loaded, settings)
         stored = np.array([row.current is not None for row in rows], np.bool_)
         if stored.any():
-            fresh = encode_states(forests, state)
-            state = decode_states(forests, [row.current or blob for row, blob in zip(rows, fresh, strict=True)])
-        samples = [unpack_ring(row.ring or b"") for row in rows]
+            states = [row.current or b"" for row in rows]
+            if not stored.all():
+                fresh = split_blobs(encode_states(forests, state))
+                states = [blob or own for blob, own in zip(states, fresh, strict=True)]
+            state = decode_states(forests, join_blobs(states))
+        samples = join_blobs([row.ring or b"" for row in rows])
+        sweeps = np.array([row.sweep for row in rows], np.int64)
         return cls(
             rows,
             loaded,
             state,
-            np.array([row.sweep for row in rows], np.int64),
+            sweeps,
             samples,
             State(state.edge.copy(), state.cut.copy()) if stored.any() else None,
             stored,
-            [list(kept) for kept in samples],
-            [row.sweep for row in rows],
+            samples,
+            sweeps.copy(),
             settings,
         )
 
     def keep_samples(self, due: NDArray[np.bool_]) -> None:
-        """Append the present trees of the pairs that are due to their retained samples, and drop the oldest."""
-        if not due.any():
-            return
-        trees = encode_trees(self.loaded.batch.forests, self.state)
-        for pair in np.flatnonzero(due).tolist():
-            kept = self.samples[pair]
-            kept.append(trees[pair])
-            if len(kept) > self.settings.samples:
-                del kept[0]
+        """Retain the present trees of the pairs that are due, and drop those samples that are too old."""
+        if due.any():
+            forests = self.loaded.batch.forests
+            self.samples = keep_samples(forests, self.samples, self.state, due, self.settings.samples)
 
     def commit(self, store: Store, records: list[SweepRecord], labels: Sequence[LabelRow] = ()) -> None:
         """Write derivations, samples and the changes of counts since the last commit.
@@ -94,64 +86,46 @@ class ResidentBatch:
                 store.commit(updates, changes, records if at_end else (), labels if at_end else ())
         self.committed_state = State(self.state.edge.copy(), self.state.cut.copy())
         self.committed = np.ones(len(self.rows), np.bool_)
-        self.committed_samples = [list(kept) for kept in self.samples]
-        self.committed_sweeps = self.sweeps.tolist()
+        self.committed_samples = self.samples
+        self.committed_sweeps = self.sweeps.copy()
 
-    def _parts(self) -> Iterator[tuple[list[PairUpdate], list[RuleDelta], bool]]:
+    def _parts(self) -> Iterator[tuple[PairUpdates, RuleDeltas, bool]]:
         """What each transaction of a commit takes: pairs, changes of counts, and whether it is the last."""
         course = kind_of(self.settings).course(self.settings)
-        stages = course.reached(self.sweeps).tolist()
-        sweeps = self.sweeps.tolist()
-        currents = encode_states(self.loaded.batch.forests, self.state)
-        for first in range(0, len(self.rows), _PAIRS_A_COMMIT):
-            last = min(first + _PAIRS_A_COMMIT, len(self.rows))
-            updates = [
-                PairUpdate(
-                    self.rows[k].id,
-                    currents[k],
-                    pack_ring(self.samples[k]),
-                    SETTLED if sweeps[k] >= course.burn_in else SAMPLING,
-                    stages[k],
-                    sweeps[k],
-                    self.committed_sweeps[k],
-                )
-                for k in range(first, last)
+        stages = course.reached(self.sweeps)
+        forests = self.loaded.batch.forests
+        states = encode_states(forests, self.state)
+        after = encode_trees(forests, self.state)
+        before = None if self.committed_state is None else encode_trees(forests, self.committed_state)
+        ids = np.array([row.id for row in self.rows], np.int64)
+        for first in range(0, len(ids), _PAIRS_A_COMMIT):
+            last = min(first + _PAIRS_A_COMMIT, len(ids))
+            updates = PairUpdates(
+                ids[first:last],
+                part_of(states, first, last),
+                part_of(self.samples, first, last),
+                self.sweeps[first:last] >= course.burn_in,
+                stages[first:last],
+                self.sweeps[first:last],
+                self.committed_sweeps[first:last],
+            )
+            changes = [
+                tree_change(part_of(after, first, last), 1).of_pairs(first),
+                sample_change(part_of(self.committed_samples, first, last), -1).of_pairs(first),
+                sample_change(part_of(self.samples, first, last), 1).of_pairs(first),
             ]
-            yield updates, self._changes(first, last), last == len(self.rows)
+            if before is not None:
+                known = self.committed[first:last]
+                changes.append(tree_change(part_of(before, first, last), -1, known).of_pairs(first))
+            yield updates, rule_deltas(self.loaded, changes), last == len(ids)
 
-    def leaving(self) -> list[RuleDelta]:
+    def leaving(self) -> RuleDeltas:
         """By how much the counts of rules change when all pairs leave the store, as they were last committed."""
-        ledger = enter_samples(empty_ledger(), self.loaded, self.committed_samples, -1)
+        changes = [sample_change(self.committed_samples, -1)]
         if self.committed_state is not None:
-            ledger = enter_state(ledger, self.loaded, self.committed_state, -1, self.committed)
-        return rule_deltas(ledger, self.loaded)
-
-    def _changes(self, first: int, last: int) -> list[RuleDelta]:
-        """By how much pairs first..last change the counts of rules since the last commit."""
-        chosen = np.zeros(len(self.rows), np.bool_)
-        chosen[first:last] = True
-        ledger = empty_ledger()
-        if self.committed_state is not None:
-            ledger = enter_state(ledger, self.loaded, self.committed_state, -1, chosen & self.committed)
-        ledger = enter_state(ledger, self.loaded, self.state, 1, chosen)
-        dropped: list[list[bytes]] = [[] for _ in self.rows]
-        added: list[list[bytes]] = [[] for _ in self.rows]
-        for k in range(first, last):
-            old, new = self.committed_samples[k], self.samples[k]
-            shared = _shared(old, new)
-            dropped[k] = old[: len(old) - shared]
-            added[k] = new[shared:]
-        ledger = enter_samples(ledger, self.loaded, dropped, -1)
-        ledger = enter_samples(ledger, self.loaded, added, 1)
-        return rule_deltas(ledger, self.loaded)
-
-
-def _shared(old: list[bytes], new: list[bytes]) -> int:
-    """How many samples at the end of `old` stand unchanged at the beginning of `new`."""
-    for size in range(min(len(old), len(new)), 0, -1):
-        if old[-size:] == new[:size]:
-            return size
-    return 0
+            trees = encode_trees(self.loaded.batch.forests, self.committed_state)
+            changes.append(tree_change(trees, -1, self.committed))
+        return rule_deltas(self.loaded, changes)
 
 
 def read_batches(store: Store, states: list[str] | None = None) -> Iterator[list[PairRow]]:

@@ -1,24 +1,42 @@
 """Does the store say the truth: every rule counted again from the derivations, and compared."""
 
+import os
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hierogram.daemon.alignment.incremental import count_links
-from hierogram.daemon.learning.deltas import enter_samples, enter_state, rule_deltas
+from hierogram.daemon.learning.deltas import rule_deltas, sample_change, tree_change
 from hierogram.daemon.learning.kinds.registry import kind_of
-from hierogram.samplers.counts.deltas import empty_ledger
+from hierogram.daemon.prefetch import made_in_threads
+from hierogram.samplers.counts.joining import first_of_each_key, match_keys
+from hierogram.samplers.counts.rendering import same_texts
 from hierogram.samplers.exceptions import SamplerError
-from hierogram.samplers.forests.derivations import decode_states, unpack_ring
+from hierogram.samplers.forests.derivations import decode_states, encode_trees
+from hierogram.samplers.grammar.columns import join_blobs
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records import AlignerChange, AlignerCounts, PairRow, RuleDelta, Settings
+from hierogram.storage.records import AlignerChange, AlignerCounts, PairRow, Settings
+from hierogram.storage.records.columns import RuleDeltas, StoredRules, join_deltas
 from hierogram.storage.store import Store
 
 _PAIRS_A_READ = 5_000
 _MOST_PROBLEMS = 20
-_COMPARED = tuple(column.name for column in fields(RuleDelta))
+_COMPARED = (
+    "length",
+    "scope",
+    "nonterminals",
+    "source_terminals",
+    "target_terminals",
+    "hiero",
+    "count",
+    "sampled_count",
+)
+"""Numbers of a rule, by the names of their columns."""
 
-Key = tuple[int, int]
+Report = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +63,94 @@ class _Problems:
             self.more += 1
 
 
-def _recount(rows: list[PairRow], settings: Settings) -> list[RuleDelta]:
+def _recount(rows: list[PairRow], settings: Settings) -> RuleDeltas:
     """The rules of the pairs' derivations and samples, counted from nothing."""
     loaded = kind_of(settings).load(rows, settings)
-    state = decode_states(loaded.batch.forests, [row.current or b"" for row in rows])
-    ledger = enter_state(empty_ledger(), loaded, state, 1)
-    ledger = enter_samples(ledger, loaded, [unpack_ring(row.ring or b"") for row in rows], 1)
-    return rule_deltas(ledger, loaded)
+    forests = loaded.batch.forests
+    trees = encode_trees(forests, decode_states(forests, join_blobs([row.current or b"" for row in rows])))
+    return rule_deltas(loaded, [tree_change(trees, 1), sample_change(join_blobs([row.ring or b"" for row in rows]), 1)])
 
 
-def _recount_soundly(rows: list[PairRow], settings: Settings, problems: _Problems) -> Iterable[RuleDelta]:
+def _recount_soundly(rows: list[PairRow], settings: Settings) -> tuple[list[RuleDeltas], list[str]]:
     """As `_recount`; where derivations do not fit, names each pair that is at fault and counts the others."""
     try:
-        return _recount(rows, settings)
+        return [_recount(rows, settings)], []
     except SamplerError as error:
         if len(rows) == 1:
-            problems.add(f"pair {rows[0].id}: its derivation cannot be read: {error}")
-            return []
-        middle = len(rows) // 2
-        return [
-            *_recount_soundly(rows[:middle], settings, problems),
-            *_recount_soundly(rows[middle:], settings, problems),
-        ]
+            return [], [f"pair {rows[0].id}: its derivation cannot be read: {error}"]
+    middle = len(rows) // 2
+    counted, faults = _recount_soundly(rows[:middle], settings)
+    more, more_faults = _recount_soundly(rows[middle:], settings)
+    return counted + more, faults + more_faults
+
+
+def _recount_rules(snapshot: Snapshot, problems: _Problems, report: Report | None) -> tuple[int, list[RuleDeltas]]:
+    """Counts the rules of all pairs, a part of the pairs at a time; and how many pairs there are."""
+    settings = snapshot.settings()
+    total = sum(snapshot.status().pairs.values())
+    parts: list[RuleDeltas] = []
+    pairs = 0
+
+    def recounted(rows: list[PairRow]) -> tuple[int, list[RuleDeltas], list[str]]:
+        return len(rows), *_recount_soundly(rows, settings)
+
+    batches = snapshot.iterate_derivations(_PAIRS_A_READ)
+    for number, counted, faults in made_in_threads(batches, recounted, os.cpu_count() or 1):
+        parts += counted
+        for fault in faults:
+            problems.add(fault)
+        pairs += number
+        if report:
+            report(pairs, total)
+    return pairs, parts
+
+
+def _added_up(parts: list[RuleDeltas], problems: _Problems) -> tuple[RuleDeltas, NDArray[np.int64]]:
+    """The rules of all parts, and the first row of each, which has the counts of all."""
+    rules = join_deltas(parts)
+    firsts = first_of_each_key(rules.keys)
+    later = np.flatnonzero(firsts != np.arange(len(firsts)))
+    same = same_texts(rules.sources, later, rules.sources, firsts[later])
+    same &= same_texts(rules.targets, later, rules.targets, firsts[later])
+    for row in later[~same].tolist():
+        problems.add(f"rules {_shown(rules, int(firsts[row]))} and {_shown(rules, row)} have the same key")
+    counts, sampled = np.zeros(len(firsts), np.int64), np.zeros(len(firsts), np.int64)
+    np.add.at(counts, firsts, rules.counts)
+    np.add.at(sampled, firsts, rules.sampled_counts)
+    return rules.with_counts(counts, sampled), np.unique(firsts)
+
+
+def _shown(rules: RuleDeltas, row: int) -> str:
+    return f"{rules.sources.string(row)!r} ||| {rules.targets.string(row)!r}"
+
+
+def _compare(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64], problems: _Problems) -> None:
+    """Compares every column of the stored rules with the rows of the recount."""
+    rules = stored.rules
+    matches = match_keys(counted.keys[rows], rules.keys)
+    for row in matches.only_theirs.tolist():
+        problems.add(
+            f"rule {stored.ids[row]} {_shown(rules, row)}: no derivation uses it, yet its count is {rules.counts[row]}"
+            f" and its sampled count {rules.sampled_counts[row]}"
+        )
+    ours, theirs = rows[matches.ours], matches.theirs
+    for name, side in (("source", "sources"), ("target", "targets")):
+        here, there = getattr(rules, side), getattr(counted, side)
+        for k in np.flatnonzero(~same_texts(here, theirs, there, ours)).tolist():
+            problems.add(_difference(stored, theirs[k], name, here.string(theirs[k]), there.string(ours[k])))
+    for name in _COMPARED:
+        here, there = rules.numbers(name)[theirs], counted.numbers(name)[ours]
+        for k in np.flatnonzero(here != there).tolist():
+            problems.add(_difference(stored, theirs[k], name, here[k], there[k]))
+    for row in rows[matches.only_ours].tolist():
+        problems.add(
+            f"rule {_shown(counted, row)} is used {counted.counts[row]} times ({counted.sampled_counts[row]} in"
+            " samples) and missing from the rules"
+        )
+
+
+def _difference(stored: StoredRules, row: int, name: str, here: object, there: object) -> str:
+    return f"rule {stored.ids[row]} {_shown(stored.rules, row)}: {name} is {here}, a recount gives {there}"
 
 
 def _recount_links(snapshot: Snapshot, problems: _Problems) -> None:
@@ -100,57 +184,27 @@ def _counts_by_name(counts: AlignerChange | AlignerCounts) -> dict[tuple[object,
     return {name: number for name, number in named.items() if number}
 
 
-def verify(store: Store, report: Callable[[int, int], None] | None = None) -> VerifyReport:
+def verify(store: Store, report: Report | None = None) -> VerifyReport:
     """Count every rule again from all derivations and samples of one snapshot and compare with the store's rules.
 
     Also runs the store's own checks. `report` hears pairs done and pairs in all.
     """
     problems = _Problems()
-    counted: dict[Key, RuleDelta] = {}
-    pairs = 0
     with store.snapshot() as snapshot:
-        settings = snapshot.settings()
-        total = sum(snapshot.status().pairs.values())
         for problem in snapshot.integrity():
             problems.add(problem)
         _recount_links(snapshot, problems)
-        for rows in snapshot.iterate_derivations(_PAIRS_A_READ):
-            for rule in _recount_soundly(rows, settings, problems):
-                key = (rule.key_high, rule.key_low)
-                known = counted.get(key)
-                if known is None:
-                    counted[key] = rule
-                elif (known.source, known.target) != (rule.source, rule.target):
-                    problems.add(
-                        f"rules {known.source!r} ||| {known.target!r} and {rule.source!r} ||| {rule.target!r}"
-                        " have the same key"
-                    )
-                else:
-                    known.count += rule.count
-                    known.sampled_count += rule.sampled_count
-            pairs += len(rows)
-            if report:
-                report(pairs, total)
-        rules = tokens = sampled_tokens = 0
-        for stored in snapshot.iterate_all_rule_rows():
-            rules += 1
-            tokens += stored.count
-            sampled_tokens += stored.sampled_count
-            rule_text = f"rule {stored.id} {stored.source!r} ||| {stored.target!r}"
-            expected = counted.pop((stored.key_high, stored.key_low), None)
-            if expected is None:
-                problems.add(
-                    f"{rule_text}: no derivation uses it, yet its count is {stored.count}"
-                    f" and its sampled count {stored.sampled_count}"
-                )
-                continue
-            for name in _COMPARED:
-                here, there = getattr(stored, name), getattr(expected, name)
-                if here != there:
-                    problems.add(f"{rule_text}: {name} is {here}, a recount gives {there}")
-        for rule in counted.values():
-            problems.add(
-                f"rule {rule.source!r} ||| {rule.target!r} is used {rule.count} times ({rule.sampled_count} in samples)"
-                " and missing from the rules"
-            )
-    return VerifyReport(pairs, rules, tokens, sampled_tokens, problems.first, problems.more)
+        pairs, parts = _recount_rules(snapshot, problems, report)
+        stored = snapshot.stored_rules()
+    rules = stored.rules
+    # Where no pair has a derivation, no rule may be stored.
+    counted, rows = _added_up(parts, problems) if parts else (rules, np.zeros(0, np.int64))
+    _compare(stored, counted, rows, problems)
+    return VerifyReport(
+        pairs,
+        len(rules),
+        int(rules.counts.sum()),
+        int(rules.sampled_counts.sum()),
+        problems.first,
+        problems.more,
+    )

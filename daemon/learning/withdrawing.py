@@ -17,7 +17,7 @@ def withdraw(store: Store, rows: list[PairRow], settings: Settings) -> ResidentB
     """
     derived = [row for row in rows if row.current is not None]
     batch = ResidentBatch.of(derived, settings) if derived else None
-    store.withdraw(rows, batch.leaving() if batch else [], withdrawal_of(store, [row.id for row in rows]))
+    store.withdraw(rows, batch.leaving() if batch else None, withdrawal_of(store, [row.id for row in rows]))
     return batch
 
 

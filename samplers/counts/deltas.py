@@ -10,15 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.counts.changes import WeightedTrees
 from hierogram.samplers.counts.models import Model
+from hierogram.samplers.counts.symbols import source_symbols, target_symbols
 from hierogram.samplers.counts.table import KEY_HIGH, KEY_LOW, RuleTable, add, find, with_room
-from hierogram.samplers.exceptions import KeyCollisionError
+from hierogram.samplers.exceptions import DerivationError, KeyCollisionError
 from hierogram.samplers.forests.batch import Batch, State
-from hierogram.samplers.forests.forest import NO_TAIL
+from hierogram.samplers.forests.derivations import decode_tree, empty_state, most_nodes
 from hierogram.samplers.forests.fragments import key_of, scope_of, size_of
-from hierogram.samplers.forests.views import tails_of, view_pair
-from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
-from hierogram.samplers.grammar.symbols import LABEL_STEP, OPEN_LABEL
+from hierogram.samplers.forests.views import view_pair
+from hierogram.samplers.forests.walk import WalkSpace, begin_walk, next_rule, walk_space
 
 ENTRY = 2
 _PAIRS_A_CALL = 4096
@@ -77,142 +78,102 @@ def empty_ledger(expected_rules: int = 0) -> Ledger:
     )
 
 
-@njit
-def _source_symbols(v, view, words, symbols, position, numbers, stack, stack_tail, stack_position):
-    """Write the source side of the rule at v; `numbers` gets the nonterminals' numbers. (position, nonterminals)."""
-    count = 0
-    depth = 1
-    stack[0] = v
-    stack_tail[0] = 0
-    stack_position[0] = view.node[v]["source_start"]
-    if view.node[v]["label"] != 0:
-        symbols[position] = OPEN_LABEL - 2 * np.int64(view.node[v]["label"])
-        position += 1
-    while depth > 0:
-        x = stack[depth - 1]
-        i = stack_tail[depth - 1]
-        first, last = tails_of(x, view)
-        t = view.tails[first + i] if first + i < last else np.uint16(NO_TAIL)
-        until = view.node[x]["source_end"] if t == NO_TAIL else view.node[t]["source_start"]
-        for w in range(stack_position[depth - 1], until):
-            symbols[position] = words[w]
-            position += 1
-        if t == NO_TAIL:
-            if view.node[x]["label"] != 0:
-                symbols[position] = OPEN_LABEL - 2 * np.int64(view.node[x]["label"]) - 1
-                position += 1
-            depth -= 1
-            continue
-        stack_tail[depth - 1] = i + 1
-        stack_position[depth - 1] = view.node[t]["source_end"]
-        if view.cut[t]:
-            count += 1
-            numbers[t] = count
-            symbols[position] = -(count + LABEL_STEP * np.int64(view.node[t]["label"]))
-            position += 1
-        else:
-            stack[depth] = t
-            stack_tail[depth] = 0
-            stack_position[depth] = view.node[t]["source_start"]
-            depth += 1
-            if view.node[t]["label"] != 0:
-                symbols[position] = OPEN_LABEL - 2 * np.int64(view.node[t]["label"])
-                position += 1
-    return position, count
+class TallySpace(NamedTuple):
+    """Scratch memory of a tally: that of the walk, `numbers` of nonterminals by node, `stacks` int64[3, n + 1]."""
+
+    walk: WalkSpace
+    numbers: NDArray[np.int64]
+    stacks: NDArray[np.int64]
+
+
+def _tally_space(batch: Batch) -> TallySpace:
+    most = batch.most_nodes + 1
+    return TallySpace(walk_space(batch), np.zeros(most, np.int64), np.zeros((3, most + 1), np.int64))
 
 
 @njit
-def _target_symbols(v, view, words, symbols, position, numbers, stack, stack_position, stack_last):
-    """Write the target side of the rule at v, whose nonterminals have been numbered.
-
-    Tails come by where they begin on the target side and, where that is the same, in source order; a node without
-    target words has no target side.
-    """
-    depth = 1
-    stack[0] = v
-    stack_position[0] = view.node[v]["target_start"]
-    stack_last[0] = -1
-    while depth > 0:
-        x = stack[depth - 1]
-        end = np.int64(view.node[x]["target_end"])
-        first, last = tails_of(x, view)
-        nearest = -1
-        nearest_place = np.int64(1) << 40
-        if view.node[x]["target_start"] < end:
-            for i in range(first, last):
-                t = view.tails[i]
-                place = np.int64(view.node[t]["target_start"]) * (NO_TAIL + 1) + i - first
-                if stack_last[depth - 1] < place < nearest_place:
-                    nearest = np.int64(t)
-                    nearest_place = place
-        until = end if nearest < 0 else np.int64(view.node[nearest]["target_start"])
-        for w in range(stack_position[depth - 1], until):
-            symbols[position] = words[w]
-            position += 1
-        if nearest < 0:
-            depth -= 1
-            continue
-        stack_last[depth - 1] = nearest_place
-        stack_position[depth - 1] = view.node[nearest]["target_end"]
-        if view.cut[nearest]:
-            symbols[position] = -(numbers[nearest] + LABEL_STEP * np.int64(view.node[nearest]["label"]))
-            position += 1
-        else:
-            stack[depth] = nearest
-            stack_position[depth] = view.node[nearest]["target_start"]
-            stack_last[depth] = -1
-            depth += 1
-    return position
-
-
-@njit
-def _tally(ledger, batch, state, first, last, chosen, count, sampled, work, numbers, stacks):
-    """Enter the rules of pairs first..last's derivations. False: two rules had one key."""
-    for pair in range(first, last):
-        if not chosen[pair]:
-            continue
-        view = view_pair(batch, state, pair)
-        source = batch.bitext.source[batch.bitext.source_offset[pair] : batch.bitext.source_offset[pair + 1]]
-        target = batch.bitext.target[batch.bitext.target_offset[pair] : batch.bitext.target_offset[pair + 1]]
-        depth = begin_walk(view, work)
-        while True:
-            v, depth = next_rule(view, work, depth)
-            if v < 0:
-                break
-            high, low = key_of(work.summary, v, batch.words.key_mask)
-            start = ledger.sizes[1]
-            middle, nonterminals = _source_symbols(
-                v, view, source, ledger.symbols, start, numbers, stacks[0], stacks[1], stacks[2]
-            )
-            end = _target_symbols(v, view, target, ledger.symbols, middle, numbers, stacks[0], stacks[1], stacks[2])
-            row = find(ledger.rows, high, low)
-            if ledger.rows[row, KEY_LOW] == np.uint64(0) and ledger.rows[row, KEY_HIGH] == np.uint64(0):
-                entry = ledger.sizes[0]
-                ledger.rows[row, KEY_HIGH] = high
-                ledger.rows[row, KEY_LOW] = low
-                ledger.rows[row, ENTRY] = np.uint64(entry)
-                ledger.keys[entry, 0] = high
-                ledger.keys[entry, 1] = low
-                ledger.shapes[entry] = size_of(work.summary, v)
-                ledger.scopes[entry] = scope_of(work.summary, v)
-                ledger.nonterminals[entry] = nonterminals
-                ledger.adjacent[entry] = np.int64(work.summary[v]["adjacent"])
-                ledger.counts[entry] = 0
-                ledger.sampled[entry] = 0
-                ledger.starts[entry] = start
-                ledger.source_sizes[entry] = middle - start
-                ledger.target_sizes[entry] = end - middle
-                ledger.sizes[0] = entry + 1
-                ledger.sizes[1] = end
-            entry = np.int64(ledger.rows[row, ENTRY])
-            if ledger.source_sizes[entry] != middle - start or ledger.target_sizes[entry] != end - middle:
+def _enter_pair(ledger, batch, state, pair, count, sampled, space):
+    """Enter the rules of one pair's derivation. False: two rules had one key."""
+    bitext = batch.bitext
+    work = space.walk
+    view = view_pair(batch, state, pair)
+    source = bitext.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1]]
+    target = bitext.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1]]
+    depth = begin_walk(view, work)
+    while True:
+        v, depth = next_rule(view, work, depth)
+        if v < 0:
+            return True
+        high, low = key_of(work.summary, v, batch.words.key_mask)
+        start = ledger.sizes[1]
+        middle, nonterminals = source_symbols(v, view, source, ledger.symbols, start, space)
+        end = target_symbols(v, view, target, ledger.symbols, middle, space)
+        row = find(ledger.rows, high, low)
+        if ledger.rows[row, KEY_LOW] == np.uint64(0) and ledger.rows[row, KEY_HIGH] == np.uint64(0):
+            entry = ledger.sizes[0]
+            ledger.rows[row, KEY_HIGH] = high
+            ledger.rows[row, KEY_LOW] = low
+            ledger.rows[row, ENTRY] = np.uint64(entry)
+            ledger.keys[entry, 0] = high
+            ledger.keys[entry, 1] = low
+            ledger.shapes[entry] = size_of(work.summary, v)
+            ledger.scopes[entry] = scope_of(work.summary, v)
+            ledger.nonterminals[entry] = nonterminals
+            ledger.adjacent[entry] = np.int64(work.summary[v]["adjacent"])
+            ledger.counts[entry] = 0
+            ledger.sampled[entry] = 0
+            ledger.starts[entry] = start
+            ledger.source_sizes[entry] = middle - start
+            ledger.target_sizes[entry] = end - middle
+            ledger.sizes[0] = entry + 1
+            ledger.sizes[1] = end
+        entry = np.int64(ledger.rows[row, ENTRY])
+        if ledger.source_sizes[entry] != middle - start or ledger.target_sizes[entry] != end - middle:
+            return False
+        for k in range(end - start):
+            if ledger.symbols[ledger.starts[entry] + k] != ledger.symbols[start + k]:
                 return False
-            for k in range(end - start):
-                if ledger.symbols[ledger.starts[entry] + k] != ledger.symbols[start + k]:
-                    return False
-            ledger.counts[entry] += count
-            ledger.sampled[entry] += sampled
-    return True
+        ledger.counts[entry] += count
+        ledger.sampled[entry] += sampled
+
+
+@njit
+def _tally(ledger, batch, state, pairs, count, sampled, space):
+    """Enter the rules of the pairs' derivations. False: two rules had one key."""
+    k = 0
+    while k < len(pairs) and _enter_pair(ledger, batch, state, pairs[k], count, sampled, space):
+        k += 1
+    return k == len(pairs)
+
+
+FITS, COLLIDES, MISFITS = 0, 1, 2
+
+
+@njit
+def _tally_trees(ledger, batch, state, weighted, first, last, stack, space):
+    """Enter the rules of trees first..last; whether all went well, else what did not, and of which pair."""
+    trees = weighted.trees
+    for k in range(first, last):
+        pair = trees.pairs[k]
+        if not decode_tree(batch.forests, pair, trees.content, trees.starts[k], trees.ends[k], stack, state):
+            return MISFITS, pair
+        if not _enter_pair(ledger, batch, state, pair, weighted.counts[k], weighted.sampled[k], space):
+            return COLLIDES, pair
+    return FITS, -1
+
+
+@njit
+def _room_of(batch, pairs, longest):
+    """Rules and symbols that the derivations of the pairs have at most."""
+    rules = 0
+    symbols = longest
+    for pair in pairs:
+        own = batch.derivation_rules[pair + 1] - batch.derivation_rules[pair]
+        rules += own
+        symbols += 4 * own
+        symbols += batch.bitext.source_offset[pair + 1] - batch.bitext.source_offset[pair]
+        symbols += batch.bitext.target_offset[pair + 1] - batch.bitext.target_offset[pair]
+    return rules, symbols
 
 
 @njit
@@ -265,6 +226,18 @@ def _with_room(ledger: Ledger, rules: int, symbols: int) -> Ledger:
     )
 
 
+def _room_for(ledger: Ledger, batch: Batch, pairs: NDArray[np.int64]) -> Ledger:
+    """The ledger with room for the derivations of the pairs."""
+    longest = 2 * (batch.most_nodes + 1) + batch.longest_rule
+    return _with_room(ledger, *_room_of(batch, pairs, longest))
+
+
+def _collision() -> KeyCollisionError:
+    return KeyCollisionError(
+        "two different rules have the same key; the store's keys must be made anew with another salt"
+    )
+
+
 def tally(
     ledger: Ledger,
     batch: Batch,
@@ -277,29 +250,34 @@ def tally(
 
     Consumes the ledger given. Raises `KeyCollisionError` where two different rules have one key.
     """
-    if chosen is None:
-        chosen = np.ones(batch.size, np.bool_)
-    work = walk_space(batch)
-    most = batch.most_nodes + 1
-    numbers = np.zeros(most, np.int64)
-    stacks = np.zeros((3, most + 1), np.int64)
-    bitext = batch.bitext
-    for first in range(0, batch.size, _PAIRS_A_CALL):
-        last = min(first + _PAIRS_A_CALL, batch.size)
-        rules = int(batch.derivation_rules[last] - batch.derivation_rules[first])
-        words = int(
-            bitext.source_offset[last] - bitext.source_offset[first]
-            + bitext.target_offset[last] - bitext.target_offset[first]
-        )  # fmt: skip
-        longest = 2 * most + batch.longest_rule
-        ledger = _with_room(ledger, rules, words + 4 * rules + longest)
-        if not _tally(
-            ledger, batch, state,
-            first, last, chosen, count, sampled, work, numbers, stacks,
-        ):  # fmt: skip
-            raise KeyCollisionError(
-                "two different rules have the same key; the store's keys must be made anew with another salt"
-            )
+    pairs = np.arange(batch.size) if chosen is None else np.flatnonzero(chosen)
+    space = _tally_space(batch)
+    for first in range(0, len(pairs), _PAIRS_A_CALL):
+        some = pairs[first : first + _PAIRS_A_CALL]
+        ledger = _room_for(ledger, batch, some)
+        if not _tally(ledger, batch, state, some, count, sampled, space):
+            raise _collision()
+    return ledger
+
+
+def tally_trees(ledger: Ledger, batch: Batch, weighted: WeightedTrees) -> Ledger:
+    """The ledger with what each tree adds to the counts of its rules; consumes the ledger given.
+
+    Raises `KeyCollisionError` where two different rules have one key, and `DerivationError` where a tree's bytes do not
+    fit its pair's forest.
+    """
+    space = _tally_space(batch)
+    state = empty_state(batch.forests)
+    stack = np.empty(most_nodes(batch.forests) + 1, np.int64)
+    pairs = weighted.trees.pairs
+    for first in range(0, len(pairs), _PAIRS_A_CALL):
+        last = min(first + _PAIRS_A_CALL, len(pairs))
+        ledger = _room_for(ledger, batch, pairs[first:last])
+        outcome, pair = _tally_trees(ledger, batch, state, weighted, first, last, stack, space)
+        if outcome == COLLIDES:
+            raise _collision()
+        if outcome == MISFITS:
+            raise DerivationError(f"a tree of pair number {pair} of the batch does not fit its forest")
     return ledger
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.counts.deltas import Ledger
+from hierogram.samplers.grammar.columns import Texts
 from hierogram.samplers.grammar.rules import NONTERMINAL_BEGINS, NONTERMINAL_ENDS, escape_terminal
 
 _SPACE, _NEWLINE = 32, 10
@@ -74,7 +75,7 @@ def _put_side(buffer, position, symbols, start, size, letters, starts):
 
 
 @njit
-def _put_sides(ledger, chosen, target, spelling, buffer):
+def _put_sides(ledger, chosen, target, spelling, buffer, offsets):
     position = 0
     for k in range(len(chosen)):
         entry = chosen[k]
@@ -84,20 +85,41 @@ def _put_sides(ledger, chosen, target, spelling, buffer):
             start += size
             size = ledger.target_sizes[entry]
         position = _put_side(buffer, position, ledger.symbols, start, size, spelling.letters, spelling.starts)
+        offsets[k + 1] = position
     return position
 
 
-def _sides(ledger: Ledger, chosen: NDArray[np.int64], target: bool, spelling: Spellings) -> list[str]:
+def _sides(ledger: Ledger, chosen: NDArray[np.int64], target: bool, spelling: Spellings) -> Texts:
     sizes = ledger.target_sizes if target else ledger.source_sizes
     longest = int(np.diff(spelling.starts).max(initial=1))
     room = int(sizes[chosen].sum(dtype=np.int64)) * (1 + max(longest, _LONGEST_NONTERMINAL)) + len(chosen)
     buffer = np.empty(room, np.uint8)
-    size = _put_sides(ledger, chosen, target, spelling, buffer)
-    return buffer[:size].tobytes().decode().split("\n")[:-1]
+    offsets = np.zeros(len(chosen) + 1, np.int64)
+    size = _put_sides(ledger, chosen, target, spelling, buffer, offsets)
+    return Texts(buffer[:size].copy(), offsets)
 
 
 def render_rules(
     ledger: Ledger, chosen: NDArray[np.int64], source: Spellings, target: Spellings
-) -> tuple[list[str], list[str]]:
+) -> tuple[Texts, Texts]:
     """Source and target sides of the chosen entries of a ledger of phrase rules."""
     return _sides(ledger, chosen, False, source), _sides(ledger, chosen, True, target)
+
+
+@njit
+def _same_texts(ours, rows, theirs, other_rows, same):
+    for k in range(len(rows)):
+        a, a_end = ours.offsets[rows[k]], ours.offsets[rows[k] + 1]
+        b, b_end = theirs.offsets[other_rows[k]], theirs.offsets[other_rows[k] + 1]
+        same[k] = a_end - a == b_end - b
+        while same[k] and a < a_end:
+            same[k] = ours.content[a] == theirs.content[b]
+            a += 1
+            b += 1
+
+
+def same_texts(ours: Texts, rows: NDArray[np.int64], theirs: Texts, other_rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether text `rows[k]` of ours is text `other_rows[k]` of theirs, for each k."""
+    same = np.empty(len(rows), np.bool_)
+    _same_texts(ours, rows, theirs, other_rows, same)
+    return same

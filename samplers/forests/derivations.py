@@ -5,16 +5,14 @@ node order, so that sampling goes on exactly where it stopped; a *tree* lists th
 top-down in source order, which is all that a rule count needs.
 """
 
-from itertools import pairwise
-
 import numpy as np
-from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.batch import State
 from hierogram.samplers.forests.forest import Forests
 from hierogram.samplers.forests.views import push_tails, view_forest
+from hierogram.samplers.grammar.columns import Blobs
 
 _MORE = 0x80
 
@@ -55,17 +53,24 @@ def _encode_states(forests, edge, cut, offsets, buffer):
 
 
 @njit
-def _encode_trees(forests, edge, cut, stack, offsets, buffer):
+def encode_tree(forests, pair, state, stack, content, position):
+    """Write the pair's present tree from `position` on; the position after it. `stack` as in `decode_tree`."""
+    view = view_forest(forests, state.edge, state.cut, pair)
+    stack[0] = len(view.node) - 1
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        v = stack[depth]
+        position = _put(content, position, 2 * np.int64(view.edge[v]) + np.int64(view.cut[v]))
+        depth = push_tails(v, view, stack, depth)
+    return position
+
+
+@njit
+def _encode_trees(forests, state, stack, offsets, content):
     position = 0
     for pair in range(len(forests.node_offset) - 1):
-        view = view_forest(forests, edge, cut, pair)
-        stack[0] = len(view.node) - 1
-        depth = 1
-        while depth > 0:
-            depth -= 1
-            v = stack[depth]
-            position = _put(buffer, position, 2 * np.int64(view.edge[v]) + np.int64(view.cut[v]))
-            depth = push_tails(v, view, stack, depth)
+        position = encode_tree(forests, pair, state, stack, content, position)
         offsets[pair + 1] = position
     return position
 
@@ -88,99 +93,58 @@ def _decode_states(forests, offsets, buffer, edge, cut):
 
 
 @njit
-def _decode_trees(forests, offsets, buffer, stack, edge, cut):
-    for pair in range(len(forests.node_offset) - 1):
-        position = offsets[pair]
-        end = offsets[pair + 1]
-        if position == end:
-            continue
-        view = view_forest(forests, edge, cut, pair)
-        stack[0] = len(view.node) - 1
-        depth = 1
-        while depth > 0:
-            depth -= 1
-            v = stack[depth]
-            value, position = _get(buffer, position, end)
-            if value < 0 or value >> 1 >= np.int64(view.node[v]["degree"]):
-                return pair
-            view.edge[v] = value >> 1
-            view.cut[v] = value & 1
-            depth = push_tails(v, view, stack, depth)
-        if position != end:
-            return pair
-    return -1
+def decode_tree(forests, pair, content, first, last, stack, state):
+    """Set the variables of the pair's tree that the bytes first..last hold; whether they fit its forest.
+
+    `stack` has room for a number more than the pair has nodes. Variables off the tree stay as they are.
+    """
+    position = first
+    view = view_forest(forests, state.edge, state.cut, pair)
+    stack[0] = len(view.node) - 1
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        v = stack[depth]
+        value, position = _get(content, position, last)
+        if value < 0 or value >> 1 >= np.int64(view.node[v]["degree"]):
+            return False
+        view.edge[v] = value >> 1
+        view.cut[v] = value & 1
+        depth = push_tails(v, view, stack, depth)
+    return position == last
 
 
-def _slices(buffer: NDArray[np.uint8], offsets: NDArray[np.int64]) -> list[bytes]:
-    joined = buffer.tobytes()
-    bounds = offsets.tolist()
-    return [joined[a:b] for a, b in pairwise(bounds)]
-
-
-def _most_nodes(forests: Forests) -> int:
+def most_nodes(forests: Forests) -> int:
+    """Nodes of the largest forest, 1 at least."""
     return int(np.diff(forests.node_offset).max(initial=1))
 
 
-def encode_states(forests: Forests, state: State) -> list[bytes]:
+def encode_states(forests: Forests, state: State) -> Blobs:
     """Each pair's variables as bytes."""
     offsets = np.zeros(forests.pairs + 1, np.int64)
     buffer = np.empty(3 * forests.nodes, np.uint8)
     size = _encode_states(forests, state.edge, state.cut, offsets, buffer)
-    return _slices(buffer[:size], offsets)
+    return Blobs(buffer[:size].copy(), offsets)
 
 
-def encode_trees(forests: Forests, state: State) -> list[bytes]:
+def encode_trees(forests: Forests, state: State) -> Blobs:
     """Each pair's present derivation as bytes."""
     offsets = np.zeros(forests.pairs + 1, np.int64)
     buffer = np.empty(3 * forests.nodes, np.uint8)
-    stack = np.empty(_most_nodes(forests) + 1, np.int64)
-    size = _encode_trees(forests, state.edge, state.cut, stack, offsets, buffer)
-    return _slices(buffer[:size], offsets)
+    stack = np.empty(most_nodes(forests) + 1, np.int64)
+    size = _encode_trees(forests, state, stack, offsets, buffer)
+    return Blobs(buffer[:size].copy(), offsets)
 
 
-def _join(blobs: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    offsets = np.cumsum([0, *[len(blob) for blob in blobs]], dtype=np.int64)
-    return np.frombuffer(b"".join(blobs), np.uint8), offsets
-
-
-def decode_states(forests: Forests, blobs: list[bytes]) -> State:
+def decode_states(forests: Forests, blobs: Blobs) -> State:
     """Inverse of `encode_states`; raises `DerivationError` where bytes do not fit their pair's forest."""
-    buffer, offsets = _join(blobs)
-    state = State(np.zeros(forests.nodes, np.uint16), np.zeros(forests.nodes, np.uint8))
-    wrong = _decode_states(forests, offsets, buffer, state.edge, state.cut)
+    state = empty_state(forests)
+    wrong = _decode_states(forests, blobs.offsets, blobs.content, state.edge, state.cut)
     if wrong >= 0:
         raise DerivationError(f"the derivation of pair number {wrong} of the batch does not fit its forest")
     return state
 
 
-def decode_trees(forests: Forests, blobs: list[bytes]) -> State:
-    """Inverse of `encode_trees`; nodes off the tree are 0, and a pair with no bytes has none on it.
-
-    Raises `DerivationError` where bytes do not fit their pair's forest.
-    """
-    buffer, offsets = _join(blobs)
-    state = State(np.zeros(forests.nodes, np.uint16), np.zeros(forests.nodes, np.uint8))
-    stack = np.empty(_most_nodes(forests) + 1, np.int64)
-    wrong = _decode_trees(forests, offsets, buffer, stack, state.edge, state.cut)
-    if wrong >= 0:
-        raise DerivationError(f"the derivation of pair number {wrong} of the batch does not fit its forest")
-    return state
-
-
-def pack_ring(samples: list[bytes]) -> bytes:
-    """Sampled trees, oldest first, as one blob: for each its size in two bytes, little-endian, then its bytes."""
-    return b"".join(len(sample).to_bytes(2, "little") + sample for sample in samples)
-
-
-def unpack_ring(blob: bytes) -> list[bytes]:
-    """Inverse of `pack_ring`; raises `DerivationError` where the blob is cut short."""
-    samples = []
-    position = 0
-    while position < len(blob):
-        size = int.from_bytes(blob[position : position + 2], "little")
-        sample = blob[position + 2 : position + 2 + size]
-        if len(sample) != size or size == 0:
-            raise DerivationError("a ring of samples is cut short")
-        samples.append(sample)
-        position += 2 + size
-    return samples
+def empty_state(forests: Forests) -> State:
+    """All variables 0."""
+    return State(np.zeros(forests.nodes, np.uint16), np.zeros(forests.nodes, np.uint8))

@@ -8,9 +8,9 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import chain, islice
-from typing import Protocol
+from typing import Any, Protocol
 
-from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Connection, Executable, Integer, LargeBinary, MetaData, Table, Text
 from sqlalchemy.schema import CreateTable
 
 from hierogram.storage.database.connection import POSTGRES
@@ -74,15 +74,7 @@ staged_word_counts = _staged(
     *[_count_column(f"with_{number}") for number in range(FERTILITIES)],
 )
 staged_jumps = _staged("staged_jumps", Column("direction", TEXT), Column("width", Integer), Column("count", SERIAL))
-staged_rules = _staged(
-    "staged_rules",
-    Column("n", Integer),
-    Column("rule_id", SERIAL),
-    Column("key_high", SERIAL),
-    Column("key_low", SERIAL),
-    Column("source", TEXT),
-    Column("target", TEXT),
-)
+staged_rules = _staged("staged_rules", Column("rule_id", SERIAL))
 staged_counts = _staged(
     "staged_counts",
     Column("rule_id", SERIAL),
@@ -188,6 +180,13 @@ class PostgresLoader:
     def moment(self, when: datetime) -> object:
         """See `Loader.moment`."""
         return when.astimezone(UTC).replace(microsecond=0)
+
+
+def columns_of(connection: Connection, statement: Executable) -> list[tuple[Any, ...]]:
+    """The columns of the rows that the statement finds, as the driver gives them; none where there are no rows."""
+    cursor = connection.execute(statement).cursor
+    assert cursor is not None
+    return list(zip(*cursor.fetchall(), strict=True))
 
 
 _POSTGRES_TYPES = (

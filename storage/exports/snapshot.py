@@ -14,6 +14,7 @@ from hierogram.storage.operations.integrity import find_problems
 from hierogram.storage.operations.settings import read_settings
 from hierogram.storage.pairs.pairs import pair_rows
 from hierogram.storage.records import AlignerCounts, LinkRow, PairRow, RuleRow, Settings, StoredRule, StoreStatus
+from hierogram.storage.records.columns import StoredRules
 from hierogram.storage.schema.tables import derivations, rules, sentence_pairs, vocabulary
 
 T = TypeVar("T")
@@ -74,6 +75,12 @@ class Snapshot:
         """Every row of the table of rules, streamed, in no particular order."""
         columns = [rules.c[field.name] for field in fields(StoredRule)]
         return self._stream(StoredRule, select(*columns))
+
+    def stored_rules(self) -> StoredRules:
+        """The table of rules, as columns."""
+        from hierogram.storage.grammar.counts import stored_rules
+
+        return stored_rules(self._connection)
 
     def rule_blocks(self, columns: Sequence[str], *, sampled: bool = False) -> Iterator[Block]:
         """Columns of the rules with a count, and the count, the quickest way to read them all: see `storage.bulk`."""

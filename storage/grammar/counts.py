@@ -1,16 +1,24 @@
-"""All rule counts of a store as arrays, read at the speed of the driver."""
+"""Rules of a store as columns, read at the speed of the driver."""
 
 import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
+from hierogram.samplers.grammar.columns import Texts, concatenated, join_texts, lines_of
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.transactions import read_state
-from hierogram.storage.records import RuleCounts
+from hierogram.storage.records.columns import RuleCounts, RuleDeltas, StoredRules
 
-_FIELDS = {
+if TYPE_CHECKING:
+    from psycopg import Cursor
+
+Column = NDArray[np.signedinteger]
+
+_COUNTED = {
     "key_high": 8,
     "key_low": 8,
     "count": 8,
@@ -20,20 +28,36 @@ _FIELDS = {
 }
 """Columns in the order of the query, with their bytes."""
 
-_ROW = np.dtype([(name, f"i{width}") for name, width in _FIELDS.items()])
+_NUMBERS = {
+    "id": 8,
+    "key_high": 8,
+    "key_low": 8,
+    "length": 4,
+    "scope": 4,
+    "nonterminals": 4,
+    "source_terminals": 4,
+    "target_terminals": 4,
+    "hiero": 4,
+    "count": 8,
+    "sampled_count": 8,
+}
 
 # Postgres sends an array as a header (dimensions, nulls, type, length, lower bound), then each element after
 # its width. One array for many rules costs a quarter of COPY, which has the driver receive every row by itself.
 _ARRAY_HEADER_BYTES = 20
 _IDS_PER_QUERY = 4_000_000
 
+_IDS_A_BLOCK = 4_096
+"""Few enough that the sides of a block of the longest rules stay below SQLite's limit for one value."""
+
 
 def rule_counts(connection: Connection) -> RuleCounts:
     """Every rule with a positive count, in no particular order."""
-    columns = _from_postgres(connection) if connection.dialect.name == POSTGRES else _from_sqlite(connection)
+    postgres = connection.dialect.name == POSTGRES
+    columns = _counts_on_postgres(connection) if postgres else _numbers_on_sqlite(connection, _COUNTED, "count > 0")
     key_high, key_low, counts, lengths, source_terminals, target_terminals = columns
     return RuleCounts(
-        keys=np.stack((key_high, key_low), axis=1).astype(np.int64).view(np.uint64),
+        keys=_keys(key_high, key_low),
         counts=counts.astype(np.int64),
         lengths=lengths.astype(np.int32),
         source_terminals=source_terminals.astype(np.int32),
@@ -41,36 +65,126 @@ def rule_counts(connection: Connection) -> RuleCounts:
     )
 
 
-def _from_sqlite(connection: Connection) -> list[NDArray[np.signedinteger]]:
+def stored_rules(connection: Connection) -> StoredRules:
+    """Every row of the table of rules, in no particular order."""
+    ids = range(0, read_last_id(connection), _IDS_A_BLOCK)
+    if connection.dialect.name == POSTGRES:
+        numbers, sources, targets = _blocks_on_postgres(connection, ids)
+    else:
+        numbers = _numbers_on_sqlite(connection, _NUMBERS, "true")
+        blocks = list(_sides_on_sqlite(connection, numbers[0], ids))
+        sources = concatenated([source for source, _ in blocks])
+        targets = concatenated([target for _, target in blocks])
+    named = dict(zip(_NUMBERS, numbers, strict=True))
+    rules = RuleDeltas(
+        keys=_keys(named["key_high"], named["key_low"]),
+        sources=sources,
+        targets=targets,
+        lengths=named["length"].astype(np.int32),
+        scopes=named["scope"].astype(np.int32),
+        nonterminals=named["nonterminals"].astype(np.int32),
+        source_terminals=named["source_terminals"].astype(np.int32),
+        target_terminals=named["target_terminals"].astype(np.int32),
+        hiero=named["hiero"].astype(np.bool_),
+        counts=named["count"].astype(np.int64),
+        sampled_counts=named["sampled_count"].astype(np.int64),
+    )
+    return StoredRules(named["id"].astype(np.int64), rules)
+
+
+def read_last_id(connection: Connection) -> int:
+    """The largest id of a rule, also where the store's own note of it is wrong."""
+    found: int = connection.execute(text("SELECT coalesce(max(id), 0) FROM rules")).scalar_one()
+    return found
+
+
+def _keys(high: Column, low: Column) -> NDArray[np.uint64]:
+    return np.stack((high, low), axis=1).astype(np.int64).view(np.uint64)
+
+
+def _numbers_on_sqlite(connection: Connection, fields: dict[str, int], condition: str) -> list[Column]:
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
-    cursor = driver.execute(f"SELECT {', '.join(_FIELDS)} FROM rules WHERE count > 0")
-    rows = np.fromiter(cursor, dtype=_ROW)
+    cursor = driver.execute(f"SELECT {', '.join(fields)} FROM rules WHERE {condition} ORDER BY id")
+    rows = np.fromiter(cursor, dtype=[(name, f"i{width}") for name, width in fields.items()])
     cursor.close()
-    return [rows[name] for name in _FIELDS]
+    return [rows[name] for name in fields]
 
 
-def _from_postgres(connection: Connection) -> list[NDArray[np.signedinteger]]:
+def _sides_on_sqlite(connection: Connection, rule_ids: Column, blocks: Sequence[int]) -> Iterator[tuple[Texts, Texts]]:
+    """Sources and targets of the rules of each block of ids, in their order."""
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)
+    query = "SELECT group_concat(source, char(10)), group_concat(target, char(10)) FROM rules WHERE id > ? AND id <= ?"
+    for after in blocks:
+        first, last = np.searchsorted(rule_ids, (after, after + _IDS_A_BLOCK), "right").tolist()
+        if first < last:
+            [sides] = driver.execute(query, (after, after + _IDS_A_BLOCK)).fetchall()
+            yield _both(connection, rule_ids[first:last], [(side + "\n").encode() for side in sides])
+
+
+def _both(connection: Connection, ids: Column, sides: Sequence[bytes]) -> tuple[Texts, Texts]:
+    """The lines of both sides, one for each rule; where a side has a line feed, which none should, a space for it."""
+    source, target = (lines_of(side) for side in sides)
+    if source.size == target.size == len(ids):
+        return source, target
+    found = connection.execute(
+        text("SELECT id, source, target FROM rules WHERE id >= :first AND id <= :last"),
+        {"first": int(ids.min()), "last": int(ids.max())},
+    )
+    rows = {row.id: (row.source.replace("\n", " "), row.target.replace("\n", " ")) for row in found}
+    texts = [rows[rule_id] for rule_id in ids.tolist()]
+    return join_texts([side for side, _ in texts]), join_texts([side for _, side in texts])
+
+
+def _cursor(connection: Connection) -> "Cursor[tuple[object, ...]]":
     import psycopg
 
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
-    arrays = ", ".join(f"array_agg({name})" for name in _FIELDS)
-    query = f"SELECT {arrays} FROM rules WHERE count > 0 AND id > %s AND id <= %s"
-    parts: list[list[NDArray[np.signedinteger]]] = [[] for _ in _FIELDS]
+    return driver.cursor(binary=True)
+
+
+def _values(cursor: "Cursor[tuple[object, ...]]", query: str, first: int, last: int) -> list[bytes | None]:
+    """What aggregates over the rules with the ids first + 1 to last are, as the server sends them."""
+    result = cursor.execute(f"{query} FROM rules WHERE id > %s AND id <= %s".encode(), (first, last)).pgresult
+    assert result is not None
+    return [result.get_value(0, n) for n in range(result.nfields)]
+
+
+def _counts_on_postgres(connection: Connection) -> list[Column]:
+    arrays = ", ".join(f"array_agg({name}) FILTER (WHERE count > 0)" for name in _COUNTED)
+    parts: list[list[Column]] = [[] for _ in _COUNTED]
     last_id = read_state(connection).last_rule_id
-    for start in range(0, last_id, _IDS_PER_QUERY):
-        with driver.cursor(binary=True) as cursor:
-            result = cursor.execute(query.encode(), (start, start + _IDS_PER_QUERY)).pgresult
-            assert result is not None
-            for n, width in enumerate(_FIELDS.values()):
-                parts[n].append(_elements(result.get_value(0, n), width))
+    with _cursor(connection) as cursor:
+        for start in range(0, last_id, _IDS_PER_QUERY):
+            values = _values(cursor, f"SELECT {arrays}", start, start + _IDS_PER_QUERY)
+            for part, value, width in zip(parts, values, _COUNTED.values(), strict=True):
+                part.append(_elements(value, width))
     return [np.concatenate([np.empty(0, dtype=np.int64), *part]) for part in parts]
 
 
-def _elements(array: bytes | None, width: int) -> NDArray[np.signedinteger]:
+def _blocks_on_postgres(connection: Connection, blocks: Sequence[int]) -> tuple[list[Column], Texts, Texts]:
+    # Numbers and sides in one query, because nothing else says that they come in the same order.
+    arrays = ", ".join(f"array_agg({'hiero::int' if name == 'hiero' else name})" for name in _NUMBERS)
+    query = f"SELECT {arrays}, string_agg(source, E'\\n'), string_agg(target, E'\\n')"
+    parts: list[list[Column]] = [[] for _ in _NUMBERS]
+    sides: list[tuple[Texts, Texts]] = []
+    with _cursor(connection) as cursor:
+        for after in blocks:
+            *arrays_found, source, target = _values(cursor, query, after, after + _IDS_A_BLOCK)
+            if source is None or target is None:
+                continue
+            for part, value, width in zip(parts, arrays_found, _NUMBERS.values(), strict=True):
+                part.append(_elements(value, width))
+            sides.append(_both(connection, parts[0][-1], [source + b"\n", target + b"\n"]))
+    columns = [np.concatenate([np.empty(0, dtype=np.int64), *part]) for part in parts]
+    return columns, concatenated([source for source, _ in sides]), concatenated([target for _, target in sides])
+
+
+def _elements(array: bytes | None, width: int) -> Column:
     if array is None:
         return np.empty(0, dtype=np.int64)
     element = np.dtype([("width", ">i4"), ("value", f">i{width}")])
-    elements: NDArray[np.signedinteger] = np.frombuffer(array, dtype=element, offset=_ARRAY_HEADER_BYTES)["value"]
+    elements: Column = np.frombuffer(array, dtype=element, offset=_ARRAY_HEADER_BYTES)["value"]
     return elements

@@ -7,10 +7,11 @@ from sqlalchemy import ColumnElement, Connection, Double, Select, cast, func, se
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.records import (
+    LabelRow,
     RuleRow,
     StoreStatus,
 )
-from hierogram.storage.schema.tables import corpora, rule_words, rules, sweeps, vocabulary
+from hierogram.storage.schema.tables import corpora, labels, rule_words, rules, sweeps, vocabulary
 
 
 def find_rules(
@@ -124,3 +125,9 @@ def status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
         last_log_likelihood=last,
         corpora=dict(by_corpus.all()),
     )
+
+
+def read_labels(connection: Connection) -> list[LabelRow]:
+    """What is known of the labels of a tree grammar, in the order of their names."""
+    statement = select(labels.c.label, labels.c.strength, labels.c.expanded).order_by(labels.c.label)
+    return [LabelRow._make(row) for row in connection.execute(statement)]

@@ -316,7 +316,8 @@ vocabulary = Table(
 )
 on_postgres(vocabulary, "with", {"fillfactor": 70})
 
-# No foreign keys: they would cost more than the rest of a commit. A rule's own sides tell its rows here.
+# No foreign keys: they would cost more than the rest of a commit. A rule's own sides tell its rows here. Every rule
+# with a count has its rows; one that only samples use may have none, since most rules are such.
 rule_words = Table(
     "rule_words",
     metadata,

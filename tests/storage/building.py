@@ -2,14 +2,85 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from typing import NamedTuple
 
+import numpy as np
 from sqlalchemy import text
 
+from hierogram.samplers.grammar.columns import join_blobs, join_texts
 from hierogram.storage.database.connection import make_engine, parse_url
-from hierogram.storage.records import NewPair, PairUpdate, RuleDelta
+from hierogram.storage.records import AlignerChange, LabelRow, NewPair, PairRow, SweepRecord
+from hierogram.storage.records.columns import PairUpdates, RuleDeltas
 from hierogram.storage.store import Store
+
+
+class Delta(NamedTuple):
+    """A row of `RuleDeltas`, the key as databases keep it, with signs."""
+
+    key_high: int
+    key_low: int
+    source: str
+    target: str
+    length: int
+    scope: int
+    nonterminals: int
+    source_terminals: int
+    target_terminals: int
+    hiero: bool
+    count: int
+    sampled_count: int
+
+
+class Update(NamedTuple):
+    """A row of `PairUpdates`."""
+
+    id: int
+    current: bytes
+    ring: bytes
+    state: str
+    stage: int
+    sweep: int
+    since: int = -1
+
+
+def deltas_of(rows: Iterable[Delta]) -> RuleDeltas:
+    columns = list(zip(*rows, strict=True)) or [()] * 12
+    keys = np.array(columns[:2], np.int64).T.reshape(-1, 2).copy().view(np.uint64)
+    shape = (np.array(column, np.int32) for column in columns[4:9])
+    counts = (np.array(column, np.int64) for column in columns[10:])
+    sides = (join_texts(column) for column in columns[2:4])
+    return RuleDeltas(keys, *sides, *shape, np.array(columns[9], np.bool_), *counts)
+
+
+def updates_of(rows: Iterable[Update]) -> PairUpdates:
+    ids, currents, rings, states, *numbers = list(zip(*rows, strict=True)) or [()] * 7
+    assert set(states) <= {"sampling", "settled"}
+    burned_in = np.array([state == "settled" for state in states], np.bool_)
+    columns = (np.array(column, np.int64) for column in numbers)
+    return PairUpdates(np.array(ids, np.int64), join_blobs(currents), join_blobs(rings), burned_in, *columns)
+
+
+def commit(
+    store: Store,
+    updates: Iterable[Update] = (),
+    deltas: Iterable[Delta] = (),
+    sweeps: Sequence[SweepRecord] = (),
+    labels: Sequence[LabelRow] = (),
+) -> None:
+    store.commit(updates_of(updates), deltas_of(deltas), sweeps, labels)
+
+
+def align(store: Store, change: AlignerChange, updates: Iterable[Update] = (), deltas: Iterable[Delta] = ()) -> None:
+    store.align(change, updates_of(updates), deltas_of(deltas))
+
+
+def withdraw(
+    store: Store, rows: Sequence[PairRow], deltas: Iterable[Delta] = (), aligner: AlignerChange | None = None
+) -> None:
+    store.withdraw(rows, deltas_of(deltas), aligner)
+
 
 NONTERMINAL = re.compile(r"\[X,[1-9][0-9]*\]\Z")
 
@@ -35,14 +106,14 @@ def key_of(source: str, target: str) -> tuple[int, int]:
 
 def delta(
     source: str, target: str, count: int = 0, sampled_count: int = 0, *, key: tuple[int, int] | None = None
-) -> RuleDelta:
+) -> Delta:
     key_high, key_low = key or key_of(source, target)
     variables = [bool(NONTERMINAL.match(symbol)) for symbol in source.split(" ")]
     scope = sum(a and b for a, b in zip([True, *variables], [*variables, True], strict=True))
     nonterminals = sum(variables)
     source_terminals = len(variables) - nonterminals
     target_terminals = len(target.split(" ")) - nonterminals
-    return RuleDelta(
+    return Delta(
         key_high,
         key_low,
         source,
@@ -58,8 +129,8 @@ def delta(
     )
 
 
-def update(pair_id: int, derivation: bytes = b"d", *, state: str = "sampling", sweep: int = 1) -> PairUpdate:
-    return PairUpdate(pair_id, derivation, b"ring of " + derivation, state, 1, sweep)
+def update(pair_id: int, derivation: bytes = b"d", *, state: str = "sampling", sweep: int = 1) -> Update:
+    return Update(pair_id, derivation, b"ring of " + derivation, state, 1, sweep)
 
 
 def ingest(store: Store, pairs: Iterable[NewPair], corpus: str = "corpus") -> int:

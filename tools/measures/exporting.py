@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
 
 from hierogram.daemon.corpora.ingest import ingest
@@ -13,9 +12,9 @@ from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.rules import Rule, escape_terminal
-from hierogram.storage.records import RuleDelta
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.measures.results import Corpus, Figures, measured
+from hierogram.tools.measures.rules import MadeRule, deltas_of
 from hierogram.tools.measures.sampling import read_rows
 from hierogram.tools.measures.stores import temporary_folder
 
@@ -86,27 +85,16 @@ def _generate(corpus: Corpus) -> Figures:
 
 
 def _commit(store: Store, rules: list[tuple[str, int]]) -> None:
-    store.commit([], [_delta(rule, count) for rule, count in rules])
+    store.commit(None, deltas_of(_made(rule, count) for rule, count in rules))
 
 
-def _delta(text: str, count: int) -> RuleDelta:
+def _made(text: str, count: int) -> MadeRule:
     rule = Rule.parse(text)
-    digest = blake2b(text.encode(), digest_size=16).digest()
     source, target = text.split(" ||| ")
-    return RuleDelta(
-        int.from_bytes(digest[:8], "big", signed=True),
-        int.from_bytes(digest[8:], "big", signed=True),
-        source,
-        target,
-        rule.length,
-        rule.scope,
-        rule.nonterminals,
-        rule.source_terminals,
-        rule.target_terminals,
-        True,
-        count,
-        count,
-    )
+    return MadeRule(
+        source, target, rule.length, rule.scope, rule.nonterminals, rule.source_terminals, rule.target_terminals,
+        count, count,
+    )  # fmt: skip
 
 
 def _rules(source: list[str], target: list[str], alignment: str, draw: random.Random) -> Iterator[str]:

@@ -1,17 +1,16 @@
 """Grammars at work: extracting the heuristic one, and asking a store of many rules with SQL."""
 
 import time
-from hashlib import blake2b
 
 import numpy as np
 from sqlalchemy import text
 
 from hierogram.storage.database.connection import make_engine, parse_url
-from hierogram.storage.records import RuleDelta
 from hierogram.storage.store import open_store
 from hierogram.tools.comparison.heuristic_grammar import HeuristicGrammar
 from hierogram.tools.comparison.numbering import Numbering, to_bitext
 from hierogram.tools.measures.results import Corpus, Figures
+from hierogram.tools.measures.rules import MadeRule, deltas_of
 from hierogram.tools.measures.sampling import read_rows
 from hierogram.tools.measures.stores import temporary_folder
 
@@ -58,18 +57,14 @@ def measure_extraction(corpus: Corpus) -> Figures:
     }
 
 
-def _rule(random: np.random.Generator) -> RuleDelta:
+def _rule(random: np.random.Generator) -> MadeRule:
     """A rule of one to three words a side, words as unequally frequent as in a language."""
     drawn = np.exp(random.random(6) * np.log(_WORDS)).astype(int)
     terminals = random.integers(1, 4, 2).tolist()
     source = " ".join(f"s{word}" for word in drawn[: terminals[0]])
     target = " ".join(f"t{word}" for word in drawn[3 : 3 + terminals[1]])
-    digest = blake2b(f"{source} ||| {target}".encode(), digest_size=16).digest()
-    high, low = (int.from_bytes(half, "big", signed=True) for half in (digest[:8], digest[8:]))
     count = int(min(random.zipf(2.0), 10_000))
-    return RuleDelta(
-        high, low, source, target, sum(terminals), 0, 0, terminals[0], terminals[1], True, count, 8 * count
-    )  # fmt: skip
+    return MadeRule(source, target, sum(terminals), 0, 0, terminals[0], terminals[1], count, 8 * count)
 
 
 def measure_asking(corpus: Corpus) -> Figures:
@@ -84,7 +79,7 @@ def measure_asking(corpus: Corpus) -> Figures:
         url = f"sqlite:///{folder}/rules.db"
         with open_store(url, create=True) as store:
             while (rules := store.status().rules) < wanted:
-                store.commit([], [_rule(random) for _ in range(min(_RULES_A_COMMIT, wanted - rules))])
+                store.commit(None, deltas_of(_rule(random) for _ in range(min(_RULES_A_COMMIT, wanted - rules))))
         figures["rules"] = rules
         engine = make_engine(parse_url(url))
         with engine.connect() as connection:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.tables.scratch import Blocks, Heard, Scratch
+from hierogram.samplers.grammar.columns import Texts
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records import PairRow, RuleDelta, Settings
+from hierogram.storage.records import PairRow, RuleDeltas, Settings
 
 _PAIRS_A_READ = 2_000
 _SIDES = {"source": "VARCHAR", "target": "VARCHAR"}
@@ -59,31 +60,39 @@ def _recounted(snapshot: Snapshot, counted: Counted, shape: Collection[str], hea
     """The rules that a corpus's pairs use, counted anew, a part of the pairs at a time."""
     settings = snapshot.settings()
     count = _counting()
-    names = (*_SIDES, *shape, "sampled_count" if counted.sampled else "count")
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_A_READ, counted.corpus):
-        rules = [rule for rule in count(rows, settings, counted.sampled) if getattr(rule, names[-1])]
+        rules = count(rows, settings, counted.sampled)
         pairs += len(rows)
         if heard:
             heard(pairs)
-        if rules:
-            yield pairs, ["\n".join(str(getattr(rule, name)) for rule in rules) for name in names]
+        if len(rules):
+            uses = rules.sampled_counts if counted.sampled else rules.counts
+            numbers = [*(rules.numbers(name) for name in shape), uses]
+            texts = ["\n".join(map(str, column.tolist())) for column in numbers]
+            yield pairs, [_text(rules.sources), _text(rules.targets), *texts]
 
 
-def _counting() -> Callable[..., list[RuleDelta]]:
+def _text(column: Texts) -> str:
+    """A value a line; the last line has no end."""
+    return column.content[:-1].tobytes().decode()
+
+
+def _counting() -> Callable[..., RuleDeltas]:
     # Here, because it brings the compiled samplers with it.
-    from hierogram.daemon.learning.deltas import enter_samples, enter_state, rule_deltas
+    from hierogram.daemon.learning.deltas import rule_deltas, sample_change, tree_change
     from hierogram.daemon.learning.kinds.registry import kind_of
-    from hierogram.samplers.counts.deltas import empty_ledger
-    from hierogram.samplers.forests.derivations import decode_states, unpack_ring
+    from hierogram.samplers.forests.derivations import decode_states, encode_trees
+    from hierogram.samplers.grammar.columns import join_blobs
 
-    def count(rows: list[PairRow], settings: Settings, sampled: bool) -> list[RuleDelta]:
+    def count(rows: list[PairRow], settings: Settings, sampled: bool) -> RuleDeltas:
         loaded = kind_of(settings).load(rows, settings)
         if sampled:
-            ledger = enter_samples(empty_ledger(), loaded, [unpack_ring(row.ring or b"") for row in rows], 1)
+            change = sample_change(join_blobs([row.ring or b"" for row in rows]), 1)
         else:
-            state = decode_states(loaded.batch.forests, [row.current or b"" for row in rows])
-            ledger = enter_state(empty_ledger(), loaded, state, 1)
-        return rule_deltas(ledger, loaded)
+            forests = loaded.batch.forests
+            state = decode_states(forests, join_blobs([row.current or b"" for row in rows]))
+            change = tree_change(encode_trees(forests, state), 1)
+        return rule_deltas(loaded, [change])
 
     return count

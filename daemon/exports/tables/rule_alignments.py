@@ -70,13 +70,16 @@ def _reader() -> Columns:
     # Here, because it brings the compiled samplers with it.
     import numpy as np
 
-    from hierogram.daemon.learning.deltas import enter_samples, enter_state
+    from hierogram.daemon.learning.deltas import count_changes
     from hierogram.daemon.learning.kinds.kind import Loaded
     from hierogram.daemon.learning.kinds.registry import kind_of
-    from hierogram.samplers.counts.deltas import Ledger, empty_ledger
+    from hierogram.samplers.counts.changes import Change
+    from hierogram.samplers.counts.deltas import Ledger
     from hierogram.samplers.counts.rule_alignments import SIDE_BITS, rule_links
     from hierogram.samplers.forests.batch import State
-    from hierogram.samplers.forests.derivations import decode_states, decode_trees, unpack_ring
+    from hierogram.samplers.forests.derivations import decode_states, encode_trees
+    from hierogram.samplers.forests.samples import decode_trees, samples_of, trees_of
+    from hierogram.samplers.grammar.columns import join_blobs
 
     def text(links: bytes) -> str:
         packed = np.frombuffer(links, np.uint32).tolist()
@@ -96,20 +99,20 @@ def _reader() -> Columns:
         forests = loaded.batch.forests
         uses: Counter[tuple[int, bytes]] = Counter()
         if sampled:
-            rings = [unpack_ring(row.ring or b"") for row in rows]
-            ledger = enter_samples(empty_ledger(), loaded, rings, 1)
-            for k in range(max(map(len, rings), default=0)):
-                blobs = [ring[k] if k < len(ring) else b"" for ring in rings]
-                count(uses, ledger, loaded, decode_trees(forests, blobs), np.array([bool(blob) for blob in blobs]))
+            samples = samples_of(join_blobs([row.ring or b"" for row in rows]))
         else:
-            state = decode_states(forests, [row.current or b"" for row in rows])
-            ledger = enter_state(empty_ledger(), loaded, state, 1)
-            count(uses, ledger, loaded, state, np.ones(len(rows), np.bool_))
+            state = decode_states(forests, join_blobs([row.current or b"" for row in rows]))
+            samples = trees_of(encode_trees(forests, state))
+        ledger = count_changes(loaded, [Change(samples, 1, 0)])
+        rank = 0
+        while len((trees := samples.of_rank(rank)).pairs):
+            chosen = np.zeros(len(rows), np.bool_)
+            chosen[trees.pairs] = True
+            count(uses, ledger, loaded, decode_trees(forests, trees), chosen)
+            rank += 1
         rules = loaded.rules(ledger, np.arange(ledger.entries))
-        used = (
-            (rules[entry].source, rules[entry].target, text(links), str(number))
-            for (entry, links), number in uses.items()
-        )
+        sources, targets = rules.sources.strings(), rules.targets.strings()
+        used = ((sources[entry], targets[entry], text(links), str(number)) for (entry, links), number in uses.items())
         return ["\n".join(column) for column in zip(*used, strict=True)]
 
     return columns_of

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from hierogram.samplers.forests.batch import State
 from hierogram.samplers.forests.derivations import decode_states
 from hierogram.samplers.forests.forest import NO_TAIL, Forests
+from hierogram.samplers.grammar.columns import join_blobs
 
 
 class Expansion(NamedTuple):
@@ -17,7 +18,7 @@ class Expansion(NamedTuple):
 
 def expansions_of(forests: Forests, current: bytes) -> tuple[State, list[Expansion]]:
     """The derivation of the only pair of a batch, top-down in source order; raises `DerivationError`."""
-    state = decode_states(forests, [current])
+    state = decode_states(forests, join_blobs([current]))
     expansions = []
     pending = [forests.nodes - 1]
     while pending:

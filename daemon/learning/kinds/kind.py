@@ -14,7 +14,8 @@ from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.deltas import Ledger
 from hierogram.samplers.forests.batch import Batch, State
 from hierogram.samplers.synchronous.sweeps import GIBBS
-from hierogram.storage.records import LabelRow, PairRow, RuleDelta, Settings
+from hierogram.storage.records import LabelRow, PairRow, Settings
+from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.store import Store
 
 Report = Callable[[int], None]
@@ -30,8 +31,8 @@ class Loaded(Protocol):
     def batch(self) -> Batch:
         """Forests and words."""
 
-    def rules(self, ledger: Ledger, chosen: NDArray[np.int64]) -> list[RuleDelta]:
-        """The chosen entries of a ledger of these pairs, as rows for the store."""
+    def rules(self, ledger: Ledger, chosen: NDArray[np.int64]) -> RuleDeltas:
+        """The chosen entries of a ledger of these pairs, as columns for the store."""
 
 
 class Course(Protocol):

@@ -14,7 +14,10 @@ from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.keys import hash_words
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
-from hierogram.storage.records import PairRow, RuleDelta, Settings
+from hierogram.storage.records import PairRow, Settings
+from hierogram.storage.records.columns import RuleDeltas
+
+_TERMINALS = np.uint64(0xFFFF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,36 +28,33 @@ class LoadedPairs:
     source: Spellings
     target: Spellings
 
-    def rules(self, ledger: Ledger, chosen: NDArray[np.int64]) -> list[RuleDelta]:
-        """The chosen entries of a ledger of these pairs, as rows for the store."""
+    def rules(self, ledger: Ledger, chosen: NDArray[np.int64]) -> RuleDeltas:
+        """The chosen entries of a ledger of these pairs, as columns for the store."""
         shapes = ledger.shapes[chosen]
-        source_terminals = (shapes >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64)
-        target_terminals = (shapes >> np.uint64(32) & np.uint64(0xFFFF)).astype(np.int64)
+        source_terminals = (shapes >> np.uint64(16) & _TERMINALS).astype(np.int32)
+        target_terminals = (shapes >> np.uint64(32) & _TERMINALS).astype(np.int32)
         nonterminals = ledger.nonterminals[chosen]
         sources, targets = render_rules(ledger, chosen, self.source, self.target)
-        signed = ledger.keys[chosen].view(np.int64)
-        columns = (
-            signed[:, 0].tolist(),
-            signed[:, 1].tolist(),
-            sources,
-            targets,
-            (shapes & np.uint64(0xFFFF)).astype(np.int64).tolist(),
-            ledger.scopes[chosen].tolist(),
-            nonterminals.tolist(),
-            source_terminals.tolist(),
-            target_terminals.tolist(),
-            is_hiero(nonterminals, ledger.adjacent[chosen], source_terminals, target_terminals).tolist(),
-            ledger.counts[chosen].tolist(),
-            ledger.sampled[chosen].tolist(),
+        return RuleDeltas(
+            keys=ledger.keys[chosen],
+            sources=sources,
+            targets=targets,
+            lengths=(shapes & _TERMINALS).astype(np.int32),
+            scopes=ledger.scopes[chosen],
+            nonterminals=nonterminals,
+            source_terminals=source_terminals,
+            target_terminals=target_terminals,
+            hiero=is_hiero(nonterminals, ledger.adjacent[chosen], source_terminals, target_terminals),
+            counts=ledger.counts[chosen],
+            sampled_counts=ledger.sampled[chosen],
         )
-        return list(map(RuleDelta, *columns))
 
 
 def is_hiero(
     nonterminals: NDArray[np.int32],
     adjacent: NDArray[np.int32],
-    source_terminals: NDArray[np.int64],
-    target_terminals: NDArray[np.int64],
+    source_terminals: NDArray[np.int32],
+    target_terminals: NDArray[np.int32],
 ) -> NDArray[np.bool_]:
     """Whether rules meet the constraints of Chiang 2007 that a rule's two sides show by themselves.
 

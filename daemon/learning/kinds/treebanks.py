@@ -13,11 +13,12 @@ from hierogram.samplers.forests.forest import Bitext, Node, assemble
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.brackets import check_size, productions, read_parse
-from hierogram.samplers.grammar.keys import fragment_key, hash_words, signed
+from hierogram.samplers.grammar.columns import join_texts
+from hierogram.samplers.grammar.keys import fragment_key, hash_words
 from hierogram.samplers.grammar.limits import MAX_LABEL
 from hierogram.samplers.trees.models import Expansions, TreeBatch
 from hierogram.samplers.trees.rendering import internal_nodes, render_fragments
-from hierogram.storage.records import RuleDelta
+from hierogram.storage.records.columns import RuleDeltas
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,30 +34,27 @@ class LoadedTrees:
         """The forests and words."""
         return self.trees.batch
 
-    def rules(self, ledger: Ledger, chosen: NDArray[np.int64]) -> list[RuleDelta]:
+    def rules(self, ledger: Ledger, chosen: NDArray[np.int64]) -> RuleDeltas:
         """The chosen entries of a ledger: root label, fragment; a rule's length is its number of expansions.
 
         Their keys come from the texts, since the numbers of labels are those of the batch.
         """
         labels, fragments = render_fragments(ledger, chosen, self.trees.labels, self.words)
-        words = (ledger.shapes[chosen] >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64).tolist()
-        rows = zip(
-            labels,
-            fragments,
-            internal_nodes(ledger, chosen),
-            ledger.nonterminals[chosen].tolist(),
-            words,
-            ledger.counts[chosen].tolist(),
-            ledger.sampled[chosen].tolist(),
-            strict=True,
+        sides = zip(labels, fragments, strict=True)
+        none = np.zeros(len(chosen), np.int32)
+        return RuleDeltas(
+            keys=np.array([fragment_key(*both, self.key_salt) for both in sides], np.uint64).reshape(-1, 2),
+            sources=join_texts(labels),
+            targets=join_texts(fragments),
+            lengths=np.array(internal_nodes(ledger, chosen), np.int32),
+            scopes=none,
+            nonterminals=ledger.nonterminals[chosen],
+            source_terminals=none,
+            target_terminals=(ledger.shapes[chosen] >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int32),
+            hiero=none.astype(np.bool_),
+            counts=ledger.counts[chosen],
+            sampled_counts=ledger.sampled[chosen],
         )
-        deltas = []
-        for label, fragment, expansions, frontiers, terminals, count, sampled in rows:
-            high, low = map(signed, fragment_key(label, fragment, self.key_salt))
-            deltas.append(
-                RuleDelta(high, low, label, fragment, expansions, 0, frontiers, 0, terminals, False, count, sampled)
-            )
-        return deltas
 
 
 def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> LoadedTrees:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import LINES, Run
+from tests.storage.building import Delta, commit
 
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.difference import compare
@@ -14,13 +15,12 @@ from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
-from hierogram.storage.records import RuleDelta
 from hierogram.storage.store import Store, open_store
 
 
-def delta(source: str, target: str, count: int) -> RuleDelta:
+def delta(source: str, target: str, count: int) -> Delta:
     key = hash((source, target)) & 0x7FFFFFFF
-    return RuleDelta(key, 1, source, target, 2, 0, source.count("[X,"), 1, 1, True, count, 0)
+    return Delta(key, 1, source, target, 2, 0, source.count("[X,"), 1, 1, True, count, 0)
 
 
 @pytest.fixture
@@ -33,9 +33,9 @@ def small(tmp_path: Path) -> Store:
 )
 def test_rules_added_removed_and_changed(small: Store, tmp_path: Path, format: str) -> None:
     options = ExportOptions(format=format)
-    small.commit([], [delta("a", "x", 3), delta("b", "x", 2), delta("c", "z", 5), delta("d", "z", 1)])
+    commit(small, [], [delta("a", "x", 3), delta("b", "x", 2), delta("c", "z", 5), delta("d", "z", 1)])
     export(small, tmp_path / "a", options)
-    small.commit([], [delta("a", "x", 4), delta("b", "x", -2), delta("d", "z", 1), delta("e", "z", 8)])
+    commit(small, [], [delta("a", "x", 4), delta("b", "x", -2), delta("d", "z", 1), delta("e", "z", 8)])
     export(small, tmp_path / "b", options)
     found = compare(tmp_path / "a", tmp_path / "b", 10)
     assert (found.same, found.changed, found.added, found.removed) == (1, 2, 1, 1)
@@ -56,9 +56,9 @@ def test_links_of_nonterminals_tell_rules_apart(small: Store, tmp_path: Path, fo
     """To Moses, who writes nonterminals without numbers, they are all that does."""
     straight, crossed = ("a [X,1] [X,2]", "x [X,1] [X,2]"), ("a [X,1] [X,2]", "x [X,2] [X,1]")
     options = ExportOptions(format=format, max_scope=None)
-    small.commit([], [delta(*straight, 3), delta(*crossed, 5)])
+    commit(small, [], [delta(*straight, 3), delta(*crossed, 5)])
     export(small, tmp_path / "a", options)
-    small.commit([], [delta(*crossed, 2)])
+    commit(small, [], [delta(*crossed, 2)])
     export(small, tmp_path / "b", options)
     small.close()
     found = compare(tmp_path / "a", tmp_path / "a", 10)
@@ -69,7 +69,7 @@ def test_links_of_nonterminals_tell_rules_apart(small: Store, tmp_path: Path, fo
 
 
 def test_rules_that_a_format_writes_alike_are_one(small: Store, tmp_path: Path) -> None:
-    small.commit([], [delta("|", "x", 3), delta("&#124;", "x", 5)])
+    commit(small, [], [delta("|", "x", 3), delta("&#124;", "x", 5)])
     export(small, tmp_path / "a.moses")
     small.close()
     found = compare(tmp_path / "a.moses", tmp_path / "a.moses", 10)
@@ -79,7 +79,7 @@ def test_rules_that_a_format_writes_alike_are_one(small: Store, tmp_path: Path) 
 def test_tables_of_earlier_versions_are_read(small: Store, tmp_path: Path) -> None:
     """They had no quotes around fields."""
     rules = [('"', "x", 3), ('""', '"y" z', 5), ("a", "b", 1)]
-    small.commit([], [delta(*rule) for rule in rules])
+    commit(small, [], [delta(*rule) for rule in rules])
     export(small, tmp_path / "new.tsv")
     small.close()
     head, *lines = (tmp_path / "new.tsv").read_text().splitlines(keepends=True)
@@ -93,7 +93,7 @@ def test_tables_of_earlier_versions_are_read(small: Store, tmp_path: Path) -> No
 
 
 def test_what_cannot_be_compared_is_told(small: Store, tmp_path: Path) -> None:
-    small.commit([], [delta("a", "x", 3)])
+    commit(small, [], [delta("a", "x", 3)])
     export(small, tmp_path / "a", ExportOptions(format="cdec"))
     export(small, tmp_path / "b", ExportOptions(format="tsv"))
     small.close()

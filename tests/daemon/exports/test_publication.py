@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.storage.building import delta
+from tests.storage.building import commit, delta
 
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.exporting import publish
@@ -123,7 +123,7 @@ def exporter(url: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 def kill_again_and_again(folder: Path, times: int, seed: int) -> None:
     url = f"sqlite:///{folder}/store.db"
     with open_store(url, create=True) as store:
-        store.commit([], [delta(f"s{n}", f"t{n % 50}", 1 + n % 7) for n in range(2_000)])
+        commit(store, [], [delta(f"s{n}", f"t{n % 50}", 1 + n % 7) for n in range(2_000)])
     (folder / "file").mkdir()
     (folder / "versions").mkdir()
     # The first one shows how long both exports take, the others die somewhere on the way.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from tests.daemon.conftest import Run
-from tests.storage.building import delta, query
+from tests.storage.building import commit, delta, query
 
 from hierogram.daemon.configuration import load_configuration
 from hierogram.daemon.exceptions import ConfigurationError, ScheduleError
@@ -63,7 +63,7 @@ def running() -> Iterator[Callable[[ExportSchedule], ExportSchedule]]:
 @pytest.fixture
 def store(store: Store) -> Store:
     """The empty store, with a rule."""
-    store.commit([], [delta("a", "x", 3)])
+    commit(store, [], [delta("a", "x", 3)])
     return store
 
 

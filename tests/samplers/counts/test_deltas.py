@@ -34,7 +34,7 @@ def batch_of(forests: Forests, source: int, target: int, key_mask: np.uint64 = A
 
 def rules_of(ledger: Ledger) -> set[tuple[str, str]]:
     sides = render_rules(ledger, np.arange(ledger.entries), spellings(SOURCE), spellings(TARGET))
-    return set(zip(*sides, strict=True))
+    return set(zip(*(side.strings() for side in sides), strict=True))
 
 
 # An ITG-like chart: the first and the last source word stand alone, without a target word.

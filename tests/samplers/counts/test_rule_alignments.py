@@ -71,7 +71,7 @@ def test_the_links_inside_every_rule() -> None:
         spellings(sorted({word for source, _, _ in pairs for word in source})),
         spellings(sorted({word for _, target, _ in pairs for word in target})),
     )
-    texts = [f"{source} ||| {target}" for source, target in zip(*sides, strict=True)]
+    texts = [f"{source} ||| {target}" for source, target in zip(*(side.strings() for side in sides), strict=True)]
     found = rule_links(ledger, batch, chain.state)
     counted: Counter[tuple[str, Links]] = Counter()
     for k, entry in enumerate(found.entries.tolist()):

@@ -1,7 +1,7 @@
 """What the aligner has done is written whole or not at all."""
 
 import pytest
-from tests.storage.building import delta, ingest, pair, update
+from tests.storage.building import align, commit, delta, ingest, pair, update
 from tests.storage.plans import assert_no_scan, plans
 
 from hierogram.storage.exceptions import CountError, PairMissingError, PairMovedError
@@ -32,7 +32,7 @@ def everything(store: Store) -> AlignerCounts:
 
 def test_an_aligned_pair_waits_to_be_sampled(store: Store) -> None:
     ingest(store, [raw("a b", "x"), raw("c", "y")])
-    store.align(change())
+    align(store, change())
     first, second = store.pairs()
     assert (first.alignment, first.state, first.aligned_by) == ("0-0", "waiting", "aligner")
     assert (second.alignment, second.state, second.aligned_by) == ("", "unaligned", "nobody")
@@ -45,8 +45,8 @@ def test_an_aligned_pair_waits_to_be_sampled(store: Store) -> None:
 
 def test_counts_add_up_and_go_at_zero(store: Store) -> None:
     ingest(store, [raw("a b", "x"), raw("a b", "x", 2), raw("a b", "x z", 3)])
-    store.align(change())
-    store.align(change(2))
+    align(store, change())
+    align(store, change(2))
     assert everything(store) == AlignerCounts(
         [("", "b", 0, 2), ("a", "x", 2, 2), ("b", "", 0, 2)],
         [WordCounts("source", "a", 2, 0, 2, 0, 0, 0, 0, 0, 0)],
@@ -58,7 +58,7 @@ def test_counts_add_up_and_go_at_zero(store: Store) -> None:
     for pair_id in (1, 2):
         gone = change(pair_id, weight=-1)
         gone.alignments, gone.links, gone.withdrawn = [], [], [pair_id]
-        store.align(gone)
+        align(store, gone)
     assert everything(store) == AlignerCounts([], [], [])
     assert store.stalest_links(5) == []
 
@@ -66,7 +66,7 @@ def test_counts_add_up_and_go_at_zero(store: Store) -> None:
 def test_counts_below_zero_change_nothing(store: Store) -> None:
     ingest(store, [raw("a b", "x")])
     with pytest.raises(CountError, match="run `hierogram verify`"):
-        store.align(change(weight=-1))
+        align(store, change(weight=-1))
     assert store.pairs()[0].state == "unaligned"
     assert everything(store) == AlignerCounts([], [], [])
 
@@ -74,31 +74,31 @@ def test_counts_below_zero_change_nothing(store: Store) -> None:
 def test_pairs_that_are_gone_or_were_aligned_meanwhile_are_refused(store: Store) -> None:
     ingest(store, [raw("a b", "x")])
     with pytest.raises(PairMissingError):
-        store.align(change(7))
-    store.align(change())
+        align(store, change(7))
+    align(store, change())
     with pytest.raises(PairMovedError, match="pair 1 was aligned by another process"):
-        store.align(change())
+        align(store, change())
     with pytest.raises(PairMovedError):
-        store.align(change(sweep=3, since=2))
-    store.align(change(sweep=2, since=1))
+        align(store, change(sweep=3, since=2))
+    align(store, change(sweep=2, since=1))
     assert store.stalest_links(1)[0].sweep == 2
     missing = change(7)
     missing.alignments = []
     with pytest.raises(PairMissingError):
-        store.align(missing)
+        align(store, missing)
 
 
 def test_derivations_change_in_the_same_transaction(store: Store) -> None:
     ingest(store, [raw("a b", "x")])
-    store.align(change())
-    store.commit([update(1, b"one", state="settled", sweep=9)], [delta("a b", "x", 1)])
+    align(store, change())
+    commit(store, [update(1, b"one", state="settled", sweep=9)], [delta("a b", "x", 1)])
     again = change(sweep=2, since=1)
     again.alignments = [PairAlignment(1, "1-0")]
     with pytest.raises(CountError):
-        store.align(again, [update(1, b"two")], [delta("a b", "x", -2)])
+        align(store, again, [update(1, b"two")], [delta("a b", "x", -2)])
     row = store.pairs()[0]
     assert (row.alignment, row.current, row.state) == ("0-0", b"one", "settled")
-    store.align(again, [update(1, b"two")], [delta("a b", "x", -1), delta("b", "x", 1)])
+    align(store, again, [update(1, b"two")], [delta("a b", "x", -1), delta("b", "x", 1)])
     row = store.pairs()[0]
     assert (row.alignment, row.current, row.state) == ("1-0", b"two", "sampling")
     assert store.stalest_links(5) == []
@@ -107,7 +107,7 @@ def test_derivations_change_in_the_same_transaction(store: Store) -> None:
 def test_given_alignments_train_once_and_never_gone_over(store: Store) -> None:
     ingest(store, [pair("a b", "x"), raw("c", "y"), pair("d", "z")])
     assert [row.id for row in store.untrained_pairs(0, 5)] == [1, 3]
-    store.align(AlignerChange(links=[PairLinks(1, b"\0\0", b"\0\0\0\0", 0, None)]))
+    align(store, AlignerChange(links=[PairLinks(1, b"\0\0", b"\0\0\0\0", 0, None)]))
     assert [row.id for row in store.untrained_pairs(0, 5)] == [3]
     assert store.untrained_pairs(3, 5) == []
     assert store.stalest_links(5) == []
@@ -122,7 +122,7 @@ def test_lookups_of_the_aligner_go_through_indexes(store: Store) -> None:
         whole.links.append(PairLinks(n + 1, b"\0\0", b"\0\0", 1 + n % 7, None))
         whole.lexicon.append((f"s{n}", f"t{n}", 1, 1))
         whole.words.append(WordCounts("source", f"s{n}", 1, 0, 1, 0, 0, 0, 0, 0, 0))
-    store.align(whole)
+    align(store, whole)
     with plans() as seen:
         assert len(store.aligner_counts(["s17", "s18"], ["t17"]).lexicon) == 1
         assert len(store.stalest_links(3)) == 3

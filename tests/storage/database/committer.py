@@ -7,16 +7,15 @@ the first on, in chunks.
 
 import sys
 
-from tests.storage.building import delta, pair, update
+from tests.storage.building import Delta, commit, delta, pair, update
 
-from hierogram.storage.records import RuleDelta
 from hierogram.storage.store import open_store
 
 PAIRS = 200
 RULES = 150
 
 
-def counted(derivation: int, sign: int) -> list[RuleDelta]:
+def counted(derivation: int, sign: int) -> list[Delta]:
     """What the derivation counts of all pairs: one rule that every derivation uses, and some of its own."""
     own = [delta(f"of{derivation} s{n} [X,1]", f"[X,1] t{n}", sign, sign) for n in range(RULES)]
     return [delta("shared", "rule", sign * (derivation + 1)), *own]
@@ -36,7 +35,7 @@ def ingest(url: str) -> None:
         store.finish_ingest(batch)
 
 
-def commit(url: str) -> None:
+def commit_for_ever(url: str) -> None:
     """Commits for ever, and says after each commit which it was."""
     with open_store(url) as store:
         current = store.pairs(limit=1)[0].current
@@ -45,10 +44,10 @@ def commit(url: str) -> None:
             deltas = counted(last + 1, 1)
             if last >= 0:
                 deltas += counted(last, -1)
-            store.commit([update(n, b"%d" % (last + 1), sweep=last + 1) for n in range(1, PAIRS + 1)], deltas)
+            commit(store, [update(n, b"%d" % (last + 1), sweep=last + 1) for n in range(1, PAIRS + 1)], deltas)
             last += 1
             print(last, flush=True)
 
 
 if __name__ == "__main__":
-    {"commit": commit, "ingest": ingest}[sys.argv[2]](sys.argv[1])
+    {"commit": commit_for_ever, "ingest": ingest}[sys.argv[2]](sys.argv[1])

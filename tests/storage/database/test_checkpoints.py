@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.storage.building import delta
+from tests.storage.building import commit, delta
 
 from hierogram.storage.database import checkpoints
 from hierogram.storage.database.checkpoints import Checkpoints
@@ -99,9 +99,9 @@ def test_a_commit_without_a_thread_to_be_had_is_a_commit(tmp_path: Path, monkeyp
     with open_store(str(path), create=True) as store:
         with monkeypatch.context() as patched:
             patched.setattr(threading.Thread, "start", refuse)
-            store.commit([], [delta("a", "x", 1)])
+            commit(store, [], [delta("a", "x", 1)])
         assert rows_in_file(path, tmp_path / "copy.db", "rules") == 0
-        store.commit([], [delta("b", "y", 1)])
+        commit(store, [], [delta("b", "y", 1)])
         store.engine.get_execution_options()["hierogram_checkpoints"].close()
         assert rows_in_file(path, tmp_path / "copy.db", "rules") == 2
 
@@ -109,15 +109,15 @@ def test_a_commit_without_a_thread_to_be_had_is_a_commit(tmp_path: Path, monkeyp
 def test_a_store_copies_its_log_while_it_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "store.db"
     with open_store(str(path), create=True) as store:
-        store.commit([], [delta("a", "x", 1)])
+        commit(store, [], [delta("a", "x", 1)])
         copies = store.engine.get_execution_options()["hierogram_checkpoints"]
         copies.close()
         assert rows_in_file(path, tmp_path / "copy.db", "rules") == 0
         monkeypatch.setattr(checkpoints, "_ROWS", 1)
-        store.commit([], [delta("b", "y", 1)])
+        commit(store, [], [delta("b", "y", 1)])
         copies.close()
         assert rows_in_file(path, tmp_path / "copy.db", "rules") == 2
-        store.commit([], [delta("c", "y", 1)])
+        commit(store, [], [delta("c", "y", 1)])
     assert rows_in_file(path, tmp_path / "copy.db", "rules") == 3
     assert not path.with_name("store.db-wal").exists()
 
@@ -143,7 +143,7 @@ def test_the_disk_has_a_commit_that_did_not_wait_for_it_soon(tmp_path: Path, syn
         store.finish_ingest(store.begin_ingest("c", "o", "f"))
         copies.close()
         assert synced_files == []
-        store.commit([], [delta("a", "x", 1)])
+        commit(store, [], [delta("a", "x", 1)])
         copies.close()
         assert synced_files == ["store.db-wal"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
-from tests.storage.building import counts_of, delta, pair
+from tests.storage.building import commit, counts_of, delta, pair
 
 from hierogram.storage.database import connection as connections
 from hierogram.storage.database.connection import make_engine, parse_url, reading, writing_connection
@@ -43,7 +43,7 @@ def test_counts_from_several_writers_add_up(store: Store, store_url: str, shared
     def work(number: int) -> None:
         own = store if shared else open_store(store_url)
         for n in range(COMMITS):
-            own.commit([], [delta("shared word", "rule", 1), delta(f"of{number} s{n}", "rule word", 1)])
+            commit(own, [], [delta("shared word", "rule", 1), delta(f"of{number} s{n}", "rule word", 1)])
         if not shared:
             own.close()
 
@@ -72,7 +72,7 @@ def test_one_input_offered_by_several_at_once_is_stored_once(store: Store) -> No
 def test_a_store_made_by_several_at_once_is_one_store(store_url: str) -> None:
     def work(number: int) -> None:
         with open_store(store_url, create=True) as store:
-            store.commit([], [delta("a", "x", 1)])
+            commit(store, [], [delta("a", "x", 1)])
 
     at_once(work)
     with open_store(store_url) as store:
@@ -85,10 +85,10 @@ def test_a_writer_does_not_wait_for_ever(store: Store, store_url: str, monkeypat
     blocking = make_engine(parse_url(store_url))
     with open_store(store_url) as other, writing(blocking, Memory()):
         with pytest.raises(StoreUnavailableError, match="another process has been writing for over 1 s"):
-            other.commit([], [delta("a", "x", 1)])
+            commit(other, [], [delta("a", "x", 1)])
         assert other.position() == 0
     blocking.dispose()
-    store.commit([], [delta("a", "x", 1)])
+    commit(store, [], [delta("a", "x", 1)])
     assert store.position() == 2
 
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from random import Random
 
-from tests.storage.building import counts_of, ingest, pair
+from tests.storage.building import commit, counts_of, ingest, pair
 from tests.storage.database.committer import CHUNK, LINES, PAIRS, counted
 
 from hierogram.storage.store import Store
@@ -37,7 +37,7 @@ def run_and_kill(url: str, work: str, seconds: float) -> int:
 
 def settle(store: Store) -> None:
     """Waits for the store's lock, so that a commit which a server was still at when its client died is over."""
-    store.commit([], [])
+    commit(store, [], [])
 
 
 def test_killed_while_it_commits(store: Store, store_url: str) -> None:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from sqlalchemy import inspect
-from tests.storage.building import delta, ingest, pair, query, update
+from tests.storage.building import commit, delta, ingest, pair, query, update
 
 from hierogram.storage.database import migration
 from hierogram.storage.database.connection import make_engine, parse_url, writing_connection
@@ -81,7 +81,7 @@ def test_the_code_knows_every_revision_in_order() -> None:
 
 
 def test_a_newer_store_is_refused_untouched(store: Store, store_url: str) -> None:
-    store.commit([], [delta("a", "x", 1)])
+    commit(store, [], [delta("a", "x", 1)])
     query(store_url, "UPDATE alembic_version SET version_num = '9999'")
     for attempt in (open_store, upgrade, lambda url: open_store(url, create=True)):
         with pytest.raises(SchemaTooNewError, match="9999, which this version of hierogram does not know"):
@@ -97,7 +97,7 @@ def test_an_older_store_asks_to_be_upgraded(store: Store, store_url: str, monkey
 
 
 def test_upgrading_the_latest_schema_changes_nothing(store: Store, store_url: str) -> None:
-    store.commit([], [delta("a", "x", 1)])
+    commit(store, [], [delta("a", "x", 1)])
     assert upgrade(store_url) == (REVISIONS[-1], REVISIONS[-1])
     assert store.find_rules("a")[0].count == 1
 
@@ -123,7 +123,7 @@ def test_a_store_that_is_made_in_vain_leaves_nothing(store_url: str, monkeypatch
 
 def test_an_old_store_keeps_what_it_holds(store: Store, store_url: str) -> None:
     ingest(store, [pair("a b", "x", "0-0"), pair("c", "y", ""), pair("d", "z")])
-    store.commit([update(1, b"one", state="settled", sweep=70), update(2, b"two")], [delta("a b", "x", 1)])
+    commit(store, [update(1, b"one", state="settled", sweep=70), update(2, b"two")], [delta("a b", "x", 1)])
     before = store.pairs()
     engine = make_engine(parse_url(store_url))
     with writing_connection(engine) as connection:

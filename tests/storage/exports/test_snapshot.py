@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from tests.storage.building import delta, ingest, pair, update
+from tests.storage.building import commit, delta, ingest, pair, update
 
 from hierogram.storage.store import Store, open_store
 
@@ -22,12 +22,12 @@ RULES = [
 
 def test_an_open_snapshot_does_not_see_later_commits(store: Store, store_url: str) -> None:
     ingest(store, [pair(f"s{n}", "t") for n in range(50)])
-    store.commit([update(n) for n in range(1, 51)], [delta(f"s{n}", "t", 1) for n in range(12_000)])
+    commit(store, [update(n) for n in range(1, 51)], [delta(f"s{n}", "t", 1) for n in range(12_000)])
     with open_store(store_url) as other, store.snapshot() as snapshot:
         before = snapshot.position()
         rules = snapshot.iterate_rules()
         first = next(rules)
-        other.commit([update(1, b"new", sweep=2)], [delta("s0", "t", -1), delta("s1", "t", 5), delta("zz", "t", 1)])
+        commit(other, [update(1, b"new", sweep=2)], [delta("s0", "t", -1), delta("s1", "t", 5), delta("zz", "t", 1)])
         ingest(other, [pair("new", "pair")])
         seen = [first, *rules]
         assert len(seen) == 12_000
@@ -44,7 +44,7 @@ def test_an_open_snapshot_does_not_see_later_commits(store: Store, store_url: st
 
 
 def test_rules_come_in_the_order_of_their_bytes(store: Store) -> None:
-    store.commit([], RULES)
+    commit(store, [], RULES)
     with store.iterate_rules() as rules:
         seen = [(rule.source, rule.target) for rule in rules]
     expected = [(d.source, d.target) for d in RULES if d.count]
@@ -52,7 +52,7 @@ def test_rules_come_in_the_order_of_their_bytes(store: Store) -> None:
 
 
 def test_filters(store: Store) -> None:
-    store.commit([], RULES)
+    commit(store, [], RULES)
     in_use = {(d.source, d.target): d for d in RULES if d.count}
 
     def chosen(**filters: object) -> set[tuple[str, str]]:
@@ -69,7 +69,7 @@ def test_filters(store: Store) -> None:
 
 
 def test_probabilities_do_not_depend_on_the_filters(store: Store) -> None:
-    store.commit([], RULES)
+    commit(store, [], RULES)
     with store.iterate_rules(min_count=6, max_scope=0) as rules:
         (rule, _long) = sorted(rules, key=lambda row: row.count)
     assert (rule.source, rule.target) == ("la", "the")
@@ -78,7 +78,7 @@ def test_probabilities_do_not_depend_on_the_filters(store: Store) -> None:
 
 
 def test_averaged_counts_take_the_place_of_the_current_ones(store: Store) -> None:
-    store.commit([], RULES)
+    commit(store, [], RULES)
     with store.iterate_rules(sampled=True) as rules:
         seen = {(rule.source, rule.target): rule.p_target_given_source for rule in rules}
     assert seen == {("la", "the"): 0.25, ("la", "it"): 0.75, ("Z", "z"): 1.0}
@@ -90,31 +90,31 @@ def test_the_order_of_commits_does_not_show(store: Store) -> None:
     shuffled = RULES * 1
     Random(4).shuffle(shuffled)
     for change in shuffled:
-        store.commit([], [change])
+        commit(store, [], [change])
     with store.iterate_rules() as rules:
         one_by_one = [(rule.source, rule.target, rule.count, rule.p_source_given_target) for rule in rules]
-    store.commit([], [delta(d.source, d.target, -d.count, -d.sampled_count) for d in RULES])
-    store.commit([], RULES)
+    commit(store, [], [delta(d.source, d.target, -d.count, -d.sampled_count) for d in RULES])
+    commit(store, [], RULES)
     with store.iterate_rules() as rules:
         at_once = [(rule.source, rule.target, rule.count, rule.p_source_given_target) for rule in rules]
     assert one_by_one == at_once
 
 
 def test_writers_do_not_wait_for_readers(store: Store, store_url: str) -> None:
-    store.commit([], RULES)
+    commit(store, [], RULES)
     with store.snapshot() as snapshot, open_store(store_url) as other:
         snapshot.position()
         for _ in range(3):
-            other.commit([], [delta("la", "the", 1)])
+            commit(other, [], [delta("la", "the", 1)])
         assert other.position() == snapshot.position() + 3
 
 
 @pytest.mark.parametrize("batch", [1, 2, 1000])
 def test_an_unfinished_iteration_can_be_left(store: Store, batch: int) -> None:
     ingest(store, [pair(f"s{n}", "t") for n in range(5)])
-    store.commit([update(n) for n in range(1, 6)], RULES)
+    commit(store, [update(n) for n in range(1, 6)], RULES)
     with store.snapshot() as snapshot:
         assert len(next(snapshot.iterate_derivations(batch))) == min(batch, 5)
         next(snapshot.iterate_rules())
-    store.commit([], [delta("la", "the", 1)])
+    commit(store, [], [delta("la", "the", 1)])
     assert store.find_rules("la", "the")[0].count == 7

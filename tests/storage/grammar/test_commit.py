@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 from sqlalchemy import event
-from tests.storage.building import counts_of, delta, ingest, key_of, pair, query, update
+from tests.storage.building import align, commit, counts_of, delta, ingest, key_of, pair, query, update, withdraw
 
 from hierogram.storage.exceptions import (
     CountError,
@@ -15,7 +15,7 @@ from hierogram.storage.exceptions import (
     RekeyError,
     StoreError,
 )
-from hierogram.storage.grammar import commits as grammar
+from hierogram.storage.grammar import changes
 from hierogram.storage.records import AlignerChange, Settings, SweepRecord
 from hierogram.storage.store import Store, open_store
 
@@ -65,18 +65,18 @@ def test_only_what_can_be_made_again_does_not_wait_for_the_disk(store: Store) ->
     assert since_last() == waits
     store.add_pairs(batch, PAIRS)
     assert since_last() == waits
-    store.commit([update(1)], [delta("la", "the", 1)])
+    commit(store, [update(1)], [delta("la", "the", 1)])
     assert since_last() == does_not
-    store.align(AlignerChange())
+    align(store, AlignerChange())
     assert since_last() == does_not
-    store.withdraw(store.pairs_by_id([2]), [])
+    withdraw(store, store.pairs_by_id([2]), [])
     assert since_last() == waits
 
 
 def test_new_rules_come_with_all_they_have(store: Store, store_url: str) -> None:
     ingest(store, PAIRS)
     rule = delta("la [X,1] la", "the [X,1]", 2, 5)
-    store.commit([update(1)], [rule], [SWEEP])
+    commit(store, [update(1)], [rule], [SWEEP])
     with store.snapshot() as snapshot:
         (stored,) = snapshot.iterate_all_rule_rows()
     assert (stored.key_high, stored.key_low) == key_of("la [X,1] la", "the [X,1]")
@@ -102,40 +102,52 @@ def test_new_rules_come_with_all_they_have(store: Store, store_url: str) -> None
 
 
 def test_counts_add_up_over_commits_and_within_one(store: Store) -> None:
-    store.commit([], [delta("a", "x", 2), delta("a", "x", 3, 1), delta("b", "y", 1)])
-    store.commit([], [delta("a", "x", -4, 2), delta("b", "y", 0, 4)])
+    commit(store, [], [delta("a", "x", 2), delta("a", "x", 3, 1), delta("b", "y", 1)])
+    commit(store, [], [delta("a", "x", -4, 2), delta("b", "y", 0, 4)])
     assert counts_of(store) == {("a", "x"): (1, 3), ("b", "y"): (1, 4)}
     assert store.integrity() == []
 
 
 def test_rules_without_counts_go_with_their_words(store: Store, store_url: str) -> None:
-    store.commit([], [delta("a b", "x", 2, 1), delta("a c", "x y", 1), delta("a", "x", 1, 1)])
-    store.commit([], [delta("a b", "x", -2, -1), delta("a c", "x y", -1), delta("a", "x", -1)])
+    commit(store, [], [delta("a b", "x", 2, 1), delta("a c", "x y", 1), delta("a", "x", 1, 1)])
+    commit(store, [], [delta("a b", "x", -2, -1), delta("a c", "x y", -1), delta("a", "x", -1)])
     assert counts_of(store) == {("a", "x"): (0, 1)}
     assert words_of_rules(store_url) == {("source", "a", "a", "x"), ("target", "x", "a", "x")}
     assert store.find_rules(source="a") == []
     assert store.status().rules == 0
-    store.commit([], [delta("a", "x", 0, -1), delta("a b", "x", 1)])
+    commit(store, [], [delta("a", "x", 0, -1), delta("a b", "x", 1)])
     assert counts_of(store) == {("a b", "x"): (1, 0)}
     assert store.integrity() == []
 
 
+def test_words_are_noted_of_rules_in_use(store: Store, store_url: str) -> None:
+    commit(store, [], [delta("a", "x", 0, 2), delta("b", "y", 1)])
+    assert {row[2] for row in words_of_rules(store_url)} == {"b"}
+    assert store.integrity() == []
+    for change in (1, -1, 2):
+        commit(store, [], [delta("a", "x", change), delta("b", "y", 1)])
+        assert {row[2] for row in words_of_rules(store_url)} == {"a", "b"}
+        assert store.integrity() == []
+    commit(store, [], [delta("a", "x", -2, -2)])
+    assert {row[2] for row in words_of_rules(store_url)} == {"b"}
+
+
 def test_changes_that_cancel_out_leave_no_rule(store: Store) -> None:
-    store.commit([], [delta("a", "x", 1), delta("a", "x", -1), delta("b", "y", 0, 0)])
+    commit(store, [], [delta("a", "x", 1), delta("a", "x", -1), delta("b", "y", 0, 0)])
     assert counts_of(store) == {}
     assert store.integrity() == []
 
 
 def test_a_commit_meets_its_own_new_words_again(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grammar, "_RULES_TAKEN_APART", 2)
-    store.commit([], [delta("a b", "x", 1), delta("b c", "y", 1), delta("c a", "x y", 1), delta("d a", "z", 1)])
+    monkeypatch.setattr(changes, "_RULES_TAKEN_APART", 2)
+    commit(store, [], [delta("a b", "x", 1), delta("b c", "y", 1), delta("c a", "x y", 1), delta("d a", "z", 1)])
     words = query(store_url, "SELECT side, token FROM vocabulary ORDER BY id")
     assert sorted(words) == [("source", token) for token in "abcd"] + [("target", token) for token in "xyz"]
     assert {rule.source for rule in store.find_rules(source_words=["a"])} == {"a b", "c a", "d a"}
 
 
 def test_escaped_terminals_are_found_by_the_words_they_are(store: Store) -> None:
-    store.commit([], [delta(r"\[X,1] [X,1] \\n", r"\\ [X,1] [X,1]x [X,0]", 1)])
+    commit(store, [], [delta(r"\[X,1] [X,1] \\n", r"\\ [X,1] [X,1]x [X,0]", 1)])
     for word in ("[X,1]", r"\n"):
         assert len(store.find_rules(source_words=[word])) == 1
     for word in ("\\", "[X,1]x", "[X,0]"):
@@ -157,20 +169,20 @@ def test_escaped_terminals_are_found_by_the_words_they_are(store: Store) -> None
 )
 def test_a_bad_change_leaves_nothing_of_its_commit(store: Store, bad: list, error: type[StoreError]) -> None:
     ingest(store, PAIRS)
-    store.commit([update(1, b"first")], [delta("a", "x", 2)], [SWEEP])
+    commit(store, [update(1, b"first")], [delta("a", "x", 2)], [SWEEP])
     status, pairs, counts = store.status(), store.pairs(), counts_of(store)
     with pytest.raises(error):
-        store.commit([update(1, b"second", sweep=2), update(2)], [delta("n", "m", 4), *bad], [SWEEP, SWEEP])
+        commit(store, [update(1, b"second", sweep=2), update(2)], [delta("n", "m", 4), *bad], [SWEEP, SWEEP])
     assert (store.status(), store.pairs(), counts_of(store)) == (status, pairs, counts)
     assert store.integrity() == []
-    store.commit([update(1, b"second", sweep=2)], [delta("n", "m", 4)], [SWEEP])
+    commit(store, [update(1, b"second", sweep=2)], [delta("n", "m", 4)], [SWEEP])
     assert counts_of(store) == {("a", "x"): (2, 0), ("n", "m"): (4, 0)}
 
 
 def test_a_collision_names_both_rules(store: Store) -> None:
-    store.commit([], [delta("la maison", "the house", 1)])
+    commit(store, [], [delta("la maison", "the house", 1)])
     with pytest.raises(KeyCollisionError) as raised:
-        store.commit([], [delta("fin", "end", 1, key=key_of("la maison", "the house"))])
+        commit(store, [], [delta("fin", "end", 1, key=key_of("la maison", "the house"))])
     assert raised.value.stored == "la maison ||| the house"
     assert raised.value.offered == "fin ||| end"
     assert "la maison ||| the house" in str(raised.value)
@@ -180,15 +192,15 @@ def test_a_collision_names_both_rules(store: Store) -> None:
 def test_a_derivation_needs_its_pair_once(store: Store, updates: list) -> None:
     ingest(store, PAIRS)
     with pytest.raises(PairMissingError, match=r"pair [19] has"):
-        store.commit(updates, [delta("a", "x", 1)])
+        commit(store, updates, [delta("a", "x", 1)])
     assert counts_of(store) == {}
     assert store.count_pairs(["waiting"]) == 3
 
 
 def test_a_derivation_replaces_the_one_before(store: Store) -> None:
     ingest(store, PAIRS)
-    store.commit([update(1, b"first"), update(3, b"third")], [])
-    store.commit([update(1, b"second", state="settled", sweep=4)], [])
+    commit(store, [update(1, b"first"), update(3, b"third")], [])
+    commit(store, [update(1, b"second", state="settled", sweep=4)], [])
     first, second, third = store.pairs()
     assert (first.current, first.ring, first.state, first.sweep) == (b"second", b"ring of second", "settled", 4)
     assert (second.current, second.state) == (None, "waiting")
@@ -198,12 +210,12 @@ def test_a_derivation_replaces_the_one_before(store: Store) -> None:
 
 def test_two_who_sample_one_pair_cannot_both_commit(store: Store) -> None:
     ingest(store, PAIRS)
-    store.commit([update(1, b"mine")._replace(since=0)], [delta("a", "x", 1)])
+    commit(store, [update(1, b"mine")._replace(since=0)], [delta("a", "x", 1)])
     with pytest.raises(PairMovedError, match="pair 1 was read at sweep 0 and is at sweep 1 by now"):
-        store.commit([update(1, b"yours")._replace(since=0), update(2)._replace(since=0)], [delta("b", "y", 1)])
+        commit(store, [update(1, b"yours")._replace(since=0), update(2)._replace(since=0)], [delta("b", "y", 1)])
     assert counts_of(store) == {("a", "x"): (1, 0)}
     assert [row.current for row in store.pairs()] == [b"mine", None, None]
-    store.commit([update(1, b"mine again", sweep=2)._replace(since=1)], [])
+    commit(store, [update(1, b"mine again", sweep=2)._replace(since=1)], [])
     assert store.pairs()[0].current == b"mine again"
 
 
@@ -213,7 +225,7 @@ def test_rule_counts_hold_every_rule_in_use(store: Store) -> None:
     assert len(empty.counts) == 0
     deltas = [delta("a", "x", 3), delta("[X,1] a b", "x [X,1]", 1, 2), delta("c", "z", 0, 5)]
     deltas.append(delta("low", "key", 7, key=(-(2**63), 2**63 - 1)))
-    store.commit([], deltas)
+    commit(store, [], deltas)
     counts = store.rule_counts()
     assert [str(a.dtype) for a in (counts.keys, counts.counts, counts.lengths)] == ["uint64", "int64", "int32"]
     found = {
@@ -235,7 +247,7 @@ def test_rule_counts_hold_every_rule_in_use(store: Store) -> None:
 
 
 def test_rekeying_moves_every_rule_at_once(store: Store, store_url: str) -> None:
-    store.commit([], [delta("a", "x", 1), delta("b", "y", 2)])
+    commit(store, [], [delta("a", "x", 1), delta("b", "y", 2)])
     with store.snapshot() as snapshot:
         rows = list(snapshot.iterate_all_rule_rows())
     swapped = [
@@ -245,10 +257,10 @@ def test_rekeying_moves_every_rule_at_once(store: Store, store_url: str) -> None
     store.rekey(17, swapped)
     assert store.settings().key_salt == 17
     open_store(store_url, settings=Settings()).close()
-    store.commit([], [delta("a", "x", 1, key=key_of("b", "y"))])
+    commit(store, [], [delta("a", "x", 1, key=key_of("b", "y"))])
     assert counts_of(store) == {("a", "x"): (2, 0), ("b", "y"): (2, 0)}
     with pytest.raises(KeyCollisionError):
-        store.commit([], [delta("a", "x", 1)])
+        commit(store, [], [delta("a", "x", 1)])
     assert store.integrity() == []
 
 
@@ -264,18 +276,18 @@ def test_rekeying_moves_every_rule_at_once(store: Store, store_url: str) -> None
     ],
 )
 def test_rekeying_wants_one_new_key_for_each_rule(store: Store, keys: list[tuple[int, int, int]]) -> None:
-    store.commit([], [delta("a", "x", 1), delta("b", "y", 2)])
+    commit(store, [], [delta("a", "x", 1), delta("b", "y", 2)])
     with pytest.raises(RekeyError, match="2 rules are stored"):
         store.rekey(17, keys)
     assert store.settings().key_salt == 0
-    store.commit([], [delta("a", "x", 1), delta("b", "y", 1)])
+    commit(store, [], [delta("a", "x", 1), delta("b", "y", 1)])
     assert counts_of(store) == {("a", "x"): (2, 0), ("b", "y"): (3, 0)}
 
 
 def test_sides_of_any_size_are_stored_and_found(store: Store) -> None:
     source = " ".join(f"longissimum{n}" for n in range(2_000))
     target = " ".join(f"tam{n}" for n in range(2_000))
-    store.commit([], [delta(source, target, 1), delta(source, "brief", 3)])
+    commit(store, [], [delta(source, target, 1), delta(source, "brief", 3)])
     assert [(rule.count, rule.p_target_given_source) for rule in store.find_rules(source=source)] == [
         (3, 0.75),
         (1, 0.25),
@@ -298,7 +310,7 @@ def test_any_sequence_of_commits_counts_like_a_counter(store: Store) -> None:
             counts[rule] += count
             sampled[rule] += sampled_count
             deltas.append(delta(*rule, count, sampled_count))
-        store.commit([], deltas)
+        commit(store, [], deltas)
         expected = {rule: (counts[rule], sampled[rule]) for rule in rules if counts[rule] or sampled[rule]}
         assert counts_of(store) == expected
     assert len(expected) < len(set(rules))

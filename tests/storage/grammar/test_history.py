@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from tests.storage.building import delta, query
+from tests.storage.building import commit, delta, query
 
 from hierogram.storage.grammar import history
 from hierogram.storage.store import Store
@@ -22,13 +22,13 @@ def remembered(store_url: str) -> list[tuple[object, ...]]:
 
 
 def test_the_first_change_of_a_day_is_remembered(store: Store, store_url: str, days: list[datetime]) -> None:
-    store.commit([], [delta("a", "x", 20), delta("b", "y", 9), delta("c", "z", 7), delta("d", "w", 30)])
+    commit(store, [], [delta("a", "x", 20), delta("b", "y", 9), delta("c", "z", 7), delta("d", "w", 30)])
     assert remembered(store_url) == []
-    store.commit([], [delta("a", "x", -5), delta("c", "z", -1), delta("d", "w", 0, 8)])
-    store.commit([], [delta("a", "x", -5)])
+    commit(store, [], [delta("a", "x", -5), delta("c", "z", -1), delta("d", "w", 0, 8)])
+    commit(store, [], [delta("a", "x", -5)])
     assert remembered(store_url) == [("2026-03-01", "a", 20)]
     days.append(datetime(2026, 3, 2, tzinfo=UTC))
-    store.commit([], [delta("a", "x", -9), delta("b", "y", -9)])
+    commit(store, [], [delta("a", "x", -9), delta("b", "y", -9)])
     assert remembered(store_url) == [("2026-03-01", "a", 20), ("2026-03-02", "a", 10), ("2026-03-02", "b", 9)]
     assert query(
         store_url, "SELECT day, source, count_before, count_now, change FROM rule_changes ORDER BY day, change, source"
@@ -36,27 +36,27 @@ def test_the_first_change_of_a_day_is_remembered(store: Store, store_url: str, d
 
 
 def test_a_rule_that_came_back_is_the_same_rule(store: Store, store_url: str, days: list[datetime]) -> None:
-    store.commit([], [delta("a", "x", 20)])
-    store.commit([], [delta("a", "x", -20)])
-    store.commit([], [delta("a", "x", 3)])
+    commit(store, [], [delta("a", "x", 20)])
+    commit(store, [], [delta("a", "x", -20)])
+    commit(store, [], [delta("a", "x", 3)])
     assert query(store_url, "SELECT source, count_before, count_now FROM rule_changes") == [("a", 20, 3)]
 
 
 def test_after_a_year_it_is_forgotten(store: Store, store_url: str, days: list[datetime]) -> None:
-    store.commit([], [delta("a", "x", 20), delta("b", "y", 20)])
-    store.commit([], [delta("a", "x", 1)])
+    commit(store, [], [delta("a", "x", 20), delta("b", "y", 20)])
+    commit(store, [], [delta("a", "x", 1)])
     days.append(datetime(2027, 3, 2, tzinfo=UTC))
-    store.commit([], [delta("b", "y", 1)])
+    commit(store, [], [delta("b", "y", 1)])
     assert remembered(store_url) == [("2026-03-01", "a", 20), ("2027-03-02", "b", 20)]
     days.append(datetime(2027, 3, 3, tzinfo=UTC))
-    store.commit([], [delta("b", "y", 1)])
+    commit(store, [], [delta("b", "y", 1)])
     assert remembered(store_url) == [("2027-03-02", "b", 20), ("2027-03-03", "b", 21)]
 
 
 def test_a_commit_that_fails_remembers_nothing(store: Store, store_url: str, days: list[datetime]) -> None:
     from hierogram.storage.exceptions import CountError
 
-    store.commit([], [delta("a", "x", 20)])
+    commit(store, [], [delta("a", "x", 20)])
     with pytest.raises(CountError):
-        store.commit([], [delta("a", "x", -5), delta("b", "y", -1)])
+        commit(store, [], [delta("a", "x", -5), delta("b", "y", -1)])
     assert remembered(store_url) == []

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.storage.building import counts_of, delta, key_of, query
+from tests.storage.building import commit, counts_of, delta, key_of, query
 
 from hierogram.storage.grammar import commits as grammar
 from hierogram.storage.grammar import key_runs
@@ -70,15 +70,15 @@ def test_any_sequence_of_commits_is_found_by_key(
     counts: dict[tuple[str, str], int] = {}
     most = 0
     with open_store(store_url) as other:
-        for commit in range(40):
+        for number in range(40):
             changes = {}
             for rule in random.sample([(f"s{n}", "t") for n in range(120)], random.choice([1, 5, 30])):
                 changes[rule] = -counts[rule] if rule in counts and random.random() < 0.5 else random.randint(1, 3)
-            random.choice([store, other]).commit([], [delta(*rule, change) for rule, change in changes.items()])
+            commit(random.choice([store, other]), [], [delta(*rule, change) for rule, change in changes.items()])
             for rule, change in changes.items():
                 counts[rule] = counts.get(rule, 0) + change
             counts = {rule: count for rule, count in counts.items() if count}
-            assert {rule: (count, 0) for rule, count in counts.items()} == counts_of(store), commit
+            assert {rule: (count, 0) for rule, count in counts.items()} == counts_of(store), number
             assert store.integrity() == []
             most = max(most, len(query(store_url, "SELECT id FROM rule_key_runs")))
     entries = [number for (number,) in query(store_url, "SELECT entries FROM rule_key_runs ORDER BY id")]
@@ -91,7 +91,7 @@ def test_any_sequence_of_commits_is_found_by_key(
 
 
 def test_what_was_rolled_back_is_not_remembered(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    store.commit([], [delta("a", "x", 1)])
+    commit(store, [], [delta("a", "x", 1)])
 
     def fail(*_: object) -> None:
         raise RuntimeError("interrupted")
@@ -99,23 +99,23 @@ def test_what_was_rolled_back_is_not_remembered(store: Store, monkeypatch: pytes
     with monkeypatch.context() as patched:
         patched.setattr(grammar, "append_sweeps", fail)
         with pytest.raises(RuntimeError, match="interrupted"):
-            store.commit([], [delta("b", "y", 1), delta("c", "y", 1)])
-    store.commit([], [delta("d", "y", 1)])
-    store.commit([], [delta("b", "y", 2), delta("d", "y", 2)])
+            commit(store, [], [delta("b", "y", 1), delta("c", "y", 1)])
+    commit(store, [], [delta("d", "y", 1)])
+    commit(store, [], [delta("b", "y", 2), delta("d", "y", 2)])
     assert counts_of(store) == {("a", "x"): (1, 0), ("b", "y"): (2, 0), ("d", "y"): (3, 0)}
     assert store.integrity() == []
 
 
 def test_new_keys_make_as_many_runs_as_it_takes(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    store.commit([], [delta(f"s{n}", "t", 1) for n in range(60)])
+    commit(store, [], [delta(f"s{n}", "t", 1) for n in range(60)])
     monkeypatch.setattr(key_runs, "_LARGEST_RUN", 25)
     with store.snapshot() as snapshot:
         keys = [(row.id, *key_of(row.target, row.source)) for row in snapshot.iterate_all_rule_rows()]
     store.rekey(3, keys)
     assert query(store_url, "SELECT entries FROM rule_key_runs ORDER BY id") == [(25,), (25,), (10,)]
     assert store.integrity() == []
-    store.commit([], [delta(f"s{n}", "t", 1, key=key_of("t", f"s{n}")) for n in range(60)])
+    commit(store, [], [delta(f"s{n}", "t", 1, key=key_of("t", f"s{n}")) for n in range(60)])
     assert set(counts_of(store).values()) == {(2, 0)}
     with open_store(store_url) as another:
-        another.commit([], [delta("s7", "t", 1, key=key_of("t", "s7"))])
+        commit(another, [], [delta("s7", "t", 1, key=key_of("t", "s7"))])
     assert counts_of(store)["s7", "t"] == (3, 0)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.storage.building import delta, ingest, key_of, pair, query, update
+from tests.storage.building import commit, delta, ingest, key_of, pair, query, update, withdraw
 from tests.storage.plans import assert_no_scan, plan_of, plans
 
 from hierogram.storage.database.connection import make_engine, parse_url
@@ -20,7 +20,8 @@ def big_store(store_url: str) -> Iterator[Store]:
     """
     with open_store(store_url, create=True) as store:
         ingest(store, [pair(f"s{n} common", f"t{n} usual") for n in range(4_000)])
-        store.commit(
+        commit(
+            store,
             [update(n, state="settled", sweep=n % 97) for n in range(1, 3_900)],
             [delta(f"s{n} common", f"t{n % 1000} usual", 1 + n % 5) for n in range(4_000)],
         )
@@ -94,7 +95,7 @@ def test_withdrawals_touch_only_what_leaves(big_store: Store) -> None:
     assert "withdrawals_pending" in plan_of(seen, "withdrawals")
     rows = big_store.pairs_by_id([5, 6, 3_999])
     with plans() as seen:
-        big_store.withdraw(rows, [])
+        withdraw(big_store, rows, [])
     assert len(seen) >= 8
     for entry in seen:
         for table in ("sentence_pairs", "derivations", "visits", "withdrawals", "vocabulary"):
@@ -103,7 +104,8 @@ def test_withdrawals_touch_only_what_leaves(big_store: Store) -> None:
 
 def test_a_small_commit_touches_only_its_own_rows(big_store: Store) -> None:
     with plans() as seen:
-        big_store.commit(
+        commit(
+            big_store,
             [update(n, sweep=200) for n in range(5, 15)],
             [
                 *(delta(f"s{n} common", f"t{n} usual", 2) for n in range(20, 30)),

@@ -4,7 +4,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from tests.storage.building import NONTERMINAL, delta, query
+from tests.storage.building import NONTERMINAL, commit, delta, query
 
 from hierogram.storage.records import RuleRow, SweepRecord
 from hierogram.storage.store import Store
@@ -28,7 +28,7 @@ def grammar(seed: int) -> dict[tuple[str, str], tuple[int, int]]:
 def rules(store: Store) -> dict[tuple[str, str], int]:
     """Counts of the rules in use."""
     counts = grammar(3)
-    store.commit([], [delta(*rule, *both) for rule, both in counts.items()])
+    commit(store, [], [delta(*rule, *both) for rule, both in counts.items()])
     return {rule: count for rule, (count, _) in counts.items() if count}
 
 
@@ -127,7 +127,7 @@ def test_the_view_of_rules_by_word(store: Store, store_url: str, rules: dict[tup
 def test_status_reports_the_last_known_log_likelihood(store: Store) -> None:
     assert store.status().last_log_likelihood is None
     for log_likelihood in (-20.0, -10.5, None):
-        store.commit([], [], [SweepRecord(1, 1, log_likelihood, 1, 1, 1, 1, 0.5)])
+        commit(store, [], [], [SweepRecord(1, 1, log_likelihood, 1, 1, 1, 1, 0.5)])
     assert store.status().last_log_likelihood == -10.5
     assert store.status().sweeps == 3
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.storage.building import delta, ingest, pair, query, update
+from tests.storage.building import commit, delta, ingest, pair, query, update
 
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError
 from hierogram.storage.operations.processes import has_ended, this_process
@@ -24,16 +24,16 @@ def test_a_second_writer_is_told_who_holds_the_store(store: Store, store_url: st
         with pytest.raises(StoreHeldError, match=r"`hierogram serve` \(process \d+ on .*, since .* UTC\) writes this"):
             other.take_lease("hierogram learn", 60)
         with pytest.raises(StoreHeldError, match="hierogram serve"):
-            other.commit([], [delta("a", "x", 1)])
+            commit(other, [], [delta("a", "x", 1)])
         ingest(other, [pair("a", "b")])
         held = other.lease()
         assert held is not None
         assert held.command == "hierogram serve"
-        store.commit([update(1)], [delta("a", "x", 1)])
+        commit(store, [update(1)], [delta("a", "x", 1)])
         store.release_lease()
         assert other.lease() is None
         other.take_lease("hierogram learn", 60)
-        other.commit([], [delta("a", "x", 1)])
+        commit(other, [], [delta("a", "x", 1)])
 
 
 def test_a_claim_that_is_not_renewed_lapses_and_its_holder_cannot_write_any_more(store: Store, store_url: str) -> None:
@@ -44,15 +44,15 @@ def test_a_claim_that_is_not_renewed_lapses_and_its_holder_cannot_write_any_more
     expire(store_url)
     assert store.lease() is None
     # Nobody has come in between, so nothing is wrong with going on.
-    store.commit([], [delta("a", "x", 1)])
+    commit(store, [], [delta("a", "x", 1)])
     with open_store(store_url) as other:
         other.take_lease("hierogram learn", 60)
-        for write in (lambda: store.commit([], [delta("a", "x", 1)]), lambda: store.renew_lease(60)):
+        for write in (lambda: commit(store, [], [delta("a", "x", 1)]), lambda: store.renew_lease(60)):
             with pytest.raises(LeaseLostError, match="is lost to `hierogram learn`"):
                 write()
         other.release_lease()
     with pytest.raises(LeaseLostError, match="is lost, because it was not renewed in time"):
-        store.commit([], [delta("a", "x", 1)])
+        commit(store, [], [delta("a", "x", 1)])
 
 
 def test_the_claims_of_a_process_that_has_ended_are_void_at_once(store: Store, store_url: str) -> None:

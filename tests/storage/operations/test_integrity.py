@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.storage.building import delta, pair, query, update
+from tests.storage.building import commit, delta, pair, query, update
 
 from hierogram.storage.records import RejectedLine, SweepRecord
 from hierogram.storage.store import Store, open_store
@@ -41,7 +41,7 @@ def filled(store: Store) -> Store:
     store.add_pairs(batch, lines, [RejectedLine(4, "empty-side", "no target", b"x |||")])
     store.finish_ingest(batch)
     deltas = [delta("la", "the", 1, 4), delta("maison", "house", 2)]
-    store.commit([update(1), update(2)], deltas, [SweepRecord(1, 2, None, 1, 1, 1, 1, 0.1)])
+    commit(store, [update(1), update(2)], deltas, [SweepRecord(1, 2, None, 1, 1, 1, 1, 0.1)])
     return store
 
 
@@ -65,7 +65,7 @@ def test_many_offenders_are_counted_and_a_few_named(store: Store, store_url: str
 def test_a_damaged_file_is_found(tmp_path: Path) -> None:
     file = tmp_path / "x.db"
     with open_store(str(file), create=True) as store:
-        store.commit([], [delta(f"s{n} [X,1]", f"[X,1] t{n}", 1) for n in range(3_000)])
+        commit(store, [], [delta(f"s{n} [X,1]", f"[X,1] t{n}", 1) for n in range(3_000)])
     damaged = bytearray(file.read_bytes())
     middle = len(damaged) // 2
     damaged[middle : middle + 8192] = b"\xff" * 8192

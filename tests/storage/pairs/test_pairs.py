@@ -1,6 +1,6 @@
 """Reading pairs back."""
 
-from tests.storage.building import ingest, pair, query, update
+from tests.storage.building import commit, ingest, pair, query, update
 
 from hierogram.storage.records import LagRow, NewPair
 from hierogram.storage.store import Store
@@ -8,7 +8,8 @@ from hierogram.storage.store import Store
 
 def fill(store: Store) -> None:
     ingest(store, [pair(f"s{n}", f"t{n}") for n in range(1, 7)])
-    store.commit(
+    commit(
+        store,
         [
             update(2, b"two", state="sampling", sweep=5),
             update(3, b"three", state="settled", sweep=3),
@@ -55,7 +56,7 @@ def test_pairs_by_id_leaves_out_what_is_not_there(store: Store) -> None:
 def test_stalest_pairs_first(store: Store) -> None:
     fill(store)
     for sampled in ([6, 2], [4], [2, 5]):
-        store.commit([update(pair_id, state="settled", sweep=1) for pair_id in sampled], [])
+        commit(store, [update(pair_id, state="settled", sweep=1) for pair_id in sampled], [])
     assert [row.id for row in store.stalest_pairs(10)] == [3, 6, 4, 2, 5]
     assert [row.id for row in store.stalest_pairs(3)] == [3, 6, 4]
 
@@ -79,7 +80,7 @@ def test_derivations_are_iterated_in_batches(store: Store) -> None:
 def test_pairs_without_an_alignment_are_not_for_sampling_and_yet_behind(store: Store) -> None:
     ingest(store, [pair("a", "b"), NewPair("c", "d", None, 1, 1, 2)])
     assert store.lag().pairs == 2
-    store.commit([update(1, state="settled")], [])
+    commit(store, [update(1, state="settled")], [])
     assert [row.id for row in store.stalest_pairs(5)] == [1]
     lag = store.lag()
     assert lag.pairs == 1

@@ -2,7 +2,7 @@
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.storage.building import delta, key_of, pair, query, update
+from tests.storage.building import commit, delta, key_of, pair, query, update
 
 from hierogram.storage.records import RejectedLine
 from hierogram.storage.store import Store
@@ -34,7 +34,7 @@ def test_pairs_come_back_as_they_were(store: Store, rows: list[tuple[str, str, s
 @same_store
 @given(rules=st.sets(st.tuples(sides, sides), min_size=1, max_size=8))
 def test_rules_come_back_as_they_were(store: Store, rules: set[tuple[str, str]]) -> None:
-    store.commit([], [delta(*rule, 1, key=key_of(*rule)) for rule in rules])
+    commit(store, [], [delta(*rule, 1, key=key_of(*rule)) for rule in rules])
     with store.iterate_rules() as rows:
         stored = [(row.source, row.target) for row in rows]
     assert set(stored) == rules
@@ -42,7 +42,7 @@ def test_rules_come_back_as_they_were(store: Store, rules: set[tuple[str, str]])
     for source, target in rules:
         assert (source, target) in [(row.source, row.target) for row in store.find_rules(source)]
         assert (source, target) in [(row.source, row.target) for row in store.find_rules(target=target)]
-    store.commit([], [delta(*rule, -1) for rule in rules])
+    commit(store, [], [delta(*rule, -1) for rule in rules])
     assert store.rule_counts().counts.tolist() == []
 
 
@@ -50,9 +50,9 @@ def test_derivations_are_bytes(store: Store, store_url: str) -> None:
     batch = store.begin_ingest("c", "f", "bars")
     store.add_pairs(batch, [pair("a", "b")])
     everything = bytes(range(256))
-    store.commit([update(1, everything)], [])
+    commit(store, [update(1, everything)], [])
     (row,) = store.pairs()
     assert row.current == everything
-    store.commit([update(1, b"", sweep=2)], [])
+    commit(store, [update(1, b"", sweep=2)], [])
     assert store.pairs()[0].current == b""
     assert query(store_url, "SELECT count(*) FROM derivations") == [(1,)]

@@ -1,7 +1,7 @@
 """Pairs that leave take along all that they counted."""
 
 import pytest
-from tests.storage.building import counts_of, delta, ingest, pair, query, update
+from tests.storage.building import commit, counts_of, delta, ingest, pair, query, update, withdraw
 
 from hierogram.storage.database.transactions import Writing
 from hierogram.storage.exceptions import CountError, PairMovedError
@@ -11,9 +11,9 @@ from hierogram.storage.store import Store
 
 def test_a_pair_leaves_with_its_derivation_its_counts_and_its_words(store: Store, store_url: str) -> None:
     ingest(store, [pair("a b", "x"), pair("b", "y z"), pair("b c", "z")])
-    store.commit([update(1), update(2)], [delta("a b", "x", 1, 2), delta("b", "y z", 1)])
+    commit(store, [update(1), update(2)], [delta("a b", "x", 1, 2), delta("b", "y z", 1)])
     assert store.vocabulary_sizes() == (3, 3)
-    store.withdraw(store.pairs_by_id([1, 3]), [delta("a b", "x", -1, -2)])
+    withdraw(store, store.pairs_by_id([1, 3]), [delta("a b", "x", -1, -2)])
     assert [row.id for row in store.pairs()] == [2]
     assert counts_of(store) == {("b", "y z"): (1, 0)}
     assert store.vocabulary_sizes() == (1, 2)
@@ -28,7 +28,7 @@ def test_a_pair_leaves_with_its_derivation_its_counts_and_its_words(store: Store
 
 def test_a_pair_that_left_may_come_again(store: Store) -> None:
     ingest(store, [pair("a", "x")])
-    store.withdraw(store.pairs_by_id([1]), [])
+    withdraw(store, store.pairs_by_id([1]), [])
     ingest(store, [pair("a", "x")])
     assert [row.id for row in store.pairs()] == [2]
     assert store.vocabulary_sizes() == (1, 1)
@@ -42,7 +42,7 @@ def test_a_request_waits_until_it_is_carried_out(store: Store) -> None:
     assert store.pending_withdrawals(10) == [1, 2]
     assert store.pending_withdrawals(1) == [1]
     assert store.integrity() == []
-    store.withdraw(store.pairs_by_id([1]), [])
+    withdraw(store, store.pairs_by_id([1]), [])
     assert store.pending_withdrawals(10) == [2]
     assert store.request_withdrawals([1]) == []
     assert store.integrity() == []
@@ -51,11 +51,11 @@ def test_a_request_waits_until_it_is_carried_out(store: Store) -> None:
 def test_nothing_leaves_where_something_is_wrong(store: Store) -> None:
     ingest(store, [pair("a", "x"), pair("b", "x")])
     rows = store.pairs_by_id([1, 2])
-    store.commit([update(1)], [delta("a", "x", 1)])
+    commit(store, [update(1)], [delta("a", "x", 1)])
     with pytest.raises(PairMovedError, match="pair 1 has been sampled"):
-        store.withdraw(rows, [])
+        withdraw(store, rows, [])
     with pytest.raises(CountError):
-        store.withdraw(store.pairs_by_id([1]), [delta("a", "x", -2)])
+        withdraw(store, store.pairs_by_id([1]), [delta("a", "x", -2)])
     assert [row.id for row in store.pairs()] == [1, 2]
     assert store.integrity() == []
 
@@ -71,7 +71,7 @@ def test_others_hear_who_leaves_within_the_same_transaction(store: Store, monkey
         heard.extend(row.id for row in rows)
 
     monkeypatch.setattr(withdrawals, "LEAVING", [leave])
-    store.withdraw(store.pairs_by_id([2]), [])
+    withdraw(store, store.pairs_by_id([2]), [])
     assert heard == [2]
 
 

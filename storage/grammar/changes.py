@@ -1,0 +1,257 @@
+"""Changes of rule counts: rules that are new come with all they have, rules without any count left go."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select, text, update
+
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.storage.database.loading import (
+    columns_of,
+    staged_counts,
+    staged_ids,
+    staged_rule_words,
+    staged_rules,
+)
+from hierogram.storage.database.transactions import Writing
+from hierogram.storage.exceptions import CountError, KeyCollisionError
+from hierogram.storage.grammar.history import REMEMBERED_COUNT, remember_counts
+from hierogram.storage.grammar.key_runs import candidates, note
+from hierogram.storage.operations.settings import read_notation
+from hierogram.storage.pairs.vocabulary import word_ids
+from hierogram.storage.records.columns import RuleDeltas
+from hierogram.storage.schema.tables import rule_words, rules
+
+# A word's and a rule's id in one integer, which sorts faster than a pair of them.
+_RULE_ID_BITS = 44
+_RULE_ID_MASK = (1 << _RULE_ID_BITS) - 1
+
+_RULES_TAKEN_APART = 50_000
+"""Rules whose sides are taken apart at a time, which bounds the memory that it takes."""
+
+_RULE_COLUMNS = (
+    "id",
+    "source",
+    "target",
+    "key_high",
+    "key_low",
+    "length",
+    "scope",
+    "nonterminals",
+    "source_terminals",
+    "target_terminals",
+    "hiero",
+    "count",
+    "sampled_count",
+)
+
+Rows = NDArray[np.int64]
+"""Row numbers of deltas."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """Of each delta's rule as it is stored: `ids` int64[n] (0: it is not), `counts`, `sampled` int64[n]."""
+
+    ids: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    sampled: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Deltas, one for each key, with their sides as the drivers take them."""
+
+    deltas: RuleDeltas
+    keys: NDArray[np.int64]
+    sources: list[str]
+    targets: list[str]
+
+    def sides(self, rows: Rows) -> tuple[list[str], list[str]]:
+        """The sides of these rows."""
+        chosen = rows.tolist()
+        return [self.sources[row] for row in chosen], [self.targets[row] for row in chosen]
+
+
+def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
+    """Adds to the rules' counts: new rules come with their words, rules without any count left go.
+
+    Raises `CountError` where a count would become negative, and `KeyCollisionError` where a key belongs to
+    another rule.
+    """
+    named = _merged(deltas)
+    deltas = named.deltas
+    before = _stored(writing, named)
+    after = _Stored(before.ids, before.counts + deltas.counts, before.sampled + deltas.sampled_counts)
+    _check_counts(deltas, after)
+    writing.state.rules += int((after.counts > 0).sum() - (before.counts > 0).sum())
+    writing.state.rule_tokens += int(deltas.counts.sum())
+    writing.state.sampled_tokens += int(deltas.sampled_counts.sum())
+    known, used = before.ids > 0, (after.counts > 0) | (after.sampled > 0)
+    changed = known & (deltas.counts != 0)
+    remembered = np.flatnonzero(changed & (before.counts >= REMEMBERED_COUNT))
+    ids, counts = before.ids[remembered].tolist(), before.counts[remembered].tolist()
+    remember_counts(writing, list(zip(ids, *named.sides(remembered), counts, strict=True)))
+    _set_counts(writing, after, changed & used, known & used & ~changed & (deltas.sampled_counts != 0))
+    _note_words(writing, named, after, np.flatnonzero(known & (before.counts == 0) & (after.counts > 0)))
+    gone = np.flatnonzero(known & ~used)
+    _delete_rules(writing, named, before, gone)
+    new = _in_order(named, np.flatnonzero(~known & used))
+    new_ids = np.arange(len(new)) + writing.state.last_rule_id + 1
+    writing.state.last_rule_id += len(new)
+    _insert_rules(writing, named, new, new_ids)
+    note(writing, named.keys[np.concatenate((new, gone))], np.concatenate((new_ids, -before.ids[gone])))
+
+
+def _merged(deltas: RuleDeltas) -> _Named:
+    """The deltas with one row for each key; raises `KeyCollisionError`."""
+    # As databases keep them, with a sign.
+    keys = np.ascontiguousarray(deltas.keys).view(np.int64)
+    sources, targets = deltas.sources.strings(), deltas.targets.strings()
+    order = np.lexsort((keys[:, 1], keys[:, 0]))
+    ordered = keys[order]
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    if first.all():
+        return _Named(deltas, keys, sources, targets)
+    firsts = order[first][np.cumsum(first) - 1]
+    for row, earlier in zip(order[~first].tolist(), firsts[~first].tolist(), strict=True):
+        if (sources[row], targets[row]) != (sources[earlier], targets[earlier]):
+            raise KeyCollisionError(deltas.shown(earlier), deltas.shown(row))
+    counts, sampled = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64)
+    np.add.at(counts, firsts, deltas.counts[order])
+    np.add.at(sampled, firsts, deltas.sampled_counts[order])
+    return _Named(deltas.with_counts(counts, sampled), keys, sources, targets)
+
+
+def _stored(writing: Writing, named: _Named) -> _Stored:
+    """What is stored of the deltas' rules; raises `KeyCollisionError`."""
+    stored = _Stored(*(np.zeros(len(named.keys), np.int64) for _ in range(3)))
+    rows, ids = candidates(writing, named.keys)
+    if not len(ids):
+        return stored
+    writing.loader.stage(staged_rules, ((rule_id,) for rule_id in np.unique(ids).tolist()))
+    wanted = (rules.c[name] for name in ("id", "key_high", "key_low", "count", "sampled_count", "source", "target"))
+    found = columns_of(
+        writing.connection, select(*wanted).select_from(staged_rules.join(rules, rules.c.id == staged_rules.c.rule_id))
+    )
+    if not found:
+        return stored
+    numbers = np.array(found[:5], np.int64)
+    sources, targets = found[5:]
+    by_id = np.argsort(numbers[0], kind="stable")
+    places = np.searchsorted(numbers[0], ids, sorter=by_id)
+    there = places < len(by_id)
+    rows, ids, places = rows[there], ids[there], by_id[places[there]]
+    same_key = (numbers[0][places] == ids) & (named.keys[rows] == numbers[1:3, places].T).all(axis=1)
+    rows, places = rows[same_key], places[same_key]
+    for row, place in zip(rows.tolist(), places.tolist(), strict=True):
+        if named.sources[row] != sources[place] or named.targets[row] != targets[place]:
+            raise KeyCollisionError(f"{sources[place]} ||| {targets[place]}", named.deltas.shown(row))
+    stored.ids[rows], stored.counts[rows], stored.sampled[rows] = numbers[[0, 3, 4]][:, places]
+    return stored
+
+
+def _check_counts(deltas: RuleDeltas, after: _Stored) -> None:
+    negative = np.flatnonzero((after.counts < 0) | (after.sampled < 0))
+    if len(negative):
+        row = int(negative[0])
+        raise CountError(
+            f"the counts of rule {deltas.shown(row)!r} would become {after.counts[row]} and, of samples, "
+            f"{after.sampled[row]}: they are out of step with the derivations: run `hierogram verify`"
+        )
+
+
+def _set_counts(writing: Writing, after: _Stored, changed: NDArray[np.bool_], sampled_only: NDArray[np.bool_]) -> None:
+    found = rules.c.id == staged_counts.c.rule_id
+    # Apart, because naming `count` would rewrite its index entries even where it stays the same.
+    for chosen, columns in ((changed, ("count", "sampled_count")), (sampled_only, ("sampled_count",))):
+        rows = np.flatnonzero(chosen)
+        if len(rows):
+            rows = rows[np.argsort(after.ids[rows])]
+            values = (after.ids[rows].tolist(), after.counts[rows].tolist(), after.sampled[rows].tolist())
+            writing.loader.stage(staged_counts, zip(*values, strict=True))
+            assignments = {name: staged_counts.c[name] for name in columns}
+            writing.connection.execute(update(rules).values(assignments).where(found))
+
+
+def _in_order(named: _Named, rows: Rows) -> Rows:
+    """The rows by source, those with the same source by key.
+
+    So rules that are looked up together lie together, and the index on sources grows in order.
+    """
+    keys = named.keys[rows]
+    by_key = rows[np.lexsort((keys[:, 1], keys[:, 0]))].tolist()
+    return np.array(sorted(by_key, key=named.sources.__getitem__), np.int64)
+
+
+def _insert_rules(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.int64]) -> None:
+    if not len(rows):
+        return
+    deltas = named.deltas
+    numbers = (
+        deltas.lengths,
+        deltas.scopes,
+        deltas.nonterminals,
+        deltas.source_terminals,
+        deltas.target_terminals,
+        deltas.hiero,
+        deltas.counts,
+        deltas.sampled_counts,
+    )
+    columns = [
+        ids.tolist(),
+        *named.sides(rows),
+        *named.keys[rows].T.tolist(),
+        *(column[rows].tolist() for column in numbers),
+    ]
+    writing.loader.insert(rules, _RULE_COLUMNS, zip(*columns, strict=True))
+    used = deltas.counts[rows] > 0
+    writing.loader.insert(rule_words, ("word_id", "rule_id"), _words_of(writing, named, rows[used], ids[used]))
+
+
+def _note_words(writing: Writing, named: _Named, after: _Stored, rows: Rows) -> None:
+    """Sees to it that the words of these rules are noted; those that were in use before have theirs."""
+    if not len(rows):
+        return
+    writing.loader.stage(staged_rule_words, _words_of(writing, named, rows, after.ids[rows]))
+    writing.connection.execute(
+        text(
+            "INSERT INTO rule_words (word_id, rule_id) SELECT word_id, rule_id FROM staged_rule_words WHERE true"
+            " ORDER BY word_id, rule_id ON CONFLICT (word_id, rule_id) DO NOTHING"
+        )
+    )
+
+
+def _delete_rules(writing: Writing, named: _Named, before: _Stored, rows: Rows) -> None:
+    if not len(rows):
+        return
+    connection = writing.connection
+    writing.loader.stage(staged_ids, ((rule_id,) for rule_id in np.sort(before.ids[rows]).tolist()))
+    connection.execute(text("DELETE FROM rules WHERE id IN (SELECT id FROM staged_ids)"))
+    writing.loader.stage(staged_rule_words, _words_of(writing, named, rows, before.ids[rows]))
+    connection.execute(
+        text("DELETE FROM rule_words WHERE (word_id, rule_id) IN (SELECT word_id, rule_id FROM staged_rule_words)")
+    )
+
+
+def _words_of(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """(word id, rule id) for every distinct word on each side of the rules, in ascending order."""
+    notation = read_notation(writing.connection)
+    packed = [np.zeros(0, np.int64)]
+    for first in range(0, len(rows), _RULES_TAKEN_APART):
+        last = first + _RULES_TAKEN_APART
+        sides = dict(zip((SOURCE, TARGET), named.sides(rows[first:last]), strict=True))
+        for place in notation.rule_words:
+            texts = sides[place.side]
+            symbols = " ".join(texts).split(" ")
+            tokens = {symbol: place.word(symbol) for symbol in dict.fromkeys(symbols)}
+            known = word_ids(writing, place.vocabulary, (token for token in tokens.values() if token is not None))
+            words = {symbol: 0 if token is None else known[token] for symbol, token in tokens.items()}
+            word_of = np.fromiter(map(words.__getitem__, symbols), np.int64, len(symbols))
+            rule_of = np.repeat(ids[first:last], [text.count(" ") + 1 for text in texts])
+            packed.append((word_of << _RULE_ID_BITS | rule_of)[word_of > 0])
+    ordered = np.unique(np.concatenate(packed))
+    return zip((ordered >> _RULE_ID_BITS).tolist(), (ordered & _RULE_ID_MASK).tolist(), strict=True)

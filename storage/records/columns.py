@@ -1,0 +1,115 @@
+"""What a commit carries, as columns: row i of every column is the same rule, or the same pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hierogram.samplers.grammar.columns import Blobs, Texts
+
+
+_COLUMNS = {"length": "lengths", "scope": "scopes", "count": "counts", "sampled_count": "sampled_counts"}
+
+
+@dataclass(frozen=True, slots=True)
+class RuleDeltas:
+    """By how much rules' counts change; the rules themselves come along, so that their identity can be checked.
+
+    `keys` uint64[n, 2], the two halves (high, low) of each rule's key; `sources` and `targets` its sides as texts;
+    `lengths`, `scopes`, `nonterminals`, `source_terminals` and `target_terminals` int32[n]; `hiero` bool[n]; `counts`
+    and `sampled_counts` int64[n] the changes.
+    """
+
+    keys: NDArray[np.uint64]
+    sources: Texts
+    targets: Texts
+    lengths: NDArray[np.int32]
+    scopes: NDArray[np.int32]
+    nonterminals: NDArray[np.int32]
+    source_terminals: NDArray[np.int32]
+    target_terminals: NDArray[np.int32]
+    hiero: NDArray[np.bool_]
+    counts: NDArray[np.int64]
+    sampled_counts: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """How many rules there are."""
+        return len(self.counts)
+
+    def numbers(self, column: str) -> NDArray[np.generic]:
+        """A column of numbers by its name in the table of rules, such as `nonterminals` or `scope`."""
+        named: NDArray[np.generic] = getattr(self, _COLUMNS.get(column, column))
+        return named
+
+    def with_counts(self, counts: NDArray[np.int64], sampled_counts: NDArray[np.int64]) -> RuleDeltas:
+        """The same rules with other changes."""
+        return replace(self, counts=counts, sampled_counts=sampled_counts)
+
+    def shown(self, row: int) -> str:
+        """A rule as people see it."""
+        return f"{self.sources.string(row)} ||| {self.targets.string(row)}"
+
+
+def join_deltas(parts: Sequence[RuleDeltas]) -> RuleDeltas:
+    """The rows of all parts; there is one part at least."""
+    import numpy as np
+
+    from hierogram.samplers.grammar.columns import concatenated
+
+    columns: dict[str, Any] = {}
+    for field in fields(RuleDeltas):
+        values = [getattr(part, field.name) for part in parts]
+        columns[field.name] = concatenated(values) if field.name in ("sources", "targets") else np.concatenate(values)
+    return RuleDeltas(**columns)
+
+
+@dataclass(frozen=True, slots=True)
+class PairUpdates:
+    """New derivations of pairs, and how far the pairs have come.
+
+    `ids` int64[n]; `states` all variables of each pair's forest and `samples` its retained samples, as bytes;
+    `burned_in` bool[n] whether the pair has been through every stage; `stages`, `sweeps` int64[n]. `since` int64[n] is
+    the sweep that the pair had when its derivation was read: the store checks that no one else has sampled the pair
+    meanwhile, since count changes are from that derivation to the new one. Where it is -1, nothing is checked.
+    """
+
+    ids: NDArray[np.int64]
+    states: Blobs
+    samples: Blobs
+    burned_in: NDArray[np.bool_]
+    stages: NDArray[np.int64]
+    sweeps: NDArray[np.int64]
+    since: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """How many pairs there are."""
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRules:
+    """The table of rules as it is, zero counts included: `ids` int64[n], and the rules with their counts."""
+
+    ids: NDArray[np.int64]
+    rules: RuleDeltas
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCounts:
+    """All rule counts of a store, for the samplers; row i of every array is the same rule.
+
+    `keys` uint64[n, 2] (high, low), `counts` int64[n], `lengths`, `source_terminals` and `target_terminals`
+    int32[n]. Counts are positive.
+    """
+
+    keys: NDArray[np.uint64]
+    counts: NDArray[np.int64]
+    lengths: NDArray[np.int32]
+    source_terminals: NDArray[np.int32]
+    target_terminals: NDArray[np.int32]

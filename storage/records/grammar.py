@@ -1,0 +1,79 @@
+"""Rules, labels and sweeps, a row for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class LabelRow(NamedTuple):
+    """What is learned of a label of a tree grammar: the strength α_c of its fragments' process, and the probability
+    β_c that the base distribution expands it.
+    """
+
+    label: str
+    strength: float
+    expanded: float
+
+
+class SupportingPair(NamedTuple):
+    """A pair whose derivation uses a rule `uses` times."""
+
+    id: int
+    corpus: str
+    source: str
+    target: str
+    alignment: str
+    uses: int
+
+
+class SweepRecord(NamedTuple):
+    """One sweep over a batch of pairs: its place in the schedule, what moved, how likely the result is.
+
+    `log_likelihood` is natural-log, of all rule counts after the sweep; None where it was not computed.
+    """
+
+    stage: int
+    pairs: int
+    log_likelihood: float | None
+    edges_sampled: int
+    edges_changed: int
+    cuts_sampled: int
+    cuts_changed: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class RuleRow:
+    """A rule with its counts and relative frequencies, as people and exports see it."""
+
+    id: int
+    source: str
+    target: str
+    length: int
+    scope: int
+    nonterminals: int
+    hiero: bool
+    count: int
+    sampled_count: int
+    p_target_given_source: float
+    p_source_given_target: float
+
+
+@dataclass(slots=True)
+class StoredRule:
+    """A row of the table of rules as it is, zero counts included, for a recount."""
+
+    id: int
+    key_high: int
+    key_low: int
+    source: str
+    target: str
+    length: int
+    scope: int
+    nonterminals: int
+    source_terminals: int
+    target_terminals: int
+    hiero: bool
+    count: int
+    sampled_count: int

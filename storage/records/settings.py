@@ -1,0 +1,73 @@
+"""The settings of a store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from hierogram.samplers.grammar.kinds import NOTATIONS
+from hierogram.samplers.grammar.settings import CUT, DIRICHLET, JOINED, PCFG, PITMAN_YOR, RANDOM, SYNCHRONOUS, UNIFORM
+from hierogram.storage.options import Option
+
+LARGEST_SEED = (1 << 63) - 1
+LONGEST_SIDE = 361
+"""Words of a monotone pair whose phrases a forest's 16-bit node numbers can still hold: n(n+1)/2 < 2^16."""
+INFINITY = float("inf")
+
+KEPT, LOWERED = "kept", "lowered"
+CASES = (KEPT, LOWERED)
+"""What becomes of capital letters where pairs come into a store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Model and schedule of a store, fixed for its life [CFGŠ14 §5.2-5.4].
+
+    `strength` is alpha (one value for all lengths), `rate` the Poisson mean of rule lengths, `samples` the number S of
+    thinned samples that a pair keeps, `sweeps_per_level` K and `levels` the stratified schedule, `key_salt` the salt of
+    the rule keys.
+
+    For trees [CGB09] the first `annealing` sweeps of a tree go from `temperature` down to 1; the model, its parameters,
+    the span limit and the levels are of synchronous grammars.
+
+    `languages` are those of source and target, () where the store does not know them. Pairs that come without links are
+    divided into tokens by the rules of these languages with `tokenize`.
+    """
+
+    model: Annotated[str, Option("Model of rules", values={PITMAN_YOR: "by rule length", DIRICHLET: ""})] = PITMAN_YOR
+    discount: Annotated[float, Option("Pitman-Yor discount d, 0 ≤ d < 1.", least=0, below=1)] = 0.5
+    strength: Annotated[float, Option("Strength α > 0 of the prior.", above=0, below=INFINITY)] = 5.0
+    rate: Annotated[float, Option("Mean λ > 0 of the Poisson prior of rule lengths.", above=0, below=INFINITY)] = 2.0
+    span_limit: Annotated[int, Option("Phrases of more words than this are always cut (0: no limit).", least=0)] = 7
+    seed: Annotated[int, Option("Seed of all randomness.", least=0, most=LARGEST_SEED)] = 1
+    samples: Annotated[int, Option("Samples that each pair keeps.", least=1)] = 8
+    thinning: Annotated[int, Option("Sweeps from one sample to the next.", least=1)] = 10
+    sweeps_per_level: Annotated[int, Option("Sweeps over each stage of the stratified schedule.", least=1)] = 10
+    levels: Annotated[int, Option("Stages of the stratified schedule, by level of phrase.", least=1)] = 7
+    max_tokens: Annotated[int, Option("Longest side, in tokens, that ingest takes.", least=1, most=LONGEST_SIDE)] = 200
+    key_salt: int = 0
+    grammar: Annotated[str, Option("Rules between two languages, or fragments of trees", values=NOTATIONS.keys())] = (
+        SYNCHRONOUS
+    )
+    base: Annotated[
+        str, Option("Base distribution of a tree grammar's fragments", values={UNIFORM: "P_M", PCFG: "P_C"})
+    ] = PCFG
+    start: Annotated[
+        str,
+        Option("How a new tree is cut", values={JOINED: "one fragment", CUT: "everywhere", RANDOM: "by coins"}),
+    ] = JOINED
+    temperature: Annotated[
+        float, Option("Temperature T ≥ 1 at which the annealing of a new tree begins.", least=1, below=INFINITY)
+    ] = 5.0
+    annealing: Annotated[int, Option("Sweeps in which a new tree is annealed down to T = 1.", least=1)] = 200
+    languages: Annotated[
+        tuple[str, ...],
+        Option(
+            "Languages of source and target, as in fr,en; pairs of others are refused then.",
+            metavar="SRC,TGT", shown="not known",
+        ),
+    ] = ()  # fmt: skip
+    tokenize: Annotated[
+        bool, Option("Divide what comes without links into tokens, by the languages' rules.", also=("tokenise",))
+    ] = False
+    case: Annotated[str, Option("What becomes of capital letters", values=CASES)] = KEPT

@@ -1,0 +1,50 @@
+"""Trees that come and go: what is the same before and after changes no count."""
+
+from collections import Counter
+
+import numpy as np
+
+from hierogram.samplers.counts.changes import Change, weigh_trees
+from hierogram.samplers.forests.samples import Trees, trees_of
+from hierogram.samplers.grammar.columns import join_blobs
+
+
+def trees(*blobs: tuple[int, bytes]) -> Trees:
+    joined = trees_of(join_blobs([blob for _, blob in blobs]))
+    return joined._replace(pairs=np.array([pair for pair, _ in blobs], np.int64))
+
+
+def test_equal_trees_of_a_pair_are_one_and_those_that_cancel_out_are_none() -> None:
+    before = trees((0, b"a"), (1, b"b"), (3, b"d"))
+    after = trees((0, b"a"), (1, b"c"), (2, b"c"))
+    dropped = trees((0, b"xy"), (0, b"a"), (1, b"b"), (1, b"b"))
+    kept = trees((0, b"a"), (0, b"xy"), (0, b"xy"), (1, b"c"), (2, b"x"))
+    weighted = weigh_trees([Change(before, -1, 0), Change(after, 1, 0), Change(dropped, 0, -1), Change(kept, 0, 1)])
+    found = weighted.trees
+    assert found.pairs.tolist() == sorted(found.pairs.tolist())
+    rows = zip(found.pairs.tolist(), found.starts.tolist(), found.ends.tolist(), strict=True)
+    texts = [(pair, found.content[start:end].tobytes()) for pair, start, end in rows]
+    assert len(set(texts)) == len(texts)
+    assert dict(zip(texts, zip(weighted.counts.tolist(), weighted.sampled.tolist(), strict=True), strict=True)) == {
+        (0, b"xy"): (0, 1),
+        (1, b"b"): (-1, -2),
+        (1, b"c"): (1, 1),
+        (2, b"c"): (1, 0),
+        (2, b"x"): (0, 1),
+        (3, b"d"): (-1, 0),
+    }
+
+
+def test_weights_add_up_whatever_the_order() -> None:
+    random = np.random.default_rng(3)
+    expected: Counter[tuple[int, bytes]] = Counter()
+    changes = []
+    for weight in (1, -1, 2, 1):
+        rows = sorted((int(pair), bytes([byte])) for pair, byte in random.integers(0, 5, (40, 2)))
+        for row in rows:
+            expected[row] += weight
+        changes.append(Change(trees(*rows), 0, weight).of_pairs(7))
+    weighted = weigh_trees(changes)
+    found = zip(weighted.trees.pairs.tolist(), weighted.trees.starts.tolist(), weighted.sampled.tolist(), strict=True)
+    sums = {(pair - 7, bytes([weighted.trees.content[start]])): sampled for pair, start, sampled in found}
+    assert sums == {row: number for row, number in expected.items() if number}
