@@ -14,6 +14,7 @@ from typing import BinaryIO
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError
 from hierogram.daemon.exports.compression import CompressedFile
 from hierogram.daemon.exports.filters import FilterCount, apply_filters, shape_of
+from hierogram.daemon.exports.formats.registry import usual_format
 from hierogram.daemon.exports.manifest import MANIFEST_VERSION, ExportedFile, Manifest, manifest_path, today
 from hierogram.daemon.exports.naming import GLUE, GRAMMAR, HowWritten, decided, glue_name
 from hierogram.daemon.exports.options import ExportOptions
@@ -122,9 +123,10 @@ def publish(
     leave that are not to stay. With `by_sentence` it holds a cdec grammar for each sentence of the test set instead,
     and a list that names them. Raises what `export` raises; the versions before stay as they are.
     """
-    how = _decided(store, options)
+    options, notation = options or ExportOptions(), notation_of(store.settings().grammar)
     folder, name = versions.folder.absolute(), versions.name
-    with _recorded(store, name, folder, how.format.name, job) as record:
+    with _recorded(store, name, folder, options.format or usual_format(notation).name, job) as record:
+        how = decided(options, notation)
         folder.mkdir(parents=True, exist_ok=True)
         with only_one(folder, name), working_folder(folder, name) as work:
             now = datetime.now(UTC)

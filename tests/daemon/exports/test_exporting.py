@@ -250,6 +250,14 @@ def test_a_store_that_has_not_learned_is_not_exported(store: Store, corpus: Path
     assert [(row.state, told in (row.error or "")) for row in store.exports()] == [("failed", True)] * 2
 
 
+def test_a_run_in_a_format_of_another_kind_of_grammar_is_recorded(learned: Store, tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match="cannot be exported as fragments"):
+        publish(learned, Versions(tmp_path / "versions", "news"), ExportOptions(format="fragments"), job="news")
+    [row] = learned.exports(job="news")
+    assert (row.state, row.format) == ("failed", "fragments")
+    assert "cannot be exported as fragments" in (row.error or "")
+
+
 def test_a_grammar_of_which_no_rule_is_left_is_written(learned: Store, tmp_path: Path) -> None:
     assert export(learned, tmp_path / "g.gz", ExportOptions(min_count=1e6)).rules == 0
     assert parsers.lines(tmp_path / "g.gz") == []
