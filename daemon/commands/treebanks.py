@@ -62,11 +62,11 @@ def parse(
     from hierogram.daemon.alignment.files import read_sentences, write_lines
     from hierogram.daemon.treebanks.transformations import restored
 
-    grammar, sentences = _named(context, files, store)
+    grammar, is_store, sentences = _named(context, files, store)
     trees, flat = [], 0
     with interruptible("no trees were written"):
         lines = [[word for word in line.replace("\t", " ").split(" ") if word] for line in read_sentences(sentences)]
-        parser, how = _parser(grammar, request)
+        parser, how = _parser(grammar, is_store, request)
         with progress("parse", "sentences") as shown:
             for number, words in enumerate(lines):
                 if words:
@@ -83,18 +83,18 @@ def parse(
     note(f"{output}: {plural(len(trees), 'sentence')}, {flat:,} of them without a parse")
 
 
-def _named(context: typer.Context, files: list[str], store: str | None) -> tuple[str, str]:
-    """The grammar, a file or a store, and the file of sentences; raises `UsageError`."""
+def _named(context: typer.Context, files: list[str], store: str | None) -> tuple[str, bool, str]:
+    """The grammar, whether it is that of a store, and the file of sentences; raises `UsageError`."""
     if len(files) == 1:
-        return store_url(context, store), files[0]
+        return store_url(context, store), True, files[0]
     if len(files) != 2:
         raise UsageError("name a grammar and a file of sentences, or with --store the file alone")
     if store is not None or chosen_store(context).given:
         raise UsageError(f"--store and {files[0]} are two grammars: name one")
-    return files[0], files[1]
+    return files[0], files[0].endswith(".db") or "://" in files[0], files[1]
 
 
-def _parser(grammar: str, request: ParseRequest) -> "tuple[Parser, Transformations]":
+def _parser(grammar: str, is_store: bool, request: ParseRequest) -> "tuple[Parser, Transformations]":
     """The parser, and how its trees are undone; a note where a file leaves open what its grammar was trained with."""
     from hierogram.daemon.treebanks.approximation import approximate
     from hierogram.daemon.treebanks.grammars import binarized, read_grammar
@@ -103,7 +103,7 @@ def _parser(grammar: str, request: ParseRequest) -> "tuple[Parser, Transformatio
     from hierogram.daemon.treebanks.transformations import NO_BINARIZATION, RIGHT, Transformations
 
     priors, how, base = None, Transformations(), request.base
-    if grammar.endswith(".db") or "://" in grammar:
+    if is_store:
         fragments, priors, how, trained = stored_grammar(grammar)
         base = base or trained
     else:

@@ -147,6 +147,8 @@ def test_sentences_are_parsed_with_the_store_that_is_named_in_any_way(
     assert (missing.code, "hierogram.db" in missing.err) == (3, True)
     monkeypatch.setenv("HIEROGRAM_STORE", uniform)
     assert hierogram("parse", "text").out == expected
+    # What is named as a store is one, whatever it looks like.
+    assert hierogram("parse", "text", "--store", "trees").code == 2
     monkeypatch.setenv("HIEROGRAM_STORE", "sqlite:///none.db")
     assert hierogram("parse", uniform, "text").out == expected
     two = hierogram("parse", uniform, "text", "--store", uniform)
