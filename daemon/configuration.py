@@ -283,7 +283,8 @@ def _override(name: str, section: Section, key: str, value: object) -> Section:
         return type(section).model_validate(dict(section) | {key: value})
     except ValidationError as error:
         [problem, *_] = error.errors()
-        raise ConfigurationError(f"{name}.{key} {value!r}, as given: {problem['msg']}") from error
+        reason = problem["msg"].removeprefix("Value error, ")
+        raise ConfigurationError(f"{name}.{key} {str(value)!r}, as given: {reason}") from error
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """Who may ask, and how often: the door that every request goes through."""
 
+import asyncio
 import hmac
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from math import ceil
 
@@ -16,6 +18,7 @@ from hierogram.daemon.web.api.metrics import RequestMetrics
 from hierogram.daemon.web.api.problems import ProblemError, answer
 
 _MOST_CLIENTS = 10_000
+_DISCARD_SECONDS = 3.0
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
@@ -47,6 +50,32 @@ class Rates:
         return 0.0 if allowed else (1.0 - level) / self._rate
 
 
+class _Body:
+    """The body of a request; what an early answer leaves unread is read after it.
+
+    A connection that is closed before that is reset, and the client loses the answer that says what was wrong.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        headers = Headers(scope=scope)
+        self.coming = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+        self._receive = receive
+
+    async def receive(self) -> Message:
+        """The next message, as ASGI has it."""
+        message = await self._receive()
+        if message["type"] != "http.request" or not message.get("more_body"):
+            self.coming = False
+        return message
+
+    async def discard(self) -> None:
+        """Reads the rest and forgets it; not for long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DISCARD_SECONDS):
+                while self.coming:
+                    await self.receive()
+
+
 class Guard:
     """The app behind it answers only those who may ask; all answers are counted and get the same headers."""
 
@@ -69,6 +98,7 @@ class Guard:
             return
         started = time.perf_counter()
         status = HTTPStatus.INTERNAL_SERVER_ERROR.value
+        body = _Body(scope, receive)
 
         async def send_on(message: Message) -> None:
             nonlocal status
@@ -77,14 +107,18 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
+            if message["type"] == "http.response.body" and not message.get("more_body") and body.coming:
+                await send({**message, "more_body": True})
+                await body.discard()
+                message = {"type": "http.response.body"}
             await send(message)
 
         try:
             refusal = self._refusal(scope)
             if refusal is None:
-                await self._app(scope, receive, send_on)
+                await self._app(scope, body.receive, send_on)
             else:
-                await answer(refusal)(scope, receive, send_on)
+                await answer(refusal)(scope, body.receive, send_on)
         finally:
             route = getattr(scope.get("route"), "path", "none")
             self._metrics.count(scope["method"], route, status, time.perf_counter() - started)

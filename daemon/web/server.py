@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import logging
+import os
 import socket
 import struct
 import termios
@@ -189,8 +190,10 @@ def _listen(configuration: HttpConfiguration) -> socket.socket:
     try:
         return socket.create_server((host, configuration.port), family=family, backlog=_BACKLOG)
     except OSError as error:
+        # Python adds the address to the system's words; those of a name that is not found have no number of the system.
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
         raise ListenError(
-            f"cannot listen at {host} port {configuration.port}: {error.strerror or error}: "
+            f"cannot listen at {host} port {configuration.port}: {reason}: "
             "choose another with --host and --port, or in [http] of the configuration"
         ) from error
 

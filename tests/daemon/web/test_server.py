@@ -97,6 +97,19 @@ def test_a_client_that_falls_silent_in_its_body_is_told(start: Start, quick_stor
     assert quick_store.count_pairs() == 0
 
 
+@pytest.mark.parametrize("question", [b"?corpsu=x", b""])
+def test_a_client_that_is_still_sending_hears_what_is_wrong(start: Start, question: bytes) -> None:
+    # Far more than sockets keep: who closed the connection now would reset it, and the answer could be lost.
+    wrong = b"\n" * (16 << 20)
+    asked = head(len(wrong)).replace(b" HTTP", question + b" HTTP", 1) + wrong
+    with start().connected() as connection:
+        # Raises where the other side resets the connection.
+        connection.sendall(asked)
+        said = everything(connection)
+    assert said.startswith(b"HTTP/1.1 400" if question else b"HTTP/1.1 422")
+    assert b'"detail"' in said
+
+
 def test_a_client_that_drips_its_body_is_told(start: Start) -> None:
     with start(client_timeout=0.5, min_bytes_per_second=1_000).connected() as connection:
         connection.sendall(head(len(BODY)))
