@@ -29,7 +29,7 @@ from hierogram.daemon.corpora.limits import Limits
 from hierogram.daemon.corpora.lines import MAX_LINE_BYTES
 from hierogram.daemon.exceptions import ConfigurationError
 from hierogram.daemon.exports.jobs import ExportJob
-from hierogram.daemon.plain_options import renamed
+from hierogram.daemon.plain_options import constraints, renamed
 from hierogram.storage.options import declared
 
 if TYPE_CHECKING:
@@ -110,9 +110,7 @@ class SpoolSection(Section):
 
 def _declared(options: type["DataclassInstance"], name: str) -> Any:
     """A key for a declared option."""
-    field = declared(options)[name]
-    option = field.option
-    return Field(default=field.default, description=option.text(), ge=option.least, le=option.most)
+    return Field(default=declared(options)[name].default, **constraints(options, name))
 
 
 class IntakeSection(Section):

@@ -48,6 +48,13 @@ def renamed(kind: type, values: Any) -> Any:
     return {names.get(key, key) if names.get(key) not in values else key: value for key, value in values.items()}
 
 
+def constraints(kind: type["DataclassInstance"], name: str) -> dict[str, Any]:
+    """What pydantic and FastAPI are to know of an option: its help and its bounds."""
+    option = declared(kind)[name].option
+    bounds = {"ge": option.least, "le": option.most, "gt": option.above, "lt": option.below}
+    return {"description": option.text(), **{bound: value for bound, value in bounds.items() if value is not None}}
+
+
 def _plain(value: Any) -> Any:
     match value:
         case Enum():

@@ -18,6 +18,7 @@ from hierogram.daemon.commands.common import (
 )
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import NothingLearnedError, UsageError
+from hierogram.daemon.grammar.queries import RuleQuery
 from hierogram.daemon.progress import Progress, progress
 from hierogram.samplers.grammar.kinds import FRAGMENTS, notation_of
 from hierogram.storage.options import Option
@@ -119,14 +120,11 @@ def say_learned(done: "LearnReport") -> None:
     say(f"  uses of rules  {done.tokens_before:>14,} → {done.tokens_after:,}")
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which rules to show, and how many."""
+@dataclass(frozen=True, kw_only=True)
+class Wanted(RuleQuery):
+    """Which rules to show, and how."""
 
-    source: Annotated[str | None, Option("Source side, exactly.", metavar="SIDE")] = None
-    target: Annotated[str | None, Option("Target side, exactly.", metavar="SIDE")] = None
     containing: Annotated[bool, Option("WORDS occur anywhere in the rule, on either side.")] = False
-    limit: Annotated[int, Option("Rules to show.", least=1)] = 20
     tree: Annotated[bool, Option("Draw the fragments of a tree grammar.")] = False
 
 

@@ -7,6 +7,8 @@ from fastapi import APIRouter, Header, Path, Query
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.exceptions import DrawingError
+from hierogram.daemon.grammar.queries import RuleQuery
+from hierogram.daemon.plain_options import constraints
 from hierogram.daemon.web.api.problems import ProblemError
 from hierogram.daemon.web.api.records import DerivationAnswer, PairAnswer, RuleAnswer, RulesAnswer, RuleUseAnswer
 from hierogram.daemon.web.api.service import Service
@@ -20,7 +22,10 @@ _CURSOR = r"^[0-9]{1,18}\t[^\x00\t]*\t[^\x00\t]*$"
 """Count, source and target of a page's last rule: whatever has this form is a place among the rules."""
 
 PairId = Annotated[int, Path(ge=1, le=_LARGEST_ID, description="Number of the pair.")]
-RuleSide = Annotated[str | None, Query(max_length=10_000, pattern=_NO_NUL, description="A whole side of a rule.")]
+_SIDE = {"max_length": 10_000, "pattern": _NO_NUL}
+SourceSide = Annotated[str | None, Query(**_SIDE, **constraints(RuleQuery, "source"))]
+TargetSide = Annotated[str | None, Query(**_SIDE, **constraints(RuleQuery, "target"))]
+Limit = Annotated[int, Query(le=1_000, **constraints(RuleQuery, "limit"))]
 Word = Annotated[str, Query(max_length=1_024, pattern=_NO_NUL)]
 
 _MISSING: dict[int | str, dict[str, object]] = {404: {"description": "There is no such pair."}}
@@ -32,10 +37,10 @@ def grammar_routes(service: Service) -> APIRouter:
 
     @router.get("/rules", responses={409: {"description": "Nothing is learned yet."}})
     def rules(
-        source: RuleSide = None,
-        target: RuleSide = None,
+        source: SourceSide = RuleQuery.source,
+        target: TargetSide = RuleQuery.target,
         containing: Annotated[list[Word] | None, Query(max_length=10, description="Words on either side.")] = None,
-        limit: Annotated[int, Query(ge=1, le=1_000)] = 20,
+        limit: Limit = RuleQuery.limit,
         cursor: Annotated[
             str | None, Query(max_length=100_000, pattern=_CURSOR, description="`next` of the page before.")
         ] = None,

@@ -1,0 +1,15 @@
+"""Which rules are asked for, by people and over HTTP."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from hierogram.storage.options import Option
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleQuery:
+    """Rules with these sides, most often used first."""
+
+    source: Annotated[str | None, Option("Source side of the rules, exactly.", metavar="SIDE")] = None
+    target: Annotated[str | None, Option("Target side of the rules, exactly.", metavar="SIDE")] = None
+    limit: Annotated[int, Option("Rules to show, at most.", least=1)] = 20
