@@ -92,7 +92,7 @@ def announce_compilation() -> None:
 
     To be called before anything is compiled: the folder is made when the first kernel is kept.
     """
-    from hierogram.samplers.compiled.jit import cache_folder
+    from hierogram.samplers.compiled.cache import cache_folder
 
     if not cache_folder().exists():
         note("compiling the samplers for this machine, which takes some twenty seconds, once …")

@@ -75,7 +75,7 @@ def fetch() -> Path:
         check(kept)
         return kept
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
             fetched = _download(Path(folder))
             check(fetched)

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit, njit_inline, prefetch
+from hierogram.samplers.compiled.intrinsics import prefetch
+from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import close_gap, probe
 from hierogram.samplers.compiled.streams import GOLDEN
 

@@ -11,6 +11,20 @@ from hierogram.samplers.compiled.jit import njit_inline
 _ONE = np.uint64(1)
 
 
+def capacity_for(items: int, smallest: int) -> int:
+    """The least power of two times `smallest` with at least two slots an item."""
+    capacity = smallest
+    while capacity < 2 * items:
+        capacity *= 2
+    return capacity
+
+
+@njit_inline
+def mask_of(slots):
+    """The mask of a table, from an array with an item a slot."""
+    return np.uint64(len(slots) - 1)
+
+
 @njit_inline
 def probe(home, mask, ends_at, table, key):
     """The first slot from `home` on at which a search for the key ends: `ends_at(table, slot, key)`.

@@ -13,14 +13,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit, njit_inline, prefetch
+from hierogram.samplers.compiled.intrinsics import prefetch
+from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.probing import capacity_for, close_gap, mask_of, probe
 from hierogram.samplers.counts.models import Model, tables_of
 from hierogram.samplers.forests.sizes import length_of
 
 KEY_HIGH, KEY_LOW, COUNT, SIZE = 0, 1, 2, 3
 TOKENS, ROWS = 0, 1
 _TAG_SHIFT = np.uint64(56)
-_ROWS_PER_RULE = 2
+_ZERO = np.uint64(0)
+_NO_TAG = np.uint8(0)
 _SMALLEST = 1 << 12
 
 
@@ -52,16 +55,17 @@ class RuleTable(NamedTuple):
 
 
 @njit_inline
+def _is_row_of(rows, row, key):
+    """Whether a row is the key's or free."""
+    high, low = key
+    there_high, there_low = rows[row, KEY_HIGH], rows[row, KEY_LOW]
+    return (there_low == low and there_high == high) or (there_low == _ZERO and there_high == _ZERO)
+
+
+@njit_inline
 def find(rows, key_high, key_low):
     """Row of the key, or of the free place where it would go. No key is (0, 0)."""
-    mask = np.uint64(rows.shape[0] - 1)
-    row = key_low & mask
-    while True:
-        if rows[row, KEY_LOW] == key_low and rows[row, KEY_HIGH] == key_high:
-            return np.int64(row)
-        if rows[row, KEY_LOW] == np.uint64(0) and rows[row, KEY_HIGH] == np.uint64(0):
-            return np.int64(row)
-        row = (row + np.uint64(1)) & mask
+    return np.int64(probe(key_low & mask_of(rows), mask_of(rows), _is_row_of, rows, (key_high, key_low)))
 
 
 @njit_inline
@@ -71,18 +75,20 @@ def tag_of(key_high):
 
 
 @njit_inline
+def _is_tagged_row_of(table, row, key):
+    """Whether a row is the key's or free; most rows that are another's are told by their tags alone."""
+    tag, high, low = key
+    known = table.tags[row]
+    return known == _NO_TAG or (known == tag and table.rows[row, KEY_LOW] == low and table.rows[row, KEY_HIGH] == high)
+
+
+@njit_inline
 def look_up(table, key_high, key_low):
     """As `find`, and the rule's count, 0 where it is not in the table."""
-    mask = np.uint64(table.rows.shape[0] - 1)
-    tag = tag_of(key_high)
-    row = key_low & mask
-    while True:
-        known = table.tags[row]
-        if known == np.uint8(0):
-            return np.int64(row), np.int64(0)
-        if known == tag and table.rows[row, KEY_LOW] == key_low and table.rows[row, KEY_HIGH] == key_high:
-            return np.int64(row), np.int64(table.rows[row, COUNT])
-        row = (row + np.uint64(1)) & mask
+    key = tag_of(key_high), key_high, key_low
+    row = probe(key_low & mask_of(table.rows), mask_of(table.rows), _is_tagged_row_of, table, key)
+    count = np.int64(0) if table.tags[row] == _NO_TAG else np.int64(table.rows[row, COUNT])
+    return np.int64(row), count
 
 
 @njit_inline
@@ -93,23 +99,26 @@ def fetch(table, row):
 
 
 @njit_inline
-def _vacate(rows, tags, row):
-    """Free a row, and move up those behind it that would no longer be found."""
-    mask = np.uint64(rows.shape[0] - 1)
-    free = np.uint64(row)
-    other = free
-    while True:
-        other = (other + np.uint64(1)) & mask
-        if tags[other] == np.uint8(0):
-            break
-        if ((other - rows[other, KEY_LOW]) & mask) >= ((other - free) & mask):
-            for column in range(4):
-                rows[free, column] = rows[other, column]
-            tags[free] = tags[other]
-            free = other
+def _home_in(table, row):
+    """Whether a row is taken, and the home of its key."""
+    return table.tags[row] != _NO_TAG, table.rows[row, KEY_LOW]
+
+
+@njit_inline
+def _move_row(table, row, hole):
+    """Copy a row."""
     for column in range(4):
-        rows[free, column] = np.uint64(0)
-    tags[free] = np.uint8(0)
+        table.rows[hole, column] = table.rows[row, column]
+    table.tags[hole] = table.tags[row]
+
+
+@njit_inline
+def _vacate(table, row):
+    """Free a row, and move up those behind it that would no longer be found."""
+    free = close_gap(np.uint64(row), mask_of(table.rows), _home_in, _move_row, table)
+    for column in range(4):
+        table.rows[free, column] = _ZERO
+    table.tags[free] = _NO_TAG
 
 
 @njit_inline
@@ -140,7 +149,7 @@ def add(table, model, key_high, key_low, size, change):
     table.by_length[length]["tokens"] += change
     table.by_length[length]["tables"] += tables_of(model, after) - tables_of(model, before)
     if after == 0:
-        _vacate(table.rows, table.tags, row)
+        _vacate(table, row)
         table.totals[ROWS] -= 1
     return after >= 0
 
@@ -172,9 +181,7 @@ def _empty_rows(capacity: int) -> NDArray[np.uint64]:
 
 def empty_table(longest_rule: int, expected_rules: int = 0) -> RuleTable:
     """A table without rules, with room for `expected_rules`."""
-    capacity = _SMALLEST
-    while capacity < _ROWS_PER_RULE * expected_rules:
-        capacity *= 2
+    capacity = capacity_for(expected_rules, _SMALLEST)
     return RuleTable(
         _empty_rows(capacity),
         np.zeros(capacity, np.uint8),
@@ -188,11 +195,9 @@ def with_room(table: RuleTable, new_rules: int) -> RuleTable:
 
     Counts do not depend on where rows lie, so it does not matter when this happens.
     """
-    capacity = len(table.rows)
-    if _ROWS_PER_RULE * (int(table.totals[ROWS]) + new_rules) <= capacity:
+    capacity = capacity_for(int(table.totals[ROWS]) + new_rules, len(table.rows))
+    if capacity == len(table.rows):
         return table
-    while capacity < _ROWS_PER_RULE * (int(table.totals[ROWS]) + new_rules):
-        capacity *= 2
     rows, tags = _empty_rows(capacity), np.zeros(capacity, np.uint8)
     _refill(table.rows, rows, tags)
     return RuleTable(rows, tags, table.by_length, table.totals)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.probing import capacity_for
 from hierogram.samplers.compiled.streams import GOLDEN, mix
 from hierogram.samplers.counts.table import KEY_HIGH, KEY_LOW, find
 
@@ -57,9 +58,7 @@ def _enter(symbols, starts, ngrams):
 def count_ngrams(symbols: NDArray[np.int32], starts: NDArray[np.int64], longest: int) -> NGrams:
     """The n-grams, n up to `longest`, of sentences of word numbers that begin at `starts` int64[sentences + 1]."""
     most = len(symbols) * longest
-    capacity = 1 << 4
-    while capacity < 2 * most:
-        capacity *= 2
+    capacity = capacity_for(most, 1 << 4)
     ngrams = NGrams(
         np.zeros((capacity, 4), np.uint64),
         np.zeros(most, np.int32),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.compiled.probing import probe
+from hierogram.samplers.compiled.probing import capacity_for, probe
 from hierogram.samplers.compiled.streams import GOLDEN, mix
 from hierogram.samplers.exceptions import ExtractionError
 from hierogram.samplers.forests.forest import Bitext
@@ -107,9 +107,7 @@ class Scratch(NamedTuple):
 
 def make_buffer(limits: Limits, capacity: int) -> RuleBuffer:
     """An empty buffer for `capacity` rules."""
-    slots = 1 << 4
-    while slots < 2 * capacity:
-        slots *= 2
+    slots = capacity_for(capacity, 1 << 4)
     return RuleBuffer(
         np.zeros(slots, np.uint64), np.zeros((capacity, row_shape(limits).width), np.uint64), np.zeros(1, np.int64)
     )

@@ -5,7 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit, njit_inline, prefetch, take_turn
+from hierogram.samplers.compiled.intrinsics import prefetch, take_turn
+from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.probing import mask_of
 from hierogram.samplers.compiled.streams import stream
 from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, SIZE, TOKENS, add, fetch
 from hierogram.samplers.forests.views import view_pair
@@ -148,7 +150,7 @@ def merge(work, table, model):
     sound = True
     for k in range(work.registers[0]["logged"]):
         if k + _AHEAD < work.registers[0]["logged"]:
-            fetch(table, np.int64(work.log[k + _AHEAD, KEY_LOW] & np.uint64(table.rows.shape[0] - 1)))
+            fetch(table, np.int64(work.log[k + _AHEAD, KEY_LOW] & mask_of(table.rows)))
         change = np.int64(work.log[k, COUNT])
         sound &= add(table, model, work.log[k, KEY_HIGH], work.log[k, KEY_LOW], work.log[k, SIZE], change)
     return sound

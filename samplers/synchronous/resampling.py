@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.probing import mask_of, probe
 from hierogram.samplers.counts.models import Model, is_long, log_probability, more_tables, probability
 from hierogram.samplers.counts.products import LOG_SCALE, SCALE, UNSCALE, Scaled, scaled_down, times
 from hierogram.samplers.counts.table import COUNT, RuleTable, add, add_row, fetch, find, look_up
@@ -23,7 +24,6 @@ from hierogram.samplers.synchronous.workspace import Workspace
 _32 = np.uint64(32)
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
-_ONE = np.uint64(1)
 
 
 class Resampling(NamedTuple):
@@ -58,6 +58,15 @@ def begin_pair(work):
 
 
 @njit_inline
+def _is_place_of(at, place, key):
+    """Whether a place is that of the rule with these hashes, or no other rule of the pair has taken it."""
+    stamp, source_hash, target_hash = key
+    entry = at.work.places[place]
+    known = at.work.rule[np.int64(entry & _LOW_HALF)]
+    return (entry >> _32) != stamp or (known["source_hash"] == source_hash and known["target_hash"] == target_hash)
+
+
+@njit_inline
 def number_of(v, at):
     """The local number of the rule summed up at v; `read_counts` reads the counts of those that are met first.
 
@@ -67,20 +76,15 @@ def number_of(v, at):
     source_hash = work.summary[v]["source_hash"]
     target_hash = work.summary[v]["target_hash"]
     stamp = np.uint64(work.registers[0]["stamp"])
-    place = ((source_hash * _SPREAD + target_hash) >> _32) & at.places_mask
-    while True:
-        entry = work.places[place]
-        if (entry >> _32) != stamp:
-            break
-        known = np.int64(entry & _LOW_HALF)
-        if work.rule[known]["source_hash"] == source_hash and work.rule[known]["target_hash"] == target_hash:
-            return known
-        place = (place + _ONE) & at.places_mask
+    home = ((source_hash * _SPREAD + target_hash) >> _32) & at.places_mask
+    place = probe(home, at.places_mask, _is_place_of, at, (stamp, source_hash, target_hash))
+    if (work.places[place] >> _32) == stamp:
+        return np.int64(work.places[place] & _LOW_HALF)
     number = work.registers[0]["met"]
     work.registers[0]["met"] = number + 1
     work.places[place] = (stamp << _32) | np.uint64(number)
     high, low = key_of_hashes(source_hash, target_hash, at.key_mask)
-    fetch(at.table, np.int64(low & np.uint64(at.table.rows.shape[0] - 1)))
+    fetch(at.table, np.int64(low & mask_of(at.table.rows)))
     rule = work.rule[number]
     rule["source_hash"] = source_hash
     rule["target_hash"] = target_hash

@@ -12,7 +12,7 @@ import tempfile
 import threading
 from contextlib import suppress
 
-from hierogram.samplers.compiled.jit import cache_folder, is_kept
+from hierogram.samplers.compiled.cache import cache_folder, is_kept, make_folder
 from hierogram.samplers.synchronous.sweeps import GIBBS, compile_sweep, kernel_of
 
 _SECONDS = 300.0
@@ -60,7 +60,7 @@ def _processors() -> int:
 def _can_keep() -> bool:
     """Whether the cache can be written: else all that another process compiled would be lost."""
     try:
-        cache_folder().mkdir(parents=True, exist_ok=True)
+        make_folder(cache_folder())
         with tempfile.TemporaryFile(dir=cache_folder()):
             return True
     except OSError:

@@ -1,11 +1,23 @@
 """Kernels that several processes compile at once are kept apart, and one that is kept is there at once."""
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
-from hierogram.samplers.compiled.jit import CacheFile, digest_of
+import pytest
+
+from hierogram.samplers.compiled import internals
+from hierogram.samplers.compiled.cache import (
+    CacheFile,
+    UnsafeFolderError,
+    cache_folder,
+    check_folder,
+    digest_of,
+    make_folder,
+)
 
 
 def test_no_process_finds_another_s_kernel_under_its_own_signature(tmp_path: Path) -> None:
@@ -67,3 +79,51 @@ def test_an_edit_in_a_sub_package_changes_the_digest(tmp_path: Path) -> None:
     assert digest_of(tmp_path) != before
     callee.write_text("STEP = 1\n")
     assert digest_of(tmp_path) == before
+
+
+def folders(cache: Path) -> list[Path]:
+    """The folders of a cache that are ours."""
+    return sorted(path for path in cache.rglob("*") if path.is_dir())
+
+
+def test_no_one_else_can_enter_the_folders_of_the_cache(tmp_path: Path) -> None:
+    run(tmp_path)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in folders(tmp_path)}
+    assert {"hierogram", "kernels", "forests.fragments"} <= modes.keys()
+    assert set(modes.values()) == {0o700}
+
+
+@pytest.mark.parametrize("level", range(4))
+def test_a_folder_that_others_can_write_to_is_not_read(tmp_path: Path, level: int) -> None:
+    (expected,) = run(tmp_path)
+    opened = next(path for path in folders(tmp_path) if path.name == "forests.fragments")
+    opened = [opened, *opened.parents][level]
+    opened.chmod(0o777)
+    # What is there would be unpickled and run.
+    for kept in tmp_path.rglob("*.nbi"):
+        kept.write_bytes(b"not an index")
+    environment = {**os.environ, "HIEROGRAM_CACHE": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", KERNELS], env=environment, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == [expected]
+    assert (
+        ran.stderr == f"compiled samplers are not kept: other users can write to {opened}: run `chmod go-w {opened}`\n"
+    )
+    assert all(kept.read_bytes() == b"not an index" for kept in tmp_path.rglob("*.nbi"))
+
+
+def test_a_folder_of_another_user_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIEROGRAM_CACHE", str(tmp_path))
+    make_folder(cache_folder())
+    check_folder(cache_folder())
+    monkeypatch.setattr(os, "getuid", lambda: cache_folder().stat().st_uid + 1)
+    monkeypatch.setattr("hierogram.samplers.compiled.cache._ROOT", -1)
+    with pytest.raises(UnsafeFolderError, match="hierogram belongs to another user"):
+        check_folder(cache_folder())
+
+
+def test_the_versions_of_numba_are_those_that_were_tested() -> None:
+    tested = re.search(r"Tested with numba (\S+) and (\d+)\.(\d+)", internals.__doc__ or "")
+    assert tested
+    oldest, major, minor = tested.groups()
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
+    assert f"numba>={oldest},<{major}.{int(minor) + 1}" in project["project"]["dependencies"]

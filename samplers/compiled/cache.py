@@ -1,0 +1,177 @@
+"""The cache of compiled kernels: a folder that notices every edit and that no other user can write to.
+
+Numba's own cache looks at the file of a kernel but not at the modules that the kernel calls. So compiled
+code is kept in a per-user folder named by a digest of all samplers' sources and the versions of numba and
+Python; any edit starts a fresh folder. What is kept is loaded as code, so a folder that another user owns or can write
+to is not used: kernels are then compiled for the process, as where the folder cannot be written.
+"""
+
+import hashlib
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, cast
+from uuid import uuid4
+
+import numba
+from numba.core import caching
+from numba.core.runtime.nrt import rtsys
+
+from hierogram.samplers.compiled.internals import prepare_to_compile
+
+_PACKAGE = "hierogram.samplers."
+_OURS = "hierogram"
+"""The folder below the user's cache folder from which on all is ours."""
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_ROOT = 0
+
+_caching: Any = caching
+
+
+class UnsafeFolderError(OSError):
+    """A folder of the cache belongs to another user, or another user can write to it."""
+
+
+def digest_of(root: Path) -> str:
+    """Digest of all sources below a folder, sub-packages too, and of the versions that compile them."""
+    digest = hashlib.blake2b(digest_size=10)
+    digest.update(f"numba {numba.__version__} python {sys.version_info[:3]}".encode())
+    for source in sorted(root.rglob("*.py")):
+        digest.update(source.relative_to(root).as_posix().encode())
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def _source_digest() -> str:
+    return digest_of(Path(str(files(_PACKAGE.rstrip(".")))))
+
+
+def cache_folder() -> Path:
+    """The folder of compiled kernels for these very sources; HIEROGRAM_CACHE moves its parent."""
+    base = os.environ.get("HIEROGRAM_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / _OURS / "kernels" / _source_digest()
+
+
+def _own_folders(folder: Path) -> Iterator[Path]:
+    """The folder and those above it that are ours, the uppermost first."""
+    above = [folder, *folder.parents]
+    last = next((place for place, path in enumerate(above) if path.name == "kernels"), 0)
+    yield from reversed(above[: last + 2])
+
+
+def check_folder(folder: Path) -> None:
+    """Raises `UnsafeFolderError` where code from this folder of the cache could be another user's."""
+    for path in _own_folders(folder):
+        with suppress(FileNotFoundError):
+            found = path.stat()
+            if found.st_uid not in (os.getuid(), _ROOT):
+                raise UnsafeFolderError(f"{path} belongs to another user: set HIEROGRAM_CACHE to a folder of your own")
+            if found.st_mode & _WRITABLE_BY_OTHERS:
+                raise UnsafeFolderError(f"other users can write to {path}: run `chmod go-w {path}`")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder of the cache that no one else can enter, and those above it; raises `UnsafeFolderError`."""
+    for path in _own_folders(folder):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+    check_folder(folder)
+
+
+@cache
+def _warn(message: str) -> None:
+    """Say once why nothing is kept."""
+    sys.stderr.write(f"compiled samplers are not kept: {message}\n")
+
+
+def _is_safe(folder: str) -> bool:
+    try:
+        check_folder(Path(folder))
+    except UnsafeFolderError as error:
+        _warn(str(error))
+        return False
+    return True
+
+
+class _Locator(_caching.UserProvidedCacheLocator):  # type: ignore[misc]
+    """Our folder, which is made when the first kernel is kept and may as well be one that can only be read."""
+
+    def __init__(self, function: Any, path: str) -> None:
+        self._py_file = path
+        self._lineno = function.__code__.co_firstlineno
+        # Two checkouts with the same sources share their kernels; what tests compile has a path of its own.
+        ours = function.__module__.startswith(_PACKAGE)
+        place = function.__module__.removeprefix(_PACKAGE) if ours else self.get_suitable_cache_subpath(path)
+        self._cache_path = str(cache_folder() / place)
+
+    @classmethod
+    def from_function(cls, function: Any, path: str) -> "_Locator":
+        return cls(function, path)
+
+    def ensure_cache_path(self) -> None:
+        make_folder(Path(self._cache_path))
+        super().ensure_cache_path()
+
+
+class _Kept(_caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_Locator,)
+
+
+class CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
+    """Where the compiled signatures of a function are kept."""
+
+    def _data_name(self, number: int) -> str:
+        """The name of a file that no other process gives: two that compile at once would both give the next number.
+
+        One would then find the other's kernel, for other types, under its own signature.
+        """
+        return cast("str", self._data_name_pattern.format(number=uuid4().int))
+
+
+class KernelCache(_caching.FunctionCache):  # type: ignore[misc]
+    """What is kept of one kernel."""
+
+    _impl_class = _Kept
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._cache_file = CacheFile(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """A kernel that was kept; None, too, where the folder cannot be read or is not safe.
+
+        Before it looks, numba makes ready all that it needs to compile, which takes longer than to import numba; it
+        does so again when it compiles, and what is kept needs no more of it than the runtime.
+        """
+        rtsys.initialize(target)
+        kept = None
+        with suppress(OSError), self._guard_against_spurious_io_errors():
+            if _is_safe(self._cache_path):
+                kept = self._load_overload(signature, target)
+        if kept is None:
+            prepare_to_compile()
+        return kept
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        """Keep a kernel, or leave it at having compiled it."""
+        with suppress(OSError):
+            super().save_overload(signature, compiled)
+
+    def has_kernel_for(self, processor: tuple[str, str]) -> bool:
+        """Whether a signature of the kernel is kept for a processor."""
+        with suppress(OSError):
+            return _is_safe(self._cache_path) and any(key[1] == processor for key in self._cache_file._load_index())
+        return False
+
+
+def is_kept(kernel: Callable[..., Any]) -> bool:
+    """Whether the cache has the kernel compiled for this machine's processor, whatever its arguments' types."""
+    known: Any = kernel
+    return bool(known._cache.has_kernel_for(known.targetctx.codegen().magic_tuple()))
