@@ -26,7 +26,7 @@ from hierogram.daemon.corpora.rejections import (
     MISSING_FIELD,
     NUL_BYTE,
     WRONG_TYPE,
-    FaultError,
+    RejectionError,
 )
 from hierogram.daemon.corpora.validation import Fields, reject
 from hierogram.storage.records import RejectedLine
@@ -69,10 +69,10 @@ def _in_step(files: Sequence[Iterator[list[bytes]]]) -> Iterator[list[list[bytes
 
 def _left_alone(number: int, lines: Sequence[bytes | None]) -> RejectedLine:
     ended = [name for name, line in zip(("source", "target", "alignment"), lines, strict=False) if line is None]
-    fault = FaultError(
+    rejection = RejectionError(
         LENGTH_MISMATCH, f"the {' and '.join(ended)} file ended before this line: the files do not belong together"
     )
-    return reject(number, fault, b" ||| ".join(line or b"" for line in lines))
+    return reject(number, rejection, b" ||| ".join(line or b"" for line in lines))
 
 
 def fields_of_lines(chunks: Iterable[list[bytes]], take_apart: "TakeApart", first: int = 1) -> Iterator[Fields]:
@@ -86,8 +86,8 @@ def fields_of_lines(chunks: Iterable[list[bytes]], take_apart: "TakeApart", firs
         for number, line in enumerate(chunk, first):
             try:
                 source, target, alignment, external_id = take_apart(line)
-            except FaultError as fault:
-                fields.rejected.append(reject(number, fault, line))
+            except RejectionError as rejection:
+                fields.rejected.append(reject(number, rejection, line))
                 continue
             numbers.append(number)
             fields.sources.append(source)
@@ -100,20 +100,20 @@ def fields_of_lines(chunks: Iterable[list[bytes]], take_apart: "TakeApart", firs
 
 
 TakeApart = Callable[[bytes], tuple[bytes, bytes, bytes | None, str | None]]
-"""Source, target, alignment and external id of a line, None where it has none; raises `FaultError`."""
+"""Source, target, alignment and external id of a line, None where it has none; raises `RejectionError`."""
 
 
 def _refuse_long_or_empty(line: bytes) -> None:
     if len(line) > MAX_LINE_BYTES:
-        raise FaultError(LINE_TOO_LONG, f"the line is longer than {MAX_LINE_BYTES} bytes")
+        raise RejectionError(LINE_TOO_LONG, f"the line is longer than {MAX_LINE_BYTES} bytes")
     if not line.strip(b" \t"):
-        raise FaultError(EMPTY_LINE, "the line is empty")
+        raise RejectionError(EMPTY_LINE, "the line is empty")
 
 
 def pipes(line: bytes) -> tuple[bytes, bytes, bytes | None, None]:
     """The fields of `source ||| target ||| alignment` or `source ||| target`; `|||` is a token of its own.
 
-    Raises `FaultError`.
+    Raises `RejectionError`.
     """
     parts = line.split(b" ||| ")
     if len(parts) != 3 or line.count(PIPE) != 2 or len(line) > MAX_LINE_BYTES:
@@ -121,17 +121,17 @@ def pipes(line: bytes) -> tuple[bytes, bytes, bytes | None, None]:
         parts = _split_at_pipes(line)
         if len(parts) not in (2, 3):
             fields = f"{len(parts)} field{'s' * (len(parts) > 1)}"
-            raise FaultError(FIELD_COUNT, f"the line has {fields}, not 2 or 3: source ||| target [||| alignment]")
+            raise RejectionError(FIELD_COUNT, f"the line has {fields}, not 2 or 3: source ||| target [||| alignment]")
     return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None
 
 
 def tabs(line: bytes) -> tuple[bytes, bytes, bytes | None, None]:
-    """The fields of a line with source, target and, if any, alignment, separated by tabs. Raises `FaultError`."""
+    """The fields of a line with source, target and, if any, alignment, separated by tabs. Raises `RejectionError`."""
     parts = line.split(b"\t")
     if len(parts) not in (2, 3) or len(line) > MAX_LINE_BYTES:
         _refuse_long_or_empty(line)
         fields = f"{len(parts)} field{'s' * (len(parts) > 1)}"
-        raise FaultError(FIELD_COUNT, f"the line has {fields}, not 2 or 3: source, tab, target [, tab, alignment]")
+        raise RejectionError(FIELD_COUNT, f"the line has {fields}, not 2 or 3: source, tab, target [, tab, alignment]")
     return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None
 
 
@@ -148,22 +148,22 @@ def _split_at_pipes(line: bytes) -> list[bytes]:
 def json_object(line: bytes, unused: Counter[str] | None = None) -> tuple[bytes, bytes, bytes | None, str | None]:
     """The fields of a JSON object; members that the format does not know are counted in `unused`, and left alone.
 
-    Raises `FaultError`.
+    Raises `RejectionError`.
     """
     _refuse_long_or_empty(line)
     try:
         value = json.loads(line.decode())
     except UnicodeDecodeError as error:
-        raise FaultError(INVALID_UTF8, f"the line is not UTF-8 at offset {error.start}") from error
+        raise RejectionError(INVALID_UTF8, f"the line is not UTF-8 at offset {error.start}") from error
     except (ValueError, RecursionError) as error:
-        raise FaultError(MALFORMED_JSON, f"the line is not JSON: {error}") from error
+        raise RejectionError(MALFORMED_JSON, f"the line is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise FaultError(MALFORMED_JSON, 'the line is not a JSON object: write {"source": …, "target": …, …}')
+        raise RejectionError(MALFORMED_JSON, 'the line is not a JSON object: write {"source": …, "target": …, …}')
     if unused is not None:
         unused.update(value.keys() - _MEMBERS)
     for name in ("source", "target"):
         if name not in value:
-            raise FaultError(MISSING_FIELD, f"the object has no {name!r}")
+            raise RejectionError(MISSING_FIELD, f"the object has no {name!r}")
     links = value.get("alignment")
     if isinstance(links, list):
         links = " ".join([_link(k, link) for k, link in enumerate(links)])
@@ -178,18 +178,18 @@ def json_object(line: bytes, unused: Counter[str] | None = None) -> tuple[bytes,
 def _link(k: int, link: object) -> str:
     if isinstance(link, list) and len(link) == 2 and all(type(i) is int and i >= 0 for i in link):
         return f"{link[0]}-{link[1]}"
-    raise FaultError(MALFORMED_LINK, f"alignment: entry {k} is no link: write [i, j], word numbers counted from 0")
+    raise RejectionError(MALFORMED_LINK, f"alignment: entry {k} is no link: write [i, j], word numbers counted from 0")
 
 
 def _encoded(value: object, name: str) -> bytes:
     if not isinstance(value, str):
-        raise FaultError(WRONG_TYPE, f"{name!r} is {type(value).__name__}, but has to be a text")
+        raise RejectionError(WRONG_TYPE, f"{name!r} is {type(value).__name__}, but has to be a text")
     if "\n" in value:
-        raise FaultError(LINE_BREAK, f"{name!r} holds a line break")
+        raise RejectionError(LINE_BREAK, f"{name!r} holds a line break")
     try:
         return value.encode()
     except UnicodeEncodeError as error:
-        raise FaultError(INVALID_UTF8, f"{name!r} holds half a surrogate pair at {error.start}") from error
+        raise RejectionError(INVALID_UTF8, f"{name!r} holds half a surrogate pair at {error.start}") from error
 
 
 def _external_id(value: object) -> str | None:
@@ -199,7 +199,7 @@ def _external_id(value: object) -> str | None:
         return str(value)
     text = _encoded(value, "id")
     if b"\0" in text:
-        raise FaultError(NUL_BYTE, "'id' holds a NUL byte")
+        raise RejectionError(NUL_BYTE, "'id' holds a NUL byte")
     if not text:
-        raise FaultError(WRONG_TYPE, "'id' is empty: leave it out where a pair has none")
+        raise RejectionError(WRONG_TYPE, "'id' is empty: leave it out where a pair has none")
     return text.decode()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.corpora.rejections import LINK_OUT_OF_RANGE, MALFORMED_LINK, FaultError, shown
+from hierogram.daemon.corpora.rejections import LINK_OUT_OF_RANGE, MALFORMED_LINK, RejectionError, shown
 
 _DASH, _SPACE, _LINE_FEED = b"- \n"
 _MOST_DIGITS = 9
@@ -16,19 +16,19 @@ _ROOM = b"\n\n\n"
 
 
 def canonical_alignment(line: bytes, source_length: int, target_length: int) -> str:
-    """The canonical line with the same links; raises `FaultError` where there is anything but links in range."""
+    """The canonical line with the same links; raises `RejectionError` where there is anything but links in range."""
     links = set()
     for link in line.replace(b"\t", b" ").split(b" "):
         if not link:
             continue
         source, _, target = link.partition(b"-")
         if not (source.isdigit() and target.isdigit()):
-            raise FaultError(
+            raise RejectionError(
                 MALFORMED_LINK, f"alignment: {shown(link)} is no link: write i-j, word numbers counted from 0"
             )
         numbers = (_number(source), _number(target))
         if numbers[0] >= source_length or numbers[1] >= target_length:
-            raise FaultError(
+            raise RejectionError(
                 LINK_OUT_OF_RANGE,
                 f"alignment: link {shown(link)} is out of range: "
                 f"the source side has {source_length} words, the target side {target_length}, counted from 0",

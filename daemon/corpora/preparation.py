@@ -62,7 +62,7 @@ def prepare(settings: Settings, languages: Languages | None = None, tokenize: La
     for given, named in ((languages, "languages"), (tokenize, "tokenize")):
         if given and settings.languages and given != settings.languages:
             raise UsageError(
-                f"--{named} {','.join(given)}: the store is of {','.join(settings.languages)} (source, target): "
+                f"{named} {','.join(given)}: the store is of {','.join(settings.languages)} (source, target): "
                 "give the input the other way about, or take another store"
             )
     own = (settings.languages[0], settings.languages[1]) if settings.languages else None

@@ -23,7 +23,7 @@ WRONG_TYPE = "wrong-type"
 _SHOWN_BYTES = 40
 
 
-class FaultError(DaemonError):
+class RejectionError(DaemonError):
     """A line cannot become a sentence pair: `reason` is one of this module's codes, `message` a sentence."""
 
     def __init__(self, reason: str, message: str) -> None:

@@ -11,7 +11,7 @@ from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser, ParseError
 
 from hierogram.daemon.corpora.lines import LINES_A_CHUNK
-from hierogram.daemon.corpora.rejections import MISSING_FIELD, FaultError
+from hierogram.daemon.corpora.rejections import MISSING_FIELD, RejectionError
 from hierogram.daemon.corpora.validation import Fields, reject
 from hierogram.daemon.exceptions import InputError
 from hierogram.storage.records import RejectedLine
@@ -137,8 +137,8 @@ def _as_fields(units: list[list[tuple[str, str]]], first: int, languages: tuple[
         texts = [_text_in(unit, language) for language in languages]
         missing = [language for language, text in zip(languages, texts, strict=True) if text is None]
         if missing:
-            fault = FaultError(MISSING_FIELD, f"the unit has no text in {' and '.join(missing)}")
-            rejected.append(reject(number, fault, " ||| ".join(f"{code}: {text}" for code, text in unit).encode()))
+            rejection = RejectionError(MISSING_FIELD, f"the unit has no text in {' and '.join(missing)}")
+            rejected.append(reject(number, rejection, " ||| ".join(f"{code}: {text}" for code, text in unit).encode()))
             continue
         numbers.append(number)
         sources.append((texts[0] or "").encode())

@@ -17,7 +17,7 @@ from hierogram.daemon.corpora.rejections import (
     LINE_TOO_LONG,
     NUL_BYTE,
     TOO_LONG,
-    FaultError,
+    RejectionError,
 )
 from hierogram.daemon.corpora.repeats import Content, Repeats
 from hierogram.storage.records import NewPair, RejectedLine
@@ -54,34 +54,34 @@ class Fields:
         return b" ||| ".join(field for field in fields if field is not None)
 
 
-def reject(number: int, fault: FaultError, content: bytes) -> RejectedLine:
+def reject(number: int, rejection: RejectionError, content: bytes) -> RejectedLine:
     """The record of a line that is not stored."""
-    return RejectedLine(number, fault.reason, fault.message, content[:KEPT_BYTES])
+    return RejectedLine(number, rejection.reason, rejection.message, content[:KEPT_BYTES])
 
 
 def read_side(line: bytes, name: str, max_tokens: int) -> tuple[str, int]:
     """The side's tokens, joined by one space, and their number.
 
-    Raises `FaultError` where the side has no tokens or more than `max_tokens`, is too long a line, is not UTF-8, or
+    Raises `RejectionError` where the side has no tokens or more than `max_tokens`, is too long a line, is not UTF-8, or
     holds a NUL byte or a line break.
     """
     if len(line) > MAX_LINE_BYTES:
-        raise FaultError(LINE_TOO_LONG, f"the {name} line is longer than {MAX_LINE_BYTES} bytes")
+        raise RejectionError(LINE_TOO_LONG, f"the {name} line is longer than {MAX_LINE_BYTES} bytes")
     if b"\0" in line:
-        raise FaultError(NUL_BYTE, f"the {name} side holds a NUL byte at offset {line.index(0)}")
+        raise RejectionError(NUL_BYTE, f"the {name} side holds a NUL byte at offset {line.index(0)}")
     if b"\r" in line or b"\n" in line:
-        raise FaultError(LINE_BREAK, f"the {name} side holds a line break")
+        raise RejectionError(LINE_BREAK, f"the {name} side holds a line break")
     try:
         text = line.decode()
     except UnicodeDecodeError as error:
-        raise FaultError(
+        raise RejectionError(
             INVALID_UTF8, f"the {name} side is not UTF-8: byte 0x{line[error.start]:02x} at offset {error.start}"
         ) from error
     tokens = [token for token in text.replace("\t", " ").split(" ") if token]
     if not tokens:
-        raise FaultError(EMPTY_SIDE, f"the {name} side has no tokens")
+        raise RejectionError(EMPTY_SIDE, f"the {name} side has no tokens")
     if len(tokens) > max_tokens:
-        raise FaultError(
+        raise RejectionError(
             TOO_LONG,
             f"the {name} side has {len(tokens)} tokens, this store takes at most {max_tokens} "
             "(`hierogram init --max-tokens`)",
@@ -105,9 +105,9 @@ def _read_tidy_sides(lines: Sequence[bytes], max_tokens: int) -> tuple[list[str]
 
 
 def read_sides(
-    lines: Sequence[bytes], name: str, max_tokens: int, faults: dict[int, FaultError]
+    lines: Sequence[bytes], name: str, max_tokens: int, rejections: dict[int, RejectionError]
 ) -> tuple[list[str], list[int]]:
-    """Texts and lengths of a column of sides; the faults are added to `faults` by the line's place in the column."""
+    """Texts and lengths of a column of sides; rejections are added by the line's place in the column."""
     tidy = _read_tidy_sides(lines, max_tokens) if lines else ([], [])
     if tidy is not None:
         return tidy
@@ -115,8 +115,8 @@ def read_sides(
     for k, line in enumerate(lines):
         try:
             text, length = read_side(line, name, max_tokens)
-        except FaultError as fault:
-            faults.setdefault(k, fault)
+        except RejectionError as rejection:
+            rejections.setdefault(k, rejection)
             text, length = "", 0
         texts.append(text)
         lengths.append(length)
@@ -127,18 +127,18 @@ def read_alignments(
     lines: Sequence[bytes | None],
     source_lengths: Sequence[int],
     target_lengths: Sequence[int],
-    faults: dict[int, FaultError],
+    rejections: dict[int, RejectionError],
 ) -> Sequence[str | None]:
-    """The canonical lines, None where there is none; the faults are added to `faults` by the line's place."""
+    """The canonical lines, None where there is none; the rejections are added to `rejections` by the line's place."""
     given = [(k, line) for k, line in enumerate(lines) if line is not None]
     if len(given) == len(lines):
-        return _read_given([line for _, line in given], source_lengths, target_lengths, faults)
+        return _read_given([line for _, line in given], source_lengths, target_lengths, rejections)
     places = [k for k, _ in given]
-    own_faults: dict[int, FaultError] = {n: faults[k] for n, k in enumerate(places) if k in faults}
+    own_rejections: dict[int, RejectionError] = {n: rejections[k] for n, k in enumerate(places) if k in rejections}
     lengths = [source_lengths[k] for k in places], [target_lengths[k] for k in places]
-    read = _read_given([line for _, line in given], *lengths, own_faults)
-    for n, fault in own_faults.items():
-        faults.setdefault(places[n], fault)
+    read = _read_given([line for _, line in given], *lengths, own_rejections)
+    for n, rejection in own_rejections.items():
+        rejections.setdefault(places[n], rejection)
     texts: list[str | None] = [None] * len(lines)
     for k, text in zip(places, read, strict=True):
         texts[k] = text
@@ -149,7 +149,7 @@ def _read_given(
     lines: Sequence[bytes],
     source_lengths: Sequence[int],
     target_lengths: Sequence[int],
-    faults: dict[int, FaultError],
+    rejections: dict[int, RejectionError],
 ) -> list[str]:
     if not lines:
         return []
@@ -159,28 +159,28 @@ def _read_given(
         text = ""
         if canonical[k]:
             text = line.decode("ascii")
-        elif k not in faults:
+        elif k not in rejections:
             try:
                 text = canonical_alignment(line, source_lengths[k], target_lengths[k])
-            except FaultError as fault:
-                faults[k] = fault
+            except RejectionError as rejection:
+                rejections[k] = rejection
         texts.append(text)
     return texts
 
 
 def validate(fields: Fields, max_tokens: int, repeats: Repeats) -> tuple[list[NewPair], list[RejectedLine]]:
     """The pairs that the fields make and the lines that make none; every line is in one of the two, once."""
-    faults: dict[int, FaultError] = {}
-    sources, source_lengths = read_sides(fields.sources, "source", max_tokens, faults)
-    targets, target_lengths = read_sides(fields.targets, "target", max_tokens, faults)
-    alignments = read_alignments(fields.alignments, source_lengths, target_lengths, faults)
+    rejections: dict[int, RejectionError] = {}
+    sources, source_lengths = read_sides(fields.sources, "source", max_tokens, rejections)
+    targets, target_lengths = read_sides(fields.targets, "target", max_tokens, rejections)
+    alignments = read_alignments(fields.alignments, source_lengths, target_lengths, rejections)
     rejected = fields.rejected + [
-        reject(fields.numbers[k], fault, fields.content(k)) for k, fault in sorted(faults.items())
+        reject(fields.numbers[k], rejection, fields.content(k)) for k, rejection in sorted(rejections.items())
     ]
     rejected.sort(key=lambda line: line.line)
     numbers, ids = fields.numbers, fields.ids
-    if faults:
-        sound = [k not in faults for k in range(len(sources))]
+    if rejections:
+        sound = [k not in rejections for k in range(len(sources))]
         sources, targets = list(compress(sources, sound)), list(compress(targets, sound))
         alignments, ids = list(compress(alignments, sound)), list(compress(ids, sound))
         numbers = list(compress(numbers, sound))

@@ -8,7 +8,7 @@ parser does).
 import re
 from collections.abc import Iterable, Iterator
 
-from hierogram.daemon.corpora.rejections import LINE_TOO_LONG, MALFORMED_TREE, FaultError, shown
+from hierogram.daemon.corpora.rejections import LINE_TOO_LONG, MALFORMED_TREE, RejectionError, shown
 from hierogram.daemon.treebanks.reading import TreeText, tree_texts
 
 MAX_LIST_BYTES = 1 << 24
@@ -41,9 +41,9 @@ def candidate_lists(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
 
 
 def candidates(listed: TreeText) -> list[TreeText]:
-    """The trees of a list, not yet read; raises `FaultError` where something else stands among them."""
+    """The trees of a list, not yet read; raises `RejectionError` where something else stands among them."""
     if len(listed.content) > MAX_LIST_BYTES:
-        raise FaultError(
+        raise RejectionError(
             LINE_TOO_LONG, f"the list is longer than {MAX_LIST_BYTES} bytes: a blank line ends the list of a sentence"
         )
     lines = listed.content.split(b"\n")
@@ -54,14 +54,14 @@ def candidates(listed: TreeText) -> list[TreeText]:
     trees = [TreeText(listed.line + text.line - 1, text.content) for text in tree_texts([lines])]
     for text in trees:
         if not text.content.startswith(b"("):
-            raise FaultError(
+            raise RejectionError(
                 MALFORMED_TREE,
                 f"line {text.line}: {shown(text.content)} is neither a tree nor its log-probability",
             )
     if not trees:
-        raise FaultError(MALFORMED_TREE, "the list has no trees")
+        raise RejectionError(MALFORMED_TREE, "the list has no trees")
     if count and int(count.group(1)) != len(trees):
-        raise FaultError(
+        raise RejectionError(
             MALFORMED_TREE, f"the list is announced with {int(count.group(1))} trees, but has {len(trees)}"
         )
     return trees

@@ -8,7 +8,13 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
-from hierogram.daemon.corpora.rejections import DIFFERENT_WORDS, EMPTY_SIDE, FOREST_OPTION, MALFORMED_TREE, FaultError
+from hierogram.daemon.corpora.rejections import (
+    DIFFERENT_WORDS,
+    EMPTY_SIDE,
+    FOREST_OPTION,
+    MALFORMED_TREE,
+    RejectionError,
+)
 from hierogram.daemon.treebanks.reading import decoded
 from hierogram.daemon.treebanks.transformations import (
     COLLAPSE,
@@ -32,12 +38,12 @@ def is_forest(content: bytes) -> bool:
 
 
 def read_forest(content: bytes) -> Parse:
-    """The packed forest in these bytes, on one line or on several; raises `FaultError`."""
+    """The packed forest in these bytes, on one line or on several; raises `RejectionError`."""
     return _parse(decoded(content).replace("\n", " ").replace("\r", " "))
 
 
 def packed(trees: Sequence[Tree]) -> Parse:
-    """The forest of the transformed trees of one sentence; raises `FaultError` where they are of several."""
+    """The forest of the transformed trees of one sentence; raises `RejectionError` where they are of several."""
     parses = [_parse(str(tree)) for tree in trees]
     for number, parse in enumerate(parses, 1):
         _check_words(parses[0].words, parse.words, number)
@@ -48,7 +54,7 @@ def _parse(text: str) -> Parse:
     try:
         return read_parse(text)
     except BracketError as error:
-        raise FaultError(MALFORMED_TREE, str(error)) from error
+        raise RejectionError(MALFORMED_TREE, str(error)) from error
 
 
 def _check_words(first: Sequence[str], other: Sequence[str], number: int) -> None:
@@ -56,7 +62,7 @@ def _check_words(first: Sequence[str], other: Sequence[str], number: int) -> Non
         if word != otherwise:
             has = "no more words" if otherwise is None else repr(otherwise)
             expected = "no more" if word is None else repr(word)
-            raise FaultError(
+            raise RejectionError(
                 DIFFERENT_WORDS,
                 f"tree {number} of the list is not of the sentence of tree 1: at word {place} it has {has}, "
                 f"where tree 1 has {expected}",
@@ -92,11 +98,11 @@ class _Builder:
 def cleaned_forest(forest: Parse, how: Transformations) -> Parse:
     """What `cleaned` is to a tree: labels, empty elements, X over X alone, the root label.
 
-    Raises `FaultError` also where chains are to be collapsed, which would need a node for each label above it, and
+    Raises `RejectionError` also where chains are to be collapsed, which would need a node for each label above it, and
     where a word is an empty element in some expansions only.
     """
     if how.unary == COLLAPSE:
-        raise FaultError(
+        raise RejectionError(
             FOREST_OPTION, "chains of single labels of a packed forest cannot be collapsed (`--unary collapse`)"
         )
     empty = set() if how.empty_elements else _empty_words(forest)
@@ -104,7 +110,7 @@ def cleaned_forest(forest: Parse, how: Transformations) -> Parse:
     for number in range(len(forest.words)):
         place.append(place[-1] + (number not in empty))
     if not place[-1]:
-        raise FaultError(EMPTY_SIDE, "the forest has no words")
+        raise RejectionError(EMPTY_SIDE, "the forest has no words")
     builder = _Builder()
     numbers: list[int] = []
     for node in forest.nodes:
@@ -128,7 +134,7 @@ def cleaned_forest(forest: Parse, how: Transformations) -> Parse:
         root = builder.node(how.root, 0, place[-1], [[root]])
     for edge in builder.nodes[root].edges:
         if sum(builder.nodes[tail].end - builder.nodes[tail].start for tail in edge) < place[-1]:
-            raise FaultError(MALFORMED_TREE, "a word stands outside every label")
+            raise RejectionError(MALFORMED_TREE, "a word stands outside every label")
     return builder.parse([word for number, word in enumerate(forest.words) if number not in empty], root)
 
 
@@ -149,7 +155,7 @@ def _empty_words(forest: Parse) -> set[int]:
             words = set(range(node.start, node.end))
             others |= words.difference(*(range(forest.nodes[tail].start, forest.nodes[tail].end) for tail in edge))
     for both in sorted(empty & others):
-        raise FaultError(
+        raise RejectionError(
             MALFORMED_TREE, f"word {both + 1}, {forest.words[both]!r}, is an empty element in some expansions only"
         )
     return empty

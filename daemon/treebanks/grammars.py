@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hierogram.daemon.alignment.files import numbered_lines
-from hierogram.daemon.corpora.rejections import INVALID_UTF8, MALFORMED_TREE, FaultError, shown
+from hierogram.daemon.corpora.rejections import INVALID_UTF8, MALFORMED_TREE, RejectionError, shown
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.treebanks.transformations import Transformations, transformed
 from hierogram.daemon.treebanks.trees import Tree, preorder, read_tree
@@ -60,8 +60,8 @@ def read_grammar(path: str) -> TreeGrammar:
             continue
         try:
             fragment, count = _fragment(line)
-        except FaultError as fault:
-            raise InputError(f"{name}: line {number}: {fault.message}") from fault
+        except RejectionError as rejection:
+            raise InputError(f"{name}: line {number}: {rejection.message}") from rejection
         if count > 0:
             key = str(fragment)
             counts[key] = (fragment, counts.get(key, (fragment, 0.0))[1] + count)
@@ -74,17 +74,17 @@ def _fragment(line: bytes) -> tuple[Tree, float]:
     try:
         text = line.decode()
     except UnicodeDecodeError as error:
-        raise FaultError(INVALID_UTF8, f"byte {error.start + 1} is not UTF-8") from error
+        raise RejectionError(INVALID_UTF8, f"byte {error.start + 1} is not UTF-8") from error
     brackets, *fields = text.split(_BAR)
     try:
         count = float(fields[0])
     except (IndexError, ValueError):
         count = math.nan
     if not math.isfinite(count) or count < 0:
-        raise FaultError(MALFORMED_TREE, f"{shown(line)} is no `fragment ||| count`, with a count from 0")
+        raise RejectionError(MALFORMED_TREE, f"{shown(line)} is no `fragment ||| count`, with a count from 0")
     fragment = read_tree(brackets, frontiers=True)
     if not fragment.children:
-        raise FaultError(MALFORMED_TREE, f"{fragment} is a label without anything below it, no fragment")
+        raise RejectionError(MALFORMED_TREE, f"{fragment} is a label without anything below it, no fragment")
     return fragment, count
 
 

@@ -16,7 +16,7 @@ from hierogram.daemon.corpora.kinds import check_takes
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.corpora.lines import LINES_A_CHUNK, LineFile, open_lines
 from hierogram.daemon.corpora.recognition import check_trees
-from hierogram.daemon.corpora.rejections import TOO_LONG, FaultError
+from hierogram.daemon.corpora.rejections import TOO_LONG, RejectionError
 from hierogram.daemon.corpora.repeats import Repeats
 from hierogram.daemon.corpora.validation import reject
 from hierogram.daemon.exceptions import UsageError
@@ -144,36 +144,36 @@ def _read(file: LineFile, how: Transformations, max_tokens: int, lists: bool) ->
         try:
             parse = _of_list(text, how) if lists else _of_text(text.content, how)
             if len(parse.words) > max_tokens:
-                raise FaultError(
+                raise RejectionError(
                     TOO_LONG,
                     f"the tree has {len(parse.words)} words, this store takes at most {max_tokens} "
                     "(`hierogram init --max-tokens`)",
                 )
             check_size(parse)
             sentences.append(_Read(text.line, parse))
-        except FaultError as fault:
-            rejected.append(reject(text.line, fault, text.content))
+        except RejectionError as rejection:
+            rejected.append(reject(text.line, rejection, text.content))
         except ForestTooLargeError as error:
-            rejected.append(reject(text.line, FaultError(TOO_LONG, f"the tree has {error}"), text.content))
+            rejected.append(reject(text.line, RejectionError(TOO_LONG, f"the tree has {error}"), text.content))
     return sentences, rejected
 
 
 def _of_text(content: bytes, how: Transformations) -> Parse:
-    """The transformed tree or packed forest of a text; raises `FaultError`."""
+    """The transformed tree or packed forest of a text; raises `RejectionError`."""
     if is_forest(content):
         return transformed_forest(cleaned_forest(read_forest(content), how), how)
     return packed([transformed(cleaned(decoded_tree(content), how), how)])
 
 
 def _of_list(listed: TreeText, how: Transformations) -> Parse:
-    """The packed forest of an n-best list; raises `FaultError`."""
+    """The packed forest of an n-best list; raises `RejectionError`."""
     trees: list[Tree] = []
     for text in candidates(listed):
         try:
             trees.append(transformed(cleaned(decoded_tree(text.content), how), how))
-        except FaultError as fault:
+        except RejectionError as rejection:
             where = f"line {text.line}, tree {len(trees) + 1} of the list"
-            raise FaultError(fault.reason, f"{where}: {fault.message}") from fault
+            raise RejectionError(rejection.reason, f"{where}: {rejection.message}") from rejection
     return packed(trees)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from hierogram.daemon.corpora.lines import MAX_LINE_BYTES, open_lines
-from hierogram.daemon.corpora.rejections import INVALID_UTF8, LINE_TOO_LONG, NUL_BYTE, FaultError
+from hierogram.daemon.corpora.rejections import INVALID_UTF8, LINE_TOO_LONG, NUL_BYTE, RejectionError
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.treebanks.trees import Tree, read_tree
 
@@ -43,20 +43,20 @@ def tree_texts(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
 
 
 def decoded_tree(content: bytes) -> Tree:
-    """The tree in these bytes; raises `FaultError`."""
+    """The tree in these bytes; raises `RejectionError`."""
     return read_tree(decoded(content))
 
 
 def decoded(content: bytes) -> str:
-    """The text of a tree; raises `FaultError` where it is too long or holds what a text cannot hold."""
+    """The text of a tree; raises `RejectionError` where it is too long or holds what a text cannot hold."""
     if len(content) > MAX_LINE_BYTES:
-        raise FaultError(LINE_TOO_LONG, f"the tree is longer than {MAX_LINE_BYTES} bytes")
+        raise RejectionError(LINE_TOO_LONG, f"the tree is longer than {MAX_LINE_BYTES} bytes")
     if b"\0" in content:
-        raise FaultError(NUL_BYTE, f"the tree holds a NUL byte at offset {content.index(0)}")
+        raise RejectionError(NUL_BYTE, f"the tree holds a NUL byte at offset {content.index(0)}")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise FaultError(
+        raise RejectionError(
             INVALID_UTF8, f"the tree is not UTF-8: byte 0x{content[error.start]:02x} at offset {error.start}"
         ) from error
 
@@ -70,6 +70,6 @@ def read_trees(path: str, limit: int | None = None) -> list[Tree]:
                 break
             try:
                 trees.append(decoded_tree(text.content))
-            except FaultError as fault:
-                raise InputError(f"{file.name}: line {text.line}: {fault.message}") from fault
+            except RejectionError as rejection:
+                raise InputError(f"{file.name}: line {text.line}: {rejection.message}") from rejection
     return trees

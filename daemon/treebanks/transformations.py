@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from hierogram.daemon.corpora.rejections import EMPTY_SIDE, MALFORMED_TREE, FaultError
+from hierogram.daemon.corpora.rejections import EMPTY_SIDE, MALFORMED_TREE, RejectionError
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.treebanks.trees import Node, Tree, rewritten
 from hierogram.storage.options import Option
@@ -50,7 +50,7 @@ class Transformations:
 def cleaned(tree: Tree, how: Transformations) -> Tree:
     """The tree as it is scored: without what the transformations take away, under the root label.
 
-    Raises `FaultError` where no word is left, or a label holds a mark of the transformations.
+    Raises `RejectionError` where no word is left, or a label holds a mark of the transformations.
     """
 
     def clean(label: str, children: list[Node]) -> list[Node]:
@@ -69,9 +69,9 @@ def cleaned(tree: Tree, how: Transformations) -> Tree:
     inner = tree.children if tree.label in ("", how.root) else (tree,)
     found = rewritten(Tree("", inner), lambda label, children: clean(label, children) if label else children)
     if not found:
-        raise FaultError(EMPTY_SIDE, "the tree has no words")
+        raise RejectionError(EMPTY_SIDE, "the tree has no words")
     if any(isinstance(node, str) for node in found):
-        raise FaultError(MALFORMED_TREE, "a word stands outside every label")
+        raise RejectionError(MALFORMED_TREE, "a word stands outside every label")
     return Tree(how.root, tuple(found))
 
 
@@ -124,12 +124,14 @@ def intermediate(label: str) -> str:
 
 
 def refuse_marks(label: str, how: Transformations) -> None:
-    """Raises `FaultError` where a label is missing, or is a sign that transformations or notation need."""
+    """Raises `RejectionError` where a label is missing, or is a sign that transformations or notation need."""
     if not label:
-        raise FaultError(MALFORMED_TREE, "a node inside the tree has no label")
+        raise RejectionError(MALFORMED_TREE, "a node inside the tree has no label")
     if label == "|" or (label.startswith("#") and label[1:].isdigit()):
-        raise FaultError(MALFORMED_TREE, f"label {label!r} is a sign of the notation of packed forests")
+        raise RejectionError(MALFORMED_TREE, f"label {label!r} is a sign of the notation of packed forests")
     if how.binarization == RIGHT and label.startswith(INTERMEDIATE):
-        raise FaultError(MALFORMED_TREE, f"label {label!r}: labels that begin with {INTERMEDIATE} are binarization's")
+        raise RejectionError(
+            MALFORMED_TREE, f"label {label!r}: labels that begin with {INTERMEDIATE} are binarization's"
+        )
     if how.unary == COLLAPSE and JOINT in label and label.strip(JOINT):
-        raise FaultError(MALFORMED_TREE, f"label {label!r}: {JOINT} joins the labels of collapsed chains")
+        raise RejectionError(MALFORMED_TREE, f"label {label!r}: {JOINT} joins the labels of collapsed chains")

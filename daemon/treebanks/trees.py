@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from hierogram.daemon.corpora.rejections import MALFORMED_TREE, FaultError
+from hierogram.daemon.corpora.rejections import MALFORMED_TREE, RejectionError
 
 _PIECES = re.compile(r"[()]|[^() \t\r\n]+")
 
@@ -108,7 +108,7 @@ def rewritten(tree: Tree, rewrite: Callable[[str, list[Node]], list[Node]]) -> l
 def read_tree(text: str, frontiers: bool = False) -> Tree:
     """The tree that the text holds; a label may be missing (`( (S …))`, as the Penn Treebank has it).
 
-    Raises `FaultError` (malformed-tree) where brackets do not match, something stands outside them, or a node has
+    Raises `RejectionError` (malformed-tree) where brackets do not match, something stands outside them, or a node has
     nothing below it (with `frontiers`: no label).
     """
     open_labels: list[str] = []
@@ -118,19 +118,21 @@ def read_tree(text: str, frontiers: bool = False) -> Tree:
     for match in _PIECES.finditer(text):
         piece = match.group()
         if whole is not None:
-            raise FaultError(MALFORMED_TREE, f"{piece!r} at offset {match.start()} stands after the end of the tree")
+            raise RejectionError(
+                MALFORMED_TREE, f"{piece!r} at offset {match.start()} stands after the end of the tree"
+            )
         if piece == "(":
             open_labels.append("")
             open_children.append([])
             label_follows = True
             continue
         if not open_labels:
-            raise FaultError(MALFORMED_TREE, f"{piece!r} at offset {match.start()} stands before the first bracket")
+            raise RejectionError(MALFORMED_TREE, f"{piece!r} at offset {match.start()} stands before the first bracket")
         if piece == ")":
             children = open_children.pop()
             label = open_labels.pop()
             if not children and not (frontiers and label):
-                raise FaultError(MALFORMED_TREE, f"({label}) at offset {match.start()} has nothing below it")
+                raise RejectionError(MALFORMED_TREE, f"({label}) at offset {match.start()} has nothing below it")
             node = Tree(label, tuple(children))
             if open_children:
                 open_children[-1].append(node)
@@ -143,7 +145,7 @@ def read_tree(text: str, frontiers: bool = False) -> Tree:
         label_follows = False
     if open_labels:
         opened = next((label for label in reversed(open_labels) if label), "")
-        raise FaultError(MALFORMED_TREE, f"{len(open_labels)} brackets are not closed, the last of them ({opened}")
+        raise RejectionError(MALFORMED_TREE, f"{len(open_labels)} brackets are not closed, the last of them ({opened}")
     if whole is None:
-        raise FaultError(MALFORMED_TREE, "there are no brackets")
+        raise RejectionError(MALFORMED_TREE, "there are no brackets")
     return whole

@@ -18,7 +18,8 @@ from starlette.responses import JSONResponse, Response
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS
 from hierogram.daemon.corpora.limits import Limits
-from hierogram.daemon.exceptions import InputError, TooManyRejectedError, WrongKindError
+from hierogram.daemon.corpora.preparation import prepare, two_languages
+from hierogram.daemon.exceptions import InputError, TooManyRejectedError, UsageError, WrongKindError
 from hierogram.daemon.web.api.bodies import ClientGoneError, ending_problem, line_chunks
 from hierogram.daemon.web.api.metrics import RequestMetrics
 from hierogram.daemon.web.api.problems import STORE_RETRY_SECONDS, ProblemError, try_later
@@ -28,6 +29,7 @@ from hierogram.daemon.web.api.service import Service
 from hierogram.storage.exceptions import RequestMovedError, StoreError, StoreUnavailableError
 from hierogram.storage.operations.requests import LONGEST_KEY
 from hierogram.storage.records import SETTLED
+from hierogram.storage.store import Store
 
 T = TypeVar("T")
 
@@ -175,6 +177,7 @@ def intake_routes(
     async def add_pairs(
         request: Request,
         corpus: Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")] = DEFAULT_CORPUS,
+        languages: Annotated[str | None, Query(max_length=40, pattern=r"^[A-Za-z0-9_-]+,[A-Za-z0-9_-]+$")] = None,
         idempotency_key: Annotated[
             str | None, Header(min_length=1, max_length=LONGEST_KEY, pattern=r"^[\x21-\x7e]+$")
         ] = None,
@@ -182,10 +185,12 @@ def intake_routes(
         """Take in pairs, one JSON object `{"source", "target", "alignment", "id"}` a line.
 
         What was stored when a request breaks off stays stored; with an `Idempotency-Key`, the same request may be sent
-        again until it is answered, and is counted once.
+        again until it is answered, and is counted once. `languages` says which the body has, source and target, as in
+        `fr,en`; a store that has others refuses it.
         """
         _check_content(request)
         async with intakes.place(idempotency_key):
+            await intakes.in_thread(lambda: _check_languages(service.store, languages))
             await intakes.wait_for_lag()
             body = await intakes.in_thread(
                 lambda: Body(service.store, corpus, idempotency_key, configuration.max_line_bytes, limits)
@@ -214,6 +219,15 @@ def _check_content(request: Request) -> None:
         )
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body is compressed: send it as it is")
+
+
+def _check_languages(store: Store, given: str | None) -> None:
+    if given is None:
+        return
+    try:
+        prepare(store.settings(), two_languages(given, "languages"))
+    except UsageError as error:
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
 
 
 def _problem(error: Exception, body: Body) -> ProblemError:

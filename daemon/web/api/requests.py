@@ -12,7 +12,7 @@ from uuid import uuid4
 from hierogram.daemon.corpora.formats import JSONL, fields_of_lines, json_object
 from hierogram.daemon.corpora.ingest import Handling, Intake
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
-from hierogram.daemon.corpora.rejections import LINE_TOO_LONG, FaultError
+from hierogram.daemon.corpora.rejections import LINE_TOO_LONG, RejectionError
 from hierogram.daemon.web.api.problems import ProblemError
 from hierogram.storage.records import IngestTotals, RejectedLine, RequestRow
 from hierogram.storage.store import Receipt, Store
@@ -165,7 +165,7 @@ class Body:
 
     def _take_apart(self, unused: Counter[str] | None, line: bytes) -> tuple[bytes, bytes, bytes | None, str | None]:
         if len(line) > self._max_line_bytes:
-            raise FaultError(LINE_TOO_LONG, f"the line is longer than {self._max_line_bytes} bytes")
+            raise RejectionError(LINE_TOO_LONG, f"the line is longer than {self._max_line_bytes} bytes")
         return json_object(line, unused)
 
     def _other(self, how: str) -> ProblemError:

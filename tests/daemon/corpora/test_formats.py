@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hierogram.daemon.corpora.formats import fields_of_lines, json_object, parallel_fields, pipes, tabs
 from hierogram.daemon.corpora.recognition import recognise
-from hierogram.daemon.corpora.rejections import FaultError
+from hierogram.daemon.corpora.rejections import RejectionError
 from hierogram.daemon.corpora.repeats import Repeats
 from hierogram.daemon.corpora.validation import Fields, read_side, read_sides, validate
 from hierogram.daemon.exceptions import InputError
@@ -144,10 +144,11 @@ def test_every_line_of_parallel_files_is_taken_or_rejected_once(a: list, b: list
 
 @given(st.lists(LINE, max_size=6))
 def test_sides_read_together_are_as_each_read_alone(lines: list[bytes]) -> None:
-    faults: dict[int, FaultError] = {}
-    texts, lengths = read_sides(lines, "source", MAX_TOKENS, faults)
+    rejections: dict[int, RejectionError] = {}
+    texts, lengths = read_sides(lines, "source", MAX_TOKENS, rejections)
     together = [
-        (faults[k].reason, faults[k].message) if k in faults else (texts[k], lengths[k]) for k in range(len(lines))
+        (rejections[k].reason, rejections[k].message) if k in rejections else (texts[k], lengths[k])
+        for k in range(len(lines))
     ]
     assert together == [read_alone(line) for line in lines]
 
@@ -155,8 +156,8 @@ def test_sides_read_together_are_as_each_read_alone(lines: list[bytes]) -> None:
 def read_alone(line: bytes) -> tuple[str, object]:
     try:
         return read_side(line, "source", MAX_TOKENS)
-    except FaultError as fault:
-        return fault.reason, fault.message
+    except RejectionError as rejection:
+        return rejection.reason, rejection.message
 
 
 @pytest.mark.parametrize(

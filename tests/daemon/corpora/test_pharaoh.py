@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hierogram.daemon.corpora.pharaoh import are_canonical, canonical_alignment
-from hierogram.daemon.corpora.rejections import FaultError
+from hierogram.daemon.corpora.rejections import RejectionError
 
 LINK = st.tuples(st.integers(0, 15), st.integers(0, 15))
 LOOSE = st.lists(st.sampled_from(["0", "1", "7", "12", "-", " ", "  ", "\t", "0-0", "3-11 ", "x", "²"])).map("".join)
@@ -21,7 +21,7 @@ LENGTH = st.one_of(st.integers(1, 16), st.just(1200))
 def judged(line: bytes, source_length: int, target_length: int) -> str | None:
     try:
         return canonical_alignment(line, source_length, target_length)
-    except FaultError:
+    except RejectionError:
         return None
 
 

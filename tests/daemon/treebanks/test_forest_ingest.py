@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.daemon.conftest import Run
 from tests.samplers.grammar.unpacking import trees_of
 
-from hierogram.daemon.corpora.rejections import FaultError
+from hierogram.daemon.corpora.rejections import RejectionError
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.treebanks.forests import cleaned_forest, is_forest, read_forest, transformed_forest
@@ -60,7 +60,7 @@ def test_a_forest_is_transformed_as_its_trees_are(
     forest = pack([read_parse(text) for text in texts])
     whole = {read_tree(text) for text in trees_of(forest)}
     if not traces and not {"the", "dog", "saw"} & set(forest.words):
-        with pytest.raises(FaultError, match="no words"):
+        with pytest.raises(RejectionError, match="no words"):
             cleaned_forest(forest, how)
         return
     changed = transformed_forest(cleaned_forest(forest, how), how)
@@ -88,9 +88,9 @@ def test_forests_that_cannot_be_transformed_are_faults() -> None:
         ("(TOP (| a) (| (X a)))", Transformations(), "malformed-tree: a word stands outside every label"),
         ("(S (| (N a)) (| (X (N a))))", Transformations(unary=COLLAPSE), "forest-option"),
     ):
-        with pytest.raises(FaultError) as fault:
+        with pytest.raises(RejectionError) as rejection:
             cleaned_forest(read_forest(text.encode()), how)
-        assert f"{fault.value.reason}: {fault.value.message}".startswith(reason)
+        assert f"{rejection.value.reason}: {rejection.value.message}".startswith(reason)
 
 
 def test_from_lists_and_forests_to_rules_on_the_command_line(store_url: str, hierogram: Run, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hierogram.daemon.corpora.rejections import FaultError
+from hierogram.daemon.corpora.rejections import RejectionError
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.treebanks.reading import read_trees, tree_texts
 from hierogram.daemon.treebanks.transformations import (
@@ -57,7 +57,7 @@ def test_trees_are_read_as_nltk_reads_them(tree: Tree) -> None:
 def test_any_text_is_a_tree_or_a_fault(text: str) -> None:
     try:
         tree = read_tree(text)
-    except FaultError:
+    except RejectionError:
         return
     assert read_tree(str(tree)) == tree
     assert words_of(tree)
@@ -74,7 +74,7 @@ def test_a_fragment_may_end_in_labels() -> None:
     assert fragment.children[1] == Tree("NN")
     assert str(fragment) == "(NP (DT the) (NN))"
     for text in ("(NP (DT the) (NN))", "(NP ())", "()"):
-        with pytest.raises(FaultError, match="nothing below"):
+        with pytest.raises(RejectionError, match="nothing below"):
             read_tree(text)
 
 
@@ -89,9 +89,9 @@ def test_a_fragment_may_end_in_labels() -> None:
     ],
 )
 def test_bad_brackets_are_explained(text: str, message: str) -> None:
-    with pytest.raises(FaultError) as fault:
+    with pytest.raises(RejectionError) as rejection:
         read_tree(text)
-    assert message in str(fault.value)
+    assert message in str(rejection.value)
 
 
 def test_trees_stand_on_one_line_or_on_several() -> None:
@@ -157,10 +157,10 @@ def test_trees_that_cannot_be_transformed_are_faults() -> None:
         ("(S (| a))", "malformed-tree"),
         ("(S (#1 a))", "malformed-tree"),
     ):
-        with pytest.raises(FaultError) as fault:
+        with pytest.raises(RejectionError) as rejection:
             cleaned(read_tree(text), how)
-        assert fault.value.reason == reason
-    with pytest.raises(FaultError, match="joins"):
+        assert rejection.value.reason == reason
+    with pytest.raises(RejectionError, match="joins"):
         cleaned(read_tree("(S+VP a)"), Transformations(unary=COLLAPSE))
 
 

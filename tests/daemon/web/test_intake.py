@@ -16,7 +16,8 @@ from tests.storage.building import query
 from hierogram.daemon.corpora.limits import Limits
 from hierogram.daemon.web.api import bodies, intake
 from hierogram.storage.exceptions import StoreUnavailableError
-from hierogram.storage.store import Store
+from hierogram.storage.records import Settings
+from hierogram.storage.store import Store, open_store
 
 JSONL = {"Content-Type": "application/jsonl"}
 
@@ -377,3 +378,17 @@ def test_the_daemon_ends(service: FakeService, connect: Connect, store: Store) -
     assert answer.status_code == 503
     assert "stopping" in answer.json()["detail"]
     assert store.count_pairs() == 0
+
+
+def test_a_body_of_other_languages_is_refused(store_url: str, connect: Connect) -> None:
+    settings = Settings(languages=("fr", "en"), tokenize=True, case="lowered")
+    with open_store(store_url, create=True, settings=settings) as store:
+        client = connect(FakeService(store))
+        line = b'{"source": "L\'eau.", "target": "Water!"}\n'
+        refused = post(client, line, path="/v1/pairs?languages=en,fr")
+        assert refused.status_code == 422
+        assert "the store is of fr,en" in refused.json()["detail"]
+        assert store.count_pairs() == 0
+        for path in ("/v1/pairs?languages=fr,en", "/v1/pairs"):
+            assert post(client, line, path=path).status_code == 200
+        assert [(row.source, row.target) for row in store.pairs()] == [("l' eau .", "water !")]
