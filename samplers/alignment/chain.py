@@ -60,10 +60,10 @@ class Chain(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Scratch of one worker: `option`, `weight` by option; `fertility`, `factor` by conditioning position;
+    """Scratch of one worker: `candidate`, `weight` by candidate; `fertility`, `factor` by conditioning position;
     `after` by emitted position."""
 
-    option: NDArray[np.int16]
+    candidate: NDArray[np.int16]
     weight: NDArray[np.float64]
     fertility: NDArray[np.int32]
     after: NDArray[np.int16]
@@ -107,8 +107,8 @@ def all_jumps(jumps):
 
 
 @njit_inline
-def choose_options(first, present, stop, candidates, state, scratch):
-    """Fill `option` with the positions that a link is drawn from, among `first` to `stop` - 1; their number, stream.
+def choose_candidates(first, present, stop, candidates, state, scratch):
+    """Fill `candidate` with the positions that a link is drawn from, among `first` to `stop` - 1; their number, stream.
 
     All in order, or (with fewer `candidates` than positions) the present one and others drawn uniformly without
     replacement: the auxiliary variable K of [SA16 §4.3].
@@ -116,25 +116,25 @@ def choose_options(first, present, stop, candidates, state, scratch):
     number = stop - first
     if candidates == 0 or candidates >= number:
         for k in range(number):
-            scratch.option[k] = first + k
+            scratch.candidate[k] = first + k
         return number, state
-    scratch.option[0] = present
+    scratch.candidate[0] = present
     for k in range(1, candidates):
         while True:
             state = advance(state)
             drawn = first + np.int64(uniform(state) * number)
             fresh = True
             for other in range(k):
-                fresh &= scratch.option[other] != drawn
+                fresh &= scratch.candidate[other] != drawn
             if fresh:
-                scratch.option[k] = drawn
+                scratch.candidate[k] = drawn
                 break
     return candidates, state
 
 
 @njit_inline
 def pick(scratch, number, state):
-    """The number of an option, drawn by the cumulated weights (linear)."""
+    """The number of a candidate, drawn by the cumulated weights (linear)."""
     threshold = uniform(state) * scratch.weight[number - 1]
     for k in range(number - 1):
         if scratch.weight[k] > threshold:

@@ -64,10 +64,10 @@ def add_conditional(marginals, cell, g, scratch, number):
     for k in range(number):
         share = CELL((scratch.weight[k] - below) / total)
         below = scratch.weight[k]
-        if scratch.option[k] == UNLINKED:
+        if scratch.candidate[k] == UNLINKED:
             marginals.unlinked[g] += share
         else:
-            marginals.cells[cell + scratch.option[k]] += share
+            marginals.cells[cell + scratch.candidate[k]] += share
 
 
 @njit

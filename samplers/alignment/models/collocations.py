@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.alignment.bitext import Direction, number_bigrams
 from hierogram.samplers.alignment.chain import (
     Chain,
-    choose_options,
+    choose_candidates,
     jump_event,
     pick,
 )
@@ -86,10 +86,10 @@ def sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
                 row = unlink_pair(chain.pairs, chain.conditioning, word, pair_key(word, f))
                 chain.before[previous]["plain"] -= 1
 
-            number, state = choose_options(0, old, length, settings["candidates"], state, scratch)
+            number, state = choose_candidates(0, old, length, settings["candidates"], state, scratch)
             total = 0.0
             for k in range(number):
-                i = scratch.option[k]
+                i = scratch.candidate[k]
                 weight = _weigh_jumps(i, before, after, jumps, settings["jump"])
                 if not chain.collocated[g]:
                     e = sides.conditioning[e_start + i]
@@ -97,7 +97,7 @@ def sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
                 total += weight
                 scratch.weight[k] = total
             state = advance(state)
-            new = scratch.option[pick(scratch, number, state)]
+            new = scratch.candidate[pick(scratch, number, state)]
             if not chain.collocated[g]:
                 tidy(chain.pairs, row)
             links[g] = new

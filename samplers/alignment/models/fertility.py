@@ -14,7 +14,7 @@ from hierogram.samplers.alignment.chain import (
     MOST_FERTILITY,
     UNLINKED,
     all_jumps,
-    choose_options,
+    choose_candidates,
     jump_event,
     pick,
 )
@@ -159,11 +159,11 @@ def _weigh_all(place, stage, sides, chain, settings, scratch):
 
 @njit_inline
 def _weigh_some(place, number, stage, sides, chain, settings, scratch):
-    """Fill in the cumulated weights of the options (linear)."""
+    """Fill in the cumulated weights of the candidates (linear)."""
     no_word = np.int64(len(chain.conditioning) - 1)
     total = 0.0
     for k in range(number):
-        i = np.int64(scratch.option[k])
+        i = np.int64(scratch.candidate[k])
         if i == UNLINKED:
             word = no_word
             weight = _weigh_unlinked(place.before, place.after, stage, chain, settings)
@@ -251,10 +251,10 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
                 state = advance(state)
                 new = pick(scratch, length + 1, state) - 1
             else:
-                number, state = choose_options(UNLINKED, old, length, settings["candidates"], state, scratch)
+                number, state = choose_candidates(UNLINKED, old, length, settings["candidates"], state, scratch)
                 _weigh_some(place, number, plan.stage, sides, chain, settings, scratch)
                 state = advance(state)
-                new = np.int64(scratch.option[pick(scratch, number, state)])
+                new = np.int64(scratch.candidate[pick(scratch, number, state)])
 
             new_word = no_word
             if new == UNLINKED:

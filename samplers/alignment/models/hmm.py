@@ -8,7 +8,7 @@ it: it is not shared among the positions.
 
 from hierogram.samplers.alignment.chain import (
     UNLINKED,
-    choose_options,
+    choose_candidates,
     from_no_word,
     jump_event,
     pick,
@@ -85,16 +85,16 @@ def sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
             old_word = _conditioning_word(sides, e_start, old, chain.conditioning)
             row = unlink_pair(chain.pairs, chain.conditioning, old_word, pair_key(old_word, f))
 
-            number, state = choose_options(UNLINKED, old, length, settings["candidates"], state, scratch)
+            number, state = choose_candidates(UNLINKED, old, length, settings["candidates"], state, scratch)
             total = 0.0
             for k in range(number):
-                i = scratch.option[k]
+                i = scratch.candidate[k]
                 word = _conditioning_word(sides, e_start, i, chain.conditioning)
                 weight = _weigh_jumps(i, before, after, jumps, settings["jump"])
                 total += weight * lexical(chain.pairs, chain.conditioning, word, pair_key(word, f), settings["lexical"])
                 scratch.weight[k] = total
             state = advance(state)
-            new = scratch.option[pick(scratch, number, state)]
+            new = scratch.candidate[pick(scratch, number, state)]
 
             new_word = _conditioning_word(sides, e_start, new, chain.conditioning)
             if new_word == old_word:
