@@ -183,14 +183,12 @@ def _explain(url: URL, error: BaseException) -> str:
         return _explain_wait(url, "another process")
     if "file is not a database" in text:
         return f"{shown_url(url)}: the file is not an SQLite database: name another file"
-    if "disk is full" in text or "No space left" in text:
+    if "disk is full" in text or "No space left" in text or "could not extend file" in text:
         return f"{shown_url(url)}: the disk is full ({text}): make room, nothing that was committed is lost"
     if "disk I/O error" in text:
         return f"{shown_url(url)}: the file cannot be read or written ({text}): is the disk full, or at a limit?"
     if "malformed" in text:
         return f"{shown_url(url)}: the file is damaged ({text}): go back to a copy of it"
-    if "disk is full" in text or "No space left" in text or "could not extend file" in text:
-        return f"{shown_url(url)}: the disk is full ({text}): make room; nothing of what was under way was written"
     return f"{shown_url(url)}: {text}"
 
 

@@ -15,7 +15,8 @@ from sqlalchemy.schema import CreateTable
 
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.postgres_options import on_postgres
-from hierogram.storage.schema.tables import FERTILITIES, MOMENT_FORMAT, SERIAL, TEXT, Moment
+from hierogram.storage.schema.tables import FERTILITIES
+from hierogram.storage.schema.types import MOMENT_FORMAT, SERIAL, TEXT, Moment
 
 Row = Sequence[object]
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, CursorResult, Engine, insert, select, update
 
@@ -13,10 +12,8 @@ from hierogram.storage.database.connection import writing_connection
 from hierogram.storage.database.loading import Loader, loader_of
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import SAMPLING, SETTLED, UNALIGNED, WAITING
+from hierogram.storage.records.columns import KeyRun
 from hierogram.storage.schema.tables import store_state
-
-if TYPE_CHECKING:
-    from hierogram.storage.grammar.key_runs import KeyRun
 
 
 @dataclass(slots=True)
@@ -85,7 +82,7 @@ class Memory:
         self.words = _no_words()
         self.key_runs: dict[int, KeyRun] = {}
 
-    def learn(self, words: Words, key_runs: dict[int, "KeyRun"]) -> None:
+    def learn(self, words: Words, key_runs: dict[int, KeyRun]) -> None:
         """Remembers what has been committed."""
         for side, ids in words.items():
             if len(self.words[side]) + len(ids) > self._LIMIT:
@@ -110,7 +107,7 @@ class Writing:
     loader: Loader
     state: StoreState
     met_words: Words
-    key_runs: dict[int, "KeyRun"]
+    key_runs: dict[int, KeyRun]
     new_words: Words = field(default_factory=_no_words)
 
     def knows_all_words(self) -> bool:

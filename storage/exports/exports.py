@@ -1,5 +1,7 @@
 """The record of exports."""
 
+from dataclasses import asdict, dataclass
+
 from sqlalchemy import Connection, insert, select, update
 
 from hierogram.storage.database.transactions import Writing, new_id, now
@@ -26,33 +28,24 @@ def record_export(writing: Writing, name: str, path: str, format: str, job: str 
     return new_id(added)
 
 
-def finish_export(
-    writing: Writing,
-    export_id: int,
-    *,
-    rules: int | None,
-    bytes: int | None,
-    sha256: str | None,
-    position: int | None,
-    manifest: str | None,
-    error: str | None,
-    seconds: float | None,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an export ended: what was written, or what went wrong."""
+
+    rules: int | None = None
+    bytes: int | None = None
+    sha256: str | None = None
+    position: int | None = None
+    manifest: str | None = None
+    error: str | None = None
+    seconds: float | None = None
+
+
+def finish_export(writing: Writing, export_id: int, outcome: Outcome) -> None:
     """Records how an export ended: failed if there is an error; raises `ExportUnknownError`."""
+    state = DONE if outcome.error is None else FAILED
     changed = writing.connection.execute(
-        update(exports)
-        .where(exports.c.id == export_id)
-        .values(
-            finished_at=now(),
-            state=DONE if error is None else FAILED,
-            rules=rules,
-            bytes=bytes,
-            sha256=sha256,
-            position=position,
-            error=error,
-            manifest=manifest,
-            seconds=seconds,
-        )
+        update(exports).where(exports.c.id == export_id).values(finished_at=now(), state=state, **asdict(outcome))
     )
     if changed.rowcount != 1:
         raise ExportUnknownError(f"export {export_id} is not recorded: begin with record_export")

@@ -9,13 +9,12 @@ A fingerprint is 32 bits of a key: what is found by it has to be compared. A rul
 so, until that meets the one that it takes back.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, delete, insert, select
 
 from hierogram.storage.database.transactions import Writing
+from hierogram.storage.records.columns import KeyRun
 from hierogram.storage.schema.tables import rule_key_runs, rules
 
 _RATIO = 4
@@ -29,13 +28,6 @@ _RUNS_A_POSITION = 1_000
 
 _HALF = np.uint64(32)
 _ROWS_PER_FETCH = 50_000
-
-
-class KeyRun(NamedTuple):
-    """Entries in ascending order of `fingerprints`, uint32[n]; `rule_ids`, int64[n], are negative for rules gone."""
-
-    fingerprints: NDArray[np.uint32]
-    rule_ids: NDArray[np.int64]
 
 
 def fingerprints_of(keys: NDArray[np.int64]) -> NDArray[np.uint32]:

@@ -1,6 +1,7 @@
 """Looking rules up, and how much a store holds."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, Double, Select, cast, func, select, tuple_
 
@@ -14,19 +15,21 @@ from hierogram.storage.records import (
 from hierogram.storage.schema.tables import corpora, labels, rule_words, rules, sweeps, vocabulary
 
 
-def find_rules(
-    connection: Connection,
-    *,
-    source: str | None,
-    target: str | None,
-    words: Sequence[str],
-    source_words: Sequence[str],
-    target_words: Sequence[str],
-    limit: int,
-    offset: int,
-    after: tuple[int, str, str] | None = None,
-) -> list[RuleRow]:
-    """Rules with a count, best (most often used) first, that meet every condition given, `after` one of them."""
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What rules to find: whole sides, words on either side or on theirs, and those after a rule (count and sides)."""
+
+    source: str | None
+    target: str | None
+    words: Sequence[str]
+    source_words: Sequence[str]
+    target_words: Sequence[str]
+    after: tuple[int, str, str] | None
+
+
+def find_rules(connection: Connection, conditions: Wanted, limit: int, offset: int) -> list[RuleRow]:
+    """Rules with a count, best (most often used) first, that meet every condition."""
+    source, target, after = conditions.source, conditions.target, conditions.after
     found = select(rules).where(rules.c.count > 0)
     if after is not None:
         count, *sides = after
@@ -38,7 +41,7 @@ def find_rules(
         found = found.where(rules.c.source == source)
     if target is not None:
         found = found.where(rules.c.target == target)
-    wanted = _word_ids(connection, words, source_words, target_words)
+    wanted = _word_ids(connection, conditions.words, conditions.source_words, conditions.target_words)
     if wanted is None:
         return []
     for n, ids in enumerate(wanted):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,3 +113,13 @@ class RuleCounts:
     lengths: NDArray[np.int32]
     source_terminals: NDArray[np.int32]
     target_terminals: NDArray[np.int32]
+
+
+class KeyRun(NamedTuple):
+    """A sorted run of the index of rules by key, see `hierogram.storage.grammar.key_runs`.
+
+    Entries in ascending order of `fingerprints`, uint32[n]; `rule_ids`, int64[n], are negative for rules gone.
+    """
+
+    fingerprints: NDArray[np.uint32]
+    rule_ids: NDArray[np.int64]

@@ -5,72 +5,35 @@ by its UTF-8 bytes on both databases. Pairs, rules and words get their ids from 
 database's sequences, so that the same input gives the same ids everywhere and an id is never used twice.
 """
 
-from datetime import UTC, datetime
-
 from sqlalchemy import (
     BigInteger,
     Boolean,
     CheckConstraint,
     Column,
-    DateTime,
     Double,
     ForeignKey,
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     Table,
-    Text,
     text,
 )
-from sqlalchemy.engine import Dialect
-from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from hierogram.storage.database.postgres_options import on_postgres
+from hierogram.storage.schema.aligner_tables import (
+    FERTILITIES,
+    aligner_jumps,
+    aligner_lexicon,
+    aligner_words,
+    pair_links,
+)
+from hierogram.storage.schema.types import MOMENT, SERIAL, TEXT, metadata
 
 REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
 BLOCK_BITS = 17
 """Rules whose ids have all but these low bits in common lie together in SQLite's indexes by side."""
-
-FERTILITIES = 8
-"""Numbers of links of a word that the aligner tells apart, from 0; the last one stands for more, too."""
-
-TEXT = Text().with_variant(Text(collation="C"), "postgresql")
-SERIAL = BigInteger().with_variant(Integer(), "sqlite")
-MOMENT_FORMAT = "%Y-%m-%d %H:%M:%S"
-"""How a moment is written on SQLite, in UTC."""
-
-
-class Moment(TypeDecorator[datetime]):
-    """A time in UTC, in whole seconds: a text that SQLite's date functions take, a timestamp on Postgres."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[str] | TypeEngine[datetime]:
-        """The type of the column."""
-        if dialect.name == "sqlite":
-            return dialect.type_descriptor(Text())
-        return dialect.type_descriptor(DateTime(timezone=True))
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> object:
-        """The value as the driver takes it."""
-        if value is None or dialect.name != "sqlite":
-            return value
-        return value.astimezone(UTC).strftime(MOMENT_FORMAT)
-
-    def process_result_value(self, value: object, dialect: Dialect) -> datetime | None:
-        """The value as it was, in UTC."""
-        if isinstance(value, str):
-            return datetime.strptime(value, MOMENT_FORMAT).replace(tzinfo=UTC)
-        return value.astimezone(UTC) if isinstance(value, datetime) else None
-
-
-MOMENT = Moment()
-
-metadata = MetaData()
 
 
 def _one_of(column: str, *values: str) -> str:
@@ -175,51 +138,6 @@ derivations = Table(
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
     Column("current", LargeBinary, nullable=False),
     Column("ring", LargeBinary, nullable=False),
-)
-
-# What the aligner thinks: of each target word the source position that it is linked to (forward), and the other way
-# about (backward), int16 each, -1 for none. The counts of the aligner's three tables are those of these links.
-pair_links = Table(
-    "pair_links",
-    metadata,
-    Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
-    Column("forward", LargeBinary, nullable=False),
-    Column("backward", LargeBinary, nullable=False),
-    Column("sweep", BigInteger, nullable=False),
-)
-Index("pair_links_by_sweep", pair_links.c.sweep, pair_links.c.pair_id)
-
-# How often a word pair is linked in each direction; the empty word stands for none.
-aligner_lexicon = Table(
-    "aligner_lexicon",
-    metadata,
-    Column("source", TEXT, primary_key=True),
-    Column("target", TEXT, primary_key=True),
-    Column("forward", BigInteger, nullable=False),
-    Column("backward", BigInteger, nullable=False),
-    sqlite_with_rowid=False,
-)
-on_postgres(aligner_lexicon, "with", {"fillfactor": 80})
-
-# Of a word that generates others: its links in all, and its tokens by number of links.
-aligner_words = Table(
-    "aligner_words",
-    metadata,
-    Column("side", TEXT, primary_key=True),
-    Column("word", TEXT, primary_key=True),
-    Column("links", BigInteger, nullable=False),
-    *(Column(f"with_{number}", BigInteger, nullable=False) for number in range(FERTILITIES)),
-    sqlite_with_rowid=False,
-)
-on_postgres(aligner_words, "with", {"fillfactor": 80})
-
-aligner_jumps = Table(
-    "aligner_jumps",
-    metadata,
-    Column("direction", TEXT, primary_key=True),
-    Column("width", Integer, primary_key=True, autoincrement=False),
-    Column("count", BigInteger, nullable=False),
-    sqlite_with_rowid=False,
 )
 
 # At which position of the store a pair was last sampled: apart, so that only these short rows are rewritten.
@@ -453,3 +371,5 @@ labels = Table(
     Column("expanded", Double, nullable=False),
     sqlite_with_rowid=False,
 )
+
+__all__ = ["FERTILITIES", "aligner_jumps", "aligner_lexicon", "aligner_words", "metadata", "pair_links"]

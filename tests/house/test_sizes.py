@@ -9,11 +9,8 @@ MODULES = 14
 LINES = 400
 PARAMETERS = 8
 
-LONG_MODULES = {"tables.py", "store.py"}
-MANY_PARAMETERS = {
-    "find_rules",
-    "finish_export",
-}
+LONG_MODULES: set[str] = set()
+MANY_PARAMETERS: set[str] = set()
 """What is still larger, by the module's name and the function's. These only ever become shorter."""
 
 

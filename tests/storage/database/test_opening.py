@@ -1,5 +1,6 @@
 """Opening a store: URLs, settings, and what is said when it does not work."""
 
+import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,7 +10,7 @@ import pytest
 from tests.storage.building import query
 
 from hierogram.samplers.grammar.settings import DIRICHLET
-from hierogram.storage.database.connection import parse_url, shown_url
+from hierogram.storage.database.connection import failures_named, parse_url, shown_url
 from hierogram.storage.exceptions import (
     SettingsFixedError,
     StoreError,
@@ -130,3 +131,13 @@ def test_opening_a_store_loads_nothing_heavy(tmp_path: Path) -> None:
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["database or disk is full", 'could not extend file "base/5/1": wrote only 4096 of 8192 bytes', "No space left"],
+)
+def test_a_full_disk_is_named_whichever_database_finds_it(said: str) -> None:
+    url = parse_url("sqlite:///x.db")
+    with pytest.raises(StoreUnavailableError, match=r"the disk is full .*: make room"), failures_named(url):
+        raise sqlite3.OperationalError(said)

@@ -1,0 +1,122 @@
+"""What a store can do with its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hierogram.storage.database.access import Access
+from hierogram.storage.database.connection import reading
+from hierogram.storage.database.transactions import writing
+from hierogram.storage.grammar import occurrences as support
+from hierogram.storage.grammar import queries
+from hierogram.storage.operations import claims
+from hierogram.storage.operations.settings import set_key_salt
+from hierogram.storage.records import (
+    LabelRow,
+    PairRow,
+    PairUpdates,
+    RuleCounts,
+    RuleDeltas,
+    RuleRow,
+    SupportingPair,
+    SweepRecord,
+)
+
+
+class Grammar(Access):
+    """Rules, their counts, and the derivations that cause them."""
+
+    def rule_counts(self) -> RuleCounts:
+        """Every rule with a positive count, as arrays."""
+        from hierogram.storage.grammar.counts import rule_counts
+
+        with reading(self._engine) as connection:
+            return rule_counts(connection)
+
+    def commit(
+        self,
+        updates: PairUpdates | None = None,
+        deltas: RuleDeltas | None = None,
+        sweeps: Sequence[SweepRecord] = (),
+        labels: Sequence[LabelRow] = (),
+    ) -> None:
+        """Writes new derivations, the count changes that they cause, the sweeps that led there, and what is learned of
+        the labels of a tree grammar.
+
+        All or nothing. Raises `PairMissingError`, `PairMovedError`, `CountError` where a count would become
+        negative, `KeyCollisionError` where a key is stored with another rule, `StoreHeldError` where another
+        process has the lease, and `LeaseLostError` where this store object had it.
+        """
+        from hierogram.storage.grammar import commits
+
+        with writing(self._engine, self._memory, durable=False) as transaction:
+            claims.check_lease(transaction, self._lease, self.url)
+            commits.save_derivations(transaction, updates, deltas)
+            commits.append_sweeps(transaction, sweeps)
+            commits.save_labels(transaction, labels)
+
+    def labels(self) -> list[LabelRow]:
+        """What is known of the labels of a tree grammar, in the order of their names."""
+        with reading(self._engine) as connection:
+            return queries.read_labels(connection)
+
+    def rekey(self, salt: int, keys: Iterable[tuple[int, int, int]]) -> None:
+        """Gives every rule (by id) its new key (high, low), and records the salt that made them.
+
+        All or nothing. Raises `RekeyError` where the keys do not cover the stored rules one to one, `StoreHeldError`
+        and `LeaseLostError` as `commit` does.
+        """
+        from hierogram.storage.grammar.commits import rekey
+
+        with writing(self._engine, self._memory) as transaction:
+            claims.check_lease(transaction, self._lease, self.url)
+            rekey(transaction, keys)
+            set_key_salt(transaction.connection, salt)
+
+    def find_rules(
+        self,
+        source: str | None = None,
+        target: str | None = None,
+        *,
+        words: Sequence[str] = (),
+        source_words: Sequence[str] = (),
+        target_words: Sequence[str] = (),
+        limit: int = 20,
+        offset: int = 0,
+        after: tuple[int, str, str] | None = None,
+    ) -> list[RuleRow]:
+        """Rules in current use that meet all conditions, most often used first.
+
+        `source` and `target` are whole sides in the notation of rules; `words` have to occur on either side,
+        `source_words` and `target_words` on theirs. `after` is count, source and target of the rule after which to go
+        on, the last of an earlier answer.
+        """
+        with reading(self._engine) as connection:
+            wanted = queries.Wanted(source, target, words, source_words, target_words, after)
+            return queries.find_rules(connection, wanted, limit, offset)
+
+    def unindexed_pairs(self, after_id: int = 0, limit: int = 1_000) -> tuple[int, list[PairRow]]:
+        """The position, and pairs above `after_id` whose present derivation is not in the index of rules' pairs."""
+        with reading(self._engine) as connection:
+            return support.unindexed_pairs(connection, after_id, limit)
+
+    def count_unindexed(self) -> int:
+        """How many pairs have a derivation that is not in the index of rules' pairs."""
+        with reading(self._engine) as connection:
+            return support.count_unindexed(connection)
+
+    def index_pairs(
+        self, pair_ids: Sequence[int], position: int, uses: Iterable[tuple[int, int, int, int]], key_salt: int
+    ) -> int:
+        """Indexes pairs by the rules of their derivations at a store position; returns how many were.
+
+        `uses` holds (pair id, key high, key low, uses), keys made with `key_salt`. Pairs that have been sampled after
+        that position are left as they were, and all of them where the store's salt is another one by now.
+        """
+        with writing(self._engine, self._memory) as transaction:
+            return support.index_pairs(transaction, pair_ids, position, uses, key_salt)
+
+    def supporting_pairs(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
+        """Indexed pairs whose derivation uses the rule, in id order."""
+        with reading(self._engine) as connection:
+            return support.supporting_pairs(connection, source, target, limit)
