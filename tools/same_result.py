@@ -2,13 +2,13 @@
 
 python -m hierogram.tools.same_result corpus.zh corpus.en align.gdfa --pairs 10000 --results same-result.json
 
-The daemon's own turns are taken, without its threads and pauses, until its pairs have had as many sweeps together as in
-a batch run. (Turns end by the clock, so on a busy machine a visit may be of fewer sweeps than ten: a number of visits
-is no measure of work.) Pairs come with ids, as those of a corpus in parts should: without, a pair that is in two of its
-parts would be stored once. What is in the file of results is not computed again.
+The daemon's turns are run without its threads and pauses, until its pairs have had as many sweeps together as in a
+batch run. (Turns end by the clock and may have fewer than ten sweeps, so their number does not measure work.) Pairs
+have ids, as those of a corpus in parts should: without ids, a pair in two of the parts would be stored once. What is in
+the file of results is not computed again.
 
-Every way runs with the same seeds. It leads to equal quality if its mean log-likelihood lies in the range of the batch
-runs: a single run of the very same kind leaves the range of five others once in three times, and tells nothing.
+Every way runs with the same seeds. It is as good as a batch if its mean log-likelihood lies in the range of the batch
+runs. (A single run says little: of six equal runs, the last is outside the range of the others once in three times.)
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The daemon's log: events with named values, as JSON for programs or coloured lines for people, on standard error."""
+"""The daemon's log: events with named values, as JSON for programs or colored lines for people, on standard error."""
 
 import logging
 import sys

@@ -1,8 +1,8 @@
 """The loop that samples: new pairs through the schedule first, then burned-in ones again, the stalest first.
 
-New pairs are taken in as batches, a batch for what is new at a time, and the batches are worked on in turn, a few
-seconds each, so that a pair that comes late does not wait for all that came before it. Whatever a turn has done is
-committed at its end: between two turns the store and the memory say the same.
+The pairs that are new at one time become a batch. Batches are sampled in turn, a few seconds each, so that a pair that
+comes late does not wait for all that came before it. Each turn ends with a commit: between two turns the store and the
+memory say the same.
 """
 
 import time

@@ -1,6 +1,6 @@
-"""Labelled brackets: precision, recall, F1 and exact matches, by the conventions of EVALB [Sekine & Collins 1997].
+"""Labeled brackets: precision, recall, F1 and exact matches, by the conventions of EVALB [Sekine & Collins 1997].
 
-As with its parameter file COLLINS.prm: brackets labelled TOP are left out, and so are words tagged -NONE-, `,`, `:`,
+As with its parameter file COLLINS.prm: brackets labeled TOP are left out, and so are words tagged -NONE-, `,`, `:`,
 opening and closing quotes, and `.`, together with brackets that hold nothing else; ADVP and PRT are one label; labels
 lose their functional tags; tags are no brackets. The right tree says which words are left out: EVALB refuses a sentence
 whose found tree gives another word such a tag. A sentence's length is the number of its words, traces left out.

@@ -1,7 +1,7 @@
 """Packed forests of one sentence: read, packed from an n-best list, and transformed as trees are.
 
-What is done to a tree is done to each expansion of a forest. Nodes that have become the same, in label, words and
-expansions, are one afterwards; a forest has the trees that its own trees, transformed one by one, would be.
+Each expansion of a forest is transformed like a tree. Nodes that become equal in label, words and expansions become one
+node. A transformed forest has the trees that one gets by transforming its trees one by one.
 """
 
 import re
