@@ -3,11 +3,9 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hierogram.daemon.alignment.aligning import (
     BothWays,
@@ -16,13 +14,13 @@ from hierogram.daemon.alignment.aligning import (
     options_for,
     rejuvenation_options,
 )
-from hierogram.daemon.alignment.prior_counts import BothCounts, enter_counts, prior_counts_of
+from hierogram.daemon.alignment.links.prior_counts import enter_counts, prior_counts_of
+from hierogram.daemon.alignment.links.stored import Texts, read_blobs
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.learning.kinds.pairs import read_links
 from hierogram.daemon.learning.lease import holding_lease
 from hierogram.daemon.learning.rebuilding import Rebuilt
-from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side
-from hierogram.samplers.alignment.prior_counts import PriorCounts, counts_of_links, links_of_alignment, without
+from hierogram.samplers.alignment.prior_counts import PriorCounts, links_of_alignment, without
 from hierogram.storage.records import UNALIGNED, AlignerChange, LinkRow, PairAlignment, PairLinks, PairRow
 from hierogram.storage.store import Store
 
@@ -33,11 +31,8 @@ _CELLS_AT_ONCE = 30_000_000
 _PAIRS_A_READ = 5_000
 _PAIRS_A_COMMIT = 8_192
 _SEED_STEP = 1_000_003
-_LINK = np.dtype("<i2")
 
 Report = Callable[[int, int], None]
-_Links = tuple[NDArray[np.int16], NDArray[np.int16]]
-"""Forward and backward."""
 _Rows = TypeVar("_Rows", PairRow, LinkRow)
 
 
@@ -48,35 +43,6 @@ class Rejuvenated:
     pairs: int
     changed: int
     rebuilt: Rebuilt | None
-
-
-class _Texts(NamedTuple):
-    """Both sides of some pairs, and both directions between them."""
-
-    source: Side
-    target: Side
-    directions: tuple[Direction, Direction]
-
-    @classmethod
-    def of(cls, rows: Sequence[PairRow | LinkRow]) -> "_Texts":
-        source, target = read_side(row.source for row in rows), read_side(row.target for row in rows)
-        return cls(source, target, (make_direction(target, source), make_direction(source, target)))
-
-    def counts(self, links: "_Links", weight: NDArray[np.int64]) -> BothCounts:
-        """The counts that both directions' links cause, pairs weighted."""
-        forward, backward = self.directions
-        return (
-            counts_of_links(forward.sides, links[0], weight, len(forward.conditioning.vocabulary)),
-            counts_of_links(backward.sides, links[1], weight, len(backward.conditioning.vocabulary)),
-        )
-
-    def blobs(self, links: "_Links") -> list[tuple[bytes, bytes]]:
-        """Both directions' links of each pair, as the store keeps them."""
-        columns = []
-        for direction, of_direction in zip(self.directions, links, strict=True):
-            whole, bounds = of_direction.astype(_LINK).tobytes(), (2 * direction.sides.emitted_offset).tolist()
-            columns.append([whole[start:stop] for start, stop in pairwise(bounds)])
-        return list(zip(columns[0], columns[1], strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +78,7 @@ class IncrementalAligner:
             return 0
         if self._train:
             self.train()
-        texts = _Texts.of(rows)
+        texts = Texts.of(rows)
         prior = self._prior(texts)
         seed = self._seed(rows[0].id, 0)
         words = min(len(texts.source.words), len(texts.target.words))
@@ -129,7 +95,7 @@ class IncrementalAligner:
         """Let the aligner learn from given alignments that it has not seen yet; how many there were."""
         number = 0
         while rows := self._store.untrained_pairs(self._trained_up_to, _PAIRS_A_COMMIT):
-            texts = _Texts.of(rows)
+            texts = Texts.of(rows)
             source, target, offset = read_links([row.alignment for row in rows])
             sides = texts.source.offset, texts.target.offset
             positions = source.astype(np.int64), target.astype(np.int64)
@@ -158,8 +124,8 @@ class IncrementalAligner:
         rows = _within(self._store.stalest_links(limit, below), _CELLS_AT_ONCE)
         if not rows:
             return Rejuvenated(0, 0, None)
-        texts = _Texts.of(rows)
-        links = _read_blobs(rows)
+        texts = Texts.of(rows)
+        links = read_blobs(rows)
         own = texts.counts(links, np.ones(len(rows), np.int64))
         prior = self._prior(texts)
         known = without(prior[0], own[0]), without(prior[1], own[1])
@@ -197,11 +163,11 @@ class IncrementalAligner:
             wanted = None if wanted is None else wanted - len(more)
         return rows
 
-    def _prior(self, texts: _Texts) -> tuple[PriorCounts, PriorCounts]:
+    def _prior(self, texts: Texts) -> tuple[PriorCounts, PriorCounts]:
         counts = self._store.aligner_counts(texts.source.vocabulary, texts.target.vocabulary)
         return prior_counts_of(counts, texts.source, texts.target, self._store.vocabulary_sizes())
 
-    def _commit_new(self, rows: Sequence[PairRow], texts: _Texts, found: BothWays) -> None:
+    def _commit_new(self, rows: Sequence[PairRow], texts: Texts, found: BothWays) -> None:
         """Some thousand pairs at a time, each lot together with the counts that it causes."""
         lines = list(found.aligned.lines())
         links = _links(rows, texts, found)
@@ -261,24 +227,6 @@ def is_material(old: str, new: str) -> bool:
     return len(before ^ after) > MATERIAL * len(before | after)
 
 
-def withdrawal_of(store: Store, ids: Sequence[int]) -> AlignerChange:
-    """What leaves the aligner with the pairs: to be written in the transaction that deletes them."""
-    rows = store.links_by_id(ids)
-    change = AlignerChange(withdrawn=[row.id for row in rows])
-    if rows:
-        texts = _Texts.of(rows)
-        counts = texts.counts(_read_blobs(rows), np.full(len(rows), -1, np.int64))
-        enter_counts(change, counts, texts.source, texts.target)
-    return change
-
-
-def count_links(rows: Sequence[LinkRow], change: AlignerChange) -> None:
-    """Count the stored links of the pairs into a change, for a recount; keys may come more than once."""
-    texts = _Texts.of(rows)
-    counts = texts.counts(_read_blobs(rows), np.ones(len(rows), np.int64))
-    enter_counts(change, counts, texts.source, texts.target)
-
-
 def _within(rows: list[_Rows], cells: int) -> list[_Rows]:
     """The first rows that have no more than so many cells together, one at least."""
     sizes = [(row.source.count(" ") + 1) * (row.target.count(" ") + 1) for row in rows]
@@ -286,13 +234,7 @@ def _within(rows: list[_Rows], cells: int) -> list[_Rows]:
     return rows[: max(fitting, 1)]
 
 
-def _read_blobs(rows: Sequence[LinkRow]) -> _Links:
-    forward = np.frombuffer(b"".join(row.forward or b"" for row in rows), _LINK)
-    backward = np.frombuffer(b"".join(row.backward or b"" for row in rows), _LINK)
-    return forward.astype(np.int16), backward.astype(np.int16)
-
-
-def _links(rows: Sequence[PairRow | LinkRow], texts: _Texts, found: BothWays) -> list[PairLinks]:
+def _links(rows: Sequence[PairRow | LinkRow], texts: Texts, found: BothWays) -> list[PairLinks]:
     """The links as the store keeps them; a pair has been gone over once more than before."""
     blobs = texts.blobs((found.forward, found.backward))
     links = []

@@ -70,7 +70,7 @@ def align(
 
 def _learned(priors: str) -> "Callable[[Side, Side], Sequence[PriorCounts]]":
     """What the store's aligner knows about the words of two sides."""
-    from hierogram.daemon.alignment.prior_counts import prior_counts_of
+    from hierogram.daemon.alignment.links.prior_counts import prior_counts_of
     from hierogram.storage.store import open_store
 
     def learned(source: "Side", target: "Side") -> "Sequence[PriorCounts]":

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.alignment.incremental import count_links
+from hierogram.daemon.alignment.links.stored import count_links
 from hierogram.daemon.learning.deltas import rule_deltas, sample_change, tree_change
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.prefetch import made_in_threads

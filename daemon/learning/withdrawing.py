@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from hierogram.daemon.alignment.incremental import withdrawal_of
+from hierogram.daemon.alignment.links.stored import withdrawal_of
 from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.storage.records import PairRow, Settings
 from hierogram.storage.store import Store

@@ -11,7 +11,6 @@ UPWARD = {
     ("storage/database", "storage/grammar"),
     ("storage/operations", "storage/grammar"),
     ("storage/schema", "storage/database"),
-    ("daemon/learning", "daemon/alignment"),
 }
 """Imports between folders that still go up. This list only ever becomes shorter."""
 

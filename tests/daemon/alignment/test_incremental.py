@@ -13,8 +13,8 @@ from hierogram.daemon.alignment.incremental import (
     IncrementalAligner,
     align_pending,
     is_material,
-    withdrawal_of,
 )
+from hierogram.daemon.alignment.links.stored import withdrawal_of
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.storage.records import NewPair
