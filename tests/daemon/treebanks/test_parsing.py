@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.daemon.conftest import Run
 from tests.reference.parsing import derivations, process_log_weight, productions, weight
+from tests.reference.streams import Stream
 
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.treebanks.approximation import Approximation, Prior, approximate, strength_for
@@ -25,7 +26,7 @@ from hierogram.daemon.treebanks.parsing import Parser
 from hierogram.daemon.treebanks.requests import METHODS, MPD
 from hierogram.daemon.treebanks.trees import Tree, read_tree
 from hierogram.samplers.charts.chart import fill_chart, restricted
-from hierogram.samplers.charts.derivations import Forest, Key, stays
+from hierogram.samplers.charts.derivations import Draws, Forest, Key, stays
 from hierogram.samplers.exceptions import GrammarError
 from hierogram.samplers.grammar.settings import UNIFORM
 
@@ -182,6 +183,39 @@ def test_the_processes_differ_from_independence_in_the_example(example) -> None:
     plain = np.array([weight(weights, d) for d in found])
     process = np.exp([process_log_weight(seated, whole, d) for d in found])
     assert np.abs(plain / plain.sum() - process / process.sum()).sum() / 2 > 0.03
+
+
+@pytest.mark.parametrize("sentence", range(4))
+def test_the_chain_over_draws_stays_where_its_twin_does(sentence: int) -> None:
+    log_ratio = np.random.default_rng(sentence).normal(0, 2, 500)
+    uniform = Stream(9, sentence, len(log_ratio)).uniform
+    expected = [0] * len(log_ratio)
+    at = 0
+    for draw, ratio in enumerate(log_ratio.tolist()):
+        if log(uniform()) < ratio - log_ratio[at]:
+            at = draw
+        expected[at] += 1
+    times = stays(Key(9, sentence), Draws(np.zeros(len(log_ratio), np.uint64), log_ratio))
+    assert times.tolist() == expected
+    assert 0.2 < np.count_nonzero(times) / len(times) < 0.8
+
+
+REPEATED = """
+(TOP (S)) ||| 1
+(S (A) (A)) ||| 100
+(S (B) (C)) ||| 1.3
+(A x) ||| 1
+(A y) ||| 9
+(B x) ||| 1
+(C x) ||| 1
+"""
+"""A fragment of the first tree is used twice, which is likelier than twice its own probability."""
+
+
+def test_the_most_probable_parse_is_that_of_the_processes() -> None:
+    parser = Parser(approximate(grammar_of(REPEATED), smoothed=False), draws=4000)
+    assert str(parser.parse(["x", "x"], 0, ("mpp",)).trees["mpp"]) == "(TOP (S (A x) (A x)))"
+    assert str(parser.parse(["x", "x"], 0, (MPD,)).trees[MPD]) == "(TOP (S (B x) (C x)))"
 
 
 def test_log_ratios_are_those_of_the_processes(example) -> None:

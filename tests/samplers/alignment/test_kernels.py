@@ -1,5 +1,6 @@
 """The aligner's kernels against the twin, draw for draw, and their counts against a recount."""
 
+from collections import Counter
 from random import Random
 
 import numpy as np
@@ -8,6 +9,7 @@ from tests.reference.alignment import (
     BHMM,
     BHMM_F,
     BHMM_Z,
+    MOST_FERTILITY,
     NO_OUTGOING,
     OWN_LINK_COUNTED,
     STALE_JUMPS,
@@ -64,6 +66,22 @@ def test_the_kernel_draws_as_the_twin_does(model: str, candidates: int) -> None:
         for number in range(1, 5):
             state = sweep(corpus, state, trial, number, settings)
             assert kernel.sweep() == state
+
+
+@pytest.mark.parametrize("candidates", [0, 2])
+def test_words_of_more_links_than_fertilities_are_told_apart(candidates: int) -> None:
+    """Seven links and more are one fertility: such a word's next link weighs nothing by it."""
+    corpus = Corpus([Pair(tuple("abababababab"), ("x", "y", "z")), Pair(tuple("ababababa"), ("x", "z"))])
+    settings = Settings(BHMM_F, candidates=candidates, fertility=0.2, unlinked=0.05)
+    for trial in range(4):
+        state: State = tuple(tuple(Word(0) for _ in pair.emitted) for pair in corpus.pairs)
+        kernel = KernelChain(corpus, state, settings, seed=trial)
+        many = 0
+        for number in range(1, 31):
+            state = sweep(corpus, state, trial, number, settings)
+            assert kernel.sweep() == state
+            many += max(Counter(word.link for word in state[0]).values()) >= MOST_FERTILITY
+        assert many > 3
 
 
 @pytest.mark.parametrize("model", MODELS)

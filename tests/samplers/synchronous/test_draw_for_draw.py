@@ -16,7 +16,7 @@ from tests.samplers.synchronous.kernel_chain import KernelChain
 
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL
-from hierogram.samplers.synchronous.sweeps import METROPOLIS, Blocks
+from hierogram.samplers.synchronous.sweeps import GIBBS, METROPOLIS, Blocks
 
 PAPER = PitmanYor(discount=0.5, strength=5.0, rate=2.0)
 MODELS: dict[str, Model] = {
@@ -125,18 +125,19 @@ def test_metropolis(model: str, span_limit: int) -> None:
     assert 0.05 < accepted / (150 * len(forests)) < 0.95
 
 
+@pytest.mark.parametrize("model", ["PY", "DP", "weak DP"])
 @pytest.mark.parametrize("method", ["gibbs", "metropolis"])
 @pytest.mark.parametrize(("pairs_a_block", "blocks_a_round"), [(1, 3), (3, 2), (4, 8)])
-def test_blocks(pairs_a_block: int, blocks_a_round: int, method: str) -> None:
+def test_blocks(pairs_a_block: int, blocks_a_round: int, method: str, model: str) -> None:
     forests = random_forests(seed=29)
     blocks = Blocks(pairs_a_block, blocks_a_round)
     if method == "gibbs":
-        kernel = KernelChain(forests, PAPER, seed=4, blocks=blocks)
-        mover = corpus.gibbs(PAPER)
+        kernel = KernelChain(forests, MODELS[model], seed=4, blocks=blocks)
+        mover = corpus.gibbs(MODELS[model])
     else:
-        kernel = KernelChain(forests, PAPER, seed=4, blocks=blocks, method=METROPOLIS)
-        mover = corpus.metropolis(PAPER)
-    walk = Walk(kernel, PAPER)
+        kernel = KernelChain(forests, MODELS[model], seed=4, blocks=blocks, method=METROPOLIS)
+        mover = corpus.metropolis(MODELS[model])
+    walk = Walk(kernel, MODELS[model])
     for number in range(1, 61):
         kernel.sweep()
         walk.compare(
@@ -157,6 +158,39 @@ def test_blocks_one_at_a_time_are_the_sequential_scheme(blocks: Blocks) -> None:
         in_blocks.sweep()
         assert in_blocks.variables() == sequential.variables()
     assert in_blocks.log_likelihood() == sequential.log_likelihood()
+
+
+def long_rules(words: int) -> list[Forest]:
+    """Pairs with so many unlinked words, some of them alike: every rule that holds these is long."""
+    unlinked = " ".join(f"u{k}" for k in range(words // 2))
+    return [
+        examples.pair(f"a {unlinked} b {unlinked} c", "A B C", f"0-0 {words // 2 + 1}-1 {2 * (words // 2) + 2}-2"),
+        examples.pair(f"a {unlinked} b {unlinked} d", "A B D", f"0-0 {words // 2 + 1}-1 {2 * (words // 2) + 2}-2"),
+    ] * 3
+
+
+@pytest.mark.parametrize("method", [GIBBS, METROPOLIS])
+@pytest.mark.parametrize("model", ["PY", "PY, high discount", "DP"])
+def test_long_rules(model: str, method: int) -> None:
+    forests = long_rules(160)
+    walk = Walk(KernelChain(forests, MODELS[model], seed=6, method=method), MODELS[model])
+    assert walk.kernel.model.long < 160
+    mover = corpus.gibbs(MODELS[model]) if method == GIBBS else corpus.metropolis(MODELS[model])
+    for number in range(1, 61):
+        walk.kernel.sweep()
+        walk.compare(walk.twin.sweep(walk.state, mover, 6, number))
+    walk.compare_likelihoods()
+    assert len(walk.seen) > 5
+
+
+def test_a_huge_forest() -> None:
+    """Its density factors and options' products leave the range of one float."""
+    monotone = examples.pair(" ".join(f"f{k % 7}" for k in range(80)), " ".join(f"e{k % 7}" for k in range(80)))
+    walk = Walk(KernelChain([monotone], PAPER, seed=2, span_limit=0), PAPER)
+    walk.gibbs([EVERY_LEVEL], 0)
+    assert len(walk.seen) == 2
+    exponents = walk.kernel.kernel.workers[0].summary["options_exponent"]
+    assert exponents.max() > 0
 
 
 @pytest.mark.parametrize("key", [(0, 0, 0), (1, 0, 1), (1, 1, 0), (2**40, 12345678901, 7), (2**63 - 1, 3, 2**33)])

@@ -22,10 +22,11 @@ from tests.reference.tree_grammar import (
 
 from hierogram.daemon.learning.kinds.chains import LabelPrior, TreeChain
 from hierogram.daemon.learning.kinds.treebanks import load_trees
+from hierogram.samplers.compiled.streams import stream
 from hierogram.samplers.forests.batch import initial_state
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.settings import STARTS
-from hierogram.samplers.trees.priors import move_expansions, move_strengths
+from hierogram.samplers.trees.priors import draw_tables, move_expansions, move_strengths
 from hierogram.samplers.trees.sweeps import TreePlan
 
 PAIR = ["(S (A a) (A a))", "(S (A a) (B (A a) b))"]
@@ -109,6 +110,25 @@ def test_kernels_walk_with_the_twin(start: str, base: str) -> None:
     assert {f.fragment: f.uses for f in kernels.fragments()} == {write(f): n for f, n in counts.items()}
 
 
+CHAINS = ["(A (A (A (A a))))"] * 4
+"""In these, both parts of a fragment that is cut are often the same fragment."""
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_two_parts_that_are_the_same_fragment(base: str) -> None:
+    kernels = chain(CHAINS, base, "random", seed=8)
+    twin = treebank(CHAINS, base)
+    joint = state_of(kernels)
+    alike = 0
+    for number in range(1, 301):
+        plan = TreePlan(number, np.full(len(CHAINS), number), np.ones(len(CHAINS)))
+        kernels.chain, _ = kernels.kernel.sweep(8, kernels.chain, plan)
+        joint = twin.sweep(joint, 8, range(1, len(CHAINS) + 1), number, 1.0)
+        assert state_of(kernels) == joint, number
+        alike += any(max(Counter(fragments_of(p, v)).values()) > 1 for p, v in zip(twin.parses, joint, strict=True))
+    assert alike > 10
+
+
 def test_starts() -> None:
     joined, cut, by_coin = (chain(TREES[:2], "pcfg", start, seed=1) for start in ("joined", "cut", "random"))
     assert [f.fragment for f in joined.fragments()] == sorted(TREES[:2], key=lambda text: text)
@@ -132,15 +152,19 @@ def distribution(log_density: Callable[[float], float], low: float, high: float)
 
 @pytest.fixture(scope="module")
 def grown() -> TreeChain:
-    kernels = chain(GROWN, "uniform", "random", seed=3)
+    return grown_under("uniform")
+
+
+def grown_under(base: str) -> TreeChain:
+    kernels = chain(GROWN, base, "random", seed=3)
     for number in range(1, 4):
         kernels.sweep(number, np.full(len(GROWN), number), np.ones(len(GROWN)))
     kernels.set_priors({label: LabelPrior(STRENGTH[label], EXPANDED[label]) for label in STRENGTH})
     return kernels
 
 
-def counts_of(kernels: TreeChain) -> tuple[Treebank, Counter[tuple[object, ...]]]:
-    twin = treebank(GROWN, "uniform")
+def counts_of(kernels: TreeChain, base: str = "uniform") -> tuple[Treebank, Counter[tuple[object, ...]]]:
+    twin = treebank(GROWN, base)
     joint = state_of(kernels)
     counts = Counter(f for parse, v in zip(twin.parses, joint, strict=True) for f in fragments_of(parse, v))
     assert max(counts.values()) > 3
@@ -200,6 +224,56 @@ def test_expansions_are_drawn_from_their_conditional(grown: TreeChain) -> None:
         return decisions["expand"] * log(beta) + decisions["stop"] * log(1 - beta)
 
     assert kstest(drawn, distribution(of_tokens, 1e-6, 1 - 1e-6)).pvalue < 1e-6
+
+
+def test_expansions_are_drawn_given_every_table_of_a_likely_fragment() -> None:
+    """Under P_C a fragment's α P0 is near 1, so that many of its uses were drawn from the base."""
+    kernels = grown_under("pcfg")
+    twin, counts = counts_of(kernels, "pcfg")
+    assert max(exp(twin.grammar.log_base(f)) * STRENGTH[str(f[0])] for f, n in counts.items() if n > 3) > 0.02
+    label = kernels.trees.labels.index("A")
+    strength = {"S": 30.0, "A": 60.0, "B": 20.0}
+    kernels.set_priors({name: LabelPrior(strength[name], EXPANDED[name]) for name in strength})
+    model = kernels.kernel.model._replace(labels=kernels.chain.labels)
+    drawn = []
+    for number in range(1, 6001):
+        move_expansions(7, number, kernels.trees.batch, kernels.chain, model, kernels.kernel.space)
+        if number % 5 == 0:
+            drawn.append(float(kernels.chain.labels.expansion_probability[label]))
+
+    def log_density(beta: float) -> float:
+        grammar = Grammar(twin.grammar.expansion, strength, {**EXPANDED, "A": beta})
+        return grammar.log_joint(counts)
+
+    assert kstest(drawn, distribution(log_density, 1e-6, 1 - 1e-6)).pvalue > 1e-3
+
+    # As if each fragment had been drawn from the base once.
+    decisions: Counter[str] = Counter()
+    for text in map(write, counts):
+        stops = text.count("(A)")
+        decisions["stop"] += stops
+        decisions["expand"] += text.count("(") - 1 - stops
+
+    def of_types(beta: float) -> float:
+        return decisions["expand"] * log(beta) + decisions["stop"] * log(1 - beta)
+
+    assert kstest(drawn, distribution(of_types, 1e-6, 1 - 1e-6)).pvalue < 1e-6
+
+
+@pytest.mark.parametrize(("count", "fresh"), [(1, 0.5), (2, 0.5), (4, 2.0), (6, 0.1)])
+def test_tables_have_the_distribution_of_a_chinese_restaurant(count: int, fresh: float) -> None:
+    exact = np.array([1.0])
+    for customers in range(1, count):
+        new = fresh / (customers + fresh)
+        exact = np.convolve(exact, [1 - new, new])
+    draws = 20_000
+    found = np.zeros(count)
+    state = np.uint64(stream(5, count, 1))
+    for _ in range(draws):
+        tables, state = draw_tables(count, 1.0, log(fresh), np.uint64(state))
+        found[tables - 1] += 1
+    assert np.abs(found / draws - exact).max() < 5 * 0.5 / draws**0.5
+    assert found.sum() == draws
 
 
 def test_no_mutant_is_the_model() -> None:

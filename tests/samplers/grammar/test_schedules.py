@@ -1,0 +1,59 @@
+"""Schedules sweep by sweep: when a stage begins and ends, when a tree has cooled down, what is kept as a sample."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.reference.alignment import BHMM_F
+
+from hierogram.samplers.alignment.models.registry import options_for
+from hierogram.samplers.grammar.schedules import EVERY_LEVEL, Annealing, Schedule
+
+SWEEPS = np.arange(1, 100)
+
+
+def test_each_level_has_its_sweeps_and_then_every_node_is_sampled() -> None:
+    schedule = Schedule(sweeps_per_level=3, levels=4, thinning=5)
+    stages = schedule.stages(SWEEPS).tolist()
+    assert stages[:13] == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, EVERY_LEVEL]
+    assert set(stages[12:]) == {EVERY_LEVEL}
+    assert schedule.burn_in == 12
+
+
+def test_the_paper_s_schedule() -> None:
+    stages = Schedule().stages(SWEEPS)
+    assert [int(np.count_nonzero(stages == level)) for level in range(1, 8)] == [10] * 7
+    assert int(np.flatnonzero(stages == EVERY_LEVEL)[0]) + 1 == 71
+
+
+def test_without_sweeps_by_level_every_node_is_sampled_from_the_start() -> None:
+    assert set(Schedule(sweeps_per_level=0).stages(SWEEPS).tolist()) == {EVERY_LEVEL}
+
+
+def test_the_stage_that_is_told_is_that_of_the_last_sweep() -> None:
+    schedule = Schedule(sweeps_per_level=2, levels=3)
+    assert schedule.reached(np.arange(9)).tolist() == [1, 1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_samples_are_a_thinning_apart() -> None:
+    schedule = Schedule(sweeps_per_level=2, levels=3, thinning=4)
+    assert SWEEPS[schedule.samples(SWEEPS)].tolist() == list(range(4, 100, 4))
+
+
+def test_temperature_falls_in_even_steps_to_one_and_stays() -> None:
+    annealing = Annealing(sweeps=5, start=3.0, thinning=2)
+    temperatures = annealing.temperatures(np.arange(1, 9)).tolist()
+    assert temperatures == pytest.approx([3.0, 2.5, 2.0, 1.5, 1.0, 1.0, 1.0, 1.0])
+    assert temperatures[4] == 1.0
+    assert annealing.reached(np.arange(4, 8)).tolist() == [1, 1, 2, 2]
+    assert (np.flatnonzero(annealing.samples(np.arange(1, 11))) + 1).tolist() == [6, 8, 10]
+
+
+def test_annealing_in_one_sweep_begins_hot() -> None:
+    assert Annealing(sweeps=1, start=4.0).temperatures(np.arange(1, 4)).tolist() == [4.0, 1.0, 1.0]
+
+
+def test_warming_up_has_two_stages_of_the_same_length() -> None:
+    options = replace(options_for(BHMM_F, 1000), warming=3)
+    assert [options.plan(sweep).stage for sweep in range(1, 10)] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+    assert [replace(options, warming=0).plan(sweep).stage for sweep in (1, 2)] == [3, 3]
