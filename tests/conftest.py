@@ -29,7 +29,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One process a core for the whole quick suite, for what is chosen from it the one that was started."""
-    whole = config.args_source is not pytest.Config.ArgsSource.ARGS and config.option.markexpr == "not campaign"
+    quick = config.option.markexpr == "not campaign and not mutants"
+    whole = config.args_source is not pytest.Config.ArgsSource.ARGS and quick
     chosen = not whole or config.option.keyword or config.option.lf
     cores = len(os.sched_getaffinity(0))
     return 0 if chosen or cores == 1 else min(cores, MOST_WORKERS)

@@ -187,7 +187,7 @@ def test_the_processes_differ_from_independence_in_the_example(example) -> None:
 
 @pytest.mark.parametrize("sentence", range(4))
 def test_the_chain_over_draws_stays_where_its_twin_does(sentence: int) -> None:
-    log_ratio = np.random.default_rng(sentence).normal(0, 2, 500)
+    log_ratio = np.random.default_rng(sentence).normal(0, 0.7, 500)
     uniform = Stream(9, sentence, len(log_ratio)).uniform
     expected = [0] * len(log_ratio)
     at = 0

@@ -1,0 +1,240 @@
+"""The list of faults: where each is put, and the tests that must notice it."""
+
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    """In `module`, below samplers/, `right` (which stands there once) becomes `wrong`; `tests` must fail then.
+
+    `tests` are arguments of pytest.
+    """
+
+    name: str
+    module: str
+    right: str
+    wrong: str
+    tests: tuple[str, ...]
+
+
+TREES = "tests/samplers/trees/test_tree_sampler.py"
+DRAWS = "tests/samplers/synchronous/test_draw_for_draw.py"
+MODELS = "tests/samplers/counts/test_models.py"
+PRODUCTS = "tests/samplers/counts/test_products.py"
+SCHEDULES = "tests/samplers/grammar/test_schedules.py"
+PARSING = "tests/daemon/treebanks/test_parsing.py"
+ALIGNMENT = "tests/samplers/alignment/test_kernels.py"
+
+_LONG = (DRAWS, "-k", "long_rules")
+_HUGE = (DRAWS, "-k", "huge_forest")
+
+FAULTS = (
+    # Tree-substitution grammars.
+    Fault(
+        "two equal fragments do not see each other where they are joined",
+        "trees/gibbs.py",
+        "lower_count += same",
+        "lower_count += 0",
+        (TREES, "-k", "same_fragment"),
+    ),
+    Fault(
+        "a fragment that was taken out twice is taken out once",
+        "trees/gibbs.py",
+        "present * (1 + same)",
+        "present",
+        (TREES, "-k", "same_fragment"),
+    ),
+    Fault(
+        "every fragment counts as one draw from the base",
+        "trees/priors.py",
+        "_add_decisions(v, visit, tables, draws)",
+        "_add_decisions(v, visit, 1, draws)",
+        (TREES, "-k", "every_table"),
+    ),
+    Fault(
+        "one uniform too many decides on tables",
+        "trees/priors.py",
+        "for seated in range(1, count):",
+        "for seated in range(1, count + 1):",
+        (TREES, "-k", "tables_have"),
+    ),
+    Fault(
+        "one uniform too few decides on tables",
+        "trees/priors.py",
+        "for seated in range(1, count):",
+        "for seated in range(2, count):",
+        (TREES, "-k", "tables_have"),
+    ),
+    Fault(
+        "the chain over draws of a sentence accepts every draw",
+        "charts/derivations.py",
+        "if np.log(uniform(state)) < log_ratio[draw] - log_ratio[at]:",
+        "if np.log(uniform(state)) < 1.0:",
+        (PARSING, "-k", "most_probable_parse or chain_over_draws"),
+    ),
+    # Phrases.
+    Fault(
+        "a Dirichlet process's total of the last block is kept",
+        "synchronous/passes.py",
+        'work.registers[0]["customers"] = table.totals[TOKENS]',
+        'if work.registers[0]["customers"] == 0:\n        work.registers[0]["customers"] = table.totals[TOKENS]',
+        (DRAWS, "-k", "test_blocks and DP"),
+    ),
+    Fault(
+        "a long rule's exponent has the wrong sign",
+        "synchronous/resampling.py",
+        "exponent += np.int64(whole)",
+        "exponent -= np.int64(whole)",
+        _LONG,
+    ),
+    Fault(
+        "what is taken out of a small product is put on the wrong side",
+        "synchronous/resampling.py",
+        "exponent -= 1",
+        "exponent += 1",
+        _LONG,
+    ),
+    Fault(
+        "exponents of the options below a node are forgotten",
+        "synchronous/resampling.py",
+        'own["options_exponent"] = options.exponent',
+        'own["options_exponent"] = 0',
+        _HUGE,
+    ),
+    Fault(
+        "exponents of the options below a tail are forgotten",
+        "synchronous/resampling.py",
+        'return Scaled(below["options"], np.int64(below["options_exponent"]))',
+        'return Scaled(below["options"], 0)',
+        _HUGE,
+    ),
+    Fault(
+        "exponents of the density factor are forgotten",
+        "synchronous/resampling.py",
+        "    return size, factor\n",
+        "    return size, Scaled(factor.value, 0)\n",
+        _HUGE,
+    ),
+    # Scaled products.
+    Fault(
+        "exponents of factors are subtracted",
+        "counts/products.py",
+        "product.exponent + other.exponent",
+        "product.exponent - other.exponent",
+        (PRODUCTS,),
+    ),
+    Fault(
+        "what is taken out of a value is not counted",
+        "counts/products.py",
+        "product.exponent + 1)",
+        "product.exponent)",
+        (PRODUCTS,),
+    ),
+    Fault(
+        "a cut's two products are compared in the wrong unit",
+        "counts/products.py",
+        "SCALE**difference",
+        "SCALE**-difference",
+        (PRODUCTS,),
+    ),
+    Fault(
+        "a draw leaves out options of the next smaller scale",
+        "counts/products.py",
+        'elif weight["exponent"] == most - 1:',
+        'elif weight["exponent"] == most + 1:',
+        (PRODUCTS,),
+    ),
+    # Counts of 16,384 and more, and logarithms.
+    Fault(
+        "the discount is left out beyond the table of known counts",
+        "counts/models.py",
+        "return count - model.discount * np.float64(count) ** model.discount",
+        "return np.float64(count)",
+        (MODELS,),
+    ),
+    Fault(
+        "tables grow linearly beyond the table of known counts",
+        "counts/models.py",
+        "np.float64(count) ** model.discount * TABLE_UNIT + 0.5",
+        "np.float64(count) * TABLE_UNIT + 0.5",
+        (MODELS,),
+    ),
+    Fault(
+        "the last known count has no next one",
+        "counts/models.py",
+        "if count < len(model.by_count) - 1:",
+        "if count < len(model.by_count):",
+        (MODELS,),
+    ),
+    Fault(
+        "long rules are scored without discount",
+        "counts/models.py",
+        "log_mass = math.log(_discounted(model, count) + math.exp(log_mass))",
+        "log_mass = math.log(count + math.exp(log_mass))",
+        (MODELS,),
+    ),
+    Fault(
+        "long rules of a Dirichlet process forget the mass of a new customer",
+        "counts/models.py",
+        "log_mass = math.log(count + math.exp(log_mass))",
+        "log_mass = math.log(count)",
+        (MODELS,),
+    ),
+    # Schedules.
+    Fault(
+        "a stage begins one sweep early",
+        "grammar/schedules.py",
+        "stage = (np.asarray(sweeps) - 1) // self.sweeps_per_level + 1",
+        "stage = np.asarray(sweeps) // self.sweeps_per_level + 1",
+        (SCHEDULES,),
+    ),
+    Fault(
+        "the schedule has one level fewer",
+        "grammar/schedules.py",
+        "np.where(stage > self.levels, EVERY_LEVEL, stage)",
+        "np.where(stage >= self.levels, EVERY_LEVEL, stage)",
+        (SCHEDULES,),
+    ),
+    Fault(
+        "annealing never reaches T = 1",
+        "grammar/schedules.py",
+        "np.clip(part, 0.0, 1.0)",
+        "np.clip(part, 0.0, 0.999)",
+        (SCHEDULES,),
+    ),
+    Fault(
+        "annealing ends one sweep late",
+        "grammar/schedules.py",
+        "/ max(self.sweeps - 1, 1)",
+        "/ max(self.sweeps, 1)",
+        (SCHEDULES,),
+    ),
+    Fault(
+        "warming up is a sweep short",
+        "alignment/options.py",
+        "stage = 1 + (sweep > self.warming)",
+        "stage = 1 + (sweep >= self.warming)",
+        (SCHEDULES,),
+    ),
+    Fault(
+        "the second stage of warming up is a sweep short",
+        "alignment/options.py",
+        "(sweep > 2 * self.warming)",
+        "(sweep >= 2 * self.warming)",
+        (SCHEDULES,),
+    ),
+    # The aligner.
+    Fault(
+        "a word of the highest fertility reads beyond its row",
+        "alignment/models/fertility.py",
+        "if fertility >= MOST_FERTILITY:",
+        "if fertility > MOST_FERTILITY:",
+        (ALIGNMENT, "-k", "more_links"),
+    ),
+    Fault(
+        "links beyond the highest fertility are counted one below it",
+        "alignment/models/fertility.py",
+        "fertility[i] += change\n    chain.fertility[word, min(scratch.fertility[i], MOST_FERTILITY)] += 1",
+        "fertility[i] += change\n    chain.fertility[word, min(scratch.fertility[i], MOST_FERTILITY - 1)] += 1",
+        (ALIGNMENT, "-k", "more_links"),
+    ),
+)

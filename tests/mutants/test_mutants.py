@@ -1,0 +1,67 @@
+"""Each fault of the list, put into a copy of the samplers, makes the tests fail that are to notice it.
+
+The compiled kernels themselves are mutated, not only their twins: `pytest -m mutants -n 2`, some minutes.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.mutants.faults import FAULTS, Fault
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("daemon", "migrations", "storage", "tools")
+FAILED = 1
+"""pytest's exit code where tests ran and failed."""
+
+
+def copied(folder: Path) -> Path:
+    """A checkout in which the samplers are a copy, and all else is a link; the folder for PYTHONPATH."""
+    package = folder / "imports" / "hierogram"
+    package.mkdir(parents=True)
+    shutil.copytree(ROOT / "samplers", package / "samplers", ignore=shutil.ignore_patterns("__pycache__"))
+    for part in PARTS:
+        (package / part).symlink_to(ROOT / part)
+    return package.parent
+
+
+def run(imports: Path, tests: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    """The tests on the samplers of that folder, their kernels kept apart from all others."""
+    environment = {**os.environ, "PYTHONPATH": str(imports), "HIEROGRAM_CACHE": str(imports.parent / "cache")}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.mutants
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
+def test_a_fault_is_noticed(fault: Fault, tmp_path: Path) -> None:
+    imports = copied(tmp_path)
+    module = imports / "hierogram" / "samplers" / fault.module
+    text = module.read_text()
+    assert text.count(fault.right) == 1, f"{fault.module}: {fault.right!r} stands there {text.count(fault.right)} times"
+    module.write_text(text.replace(fault.right, fault.wrong))
+    ran = run(imports, fault.tests)
+    assert ran.returncode == FAILED, ran.stdout + ran.stderr
+
+
+@pytest.mark.mutants
+@pytest.mark.parametrize("tests", sorted({fault.tests for fault in FAULTS}), ids=" ".join)
+def test_without_a_fault_the_same_tests_pass(tests: tuple[str, ...], tmp_path: Path) -> None:
+    imports = copied(tmp_path)
+    ran = run(imports, tests)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    script = "import hierogram.samplers as samplers; print(samplers.__file__)"
+    environment = {**os.environ, "PYTHONPATH": str(imports)}
+    where = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert str(tmp_path) in where.stdout
+
+
+def test_the_list_fits_the_sources() -> None:
+    """In the quick suite: a fault that has lost its place would make the campaign prove nothing."""
+    for fault in FAULTS:
+        times = (ROOT / "samplers" / fault.module).read_text().count(fault.right)
+        assert times == 1, f"{fault.name}: {fault.module} has {fault.right!r} {times} times"
+        assert fault.right != fault.wrong
