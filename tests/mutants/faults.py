@@ -46,8 +46,8 @@ FAULTS = (
     Fault(
         "every fragment counts as one draw from the base",
         "trees/priors.py",
-        "_add_decisions(v, visit, tables, draws)",
-        "_add_decisions(v, visit, 1, draws)",
+        "random)\n                _add_decisions(v, visit, tables, draws)",
+        "random)\n                _add_decisions(v, visit, 1, draws)",
         (TREES, "-k", "every_table"),
     ),
     Fault(
