@@ -28,16 +28,16 @@ _PAIRS_A_CALL = 4096
 class Ledger(NamedTuple):
     """Changes of counts by rule, E entries.
 
-    `rows` uint64[capacity, 4] maps keys to entries; `keys` uint64[e, 2]; `shapes` uint64[e]; `scopes`, `nonterminals`,
-    `adjacent` int32[e] (scope; nonterminals; adjacent pairs of them on the source side); `counts`, `sampled` int64[e]
-    the changes; `starts` int64[e], `source_sizes`, `target_sizes` int32[e] where a rule's symbols lie in `symbols`
-    int32 (source side, then target side; terminals are word numbers, a nonterminal k is -k); `sizes` int64[2] entries
-    and symbols taken.
+    `rows` uint64[capacity, 4] maps keys to entries; `keys` uint64[e, 2]; `rule_sizes` uint64[e] as in
+    `hierogram.samplers.grammar.sizes`; `scopes`, `nonterminals`, `adjacent` int32[e] (scope; nonterminals; adjacent
+    pairs of them on the source side); `counts`, `sampled` int64[e] the changes; `starts` int64[e], `source_sizes`,
+    `target_sizes` int32[e] where a rule's symbols lie in `symbols` int32 (source side, then target side; terminals are
+    word numbers, a nonterminal k is -k); `sizes` int64[2] entries and symbols taken.
     """
 
     rows: NDArray[np.uint64]
     keys: NDArray[np.uint64]
-    shapes: NDArray[np.uint64]
+    rule_sizes: NDArray[np.uint64]
     scopes: NDArray[np.int32]
     nonterminals: NDArray[np.int32]
     adjacent: NDArray[np.int32]
@@ -116,7 +116,7 @@ def _enter_pair(ledger, batch, state, pair, count, sampled, space):
             ledger.rows[row, ENTRY] = np.uint64(entry)
             ledger.keys[entry, 0] = high
             ledger.keys[entry, 1] = low
-            ledger.shapes[entry] = size_of(work.summary, v)
+            ledger.rule_sizes[entry] = size_of(work.summary, v)
             ledger.scopes[entry] = scope_of(work.summary, v)
             ledger.nonterminals[entry] = nonterminals
             ledger.adjacent[entry] = np.int64(work.summary[v]["adjacent"])
@@ -212,7 +212,7 @@ def _with_room(ledger: Ledger, rules: int, symbols: int) -> Ledger:
     return Ledger(
         rows,
         longer(ledger.keys, most),
-        longer(ledger.shapes, most),
+        longer(ledger.rule_sizes, most),
         longer(ledger.scopes, most),
         longer(ledger.nonterminals, most),
         longer(ledger.adjacent, most),

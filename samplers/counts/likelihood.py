@@ -51,24 +51,24 @@ def _pitman_yor(lengths, counts, rules, tokens, model):
         poisson = math.exp(log_poisson)
         result += tokens[length] * log_poisson
         result -= math.lgamma(tokens[length] + model.strength) - math.lgamma(model.strength)
-        seated_before = 0.0
+        tables_before = 0.0
         while group < len(counts) and lengths[group] == length:
             n = counts[group]
-            seats = np.float64(n) ** model.discount
+            tables = np.float64(n) ** model.discount
             result += rules[group] * log_poisson
             for _ in range(rules[group]):
-                product *= model.strength + model.discount * seated_before
+                product *= model.strength + model.discount * tables_before
                 for c in range(1, n):
                     own = np.float64(c) ** model.discount
-                    fresh = (model.strength + model.discount * (seated_before + own)) * poisson
-                    product *= c - model.discount * own + fresh
+                    new = (model.strength + model.discount * (tables_before + own)) * poisson
+                    product *= c - model.discount * own + new
                     if not _SMALLEST < product < _LARGEST:
                         result += math.log(product)
                         product = 1.0
                 if not _SMALLEST < product < _LARGEST:
                     result += math.log(product)
                     product = 1.0
-                seated_before += seats
+                tables_before += tables
             group += 1
     return result + math.log(product)
 

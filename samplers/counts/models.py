@@ -67,7 +67,7 @@ class ModelSettings:
 def build_model(settings: ModelSettings, source_types: int, target_types: int, longest_rule: int) -> Model:
     """The kernels' constants for rules of up to `longest_rule` and vocabularies of these sizes.
 
-    The Dirichlet process's base P0 = V_f^-|f| V_e^-|e| is not normalised over rule shapes, as in the paper: a
+    The Dirichlet process's base P0 = V_f^-|f| V_e^-|e| is not normalised over rules' sizes, as in the paper: a
     rule without terminals has P0 = 1. Raises `ValueError` on parameters outside the model's domain.
     """
     if settings.kind not in MODELS:

@@ -24,9 +24,9 @@ class State(NamedTuple):
 class Batch(NamedTuple):
     """Pairs that are sampled together: forests and words, and what follows from them.
 
-    `pairs` int64[P] names each pair for its random stream;
-    `places` uint64[P] sizes a visit's hash map; `derivation_rules` int64[P+1] cumulates the most rules that each
-    pair's derivation can have; `longest_rule` bounds the length of a rule.
+    `pairs` int64[P] names each pair for its random stream; `places` uint64[P] sizes the hash map of a pair's rules;
+    `derivation_rules` int64[P+1] cumulates the most rules that each pair's derivation can have; `most_nodes` to
+    `most_listed` bound what one pair has of each; `longest_rule` bounds the length of a rule.
     """
 
     bitext: Bitext
@@ -49,7 +49,7 @@ class Batch(NamedTuple):
 
 @njit
 def _rules_bound(forests, pair):
-    """At most so many rules are met in one visit to the pair."""
+    """At most so many rules are met where the pair is resampled."""
     bound = 16
     for node in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
         bound += 4
@@ -60,7 +60,7 @@ def _rules_bound(forests, pair):
 
 @njit
 def _bounds(forests, bounds, rules):
-    """Bounds on the rules that each pair's visit meets and, cumulated, that its derivation has; the longest list."""
+    """Bounds on the rules that each pair meets and, cumulated, on those of its derivation; the longest list."""
     most_listed = 1
     for pair in range(len(bounds)):
         listed = 0

@@ -51,7 +51,7 @@ SUMMARY = np.dtype(
     ],
     align=True,
 )
-"""What a visit knows of a node: the summary of the fragment below it (hashes of both sides, sum of base^position over
+"""What is known of a node: the summary of the fragment below it (hashes of both sides, sum of base^position over
 the target side's nonterminals, symbols, terminals, nonterminals, adjacent nonterminal pairs on the source side, and
 whether that side begins and ends with a nonterminal), the epoch in which it was made; the local number of the
 rule at the node and the epoch in which that was found; the node's parent in the present tree; the epoch in which the

@@ -92,7 +92,7 @@ class PhraseKernel:
             _rest_stamps(work)
             work.statistics[0] = 0
         blocks = self.blocks or Blocks(_PAIRS_A_CALL, 1)
-        visit = kernel_of(self.method)
+        resample = kernel_of(self.method)
         pairs_a_round = blocks.pairs_a_block * blocks.blocks_a_round
         for start in range(0, self.batch.size, pairs_a_round):
             end = min(start + pairs_a_round, self.batch.size)
@@ -101,7 +101,7 @@ class PhraseKernel:
             round_ = Round(key, start, end, blocks.pairs_a_block, turns, self.blocks is None)
 
             def work_off(worker: int, round_: Round = round_, table: RuleTable = table) -> bool:
-                return bool(visit(round_, self.batch, derivations, plan, table, self.model, self.workers[worker]))
+                return bool(resample(round_, self.batch, derivations, plan, table, self.model, self.workers[worker]))
 
             sound &= all(list(self.run(work_off, range(len(self.workers)))))
             if self.blocks is not None:
@@ -150,12 +150,12 @@ def build(
 
 
 def _most_new(batch: Batch, start: int, end: int) -> int:
-    """At most so many rules come where pairs start..end are visited."""
+    """At most so many rules come where pairs start..end are resampled."""
     return int(batch.derivation_rules[end] - batch.derivation_rules[start])
 
 
 def _most_changes(batch: Batch, pairs: int) -> int:
-    """At most so many counts change where so many consecutive pairs are visited: every rule leaves, another comes."""
+    """At most so many counts change where so many consecutive pairs are resampled: every rule leaves, another comes."""
     starts = np.arange(0, batch.size, pairs)
     ends = np.minimum(starts + pairs, batch.size)
     return 2 * int((batch.derivation_rules[ends] - batch.derivation_rules[starts]).max(initial=1))
@@ -173,12 +173,12 @@ def _rest_stamps(work: Workspace) -> None:
 
 
 def kernel_of(method: int) -> Callable[..., Any]:
-    """The compiled function that visits pairs by a method."""
+    """The compiled function that resamples pairs by a method."""
     return cast("Callable[..., Any]", sweep_pairs if method == GIBBS else propose_pairs)
 
 
 def compile_sweep(method: int = GIBBS) -> None:
-    """Compile what visits pairs, by visiting none; the cache keeps it."""
+    """Compile what resamples pairs, by resampling none; the cache keeps it."""
     offset = np.zeros(1, np.int64)
     words, links, hashes = np.zeros(0, np.int32), np.zeros(0, np.int16), np.zeros(0, np.uint64)
     batch = Batch(

@@ -35,10 +35,10 @@ class Fragment(NamedTuple):
 
 
 @njit_inline
-def _fragment_at(v, visit):
+def _fragment_at(v, at):
     """The fragment summed up at v."""
-    high, low = key_of(visit.space.summary, v, visit.key_mask)
-    return Fragment(high, low, np.int64(visit.forest.node[v]["label"]), visit.space.below[v])
+    high, low = key_of(at.space.summary, v, at.key_mask)
+    return Fragment(high, low, np.int64(at.tree.node[v]["label"]), at.space.below[v])
 
 
 @njit_inline
@@ -48,22 +48,22 @@ def _count_of(fragment, table):
 
 
 @njit_inline
-def _add_fragment(fragment, visit, change):
+def _add_fragment(fragment, at, change):
     """Add `change` to a fragment's count; False: it fell below 0."""
-    return add(visit.table, visit.model, fragment.high, fragment.low, np.uint64(fragment.label), change)
+    return add(at.table, at.model, fragment.high, fragment.low, np.uint64(fragment.label), change)
 
 
 @njit_inline
-def _sum_up_to(v, head, visit):
+def _sum_up_to(v, head, at):
     """Make the summaries anew above v up to and with `head`, and save the old ones; how many there are."""
-    space = visit.space
+    space = at.space
     steps = 0
     x = np.int64(space.parent[v])
     while True:
         space.saved[steps] = space.summary[x]
         space.saved_below[steps] = space.below[x]
         steps += 1
-        sum_up(x, visit)
+        sum_up(x, at)
         if x == head:
             return steps
         x = np.int64(space.parent[x])
@@ -80,9 +80,9 @@ def _restore(v, steps, space):
 
 
 @njit_inline
-def _log_odds(joined, upper, lower, present, visit):
+def _log_odds(joined, upper, lower, present, at):
     """ln of P of the upper and the lower fragment over P of the joined one, the present ones being taken out."""
-    labels, table = visit.model.labels, visit.table
+    labels, table = at.model.labels, at.table
     same = 1 if upper.low == lower.low and upper.high == lower.high else 0
     joined_count = _count_of(joined, table) - (1 - present)
     upper_count = _count_of(upper, table) - present * (1 + same)
@@ -99,21 +99,21 @@ def _log_odds(joined, upper, lower, present, visit):
 
 
 @njit_inline
-def sample_cut(v, u, temperature, visit):
+def sample_cut(v, u, temperature, at):
     """Draw whether v roots a fragment of its own, by P of one joined fragment against two [CGB09 eq. 3 and 4].
 
     False: a count fell below 0.
     """
-    view, space = visit.forest, visit.space
+    view, space = at.tree, at.space
     present = np.int64(view.cut[v])
-    head = head_of(v, visit)
-    now = _fragment_at(head, visit)
+    head = head_of(v, at)
+    now = _fragment_at(head, at)
     view.cut[v] = 1 - present
-    steps = _sum_up_to(v, head, visit)
-    other = _fragment_at(head, visit)
-    lower = _fragment_at(v, visit)
+    steps = _sum_up_to(v, head, at)
+    other = _fragment_at(head, at)
+    lower = _fragment_at(v, at)
     upper, joined = (now, other) if present else (other, now)
-    log_odds = _log_odds(joined, upper, lower, present, visit)
+    log_odds = _log_odds(joined, upper, lower, present, at)
     choice = 0 if 1.0 / (1.0 + math.exp(log_odds / temperature)) > u else 1
     space.statistics[0]["cuts_sampled"] += 1
     if choice == present:
@@ -122,9 +122,9 @@ def sample_cut(v, u, temperature, visit):
         return True
     space.statistics[0]["cuts_changed"] += 1
     change = 1 - 2 * present
-    sound = _add_fragment(joined, visit, -change)
-    sound &= _add_fragment(upper, visit, change)
-    sound &= _add_fragment(lower, visit, change)
+    sound = _add_fragment(joined, at, -change)
+    sound &= _add_fragment(upper, at, change)
+    sound &= _add_fragment(lower, at, change)
     return sound
 
 
@@ -145,29 +145,29 @@ def _draw(log_weights, size, u):
 
 
 @njit
-def sample_edge(v, u, temperature, visit):
+def sample_edge(v, u, temperature, at):
     """Draw the edge of v: an option weighs P of the fragments it leads to, times its density factor [CFGŠ14 eq. 6].
 
     False: a count fell below 0.
     """
-    view, space = visit.forest, visit.space
+    view, space = at.tree, at.space
     present = view.edge[v]
     degree = np.int64(view.node[v]["degree"])
-    head = v if view.cut[v] else head_of(v, visit)
-    size, _ = list_option(v, head, visit)
-    sound = add_option(size, visit, -1)
+    head = v if view.cut[v] else head_of(v, at)
+    size, _ = list_option(v, head, at)
+    sound = add_option(size, at, -1)
     for j in range(degree):
         view.edge[v] = j
-        size, log_factor = list_option(v, head, visit)
-        space.weight[j] = score_option(size, visit) / temperature + log_factor
+        size, log_factor = list_option(v, head, at)
+        space.weight[j] = score_option(size, at) / temperature + log_factor
     choice = _draw(space.weight, degree, u)
     view.edge[v] = choice
-    size, _ = list_option(v, head, visit)
-    sound &= add_option(size, visit, 1)
+    size, _ = list_option(v, head, at)
+    sound &= add_option(size, at, 1)
     space.statistics[0]["edges_sampled"] += 1
     if choice != present:
         space.statistics[0]["edges_changed"] += 1
-        lay_out(visit)
+        lay_out(at)
     return sound
 
 
@@ -184,14 +184,14 @@ def shuffle(state, size, turn):
 
 
 @njit
-def sweep_tree(visit, random, temperature):
+def sweep_tree(at, random, temperature):
     """One sweep over a tree's nodes in random order; `random` is the tree's stream.
 
     False: a count fell below 0.
     """
-    view, space = visit.forest, visit.space
+    view, space = at.tree, at.space
     nodes = len(view.node)
-    lay_out(visit)
+    lay_out(at)
     random = shuffle(random, nodes, space.turn)
     sound = True
     for k in range(nodes):
@@ -200,8 +200,8 @@ def sweep_tree(visit, random, temperature):
             continue
         if view.node[v]["degree"] > 1:
             random = advance(random)
-            sound &= sample_edge(v, uniform(random), temperature, visit)
+            sound &= sample_edge(v, uniform(random), temperature, at)
         if view.node[v]["free"]:
             random = advance(random)
-            sound &= sample_cut(v, uniform(random), temperature, visit)
+            sound &= sample_cut(v, uniform(random), temperature, at)
     return sound

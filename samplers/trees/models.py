@@ -155,10 +155,10 @@ def _take_logs(labels):
 
 
 @njit_inline
-def log_base(v, visit):
-    """ln P0 of the fragment whose root is v, from those of its uncut tails in `visit.space.below`."""
-    view, model, labels = visit.forest, visit.model, visit.model.labels
-    total = model.log_expansion[model.edge_offset[visit.first_node + v] + np.int64(view.edge[v])]
+def log_base(v, at):
+    """ln P0 of the fragment whose root is v, from those of its uncut tails in `at.space.below`."""
+    view, model, labels = at.tree, at.model, at.model.labels
+    total = model.log_expansion[model.edge_offset[at.first_node + v] + np.int64(view.edge[v])]
     first, last = tails_of(v, view)
     for i in range(first, last):
         t = view.tails[i]
@@ -166,5 +166,5 @@ def log_base(v, visit):
         if view.cut[t]:
             total += labels.log_stopped[label]
         else:
-            total += labels.log_expanded[label] + visit.space.below[t]
+            total += labels.log_expanded[label] + at.space.below[t]
     return total

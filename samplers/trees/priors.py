@@ -20,7 +20,7 @@ from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.fragments import key_of
 from hierogram.samplers.forests.views import tails_of
 from hierogram.samplers.trees.models import TreeModel, TreeState, set_label
-from hierogram.samplers.trees.resampling import TreeSpace, lay_out, visit_tree
+from hierogram.samplers.trees.resampling import TreeSpace, lay_out, tree_at
 
 PRIOR_SHAPE = 0.001
 PRIOR_SCALE = 1000.0
@@ -61,9 +61,9 @@ class BaseDraws(NamedTuple):
 
 
 @njit
-def _add_decisions(v, visit, tables, draws):
+def _add_decisions(v, at, tables, draws):
     """Add `tables` for each nonterminal below the root of v's fragment to its label's expansions or stops."""
-    view, stack = visit.forest, visit.space.stack
+    view, stack = at.tree, at.space.stack
     stack[0] = v
     depth = 1
     while depth > 0:
@@ -99,15 +99,15 @@ def _list_fragments(batch, state, model, space, seen, draws, fragments):
     random = draws.random
     size = 0
     for tree in range(len(batch.pairs)):
-        visit = visit_tree(batch, state, tree, model, space)
-        view = visit.forest
-        nodes = lay_out(visit)
+        at = tree_at(batch, state, tree, model, space)
+        view = at.tree
+        nodes = lay_out(at)
         root = len(view.node) - 1
         for k in range(nodes):
             v = np.int64(space.order[k])
             if v != root and view.cut[v] == 0:
                 continue
-            high, low = key_of(space.summary, v, visit.key_mask)
+            high, low = key_of(space.summary, v, at.key_mask)
             row = find(table.rows, high, low)
             if seen[row]:
                 continue
@@ -120,7 +120,7 @@ def _list_fragments(batch, state, model, space, seen, draws, fragments):
             size += 1
             if draws.drawn:
                 tables, random = draw_tables(n, labels.strength[c], labels.log_strength[c] + space.below[v], random)
-                _add_decisions(v, visit, tables, draws)
+                _add_decisions(v, at, tables, draws)
     return size
 
 

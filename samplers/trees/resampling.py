@@ -1,4 +1,4 @@
-"""One visit to a tree or parse forest: its fragments summed up, and the options of a variable scored.
+"""Resampling one tree or parse forest: its fragments summed up, and the options of a variable scored.
 
 All of a tree's nodes are summed up when its turn comes, from the leaves up; from then on a change of a variable
 makes only the summaries anew that lie between it and the root of its fragment. Counts are read from and written
@@ -33,7 +33,7 @@ FRAGMENT = np.dtype([("high", np.uint64), ("low", np.uint64), ("label", np.uint6
 
 
 class TreeSpace(NamedTuple):
-    """Scratch memory for one visit to a tree of at most n nodes; nothing is allocated during a sweep.
+    """Scratch memory for resampling a tree of at most n nodes; nothing is allocated during a sweep.
 
     By node: `summary` SUMMARY[n], `below` float64[n] ln P0 of the fragment below it, `parent` int32[n], `on_tree`
     uint8[n] (1 where the present tree has it). `order` int32[n] the tree's nodes, heads before tails; `turn` int32[n]
@@ -59,10 +59,10 @@ class TreeSpace(NamedTuple):
     statistics: NDArray[np.void]
 
 
-class TreeVisit(NamedTuple):
-    """A tree whose turn it is: its view and its first node's number in the batch, and all that sampling it needs."""
+class TreeResampling(NamedTuple):
+    """A tree that is being resampled: its view, its first node's number in the batch, and all that this needs."""
 
-    forest: PairView
+    tree: PairView
     first_node: int
     table: RuleTable
     model: TreeModel
@@ -93,9 +93,9 @@ def tree_space(batch: Batch) -> TreeSpace:
 
 
 @njit_inline
-def visit_tree(batch, state, tree, model, space):
-    """The visit to a tree of the batch; `state` is of the whole chain."""
-    return TreeVisit(
+def tree_at(batch, state, tree, model, space):
+    """A tree of the batch whose turn it is; `state` is of the whole chain."""
+    return TreeResampling(
         view_pair(batch, state.derivations, tree),
         batch.forests.node_offset[tree],
         state.table,
@@ -106,17 +106,17 @@ def visit_tree(batch, state, tree, model, space):
 
 
 @njit_inline
-def sum_up(v, visit):
+def sum_up(v, at):
     """Make the summary of v, those of its uncut tails being valid."""
-    space = visit.space
-    compose(v, visit.forest, space.summary, space.powers, space.scratch)
-    space.below[v] = log_base(v, visit)
+    space = at.space
+    compose(v, at.tree, space.summary, space.powers, space.scratch)
+    space.below[v] = log_base(v, at)
 
 
 @njit
-def lay_out(visit):
+def lay_out(at):
     """Find the present tree of a forest, and sum up the fragments below all of its nodes; how many nodes it has."""
-    view, space = visit.forest, visit.space
+    view, space = at.tree, at.space
     root = len(view.node) - 1
     space.on_tree[: root + 1] = 0
     space.stack[0] = root
@@ -134,16 +134,16 @@ def lay_out(visit):
         for k in range(above, depth):
             space.parent[space.stack[k]] = v
     for k in range(size - 1, -1, -1):
-        sum_up(np.int64(space.order[k]), visit)
+        sum_up(np.int64(space.order[k]), at)
     return size
 
 
 @njit_inline
-def head_of(v, visit):
+def head_of(v, at):
     """The root of the fragment that v, a node other than the root of its tree, is part of or a frontier of."""
-    x = np.int64(visit.space.parent[v])
-    while visit.forest.cut[x] == 0:
-        x = np.int64(visit.space.parent[x])
+    x = np.int64(at.space.parent[v])
+    while at.tree.cut[x] == 0:
+        x = np.int64(at.space.parent[x])
     return x
 
 
@@ -156,49 +156,49 @@ def log_mass(count, log_fresh):
 
 
 @njit
-def count_tree(visit, change):
+def count_tree(at, change):
     """Add `change` to the count of each fragment of the present tree; False: a count fell below 0."""
-    view, space = visit.forest, visit.space
-    size = lay_out(visit)
+    view, space = at.tree, at.space
+    size = lay_out(at)
     root = len(view.node) - 1
     sound = True
     for k in range(size):
         v = np.int64(space.order[k])
         if v == root or view.cut[v]:
-            high, low = key_of(space.summary, v, visit.key_mask)
-            sound &= add(visit.table, visit.model, high, low, np.uint64(view.node[v]["label"]), change)
+            high, low = key_of(space.summary, v, at.key_mask)
+            sound &= add(at.table, at.model, high, low, np.uint64(view.node[v]["label"]), change)
     return sound
 
 
 @njit
-def add_option(size, visit, change):
+def add_option(size, at, change):
     """Add `change` to the counts of the first `size` fragments of the option; False: a count fell below 0."""
     sound = True
     for k in range(size):
-        fragment = visit.space.option[k]
-        sound &= add(visit.table, visit.model, fragment["high"], fragment["low"], fragment["label"], change)
+        fragment = at.space.option[k]
+        sound &= add(at.table, at.model, fragment["high"], fragment["low"], fragment["label"], change)
     return sound
 
 
 @njit_inline
-def _enter_fragment(k, v, visit):
+def _enter_fragment(k, v, at):
     """Make the fragment that is summed up at v number k of the option."""
-    fragment = visit.space.option[k]
-    high, low = key_of(visit.space.summary, v, visit.key_mask)
+    fragment = at.space.option[k]
+    high, low = key_of(at.space.summary, v, at.key_mask)
     fragment["high"] = high
     fragment["low"] = low
-    fragment["label"] = np.uint64(visit.forest.node[v]["label"])
-    fragment["log_base"] = visit.space.below[v]
+    fragment["label"] = np.uint64(at.tree.node[v]["label"])
+    fragment["log_base"] = at.space.below[v]
 
 
 @njit
-def list_option(v, head, visit):
+def list_option(v, head, at):
     """List the fragments of the tree that v's present edge leads to: that of `head`, and those rooted below v.
 
     Summaries below v and on the way up to `head` are made anew. Returns (fragments, log_factor): the density factor is
     the product of the numbers of values of the variables of nodes strictly below v [CFGŠ14 eq. 6], natural-log.
     """
-    view, space = visit.forest, visit.space
+    view, space = at.tree, at.space
     space.subtree[0] = v
     size = 1
     done = 0
@@ -215,23 +215,23 @@ def list_option(v, head, visit):
     fragments = 1
     for k in range(size - 1, 0, -1):
         x = np.int64(space.subtree[k])
-        sum_up(x, visit)
+        sum_up(x, at)
         if view.cut[x]:
-            _enter_fragment(fragments, x, visit)
+            _enter_fragment(fragments, x, at)
             fragments += 1
     x = v
-    sum_up(x, visit)
+    sum_up(x, at)
     while x != head:
         x = np.int64(space.parent[x])
-        sum_up(x, visit)
-    _enter_fragment(0, head, visit)
+        sum_up(x, at)
+    _enter_fragment(0, head, at)
     return fragments, log_factor
 
 
 @njit
-def score_option(size, visit):
+def score_option(size, at):
     """ln ∏ P(fragment | rest and the fragments before it) of the option's first `size` fragments."""
-    table, option, labels = visit.table, visit.space.option, visit.model.labels
+    table, option, labels = at.table, at.space.option, at.model.labels
     total = 0.0
     for k in range(size):
         fragment = option[k]

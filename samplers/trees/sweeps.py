@@ -19,7 +19,7 @@ from hierogram.samplers.grammar.settings import JOINED
 from hierogram.samplers.trees.gibbs import sweep_tree
 from hierogram.samplers.trees.models import LabelProcesses, TreeBatch, TreeModel, TreeState
 from hierogram.samplers.trees.priors import move_expansions, move_strengths, tree_log_likelihood
-from hierogram.samplers.trees.resampling import TreeSpace, count_tree, tree_space, visit_tree
+from hierogram.samplers.trees.resampling import TreeSpace, count_tree, tree_at, tree_space
 
 _TREES_A_CALL = 64
 _ROOM_A_NODE = 3
@@ -41,7 +41,7 @@ class TreePlan(NamedTuple):
 def _count(first, last, batch, state, model, space, change):
     sound = True
     for tree in range(first, last):
-        sound &= count_tree(visit_tree(batch, state, tree, model, space), change)
+        sound &= count_tree(tree_at(batch, state, tree, model, space), change)
     return sound
 
 
@@ -50,9 +50,9 @@ def _sweep(key, first, last, batch, state, plan, model, space):
     sound = True
     for tree in range(first, last):
         if plan.temperatures[tree] > 0.0:
-            visit = visit_tree(batch, state, tree, model, space)
+            at = tree_at(batch, state, tree, model, space)
             random = stream(key, batch.pairs[tree], plan.sweeps[tree])
-            sound &= sweep_tree(visit, random, plan.temperatures[tree])
+            sound &= sweep_tree(at, random, plan.temperatures[tree])
     return sound
 
 

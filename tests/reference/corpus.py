@@ -33,7 +33,7 @@ def replaced(joint: Joint, pair: int, variables: Variables) -> Joint:
 
 @dataclass(frozen=True)
 class Corpus:
-    """The forests of a corpus, visited in order."""
+    """The forests of a corpus, resampled in order."""
 
     forests: Sequence[Forest]
 
@@ -50,7 +50,7 @@ class Corpus:
             for rule in rules_of(forest, variables)
         ]
 
-    def visit(self, joint: Joint, pair: int, mover: Mover, seed: int, number: int) -> Joint:
+    def resample(self, joint: Joint, pair: int, mover: Mover, seed: int, number: int) -> Joint:
         """The state after one pair was resampled, in its sweep of this number."""
         others = Tally(self.rules(joint, without=pair))
         stream = Stream(seed, pair, number)
@@ -59,7 +59,7 @@ class Corpus:
     def sweep(self, joint: Joint, mover: Mover, seed: int, number: int) -> Joint:
         """The state after every pair was resampled once; sweeps are numbered from 1."""
         for pair in range(len(self.forests)):
-            joint = self.visit(joint, pair, mover, seed, number)
+            joint = self.resample(joint, pair, mover, seed, number)
         return joint
 
     def sweep_in_blocks(
@@ -74,7 +74,7 @@ class Corpus:
             for block in blocks[i : i + blocks_a_round]:
                 seen = before
                 for p in block:
-                    seen = self.visit(seen, p, mover, seed, number)
+                    seen = self.resample(seen, p, mover, seed, number)
                     after = replaced(after, p, seen[p])
         return after
 

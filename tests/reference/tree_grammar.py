@@ -97,7 +97,7 @@ class Grammar:
 
     expansion: dict[tuple[str, ...], float]
     strength: dict[str, float]
-    expanded: dict[str, float]
+    expansion_probability: dict[str, float]
     mutant: str | None = None
     bases: dict[Fragment, float] = field(default_factory=dict)
 
@@ -107,7 +107,7 @@ class Grammar:
             total = self.expansion[production_of(fragment)]
             for child in fragment[1:]:
                 if isinstance(child, tuple):
-                    beta = self.expanded[str(child[0])]
+                    beta = self.expansion_probability[str(child[0])]
                     if len(child) > 1:
                         total += log(beta) + self.log_base(child)
                     elif self.mutant != NO_STOPS:

@@ -14,10 +14,9 @@ from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.keys import hash_words
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
+from hierogram.samplers.grammar.sizes import length_of, source_terminals_of, target_terminals_of
 from hierogram.storage.records import PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
-
-_TERMINALS = np.uint64(0xFFFF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +29,16 @@ class LoadedPairs:
 
     def rules(self, ledger: Ledger, chosen: NDArray[np.int64]) -> RuleDeltas:
         """The chosen entries of a ledger of these pairs, as columns for the store."""
-        shapes = ledger.shapes[chosen]
-        source_terminals = (shapes >> np.uint64(16) & _TERMINALS).astype(np.int32)
-        target_terminals = (shapes >> np.uint64(32) & _TERMINALS).astype(np.int32)
+        sizes = ledger.rule_sizes[chosen]
+        source_terminals = source_terminals_of(sizes).astype(np.int32)
+        target_terminals = target_terminals_of(sizes).astype(np.int32)
         nonterminals = ledger.nonterminals[chosen]
         sources, targets = render_rules(ledger, chosen, self.source, self.target)
         return RuleDeltas(
             keys=ledger.keys[chosen],
             sources=sources,
             targets=targets,
-            lengths=(shapes & _TERMINALS).astype(np.int32),
+            lengths=length_of(sizes).astype(np.int32),
             scopes=ledger.scopes[chosen],
             nonterminals=nonterminals,
             source_terminals=source_terminals,

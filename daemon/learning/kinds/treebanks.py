@@ -16,6 +16,7 @@ from hierogram.samplers.grammar.brackets import check_size, productions, read_pa
 from hierogram.samplers.grammar.columns import join_texts
 from hierogram.samplers.grammar.keys import fragment_key, hash_words
 from hierogram.samplers.grammar.limits import MAX_LABEL
+from hierogram.samplers.grammar.sizes import source_terminals_of
 from hierogram.samplers.trees.models import Expansions, TreeBatch
 from hierogram.samplers.trees.rendering import internal_nodes, render_fragments
 from hierogram.storage.records.columns import RuleDeltas
@@ -50,7 +51,7 @@ class LoadedTrees:
             scopes=none,
             nonterminals=ledger.nonterminals[chosen],
             source_terminals=none,
-            target_terminals=(ledger.shapes[chosen] >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int32),
+            target_terminals=source_terminals_of(ledger.rule_sizes[chosen]).astype(np.int32),
             hiero=none.astype(np.bool_),
             counts=ledger.counts[chosen],
             sampled_counts=ledger.sampled[chosen],

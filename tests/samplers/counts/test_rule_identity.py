@@ -17,6 +17,7 @@ from hierogram.samplers.counts.table import COUNT, empty_table
 from hierogram.samplers.forests.batch import State
 from hierogram.samplers.grammar.keys import rule_key
 from hierogram.samplers.grammar.rules import Rule as KernelRule
+from hierogram.samplers.grammar.sizes import length_of, source_terminals_of, target_terminals_of
 
 
 def random_variables(random: Random, forest: Forest) -> Variables:
@@ -44,8 +45,8 @@ def compare(forests: list[Forest], states: list[Variables]) -> Counter[Rule]:
     ledger = tally(empty_ledger(), batch, state, 1, 0)
     assert ledger_rules(ledger, forests) == expected
     for entry, rule in enumerate(ledger_rules(ledger, forests)):
-        shape = int(ledger.shapes[entry])
-        assert (shape & 0xFFFF, shape >> 16 & 0xFFFF, shape >> 32) == (
+        size = ledger.rule_sizes[entry]
+        assert (length_of(size), source_terminals_of(size), target_terminals_of(size)) == (
             rule.length,
             rule.source_terminals,
             rule.target_terminals,

@@ -102,7 +102,7 @@ def test_pairs_at_stages_of_their_own() -> None:
         for p, stage in enumerate(stages):
             if stage > 0:
                 own_number = int(kernel.sweeps[p])
-                state = walk.twin.visit(state, p, corpus.gibbs(PAPER, stage=stage), 3, own_number)
+                state = walk.twin.resample(state, p, corpus.gibbs(PAPER, stage=stage), 3, own_number)
         walk.compare(state)
     walk.compare_likelihoods()
     assert kernel.sweeps[5] < kernel.sweeps[0] < 120
