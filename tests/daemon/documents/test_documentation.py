@@ -34,7 +34,7 @@ def test_every_query_of_the_document_finds_something(
     learned_url: str, hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No rule of so small a corpus is used as often as those whose past is kept.
-    monkeypatch.setattr("hierogram.storage.grammar.commits.REMEMBERED_COUNT", 1)
+    monkeypatch.setattr("hierogram.storage.grammar.changes.REMEMBERED_COUNT", 1)
     assert hierogram("--store", learned_url, "learn", "--sweeps", "6").code == 0
     assert hierogram("--store", learned_url, "support").code == 0
     (tmp_path / "bad").write_text("a b\n")

@@ -102,7 +102,7 @@ def check_whole(folder: Path) -> int:
         elif path.name == "g.gz.json":
             assert json.loads(path.read_text())["rules"]
         else:
-            assert path.name == "g.gz.glue" or path.name.startswith(".")
+            assert path.name == "g.glue.gz" or path.name.startswith(".")
     return len(found)
 
 
