@@ -23,8 +23,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from hierogram.storage.database.checkpoints import Checkpoints
-from hierogram.storage.database.postgres_options import give_postgres_options
 from hierogram.storage.exceptions import StoreUnavailableError, StoreUrlError
+from hierogram.storage.schema.postgres_options import give_postgres_options
 
 SQLITE = "sqlite"
 POSTGRES = "postgresql"

@@ -14,7 +14,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Connection, Executable, Inte
 from sqlalchemy.schema import CreateTable
 
 from hierogram.storage.database.connection import POSTGRES
-from hierogram.storage.database.postgres_options import on_postgres
+from hierogram.storage.schema.postgres_options import on_postgres
 from hierogram.storage.schema.tables import FERTILITIES
 from hierogram.storage.schema.types import MOMENT_FORMAT, SERIAL, TEXT, Moment
 

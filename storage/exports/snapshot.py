@@ -9,8 +9,8 @@ from sqlalchemy import Connection, Double, Executable, Select, cast, func, selec
 from hierogram.storage.aligner.aligner import all_aligner_counts, iterate_links
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.exports.blocks import Block, corpus_number, pair_blocks, rule_blocks
+from hierogram.storage.grammar.integrity import find_problems
 from hierogram.storage.grammar.queries import status
-from hierogram.storage.operations.integrity import find_problems
 from hierogram.storage.operations.settings import read_settings
 from hierogram.storage.pairs.pairs import pair_rows
 from hierogram.storage.records import AlignerCounts, LinkRow, PairRow, RuleRow, Settings, StoredRule, StoreStatus

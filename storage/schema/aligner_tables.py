@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, Table
 
-from hierogram.storage.database.postgres_options import on_postgres
+from hierogram.storage.schema.postgres_options import on_postgres
 from hierogram.storage.schema.types import SERIAL, TEXT, metadata
 
 FERTILITIES = 8

@@ -19,7 +19,6 @@ from sqlalchemy import (
     text,
 )
 
-from hierogram.storage.database.postgres_options import on_postgres
 from hierogram.storage.schema.aligner_tables import (
     FERTILITIES,
     aligner_jumps,
@@ -27,6 +26,7 @@ from hierogram.storage.schema.aligner_tables import (
     aligner_words,
     pair_links,
 )
+from hierogram.storage.schema.postgres_options import on_postgres
 from hierogram.storage.schema.types import MOMENT, SERIAL, TEXT, metadata
 
 REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
