@@ -24,7 +24,7 @@ from hierogram.storage.exceptions import SettingsFixedError, StoreUrlError
 from hierogram.storage.exports import exports
 from hierogram.storage.exports.jobs import Jobs
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.grammar import queries
+from hierogram.storage.grammar import queries, runs
 from hierogram.storage.grammar.facade import Grammar
 from hierogram.storage.operations import claims
 from hierogram.storage.operations.settings import read_settings, write_settings
@@ -174,7 +174,8 @@ class Store(Pairs, Grammar):
     ) -> None:
         """Writes what the aligner has done: alignments, links, its counts, and new derivations with their changes.
 
-        All or nothing. Raises what `commit` does, and `PairMovedError` where another process has aligned a pair.
+        Pairs with new derivations begin their schedule anew, with other random streams than before. All or nothing.
+        Raises what `commit` does, and `PairMovedError` where another process has aligned a pair.
         """
         from hierogram.storage.grammar.commits import save_derivations
 
@@ -182,6 +183,8 @@ class Store(Pairs, Grammar):
             claims.check_lease(transaction, self._lease, self.url)
             alignments.change_alignments(transaction, change)
             save_derivations(transaction, updates, deltas)
+            if updates is not None:
+                runs.count_restarts(transaction, updates)
 
     def aligner_counts(self, sources: Collection[str], targets: Collection[str]) -> AlignerCounts:
         """The aligner's counts of these words, among each other and with no word, and of all jumps."""

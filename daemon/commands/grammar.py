@@ -17,6 +17,7 @@ from hierogram.daemon.commands.common import (
     store_url,
 )
 from hierogram.daemon.commands.flags import with_options
+from hierogram.daemon.commands.stopping import stopping
 from hierogram.daemon.exceptions import NothingLearnedError, UsageError
 from hierogram.daemon.grammar.queries import RuleQuery
 from hierogram.daemon.progress import Progress, progress
@@ -48,23 +49,33 @@ def learn(
 ) -> None:
     """Learn the grammar: new pairs through the stratified schedule, then more sweeps over all pairs.
 
-    Pairs without an alignment are aligned first, with what is known from those that have one.
+    Pairs without an alignment are aligned first, with what is known from those that have one. Where the last run was
+    interrupted and had as many --sweeps (or none are given), it is continued to the same end. SIGTERM and Ctrl-C end it
+    after the sweep at hand, which is committed.
     """
     from hierogram.storage.store import open_store
 
     announce_compilation()
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.learning.learning import learn as sample
+    from hierogram.daemon.learning.learning import run_to_continue
 
-    with (
-        interruptible("what was committed stays; run `hierogram learn` again to go on"),
-        open_store(store_url(context, store)) as opened,
-    ):
-        aligned = align_pending(opened, threads)
+    with open_store(store_url(context, store)) as opened:
+        with interruptible("alignments that were committed stay; run `hierogram learn` again to go on"):
+            aligned = align_pending(opened, threads)
         if not as_json:
             say_aligned(aligned)
-        with progress("learn", "pairs") as shown:
-            done = sample(opened, sweeps=sweeps, options=LearnOptions(threads, telling(shown)))
+        run = run_to_continue(opened, sweeps)
+        if run is not None:
+            note(f"goes on with a run that was interrupted: {run.done:,} of its {plural(run.sweeps, 'sweep')} are done")
+        with (
+            stopping("hierogram: the sweep at hand is finished and committed; a second signal ends at once") as stop,
+            progress("learn", "pairs") as shown,
+        ):
+            done = sample(opened, sweeps=sweeps, options=LearnOptions(threads, telling(shown), stop=stop))
+    if not done.finished:
+        note("hierogram: interrupted: what was sampled is committed; run `hierogram learn` again to go on as if not")
+        raise typer.Exit(stop.exit_code)
     if as_json:
         # What `trained` says was called `taught` before.
         say_json({**asdict(done), "aligned": {**asdict(aligned), "taught": aligned.trained}})

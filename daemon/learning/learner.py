@@ -14,7 +14,7 @@ from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.learning.withdrawing import withdraw
 from hierogram.samplers.synchronous.sweeps import GIBBS
-from hierogram.storage.records import PairRow, SweepRecord
+from hierogram.storage.records import LearningRun, PairRow, SweepRecord
 from hierogram.storage.store import Store
 
 SECONDS_A_COMMIT = 180.0
@@ -130,11 +130,19 @@ class Learner:
         if leaving is not None:
             self.chain.change(leaving.loaded, leaving.state, -1)
 
-    def sweep(self, batch: ResidentBatch, until: NDArray[np.int64], enough: Callable[[], bool] | None = None) -> None:
+    def sweep(
+        self,
+        batch: ResidentBatch,
+        until: NDArray[np.int64],
+        enough: Callable[[], bool] | None = None,
+        run: Callable[[int], LearningRun] | None = None,
+    ) -> None:
         """Sweep over the batch until each pair has had so many sweeps; commit now and then, and at the end.
 
-        `enough` is asked after each sweep; where it says so, what is done so far is committed and left at that.
+        `enough` is asked after each sweep; where it says so, what is done so far is committed and left at that. `run`
+        tells from the number of sweeps over this batch how far the run has come, to be committed with them.
         """
+        first = self.sweeps
         enough = enough or self.options.stop
         take = self.chain.sweep(batch.loaded)
         records: list[SweepRecord] = []
@@ -146,7 +154,7 @@ class Learner:
                 break
             if time.monotonic() - last_commit > wait and (batch.sweeps < until).any():
                 started = time.monotonic()
-                batch.commit(self.store, records, self.chain.labels())
+                self._commit(batch, records, run and run(self.sweeps - first))
                 records = []
                 last_commit = time.monotonic()
                 # Committing a large batch takes a while; do not let it take more than its share.
@@ -155,7 +163,10 @@ class Learner:
             if records[-1].log_likelihood is None and self._may_measure():
                 records[-1] = records[-1]._replace(log_likelihood=self.measure())
             self._tell("commit", 0, len(batch.rows), self.pair_sweeps)
-            batch.commit(self.store, records, self.chain.labels())
+            self._commit(batch, records, run and run(self.sweeps - first))
+
+    def _commit(self, batch: ResidentBatch, records: list[SweepRecord], run: LearningRun | None) -> None:
+        batch.commit(self.store, records, self.chain.labels(), run)
 
     def _take(self, take: Sweep, batch: ResidentBatch, active: NDArray[np.bool_]) -> SweepRecord:
         """One sweep over the active pairs of the batch, and what it did."""

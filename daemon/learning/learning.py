@@ -1,8 +1,10 @@
 """Learning: take stored pairs through the schedule and keep what they become."""
 
 import time
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.lease import holding_lease
@@ -12,7 +14,7 @@ from hierogram.daemon.learning.residents import ResidentBatch, read_batches
 from hierogram.daemon.learning.withdrawing import withdraw_requested
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
-from hierogram.storage.records import SAMPLING, SETTLED, WAITING
+from hierogram.storage.records import SAMPLING, SETTLED, WAITING, LearningRun, PairRow
 from hierogram.storage.store import Store
 
 DEFAULT_SWEEPS = 30
@@ -24,69 +26,125 @@ ALIGNED = [WAITING, SAMPLING, SETTLED]
 _MOST_SALTS = 8
 
 
+def run_to_continue(store: Store, sweeps: int | None = None) -> LearningRun | None:
+    """The run that was interrupted, where `learn` would continue it: it had as many `sweeps`, or any (None)."""
+    run = store.unfinished_run()
+    return run if run is not None and sweeps in (None, run.sweeps) else None
+
+
 def learn(store: Store, *, sweeps: int | None = None, options: LearnOptions | None = None) -> LearnReport:
     """Take pairs that have not burned in through their schedule, then every pair through `sweeps` more.
 
-    Work is committed every few minutes and at the end of each part, so a run that is ended goes on from there.
-    The result depends on the store, its seed and the calls made, not on the options. Where two rules share a key, all
-    keys are made anew under another salt and the run goes on from its last commit. Pairs that were asked to leave do so
-    before and after. Raises `StoreHeldError` where another process writes this store's grammar.
+    Work is committed every few minutes and at the end of each part. A run that ended before its time, however it did,
+    is continued where the same `sweeps` are asked for, or None: the result is that of one run. It depends on the store,
+    its seed and the calls made, not on the options. Where two rules share a key, all keys are made anew under another
+    salt and the run goes on from its last commit. Pairs that were asked to leave do so before and after. Raises
+    `StoreHeldError` where another process writes this store's grammar.
     """
     started = time.perf_counter()
     with holding_lease(store, "hierogram learn"):
         withdraw_requested(store)
+        run = run_to_continue(store, sweeps) or store.begin_run(DEFAULT_SWEEPS if sweeps is None else sweeps)
         for attempt in range(_MOST_SALTS + 1):
             try:
-                done = _learn(store, DEFAULT_SWEEPS if sweeps is None else sweeps, options, started)
+                done = _learn(store, run, options, started)
                 break
             except (StoredKeyCollisionError, KeyCollisionError):
                 if attempt == _MOST_SALTS:
                     raise
                 rekey(store)
+                run = store.unfinished_run() or run
         withdraw_requested(store)
         return done
 
 
-def _learn(store: Store, more: int, options: LearnOptions | None, started: float) -> LearnReport:
-    run = Learner(store, options)
-    burn_in = run.course.burn_in
-    pairs = store.count_pairs(ALIGNED)
-    run.total = store.count_pairs([WAITING, SAMPLING]) * burn_in + pairs * more
-    before: tuple[int, int, float] | None = None
-    batches = 0
-    batch: ResidentBatch | None = None
-    with run:
-        for rows in read_batches(store, [WAITING, SAMPLING]):
-            batch = run.open(rows)
-            before = before or _figures(run)
-            behind = batch.sweeps < burn_in
-            run.total -= int(batch.sweeps[behind].sum())
-            run.sweep(batch, np.maximum(batch.sweeps, burn_in))
-            batches += 1
-        if more and batches == 1 and batch is not None and len(batch.rows) == pairs:
-            run.sweep(batch, batch.sweeps + more)
-        elif more:
-            # Many batches: a few sweeps over each in turn, so that no part of the store falls far behind.
-            for first in range(0, more, run.course.thinning):
-                for rows in read_batches(store, ALIGNED):
-                    batch = run.open(rows)
-                    before = before or _figures(run)
-                    run.sweep(batch, batch.sweeps + min(run.course.thinning, more - first))
-        after = run.likelihood if run.likelihood is not None else run.measure()
-        before = before or (run.chain.rule_types, run.chain.rule_tokens, after)
-    return LearnReport(
-        pairs,
-        run.sweeps,
-        run.pair_sweeps,
-        time.perf_counter() - started,
-        run.sampling_seconds,
-        *before,
-        run.chain.rule_types,
-        run.chain.rule_tokens,
-        after,
-        run.curve,
-    )
+def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started: float) -> LearnReport:
+    with Learner(store, options) as learner:
+        work = _Work(learner, run)
+        finished = work.burn_in() and work.go_on()
+        after = learner.likelihood if learner.likelihood is not None else learner.measure()
+        before = work.before or (learner.chain.rule_types, learner.chain.rule_tokens, after)
+        return LearnReport(
+            work.pairs,
+            learner.sweeps,
+            learner.pair_sweeps,
+            time.perf_counter() - started,
+            learner.sampling_seconds,
+            *before,
+            learner.chain.rule_types,
+            learner.chain.rule_tokens,
+            after,
+            learner.curve,
+            finished,
+        )
 
 
-def _figures(run: Learner) -> tuple[int, int, float]:
-    return run.chain.rule_types, run.chain.rule_tokens, run.measure()
+class _Work:
+    """What a run of learning does next: that follows from the store and the run's record, wherever it was interrupted.
+
+    The methods return False where they were asked to stop.
+    """
+
+    def __init__(self, learner: Learner, run: LearningRun) -> None:
+        self._learner = learner
+        self._store = learner.store
+        self._run = run
+        self._batch: ResidentBatch | None = None
+        self.pairs = self._store.count_pairs(ALIGNED)
+        self.before: tuple[int, int, float] | None = None
+        pending = self._store.count_pairs([WAITING, SAMPLING])
+        learner.total = pending * learner.course.burn_in + self.pairs * (run.sweeps - run.done)
+
+    def burn_in(self) -> bool:
+        """Take the pairs that have not burned in through their schedule."""
+        burn_in = self._learner.course.burn_in
+        for rows in read_batches(self._store, [WAITING, SAMPLING]):
+            batch = self._open(rows)
+            self._learner.total -= int(batch.sweeps[batch.sweeps < burn_in].sum())
+            if not self._sweep(batch, np.maximum(batch.sweeps, burn_in)):
+                return False
+        return True
+
+    def go_on(self) -> bool:
+        """Take all pairs through the rest of the run's sweeps.
+
+        Where they are many batches, a few sweeps over each in turn, so that no part of the store falls far behind.
+        """
+        while self._run.done < self._run.sweeps:
+            left = self._run.sweeps - self._run.done
+            a_round = min(self._learner.course.thinning, left)
+            for rows in read_batches(self._store, ALIGNED, self._run.after_id):
+                whole = len(rows) == self.pairs
+                batch = self._open(rows)
+                until = batch.sweeps + (left if whole else a_round) - self._run.within
+                if not self._sweep(batch, until, self._over_all if whole else self._over_some):
+                    return False
+                if whole:
+                    a_round = left
+                self._run = self._run._replace(after_id=rows[-1].id, within=0)
+            self._run = self._run._replace(done=self._run.done + a_round, after_id=0, within=0)
+        self._store.save_run(self._run)
+        return True
+
+    def _over_all(self, sweeps: int) -> LearningRun:
+        return self._run._replace(done=self._run.done + self._run.within + sweeps, within=0)
+
+    def _over_some(self, sweeps: int) -> LearningRun:
+        return self._run._replace(within=self._run.within + sweeps)
+
+    def _open(self, rows: list[PairRow]) -> ResidentBatch:
+        """The rows in memory; those that are there already are not loaded again."""
+        if self._batch is None or [row.id for row in self._batch.rows] != [row.id for row in rows]:
+            self._batch = None
+            self._batch = self._learner.open(rows)
+        if self.before is None:
+            chain = self._learner.chain
+            self.before = chain.rule_types, chain.rule_tokens, self._learner.measure()
+        return self._batch
+
+    def _sweep(
+        self, batch: ResidentBatch, until: NDArray[np.int64], run: Callable[[int], LearningRun] | None = None
+    ) -> bool:
+        if not self._learner.options.stop():
+            self._learner.sweep(batch, until, run=run)
+        return not (batch.sweeps < until).any()

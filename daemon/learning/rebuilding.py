@@ -30,7 +30,15 @@ class Rebuilt:
     ) -> "Rebuilt":
         """The pairs, which all have a derivation, with other alignments, by id."""
         fresh = [
-            row._replace(alignment=alignments[row.id], state=WAITING, stage=0, sweep=0, current=None, ring=None)
+            row._replace(
+                alignment=alignments[row.id],
+                state=WAITING,
+                stage=0,
+                sweep=0,
+                current=None,
+                ring=None,
+                restarts=row.restarts + 1,
+            )
             for row in rows
         ]
         return cls(ResidentBatch.of(list(rows), settings), ResidentBatch.of(fresh, settings))

@@ -8,7 +8,8 @@ class LearnReport:
     """What learning did: pairs and sweeps, time, and the grammar before and after.
 
     The *before* figures are those of the initial state of the pairs that were new, counted together with what was there
-    (every node a rule of its own); `curve` holds (sweep, log-likelihood) as far as computed.
+    (every node a rule of its own); `curve` holds (sweep, log-likelihood) as far as computed. A run that is not
+    `finished` was asked to stop.
     """
 
     pairs: int
@@ -23,3 +24,4 @@ class LearnReport:
     tokens_after: int
     log_likelihood_after: float
     curve: list[tuple[int, float]] = field(default_factory=list)
+    finished: bool = True

@@ -15,7 +15,7 @@ from hierogram.samplers.forests.batch import State
 from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees
 from hierogram.samplers.forests.samples import keep_samples
 from hierogram.samplers.grammar.columns import Blobs, join_blobs, part_of, split_blobs
-from hierogram.storage.records import LabelRow, PairRow, Settings, SweepRecord
+from hierogram.storage.records import LabelRow, LearningRun, PairRow, Settings, SweepRecord
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas
 from hierogram.storage.store import Store
 
@@ -74,23 +74,28 @@ class ResidentBatch:
             forests = self.loaded.batch.forests
             self.samples = keep_samples(forests, self.samples, self.state, due, self.settings.samples)
 
-    def commit(self, store: Store, records: list[SweepRecord], labels: Sequence[LabelRow] = ()) -> None:
-        """Write derivations, samples and the changes of counts since the last commit.
+    def commit(
+        self,
+        store: Store,
+        records: list[SweepRecord],
+        labels: Sequence[LabelRow] = (),
+        run: LearningRun | None = None,
+    ) -> None:
+        """Write derivations, samples and the changes of counts since the last commit, in one transaction.
 
-        Each transaction takes some thousand pairs together with the changes that they cause, so neither memory nor the
-        wait of other writers grows with the shard; what the next one takes is worked out while one is written. The
-        sweeps, and what is learned of a tree grammar's `labels`, are recorded with the last one.
+        So the store always holds these pairs as they were after one sweep, however the process ends. Some thousand of
+        them are worked out at a time, while those before them are written, so that memory does not grow with the batch.
+        The sweeps, what is learned of a tree grammar's `labels`, and how far the `run` has come go with them.
         """
         with closing(ahead(self._parts())) as parts:
-            for updates, changes, at_end in parts:
-                store.commit(updates, changes, records if at_end else (), labels if at_end else ())
+            store.commit_parts(parts, records, labels, run)
         self.committed_state = State(self.state.edge.copy(), self.state.cut.copy())
         self.committed = np.ones(len(self.rows), np.bool_)
         self.committed_samples = self.samples
         self.committed_sweeps = self.sweeps.copy()
 
-    def _parts(self) -> Iterator[tuple[PairUpdates, RuleDeltas, bool]]:
-        """What each transaction of a commit takes: pairs, changes of counts, and whether it is the last."""
+    def _parts(self) -> Iterator[tuple[PairUpdates, RuleDeltas]]:
+        """What a commit writes, some thousand pairs at a time: pairs, and the changes of counts that they cause."""
         course = kind_of(self.settings).course(self.settings)
         stages = course.reached(self.sweeps)
         forests = self.loaded.batch.forests
@@ -117,7 +122,7 @@ class ResidentBatch:
             if before is not None:
                 known = self.committed[first:last]
                 changes.append(tree_change(part_of(before, first, last), -1, known).of_pairs(first))
-            yield updates, rule_deltas(self.loaded, changes), last == len(ids)
+            yield updates, rule_deltas(self.loaded, changes)
 
     def leaving(self) -> RuleDeltas:
         """By how much the counts of rules change when all pairs leave the store, as they were last committed."""
@@ -128,14 +133,14 @@ class ResidentBatch:
         return rule_deltas(self.loaded, changes)
 
 
-def read_batches(store: Store, states: list[str] | None = None) -> Iterator[list[PairRow]]:
-    """The stored pairs in the order of their numbers, as many at a time as fit in memory; or all of them, where the
-    store's kind of grammar has to have them together.
+def read_batches(store: Store, states: list[str] | None = None, after_id: int = 0) -> Iterator[list[PairRow]]:
+    """The stored pairs with ids above `after_id` in their order, as many at a time as fit in memory; or all of them,
+    whatever their states, where the store's kind of grammar has to have them together.
     """
     whole = kind_of(store.settings()).whole
     batch: list[PairRow] = []
     words = 0
-    after = 0
+    after = 0 if whole else after_id
     while True:
         rows = store.pairs(after_id=after, limit=_PAIRS_A_READ, states=None if whole else states)
         for row in rows:

@@ -8,11 +8,12 @@ from hierogram.storage.database.access import Access
 from hierogram.storage.database.connection import reading
 from hierogram.storage.database.transactions import writing
 from hierogram.storage.grammar import occurrences as support
-from hierogram.storage.grammar import queries
+from hierogram.storage.grammar import queries, runs
 from hierogram.storage.operations import claims
 from hierogram.storage.operations.settings import set_key_salt
 from hierogram.storage.records import (
     LabelRow,
+    LearningRun,
     PairRow,
     PairUpdates,
     RuleCounts,
@@ -47,13 +48,47 @@ class Grammar(Access):
         negative, `KeyCollisionError` where a key is stored with another rule, `StoreHeldError` where another
         process has the lease, and `LeaseLostError` where this store object had it.
         """
+        self.commit_parts([(updates, deltas)], sweeps, labels)
+
+    def commit_parts(
+        self,
+        parts: Iterable[tuple[PairUpdates | None, RuleDeltas | None]],
+        sweeps: Sequence[SweepRecord] = (),
+        labels: Sequence[LabelRow] = (),
+        run: LearningRun | None = None,
+    ) -> None:
+        """As `commit`, of derivations and count changes that come in several parts, all in one transaction; and how far
+        the `run` of learning has come with it.
+
+        Other writers wait until all parts have come.
+        """
         from hierogram.storage.grammar import commits
 
         with writing(self._engine, self._memory, durable=False) as transaction:
             claims.check_lease(transaction, self._lease, self.url)
-            commits.save_derivations(transaction, updates, deltas)
+            for updates, deltas in parts:
+                commits.save_derivations(transaction, updates, deltas)
             commits.append_sweeps(transaction, sweeps)
             commits.save_labels(transaction, labels)
+            if run is not None:
+                runs.save_run(transaction, run)
+
+    def unfinished_run(self) -> LearningRun | None:
+        """The last run of learning, where it was not finished."""
+        with reading(self._engine) as connection:
+            return runs.unfinished_run(connection)
+
+    def begin_run(self, sweeps: int) -> LearningRun:
+        """Enters a new run of learning; raises `StoreHeldError` and `LeaseLostError` as `commit` does."""
+        with writing(self._engine, self._memory) as transaction:
+            claims.check_lease(transaction, self._lease, self.url)
+            return runs.begin_run(transaction, sweeps)
+
+    def save_run(self, run: LearningRun) -> None:
+        """Writes how far a run has come; it is finished where it has had all of its sweeps. Raises as `commit` does."""
+        with writing(self._engine, self._memory, durable=False) as transaction:
+            claims.check_lease(transaction, self._lease, self.url)
+            runs.save_run(transaction, run)
 
     def labels(self) -> list[LabelRow]:
         """What is known of the labels of a tree grammar, in the order of their names."""

@@ -64,6 +64,9 @@ _OFFENDERS = {
          WHERE NOT EXISTS (SELECT 1 FROM visits AS v WHERE v.pair_id = d.pair_id)
         UNION ALL SELECT v.pair_id FROM visits AS v
          WHERE NOT EXISTS (SELECT 1 FROM derivations AS d WHERE d.pair_id = v.pair_id)""",
+    "restarts of pairs that are gone": """
+        SELECT r.pair_id FROM restarts AS r
+         WHERE NOT EXISTS (SELECT 1 FROM sentence_pairs AS p WHERE p.id = r.pair_id)""",
     "ingest batches with more rejected lines than they count": """
         SELECT b.id FROM ingest_batches AS b
           JOIN (SELECT batch_id, sum(last_line - line + 1) AS kept FROM rejected_lines GROUP BY batch_id) AS r

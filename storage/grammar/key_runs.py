@@ -118,7 +118,7 @@ def candidates(writing: Writing, keys: NDArray[np.int64]) -> tuple[NDArray[np.in
 
 
 def note(writing: Writing, keys: NDArray[np.int64], rule_ids: NDArray[np.int64]) -> None:
-    """Enter rules with their keys, int64[n, 2]; ids of rules that have gone are negative. Once a transaction."""
+    """Enter rules with their keys, int64[n, 2]; ids of rules that have gone are negative."""
     if not len(rule_ids):
         return
     runs = _runs(writing)
@@ -141,9 +141,9 @@ def rebuild(writing: Writing) -> None:
     writing.connection.execute(delete(rule_key_runs))
     writing.key_runs.clear()
     every = _run_of_rules(writing.connection)
-    for number, first in enumerate(range(0, len(every.rule_ids), _LARGEST_RUN)):
+    for first in range(0, len(every.rule_ids), _LARGEST_RUN):
         last = first + _LARGEST_RUN
-        _write(writing, KeyRun(every.fingerprints[first:last], every.rule_ids[first:last]), number)
+        _write(writing, KeyRun(every.fingerprints[first:last], every.rule_ids[first:last]))
 
 
 def differences(connection: Connection) -> tuple[list[int], list[int]]:
@@ -171,9 +171,10 @@ def _run_of_rules(connection: Connection) -> KeyRun:
     return run_of(fingerprints_of(np.ascontiguousarray(rows[:, 1:])), rows[:, 0])
 
 
-def _write(writing: Writing, run: KeyRun, number: int = 0) -> None:
+def _write(writing: Writing, run: KeyRun) -> None:
     if not len(run.rule_ids):
         return
-    run_id = (writing.state.position + 1) * _RUNS_A_POSITION + number
+    # Younger runs have higher ids, also within a transaction.
+    run_id = max((writing.state.position + 1) * _RUNS_A_POSITION, 1 + max(writing.key_runs, default=0))
     writing.connection.execute(insert(rule_key_runs).values(id=run_id, entries=len(run.rule_ids), content=encoded(run)))
     writing.key_runs[run_id] = run

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from operator import attrgetter
 
-from sqlalchemy import Connection, Row, Select, insert, select, text, update
+from sqlalchemy import Connection, Row, Select, func, insert, select, text, update
 
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.transactions import Writing, new_id, now, read_state
@@ -29,7 +29,7 @@ from hierogram.storage.records import (
     PairRow,
     RejectedLine,
 )
-from hierogram.storage.schema.tables import corpora, derivations, ingest_batches, sentence_pairs
+from hierogram.storage.schema.tables import corpora, derivations, ingest_batches, restarts, sentence_pairs
 
 RUNNING, DONE, FAILED = "running", "done", "failed"
 
@@ -69,7 +69,12 @@ def pair_rows() -> Select[tuple[object, ...]]:
         derivations.c.current,
         derivations.c.ring,
         sentence_pairs.c.aligned_by,
-    ).select_from(sentence_pairs.outerjoin(derivations, derivations.c.pair_id == sentence_pairs.c.id))
+        func.coalesce(restarts.c.number, 0),
+    ).select_from(
+        sentence_pairs.outerjoin(derivations, derivations.c.pair_id == sentence_pairs.c.id).outerjoin(
+            restarts, restarts.c.pair_id == sentence_pairs.c.id
+        )
+    )
 
 
 def begin_ingest(writing: Writing, corpus: str, origin: str, format: str) -> int:

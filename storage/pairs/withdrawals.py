@@ -70,8 +70,9 @@ def withdraw(writing: Writing, rows: Sequence[PairRow]) -> None:
         .group_by(sentence_pairs.c.corpus_id)
     ).all():
         connection.execute(update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs - number))
-    for table, column in (("derivations", "pair_id"), ("visits", "pair_id"), ("sentence_pairs", "id")):
-        connection.execute(text(f"DELETE FROM {table} WHERE {column} IN ({leaving})"))
+    for table in ("derivations", "visits", "restarts"):
+        connection.execute(text(f"DELETE FROM {table} WHERE pair_id IN ({leaving})"))
+    connection.execute(text(f"DELETE FROM sentence_pairs WHERE id IN ({leaving})"))
     connection.execute(
         text(f"UPDATE withdrawals SET done_at = :moment WHERE pair_id IN ({leaving})"),
         {"moment": writing.loader.moment(now())},

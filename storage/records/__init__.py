@@ -14,7 +14,7 @@ from hierogram.storage.records.aligner import (
     WordCounts,
 )
 from hierogram.storage.records.columns import PairUpdates, RuleCounts, RuleDeltas, StoredRules, join_deltas
-from hierogram.storage.records.grammar import LabelRow, RuleRow, StoredRule, SupportingPair, SweepRecord
+from hierogram.storage.records.grammar import LabelRow, LearningRun, RuleRow, StoredRule, SupportingPair, SweepRecord
 from hierogram.storage.records.operations import Claim, ExportRow, RequestRow, StoreStatus
 from hierogram.storage.records.pairs import (
     ALIGNER,
@@ -58,6 +58,7 @@ __all__ = [
     "IngestTotals",
     "LabelRow",
     "LagRow",
+    "LearningRun",
     "LinkRow",
     "NewPair",
     "PairAlignment",

@@ -16,6 +16,20 @@ class LabelRow(NamedTuple):
     expanded: float
 
 
+class LearningRun(NamedTuple):
+    """How far a run of learning has come with the sweeps that follow the schedule: `sweeps` of them over every pair.
+
+    All pairs have had `done` of them. They are taken in batches by their ids: pairs up to `after_id` have had the next
+    few as well, which are a round, and the batch after them has had `within` of that round.
+    """
+
+    id: int
+    sweeps: int
+    done: int = 0
+    after_id: int = 0
+    within: int = 0
+
+
 class SupportingPair(NamedTuple):
     """A pair whose derivation uses a rule `uses` times."""
 

@@ -99,7 +99,7 @@ class PairRow(NamedTuple):
 
     `current` encodes every variable of the pair's forest, `ring` the last thinned samples, oldest first
     (both by `hierogram.samplers.forests.derivations`); both are None until the pair has been initialised.
-    `alignment` is empty while `aligned_by` is `NOBODY`.
+    `alignment` is empty while `aligned_by` is `NOBODY`. `restarts` counts how often its schedule has begun anew.
     """
 
     id: int
@@ -112,6 +112,7 @@ class PairRow(NamedTuple):
     current: bytes | None
     ring: bytes | None
     aligned_by: str = GIVEN
+    restarts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

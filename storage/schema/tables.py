@@ -29,7 +29,7 @@ from hierogram.storage.schema.aligner_tables import (
 from hierogram.storage.schema.postgres_options import on_postgres
 from hierogram.storage.schema.types import MOMENT, SERIAL, TEXT, metadata
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012", "0013")
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
 BLOCK_BITS = 17
@@ -370,6 +370,28 @@ labels = Table(
     Column("strength", Double, nullable=False),
     Column("expanded", Double, nullable=False),
     sqlite_with_rowid=False,
+)
+
+# Runs of `hierogram learn`: of the sweeps that are to follow the schedule, all pairs have had `done`, those up to the
+# id `after_id` some more (a round), and the batch after them `within` of that round.
+learning_runs = Table(
+    "learning_runs",
+    metadata,
+    Column("id", SERIAL, primary_key=True),
+    Column("sweeps", BigInteger, nullable=False),
+    Column("done", BigInteger, nullable=False),
+    Column("after_id", SERIAL, nullable=False),
+    Column("within", BigInteger, nullable=False),
+    Column("started_at", MOMENT, nullable=False),
+    Column("finished_at", MOMENT),
+)
+
+# How often a pair has begun its schedule anew, because its alignment changed; only those that have.
+restarts = Table(
+    "restarts",
+    metadata,
+    Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("number", BigInteger, nullable=False),
 )
 
 __all__ = ["FERTILITIES", "aligner_jumps", "aligner_lexicon", "aligner_words", "metadata", "pair_links"]

@@ -18,6 +18,8 @@ from hierogram.samplers.grammar.sizes import length_of, source_terminals_of, tar
 from hierogram.storage.records import PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
 
+_ID_BITS = 44
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedPairs:
@@ -92,6 +94,11 @@ def read_links(alignments: Sequence[str]) -> tuple[NDArray[np.int16], NDArray[np
     return numbers[0::2].copy(), numbers[1::2].copy(), offsets
 
 
+def streams_of(rows: Sequence[PairRow]) -> NDArray[np.int64]:
+    """What names each pair's random streams: its id, and others for each time that its schedule begins anew."""
+    return np.array([row.id + (row.restarts << _ID_BITS) for row in rows], np.int64)
+
+
 def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
     """The pairs as a batch with their forests built."""
     source, source_offset, source_words = number_words(row.source for row in rows)
@@ -107,7 +114,7 @@ def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
         bitext,
         words,
         build_forests(bitext, settings.span_limit),
-        np.array([row.id for row in rows], np.int64),
+        streams_of(rows),
         longest_rule(settings),
     )
     return LoadedPairs(batch, spellings(source_words), spellings(target_words))

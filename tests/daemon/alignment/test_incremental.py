@@ -16,8 +16,11 @@ from hierogram.daemon.alignment.incremental import (
 )
 from hierogram.daemon.alignment.links.stored import withdrawal_of
 from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.learning.verifying import verify
-from hierogram.storage.records import NewPair
+from hierogram.samplers.forests.derivations import encode_states
+from hierogram.samplers.grammar.columns import split_blobs
+from hierogram.storage.records import NewPair, PairRow
 from hierogram.storage.store import Store, open_store
 
 PAIRS = 300
@@ -124,9 +127,20 @@ def test_derivations_follow_alignments_that_change(quick_store: Store, store_url
     assert [row.state for row in store.pairs(limit=3)] == ["sampling"] * 3
     assert verify(store).problems == []
     assert error_rate(store, 0, 3) < 0.2
+    # The new derivations are drawn from other random streams than the first ones.
+    assert query(store_url, "SELECT number FROM restarts WHERE pair_id <= 3") == [(1,)] * 3
+    rows = store.pairs(limit=3)
+    assert [row.current for row in rows] == current(store, rows)
+    assert [row.current for row in rows] != current(store, [row._replace(restarts=0) for row in rows])
     learn(store, sweeps=1)
     assert store.count_pairs(["settled"]) == 120
     assert verify(store).problems == []
+
+
+def current(store: Store, rows: list[PairRow]) -> list[bytes]:
+    """The derivations that the pairs begin with."""
+    batch = ResidentBatch.of([row._replace(current=None, ring=None) for row in rows], store.settings())
+    return split_blobs(encode_states(batch.loaded.batch.forests, batch.state))
 
 
 def test_the_table_of_a_learner_follows(quick_store: Store, store_url: str) -> None:

@@ -51,9 +51,7 @@ def test_a_rule_without_customers_has_no_table(model: Model) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 3, SMALL - 1, SMALL, 4 * SMALL, 20_000])
 @pytest.mark.parametrize("discount", [0.0, 0.5, 0.9])
-def test_probabilities_are_those_of_the_equation(
-    monkeypatch: pytest.MonkeyPatch, count: int, discount: float
-) -> None:
+def test_probabilities_are_those_of_the_equation(monkeypatch: pytest.MonkeyPatch, count: int, discount: float) -> None:
     monkeypatch.setattr(models, "_KNOWN_COUNTS", SMALL)
     model = build_model(ModelSettings(discount=discount, strength=2.0, rate=3.0), 30, 40, 200)
     length, tokens, tables = 4, count + 7, count**discount + 3.5

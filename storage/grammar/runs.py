@@ -1,0 +1,48 @@
+"""Runs of learning: how far each has come, so that one that was interrupted is continued and not begun again; and which
+pairs have begun their schedule anew.
+"""
+
+from sqlalchemy import Connection, insert, select, text, update
+
+from hierogram.storage.database.loading import staged_ids
+from hierogram.storage.database.transactions import Writing, new_id, now
+from hierogram.storage.records import LearningRun, PairUpdates
+from hierogram.storage.schema.tables import learning_runs
+
+_COLUMNS = [learning_runs.c[name] for name in LearningRun._fields]
+
+
+def unfinished_run(connection: Connection) -> LearningRun | None:
+    """The last run, where it was not finished."""
+    row = connection.execute(
+        select(*_COLUMNS, learning_runs.c.finished_at).order_by(learning_runs.c.id.desc()).limit(1)
+    ).one_or_none()
+    return None if row is None or row.finished_at is not None else LearningRun._make(row[:-1])
+
+
+def begin_run(writing: Writing, sweeps: int) -> LearningRun:
+    """Enter a new run."""
+    added = writing.connection.execute(
+        insert(learning_runs).values(sweeps=sweeps, done=0, after_id=0, within=0, started_at=now())
+    )
+    return LearningRun(new_id(added), sweeps)
+
+
+def save_run(writing: Writing, run: LearningRun) -> None:
+    """Write how far a run has come; it is finished where every pair has had all of its sweeps."""
+    values = run._asdict()
+    if run.done >= run.sweeps:
+        values["finished_at"] = now()
+    writing.connection.execute(update(learning_runs).where(learning_runs.c.id == values.pop("id")).values(values))
+
+
+def count_restarts(writing: Writing, updates: PairUpdates) -> None:
+    """Count that the pairs have begun their schedule anew."""
+    ids = updates.ids.tolist()
+    writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in ids))
+    writing.connection.execute(
+        text(
+            "INSERT INTO restarts (pair_id, number) SELECT id, 1 FROM staged_ids WHERE true"
+            " ON CONFLICT (pair_id) DO UPDATE SET number = restarts.number + 1"
+        )
+    )

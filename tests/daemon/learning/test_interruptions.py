@@ -1,0 +1,213 @@
+"""A run of learning that is interrupted and taken up again ends as one that was not, however it was interrupted."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count, cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
+from tests.daemon.learning.treebanks import QUICK as QUICK_TREES
+from tests.daemon.learning.treebanks import TREES, put
+
+from hierogram.daemon.learning import residents
+from hierogram.daemon.learning.learner import LearnOptions
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.verifying import verify
+from hierogram.samplers.grammar import keys
+from hierogram.storage.records import Settings
+from hierogram.storage.store import Store, open_store
+
+Fill = Callable[[Store], None]
+SWEEPS = 7
+
+
+def phrases(store: Store) -> None:
+    fill(store, some_pairs(40))
+
+
+def trees(store: Store) -> None:
+    put(store, TREES)
+
+
+CASES: dict[str, tuple[Settings, Fill, int]] = {
+    "phrases": (QUICK, phrases, 4_000_000),
+    "phrases in batches": (QUICK, phrases, 100),
+    "trees": (QUICK_TREES, trees, 100),
+}
+"""Settings, what fills the store, and words that are in memory together."""
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[Settings, Fill]:
+    settings, fill_with, words = CASES[request.param]
+    monkeypatch.setattr(residents, "_WORDS_A_BATCH", words)
+    return settings, fill_with
+
+
+def everything(store: Store) -> tuple[object, ...]:
+    return (*contents(store), store.labels())
+
+
+def after(sweeps: int) -> LearnOptions:
+    """Options of a run that is asked to stop after so many sweeps."""
+    asked = iter(range(10_000))
+    return LearnOptions(1, stop=lambda: next(asked) >= sweeps)
+
+
+@pytest.fixture
+def expected(case: tuple[Settings, Fill], tmp_path: Path) -> tuple[object, ...]:
+    """What a run gives that nothing interrupts."""
+    settings, fill_with = case
+    with open_store(f"sqlite:///{tmp_path}/whole.db", create=True, settings=settings) as store:
+        fill_with(store)
+        assert learn(store, sweeps=SWEEPS, options=LearnOptions(1)).finished
+        return everything(store)
+
+
+def test_wherever_a_run_is_asked_to_stop_it_is_continued_to_the_same_end(
+    case: tuple[Settings, Fill], expected: tuple[object, ...], tmp_path: Path
+) -> None:
+    settings, fill_with = case
+    for steps in ((1, 2, 4), (3,), (5, 9), (8, 2, 2), (0, 17)):
+        with open_store(f"sqlite:///{tmp_path}/{steps}.db", create=True, settings=settings) as store:
+            fill_with(store)
+            numbers = cycle(steps)
+            runs = 1
+            while not learn(store, sweeps=SWEEPS, options=after(next(numbers))).finished:
+                assert verify(store).problems == []
+                runs += 1
+            assert runs > 1
+            assert everything(store) == expected
+            assert store.unfinished_run() is None
+
+
+class KilledError(Exception):
+    pass
+
+
+def test_a_commit_that_breaks_off_leaves_all_pairs_as_they_were(
+    case: tuple[Settings, Fill], expected: tuple[object, ...], store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, fill_with = case
+    monkeypatch.setattr(residents, "_PAIRS_A_COMMIT", 3)
+    with open_store(store_url, create=True, settings=settings) as store:
+        fill_with(store)
+        parts = residents.ResidentBatch._parts
+        for commits in (0, 1, 3):
+            turns = count()
+
+            def broken(
+                batch: residents.ResidentBatch, commits: int = commits, turns: Iterator[int] = turns
+            ) -> Iterator[Any]:
+                breaks = next(turns) >= commits
+                for number, part in enumerate(parts(batch)):
+                    if breaks and number == 2:
+                        raise KilledError
+                    yield part
+
+            with monkeypatch.context() as patched:
+                patched.setattr(residents.ResidentBatch, "_parts", broken)
+                patched.setattr("hierogram.daemon.learning.learner.SECONDS_A_COMMIT", 0.0)
+                patched.setattr("hierogram.daemon.learning.learner._COMMIT_SHARE", 0)
+                with pytest.raises(KilledError):
+                    learn(store, sweeps=SWEEPS, options=LearnOptions(1))
+            assert verify(store).problems == []
+        assert learn(store, options=LearnOptions(1)).finished
+        assert everything(store) == expected
+
+
+def test_the_number_of_sweeps_says_whether_a_run_is_continued(tmp_path: Path) -> None:
+    with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
+        phrases(store)
+        learn(store, sweeps=5, options=after(8))
+        run = store.unfinished_run()
+        assert run is not None
+        assert (run.sweeps, run.done) == (5, 1)
+        # Another number is another run, and the one before is no longer to be continued.
+        learn(store, sweeps=1)
+        assert {row.sweep for row in store.pairs()} == {8}
+        assert store.unfinished_run() is None
+        learn(store, sweeps=5, options=after(3))
+        learn(store)
+        assert {row.sweep for row in store.pairs()} == {13}
+
+
+def test_keys_that_collide_do_not_begin_a_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0x1FF))
+    with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=replace(QUICK, key_salt=0)) as store:
+        fill(store, some_pairs(120))
+        monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_A_COMMIT", 0.0)
+        learn(store, sweeps=9)
+        assert store.settings().key_salt > 0
+        assert {row.sweep for row in store.pairs()} == {6 + 9}
+
+
+COMMITTING = """
+import sys
+from hierogram.daemon.learning import learner, residents
+learner.SECONDS_A_COMMIT = 0.0
+learner._COMMIT_SHARE = 0
+residents._PAIRS_A_COMMIT = 7
+from hierogram.daemon.main import main
+sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", sys.argv[2], "--threads", "1"]
+main()
+"""
+"""`hierogram learn`, that commits after each sweep, a few pairs at a time."""
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[object, ...]]:
+    """What runs give that nothing interrupts, by kind."""
+    found = {}
+    for kind in ("phrases", "trees"):
+        settings, fill_with, _ = CASES[kind]
+        with open_store(f"sqlite:///{tmp_path_factory.mktemp(kind)}/s.db", create=True, settings=settings) as store:
+            fill_with(store)
+            learn(store, sweeps=30, options=LearnOptions(1))
+            found[kind] = everything(store)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [
+        ("phrases", signal.SIGINT),
+        ("phrases", signal.SIGTERM),
+        ("phrases", signal.SIGKILL),
+        ("trees", signal.SIGKILL),
+    ],
+)
+def test_signals_change_nothing(
+    store_url: str, uninterrupted: dict[str, tuple[object, ...]], kind: str, number: signal.Signals
+) -> None:
+    settings, fill_with, _ = CASES[kind]
+    with open_store(store_url, create=True, settings=settings) as store:
+        fill_with(store)
+        command = [sys.executable, "-c", COMMITTING, store_url, "30"]
+        done = 0
+        # In the schedule, and among the sweeps that follow it.
+        for until in (3, 15):
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+                end = time.monotonic() + 120
+                while store.status().sweeps < until:
+                    assert process.poll() is None, process.communicate()
+                    assert time.monotonic() < end
+                    time.sleep(0.002)
+                os.kill(process.pid, number)
+                _, said = process.communicate(timeout=120)
+            assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[number]
+            assert ("what was sampled is committed" in said) == (number != signal.SIGKILL)
+            assert store.status().sweeps > done
+            done = store.status().sweeps
+            assert verify(store).problems == []
+        ran = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert "goes on with a run that was interrupted" in ran.stderr
+        assert everything(store) == uninterrupted[kind]
