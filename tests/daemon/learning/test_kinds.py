@@ -1,0 +1,159 @@
+"""A kind of grammar that only this test knows: once registered, it is learned, verified, exported and withdrawn."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.daemon.conftest import LINES, Run, written
+from tests.daemon.serving.turns import SHORT, Hands
+
+from hierogram.daemon.learning.kinds.kind import Key, Loaded, Means, Report, RuleUse, Sweep
+from hierogram.daemon.learning.kinds.pairs import LoadedPairs, load_pairs
+from hierogram.daemon.learning.kinds.registry import KINDS
+from hierogram.daemon.learning.verifying import verify
+from hierogram.daemon.serving.warming import warm_up
+from hierogram.samplers.counts.chain import SweepInfo
+from hierogram.samplers.forests.batch import State, initial_state
+from hierogram.samplers.grammar.keys import rule_key
+from hierogram.samplers.grammar.kinds import NOTATIONS, PAIRS, SOURCE, TARGET, Notation, WordPlace
+from hierogram.samplers.grammar.rules import Rule, parse_side, terminal_of
+from hierogram.samplers.grammar.schedules import Schedule
+from hierogram.samplers.grammar.settings import JOINED
+from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
+from hierogram.storage.store import Store, open_store
+
+NAME = "whole pairs"
+WORDS = (WordPlace(SOURCE, SOURCE, terminal_of), WordPlace(TARGET, TARGET, terminal_of))
+
+
+class WholePairsChain:
+    """Counts of rules that are pairs; there is nothing to sample."""
+
+    def __init__(self, store: Store) -> None:
+        status = store.status()
+        self.rule_types, self.rule_tokens = status.rules, status.rule_tokens
+
+    def enter(self, loaded: Loaded, state: State, stored: NDArray[np.bool_]) -> None:
+        self.rule_tokens += int((~stored).sum())
+
+    def change(self, loaded: Loaded, state: State, change: int) -> None:
+        self.rule_tokens += change * loaded.batch.size
+
+    def sweep(self, loaded: Loaded) -> Sweep:
+        def take(
+            state: State, sweeps: NDArray[np.int64], active: NDArray[np.bool_], report: Report
+        ) -> tuple[State, SweepInfo]:
+            report(loaded.batch.size)
+            return state, SweepInfo(0, 0, 0, 0, 0)
+
+        return take
+
+    def follow(self, store: Store) -> None:
+        pass
+
+    def log_likelihood(self) -> float:
+        return -float(self.rule_tokens)
+
+    def labels(self) -> list[LabelRow]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+class WholePairs:
+    """Each pair is a rule."""
+
+    name = NAME
+    whole = False
+
+    def load(self, rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
+        return load_pairs(rows, settings)
+
+    def begin(self, loaded: Loaded, settings: Settings) -> State:
+        return initial_state(settings.seed, loaded.batch, JOINED)
+
+    def course(self, settings: Settings) -> Schedule:
+        return Schedule(1, 2, 1)
+
+    def chain(self, store: Store, means: Means) -> WholePairsChain:
+        return WholePairsChain(store)
+
+    def key(self, source: str, target: str, salt: int) -> Key:
+        return rule_key(Rule(parse_side(source), parse_side(target)), salt)
+
+    def show(self, row: PairRow, settings: Settings) -> list[RuleUse]:
+        sizes = row.source.count(" ") + 1, row.target.count(" ") + 1
+        return [RuleUse(row.source, row.target, (0, sizes[0]), (0, sizes[1]), ())]
+
+    def warm_up(self, settings: Settings) -> tuple[LoadedPairs, State]:
+        loaded = self.load([PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)], settings)
+        return loaded, self.begin(loaded, settings)
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    notation = Notation(NAME, "whole pairs", PAIRS, (SOURCE, TARGET), WORDS, frozenset())
+    monkeypatch.setitem(NOTATIONS, NAME, notation)
+    monkeypatch.setitem(KINDS, NAME, WholePairs())
+
+
+@pytest.fixture
+def url(store_url: str, hierogram: Run, tmp_path: Path) -> str:
+    """URL of a store of the kind that has learned, once on each database."""
+    with open_store(store_url, create=True, settings=Settings(grammar=NAME, span_limit=0, samples=3)):
+        pass
+    for command in (["ingest", str(written(tmp_path))], ["learn", "--sweeps", "4"]):
+        ran = hierogram("--store", store_url, *command)
+        assert ran.code == 0, ran.err
+    return store_url
+
+
+def rules(store: Store) -> dict[tuple[str, str], tuple[int, int]]:
+    with store.iterate_rules() as found:
+        return {(rule.source, rule.target): (rule.count, rule.sampled_count) for rule in found}
+
+
+def test_it_is_learned_and_verified(url: str, hierogram: Run) -> None:
+    texts = [tuple(line.split(" ||| ")[:2]) for line in LINES]
+    with open_store(url) as store:
+        assert rules(store) == {(s, t): (texts.count((s, t)), 3 * texts.count((s, t))) for s, t in texts}
+        assert store.status().pairs["settled"] == len(LINES)
+        assert {row.sweep for row in store.pairs()} == {2 + 4}
+        assert [rule.source for rule in store.find_rules(words=["voit"])] == [LINES[7].split(" ||| ")[0]]
+    sound = hierogram("--store", url, "verify")
+    assert (sound.code, "sound" in sound.out) == (0, True)
+
+
+def test_it_is_exported_as_what_asks_for_nothing(url: str, hierogram: Run, tmp_path: Path) -> None:
+    assert hierogram("--store", url, "export", "-o", "g.jsonl", "--format", "jsonl").code == 0
+    exported = [json.loads(line) for line in (tmp_path / "g.jsonl").read_text().splitlines()]
+    with open_store(url) as store:
+        assert {(rule["source"], rule["target"]): rule["count"] for rule in exported} == {
+            rule: count for rule, (count, _) in rules(store).items()
+        }
+    assert hierogram("--store", url, "export", "-o", "g.tsv", "--format", "tsv").code == 0
+    assert len((tmp_path / "g.tsv").read_text().splitlines()) == 1 + len(exported)
+    refused = hierogram("--store", url, "export", "-o", "g.moses", "--format", "moses")
+    assert refused.code != 0
+    assert "a store of whole pairs cannot be exported as moses" in refused.err
+
+
+def test_it_is_withdrawn_and_served(url: str, hierogram: Run) -> None:
+    assert hierogram("--store", url, "withdraw", "1", "2").code == 0
+    with open_store(url) as store:
+        warm_up(store.settings())
+        with Hands(store, **SHORT) as hands:
+            store.request_withdrawals([3])
+            hands.settle()
+            hands.turns.take()
+            assert hands.learner.chain.rule_tokens == len(LINES) - 3
+        assert sum(count for count, _ in rules(store).values()) == len(LINES) - 3
+        assert verify(store).problems == []
+    assert hierogram("--store", url, "withdraw", "--corpus", "default").code == 0
+    with open_store(url) as store:
+        assert store.status().rules == 0
+        assert verify(store).problems == []
