@@ -21,7 +21,7 @@ from hierogram.storage.store import Store
 
 _WORDS_A_BATCH = 4_000_000
 _PAIRS_A_READ = 5_000
-_PAIRS_A_COMMIT = 8_192
+_PAIRS_A_COMMIT = 16_384
 
 
 @dataclass(slots=True)

@@ -117,7 +117,7 @@ def _added_up(parts: list[RuleDeltas], problems: _Problems) -> tuple[RuleDeltas,
     counts, sampled = np.zeros(len(firsts), np.int64), np.zeros(len(firsts), np.int64)
     np.add.at(counts, firsts, rules.counts)
     np.add.at(sampled, firsts, rules.sampled_counts)
-    return rules.with_counts(counts, sampled), np.unique(firsts)
+    return rules.with_counts(counts, sampled), np.flatnonzero(firsts == np.arange(len(firsts)))
 
 
 def _shown(rules: RuleDeltas, row: int) -> str:

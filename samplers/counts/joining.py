@@ -30,7 +30,7 @@ def match_keys(ours: NDArray[np.uint64], theirs: NDArray[np.uint64]) -> Matches:
     firsts = first_of_each_key(np.concatenate((ours, theirs)))
     of_theirs = firsts[len(ours) :]
     found = of_theirs < len(ours)
-    if found.sum() > len(np.unique(of_theirs[found])):
+    if np.bincount(of_theirs[found]).max(initial=0) > 1:
         # Of theirs with one key, the first is the match.
         found &= first_of_each_key(theirs) == np.arange(len(theirs))
     missing = np.ones(len(ours), np.bool_)

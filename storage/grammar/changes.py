@@ -253,5 +253,6 @@ def _words_of(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.int64
             word_of = np.fromiter(map(words.__getitem__, symbols), np.int64, len(symbols))
             rule_of = np.repeat(ids[first:last], [text.count(" ") + 1 for text in texts])
             packed.append((word_of << _RULE_ID_BITS | rule_of)[word_of > 0])
-    ordered = np.unique(np.concatenate(packed))
+    ordered = np.sort(np.concatenate(packed))
+    ordered = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
     return zip((ordered >> _RULE_ID_BITS).tolist(), (ordered & _RULE_ID_MASK).tolist(), strict=True)

@@ -192,14 +192,15 @@ def _wrong_rule_words(connection: Connection) -> Iterator[str]:
         while next_noted is not None and next_noted[0] < rule_id:
             orphans.add(next_noted[0])
             next_noted = next(noted, None)
-        expected = {ids[side].get(token) for side, token in notation.words_of_rule(source, target)}
         found: set[int | None] = set()
         if next_noted is not None and next_noted[0] == rule_id:
             found.update(map(int, next_noted[1].split(",")))
             next_noted = next(noted, None)
-        # Rules that only samples use need none; they keep those that they had.
-        if found != expected and (count or found):
-            wrong.add(rule_id)
+        # Rules that only samples use need no words; they keep those that they had.
+        if count or found:
+            expected = {ids[side].get(token) for side, token in notation.words_of_rule(source, target)}
+            if found != expected:
+                wrong.add(rule_id)
     while next_noted is not None:
         orphans.add(next_noted[0])
         next_noted = next(noted, None)
