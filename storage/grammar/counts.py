@@ -10,7 +10,6 @@ from sqlalchemy import Connection, text
 
 from hierogram.samplers.grammar.columns import Texts, concatenated, join_texts, lines_of
 from hierogram.storage.database.connection import POSTGRES
-from hierogram.storage.database.transactions import read_state
 from hierogram.storage.records.columns import RuleCounts, RuleDeltas, StoredRules
 
 if TYPE_CHECKING:
@@ -53,8 +52,7 @@ _IDS_A_BLOCK = 4_096
 
 def rule_counts(connection: Connection) -> RuleCounts:
     """Every rule with a positive count, in no particular order."""
-    postgres = connection.dialect.name == POSTGRES
-    columns = _counts_on_postgres(connection) if postgres else _numbers_on_sqlite(connection, _COUNTED, "count > 0")
+    columns = _numbers(connection, _COUNTED, "count > 0")
     key_high, key_low, counts, lengths, source_terminals, target_terminals = columns
     return RuleCounts(
         keys=_keys(key_high, key_low),
@@ -152,16 +150,28 @@ def _values(cursor: "Cursor[tuple[object, ...]]", query: str, first: int, last: 
     return [result.get_value(0, n) for n in range(result.nfields)]
 
 
-def _counts_on_postgres(connection: Connection) -> list[Column]:
-    arrays = ", ".join(f"array_agg({name}) FILTER (WHERE count > 0)" for name in _COUNTED)
-    parts: list[list[Column]] = [[] for _ in _COUNTED]
-    last_id = read_state(connection).last_rule_id
+def _numbers_on_postgres(connection: Connection, fields: dict[str, int], condition: str) -> list[Column]:
+    arrays = ", ".join(f"array_agg({name}) FILTER (WHERE {condition})" for name in fields)
+    parts: list[list[Column]] = [[] for _ in fields]
+    last_id = read_last_id(connection)
     with _cursor(connection) as cursor:
         for start in range(0, last_id, _IDS_PER_QUERY):
             values = _values(cursor, f"SELECT {arrays}", start, start + _IDS_PER_QUERY)
-            for part, value, width in zip(parts, values, _COUNTED.values(), strict=True):
+            for part, value, width in zip(parts, values, fields.values(), strict=True):
                 part.append(_elements(value, width))
     return [np.concatenate([np.empty(0, dtype=np.int64), *part]) for part in parts]
+
+
+def _numbers(connection: Connection, fields: dict[str, int], condition: str) -> list[Column]:
+    """Columns of numbers of the rules that meet a condition, in no particular order."""
+    postgres = connection.dialect.name == POSTGRES
+    return (_numbers_on_postgres if postgres else _numbers_on_sqlite)(connection, fields, condition)
+
+
+def rule_keys(connection: Connection) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Ids, int64[n], and keys, int64[n, 2] (high, low, with signs), of all rules, in no particular order."""
+    ids, *keys = _numbers(connection, {"id": 8, "key_high": 8, "key_low": 8}, "true")
+    return ids.astype(np.int64), np.stack(keys, axis=1).astype(np.int64)
 
 
 def _blocks_on_postgres(connection: Connection, blocks: Sequence[int]) -> tuple[list[Column], Texts, Texts]:

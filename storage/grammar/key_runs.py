@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, delete, insert, select
 
 from hierogram.storage.database.transactions import Writing
+from hierogram.storage.grammar.counts import rule_keys
 from hierogram.storage.records.columns import KeyRun
-from hierogram.storage.schema.tables import rule_key_runs, rules
+from hierogram.storage.schema.tables import rule_key_runs
 
 _RATIO = 4
 """A run is merged with what comes after it unless it is so many times as large."""
@@ -27,7 +28,6 @@ _RUNS_A_POSITION = 1_000
 """Ids of runs say at which position of the store they were written: no two that were committed ever have the same."""
 
 _HALF = np.uint64(32)
-_ROWS_PER_FETCH = 50_000
 
 
 def fingerprints_of(keys: NDArray[np.int64]) -> NDArray[np.uint32]:
@@ -165,10 +165,8 @@ def _missing(run: KeyRun, other: KeyRun) -> list[int]:
 
 
 def _run_of_rules(connection: Connection) -> KeyRun:
-    result = connection.execute(select(rules.c.id, rules.c.key_high, rules.c.key_low))
-    parts = [np.array([tuple(row) for row in rows], np.int64) for rows in result.partitions(_ROWS_PER_FETCH)]
-    rows = np.concatenate([np.zeros((0, 3), np.int64), *parts])
-    return run_of(fingerprints_of(np.ascontiguousarray(rows[:, 1:])), rows[:, 0])
+    ids, keys = rule_keys(connection)
+    return run_of(fingerprints_of(keys), ids)
 
 
 def _write(writing: Writing, run: KeyRun) -> None:
