@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hierogram.daemon.corpora.tokenizing import Tokenize, tokenized, tokenizer
 from hierogram.daemon.corpora.validation import Fields
 from hierogram.daemon.exceptions import UsageError
-from hierogram.samplers.grammar.settings import TREES
+from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.storage.records import LOWERED, Settings
 
 Languages = tuple[str, str]
@@ -47,8 +47,11 @@ def check_settings(settings: Settings) -> None:
     """Raises `UsageError` where a store cannot have these settings of languages and tokens."""
     if settings.languages:
         two_languages(",".join(settings.languages), "--languages")
-        if settings.grammar == TREES:
-            raise UsageError("--languages: a store of trees has sentences of one language, and needs none named")
+        notation = notation_of(settings.grammar)
+        if notation.takes != PAIRS:
+            raise UsageError(
+                f"--languages: a store of {notation.holds} has sentences of one language, and needs none named"
+            )
     if settings.tokenize and not settings.languages:
         raise UsageError("--tokenize: name the languages whose rules divide text into tokens, as in --languages fr,en")
     prepare(settings)

@@ -77,9 +77,9 @@ def measure_learning(corpus: Corpus) -> Figures:
         started = time.perf_counter()
         with open_store(f"sqlite:///{path}") as store, Learner(store, LearnOptions(corpus.threads)) as learner:
             rows = store.stalest_pairs(_ABSORBED)
-            shard = learner.open(rows)
+            batch = learner.open(rows)
             opening = time.perf_counter() - started
-            learner.sweep(shard, shard.sweeps + 1)
+            learner.sweep(batch, batch.sweeps + 1)
             status = store.status()
             started = time.perf_counter()
             manifest = export(store, folder / "grammar.zst", ExportOptions(max_scope=99))
@@ -133,8 +133,8 @@ def _absorb(store: Store, learner: Learner, pairs: list[NewPair]) -> float:
     started = time.perf_counter()
     _store_pairs(store, pairs)
     rows = store.pairs(states=["waiting"], limit=len(pairs))
-    shard = learner.open(rows)
-    learner.sweep(shard, np.full(len(rows), learner.course.burn_in))
+    batch = learner.open(rows)
+    learner.sweep(batch, np.full(len(rows), learner.course.burn_in))
     return time.perf_counter() - started
 
 
@@ -189,5 +189,5 @@ def _learned(url: str, corpus: Corpus, size: int) -> Iterator[tuple[Store, Learn
 def _settle(store: Store, learner: Learner) -> None:
     """Give every waiting pair a derivation by one sweep of the first stage."""
     while rows := store.pairs(states=["waiting"], limit=4 * _PAIRS_A_CHUNK):
-        shard = learner.open(rows)
-        learner.sweep(shard, shard.sweeps + 1)
+        batch = learner.open(rows)
+        learner.sweep(batch, batch.sweeps + 1)
