@@ -71,6 +71,8 @@ class Learner:
         self.course = self.kind.course(self.settings)
         self.chain = self.kind.chain(store, Means(self.options.threads or os.cpu_count() or 1, self.options.method))
         self._measured_at = float("-inf")
+        self._open_records: list[SweepRecord] = []
+        self._last_commit = time.monotonic()
         self.curve: list[tuple[int, float]] = []
         self.likelihood: float | None = None
         self.rules = 0
@@ -136,21 +138,25 @@ class Learner:
         until: NDArray[np.int64],
         enough: Callable[[], bool] | None = None,
         run: Callable[[int], LearningRun] | None = None,
+        leave_open: bool = False,
     ) -> None:
         """Sweep over the batch until each pair has had so many sweeps; commit now and then, and at the end.
 
         `enough` is asked after each sweep; where it says so, what is done so far is committed and left at that. `run`
-        tells from the number of sweeps over this batch how far the run has come, to be committed with them.
+        tells from the number of sweeps over this batch how far the run has come, to be committed with them. Where more
+        sweeps over the same batch follow, the last commit may be left to them: `leave_open`, if nothing is due by then.
         """
         first = self.sweeps
         enough = enough or self.options.stop
         take = self.chain.sweep(batch.loaded)
-        records: list[SweepRecord] = []
-        last_commit = time.monotonic()
+        records, self._open_records = self._open_records, []
+        last_commit = self._last_commit if records else time.monotonic()
         wait = SECONDS_A_COMMIT
+        ended = False
         while (active := batch.sweeps < until).any():
             records.append(self._take(take, batch, active))
-            if enough():
+            ended = enough()
+            if ended:
                 break
             if time.monotonic() - last_commit > wait and (batch.sweeps < until).any():
                 started = time.monotonic()
@@ -162,8 +168,17 @@ class Learner:
         if records:
             if records[-1].log_likelihood is None and self._may_measure():
                 records[-1] = records[-1]._replace(log_likelihood=self.measure())
+            if leave_open and not ended and time.monotonic() - last_commit <= wait:
+                self._open_records, self._last_commit = records, last_commit
+                return
             self._tell("commit", 0, len(batch.rows), self.pair_sweeps)
             self._commit(batch, records, run and run(self.sweeps - first))
+
+    def commit_open(self, batch: ResidentBatch) -> None:
+        """Commit what `sweep` left open."""
+        records, self._open_records = self._open_records, []
+        if records:
+            self._commit(batch, records, None)
 
     def _commit(self, batch: ResidentBatch, records: list[SweepRecord], run: LearningRun | None) -> None:
         batch.commit(self.store, records, self.chain.labels(), run)

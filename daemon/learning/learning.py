@@ -101,7 +101,8 @@ class _Work:
         for rows in read_batches(self._store, [WAITING, SAMPLING]):
             batch = self._open(rows)
             self._learner.total -= int(batch.sweeps[batch.sweeps < burn_in].sum())
-            if not self._sweep(batch, np.maximum(batch.sweeps, burn_in)):
+            more = len(rows) == self.pairs and self._run.done < self._run.sweeps
+            if not self._sweep(batch, np.maximum(batch.sweeps, burn_in), leave_open=more):
                 return False
         return True
 
@@ -143,8 +144,14 @@ class _Work:
         return self._batch
 
     def _sweep(
-        self, batch: ResidentBatch, until: NDArray[np.int64], run: Callable[[int], LearningRun] | None = None
+        self,
+        batch: ResidentBatch,
+        until: NDArray[np.int64],
+        run: Callable[[int], LearningRun] | None = None,
+        leave_open: bool = False,
     ) -> bool:
-        if not self._learner.options.stop():
-            self._learner.sweep(batch, until, run=run)
+        if self._learner.options.stop():
+            self._learner.commit_open(batch)
+        else:
+            self._learner.sweep(batch, until, run=run, leave_open=leave_open)
         return not (batch.sweeps < until).any()
