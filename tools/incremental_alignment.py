@@ -20,7 +20,7 @@ from hierogram.daemon.alignment.evaluation import GoldLinks, evaluate, links_of,
 from hierogram.daemon.alignment.files import read_sentences
 from hierogram.daemon.alignment.incremental import IncrementalAligner, align_pending
 from hierogram.daemon.alignment.requests import Request
-from hierogram.storage.records import NewPair, Settings
+from hierogram.storage.records import NewPairs, Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.compare_aligners import CorpusFiles, corpus_of
 
@@ -60,10 +60,18 @@ def _read(corpus: CorpusFiles) -> tuple[list[str], list[str], list[GoldLinks]]:
 
 def _put(store: Store, sources: Sequence[str], targets: Sequence[str], first: int, last: int) -> None:
     batch = store.begin_ingest("corpus", f"{first}", "parallel")
-    pairs = []
-    for k in range(first, last):
-        source, target = sources[k].split(), targets[k].split()
-        pairs.append(NewPair(" ".join(source), " ".join(target), None, len(source), len(target), k + 1, f"{k}"))
+    source, target = ([line.split() for line in side[first:last]] for side in (sources, targets))
+    number = len(source)
+    pairs = NewPairs(
+        list(map(" ".join, source)),
+        list(map(" ".join, target)),
+        [None] * number,
+        list(map(len, source)),
+        list(map(len, target)),
+        range(first + 1, last + 1),
+        list(map(str, range(first, last))),
+        [0] * number,
+    )
     store.add_pairs(batch, pairs)
     store.finish_ingest(batch)
 

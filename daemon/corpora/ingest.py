@@ -18,7 +18,7 @@ from hierogram.daemon.prefetch import ahead
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.rejections import in_runs
-from hierogram.storage.records import AddedPairs, IngestTotals, NewPair, RejectedLine
+from hierogram.storage.records import AddedPairs, IngestTotals, NewPairs, RejectedLine, join_pairs
 from hierogram.storage.store import Receipt, Store
 
 DEFAULT_CORPUS = "default"
@@ -93,7 +93,7 @@ AS_THE_STORE = Handling()
 class Checked(NamedTuple):
     """Lines that make pairs, and those that make none."""
 
-    pairs: list[NewPair]
+    pairs: NewPairs
     rejected: list[RejectedLine]
 
 
@@ -119,13 +119,13 @@ class Intake:
 
     def read(self, chunks: Iterable[Fields]) -> Checked:
         """What the chunks hold; an input's chunks are read in their order, each once."""
-        pairs: list[NewPair] = []
+        pairs: list[NewPairs] = []
         rejected: list[RejectedLine] = []
         for fields in chunks:
             sound, wrong = validate(self._preparation.prepared(fields), self._max_tokens, self._repeats)
-            pairs += sound
+            pairs.append(sound)
             rejected += wrong
-        return Checked(pairs, in_runs(rejected))
+        return Checked(join_pairs(pairs), in_runs(rejected))
 
     def store(
         self, lines: Checked, receipt: Callable[[IngestTotals, list[RejectedLine]], Receipt] | None = None

@@ -12,10 +12,6 @@ _IN_MEMORY = 2_000_000
 _FINGERPRINT = Struct("qq")
 
 
-Content = tuple[str, str, str | None]
-"""Source, target and alignment of a pair."""
-
-
 class Repeats:
     """Numbers the repeats of the same content within one input.
 
@@ -29,10 +25,16 @@ class Repeats:
         self._repeats: dict[bytes, int] = {}
         self._file: sqlite3.Connection | None = None
 
-    def occurrences(self, contents: Sequence[Content]) -> list[int]:
-        """How many times each content has come before; raises `InputError` where a temporary file cannot grow."""
-        pack = _FINGERPRINT.pack
-        fingerprints = [pack(hash(content), hash(content[::-1])) for content in contents]
+    def occurrences(
+        self, sources: Sequence[str], targets: Sequence[str], alignments: Sequence[str | None]
+    ) -> list[int]:
+        """How many times each source with its target and alignment has come before.
+
+        Raises `InputError` where a temporary file cannot grow.
+        """
+        there = map(hash, zip(sources, targets, alignments, strict=True))
+        back = map(hash, zip(alignments, targets, sources, strict=True))
+        fingerprints = list(map(_FINGERPRINT.pack, there, back))
         new = set(fingerprints)
         if (
             len(new) == len(fingerprints)

@@ -5,7 +5,7 @@ Unicode spaces included, is part of a token, so that token numbers are those of 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress
 
 from hierogram.daemon.corpora.lines import MAX_LINE_BYTES
@@ -19,8 +19,8 @@ from hierogram.daemon.corpora.rejections import (
     TOO_LONG,
     RejectionError,
 )
-from hierogram.daemon.corpora.repeats import Content, Repeats
-from hierogram.storage.records import NewPair, RejectedLine
+from hierogram.daemon.corpora.repeats import Repeats
+from hierogram.storage.records import NewPairs, RejectedLine
 
 KEPT_BYTES = 4096
 """How much of a rejected line is kept."""
@@ -168,7 +168,7 @@ def _read_given(
     return texts
 
 
-def validate(fields: Fields, max_tokens: int, repeats: Repeats) -> tuple[list[NewPair], list[RejectedLine]]:
+def validate(fields: Fields, max_tokens: int, repeats: Repeats) -> tuple[NewPairs, list[RejectedLine]]:
     """The pairs that the fields make and the lines that make none; every line is in one of the two, once."""
     rejections: dict[int, RejectionError] = {}
     sources, source_lengths = read_sides(fields.sources, "source", max_tokens, rejections)
@@ -178,22 +178,18 @@ def validate(fields: Fields, max_tokens: int, repeats: Repeats) -> tuple[list[Ne
         reject(fields.numbers[k], rejection, fields.content(k)) for k, rejection in sorted(rejections.items())
     ]
     rejected.sort(key=lambda line: line.line)
-    numbers, ids = fields.numbers, fields.ids
+    first = [0] * len(sources)
+    pairs = NewPairs(sources, targets, alignments, source_lengths, target_lengths, fields.numbers, fields.ids, first)
     if rejections:
-        sound = [k not in rejections for k in range(len(sources))]
-        sources, targets = list(compress(sources, sound)), list(compress(targets, sound))
-        alignments, ids = list(compress(alignments, sound)), list(compress(ids, sound))
-        numbers = list(compress(numbers, sound))
-        source_lengths, target_lengths = list(compress(source_lengths, sound)), list(compress(target_lengths, sound))
-    occurrences = _occurrences(list(zip(sources, targets, alignments, strict=True)), ids, repeats)
-    columns = zip(sources, targets, alignments, source_lengths, target_lengths, numbers, ids, occurrences, strict=True)
-    return list(map(NewPair._make, columns)), rejected
+        pairs = pairs.at([k for k in range(len(pairs)) if k not in rejections])
+    return replace(pairs, occurrences=_occurrences(pairs, repeats)), rejected
 
 
-def _occurrences(contents: Sequence[Content], ids: Sequence[str | None], repeats: Repeats) -> list[int]:
+def _occurrences(pairs: NewPairs, repeats: Repeats) -> list[int]:
     """Of each pair the number of its repeat; 0 for pairs with an identifier, whose repeats are told by that."""
-    nameless = [own is None for own in ids]
+    nameless = [own is None for own in pairs.external_ids]
     if all(nameless):
-        return repeats.occurrences(contents)
-    numbers = iter(repeats.occurrences(list(compress(contents, nameless))))
+        return repeats.occurrences(pairs.sources, pairs.targets, pairs.alignments)
+    told = pairs.at(list(compress(range(len(pairs)), nameless)))
+    numbers = iter(repeats.occurrences(told.sources, told.targets, told.alignments))
     return [next(numbers) if without else 0 for without in nameless]

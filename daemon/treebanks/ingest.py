@@ -32,7 +32,7 @@ from hierogram.samplers.grammar.brackets import Parse, check_size, write_parse
 from hierogram.samplers.grammar.kinds import PARSES
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.rejections import in_runs
-from hierogram.storage.records import NewPair, RejectedLine
+from hierogram.storage.records import NewPairs, RejectedLine
 from hierogram.storage.store import Store
 
 FORMAT = "trees"
@@ -177,12 +177,18 @@ def _of_list(listed: TreeText, how: Transformations) -> Parse:
     return packed(trees)
 
 
-def _pairs(sentences: Sequence[_Read], vocabulary: Vocabulary, repeats: Repeats) -> list[NewPair]:
-    contents = []
-    for read in sentences:
-        words = vocabulary.in_words(read.parse.words)
-        contents.append((" ".join(words), write_parse(Parse(words, read.parse.nodes)), ""))
-    return [
-        NewPair(*content, len(read.parse.words), 0, read.line, occurrence=occurrence)
-        for read, content, occurrence in zip(sentences, contents, repeats.occurrences(contents), strict=True)
-    ]
+def _pairs(sentences: Sequence[_Read], vocabulary: Vocabulary, repeats: Repeats) -> NewPairs:
+    words = [vocabulary.in_words(read.parse.words) for read in sentences]
+    sources = [" ".join(known) for known in words]
+    targets = [write_parse(Parse(known, read.parse.nodes)) for known, read in zip(words, sentences, strict=True)]
+    alignments = [""] * len(sentences)
+    return NewPairs(
+        sources,
+        targets,
+        alignments,
+        [len(read.parse.words) for read in sentences],
+        [0] * len(sentences),
+        [read.line for read in sentences],
+        [None] * len(sentences),
+        repeats.occurrences(sources, targets, alignments),
+    )

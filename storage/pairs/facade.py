@@ -11,7 +11,7 @@ from hierogram.storage.database.transactions import read_state, writing
 from hierogram.storage.operations import requests
 from hierogram.storage.pairs import pairs, treebanks, withdrawals
 from hierogram.storage.pairs import staleness as visits
-from hierogram.storage.records import AddedPairs, LagRow, NewPair, PairRecord, PairRow, RejectedLine, RequestRow
+from hierogram.storage.records import AddedPairs, LagRow, NewPairs, PairRecord, PairRow, RejectedLine, RequestRow
 
 Receipt = tuple[RequestRow, int | None]
 """What to record of a request, and how many of its lines were recorded before (None: it is new)."""
@@ -44,7 +44,7 @@ class Pairs(Access):
     def add_pairs(
         self,
         batch_id: int,
-        new_pairs: Sequence[NewPair],
+        new_pairs: NewPairs,
         rejected: Sequence[RejectedLine] = (),
         receipt: Callable[[AddedPairs], Receipt] | None = None,
     ) -> AddedPairs:

@@ -1,14 +1,13 @@
 """When two lines are the same pair, and two rejected lines the same rejection."""
 
-from collections.abc import Iterable
 from hashlib import blake2b
 
-from hierogram.storage.records import NewPair
+from hierogram.storage.records import NewPairs
 
 IDENTITY_BYTES = 16
 
 
-def pair_identities(corpus: str, pairs: Iterable[NewPair]) -> list[bytes]:
+def pair_identities(corpus: str, pairs: NewPairs) -> list[bytes]:
     """BLAKE2b-128 of each pair: of corpus and external id if any, else of corpus, content and occurrence.
 
     With and without an alignment are two contents.
@@ -17,7 +16,8 @@ def pair_identities(corpus: str, pairs: Iterable[NewPair]) -> list[bytes]:
     """
     base = blake2b(f"{len(corpus)}:{corpus}".encode(), digest_size=IDENTITY_BYTES)
     identities = []
-    for source, target, alignment, _, _, _, external_id, occurrence in pairs:
+    contents = zip(pairs.sources, pairs.targets, pairs.alignments, pairs.external_ids, pairs.occurrences, strict=True)
+    for source, target, alignment, external_id, occurrence in contents:
         if external_id is not None:
             text = f"x{len(external_id)}:{external_id}"
         elif alignment is not None:

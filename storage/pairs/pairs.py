@@ -1,8 +1,8 @@
 """Ingest's writes and the reads of sentence pairs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import repeat
+from itertools import chain, repeat
 from operator import attrgetter
 
 from sqlalchemy import Connection, Row, Select, func, insert, select, text, update
@@ -24,7 +24,7 @@ from hierogram.storage.records import (
     AddedPairs,
     IngestTotals,
     LagRow,
-    NewPair,
+    NewPairs,
     PairRecord,
     PairRow,
     RejectedLine,
@@ -101,9 +101,7 @@ def begin_ingest(writing: Writing, corpus: str, origin: str, format: str) -> int
     return batch_id
 
 
-def add_pairs(
-    writing: Writing, batch_id: int, pairs: Sequence[NewPair], rejected: Sequence[RejectedLine]
-) -> AddedPairs:
+def add_pairs(writing: Writing, batch_id: int, pairs: NewPairs, rejected: Sequence[RejectedLine]) -> AddedPairs:
     """Stores the pairs that are new, with their words, and keeps the rejected lines.
 
     Raises `IngestError` where the batch is not open.
@@ -111,8 +109,11 @@ def add_pairs(
     batch = _open_batch(writing.connection, batch_id)
     renew_batch(writing.connection, batch_id)
     corpus_id, corpus, origin = batch
-    fresh, duplicates, refused = _sort_out(writing, corpus, pairs)
-    _insert_pairs(writing, corpus_id, batch_id, fresh)
+    identities = pair_identities(corpus, pairs)
+    fresh, duplicates, refused = _sort_out(writing, identities, pairs)
+    if len(fresh) < len(pairs):
+        pairs, identities = pairs.at(fresh), [identities[k] for k in fresh]
+    _insert_pairs(writing, (corpus_id, batch_id), identities, pairs)
     turned_down = in_runs([*rejected, *refused])
     keep_rejected(writing, batch_id, RejectedFrom(corpus, origin), turned_down)
     totals = IngestTotals(len(fresh), duplicates, sum(run.lines for run in turned_down))
@@ -131,15 +132,16 @@ def add_pairs(
     return AddedPairs(totals, refused)
 
 
-def _insert_pairs(writing: Writing, corpus_id: int, batch_id: int, pairs: Mapping[bytes, NewPair]) -> None:
-    """Stores the pairs (by identity) and counts their words."""
-    if not pairs:
+def _insert_pairs(writing: Writing, origin: tuple[int, int], identities: list[bytes], pairs: NewPairs) -> None:
+    """Stores the pairs, of a corpus and a batch, and counts their words."""
+    if not identities:
         return
-    sources, targets, alignments, source_lengths, target_lengths, _, external_ids, _ = zip(*pairs.values(), strict=True)
-    raw = alignments.count(None)
+    corpus_id, batch_id = origin
+    alignments = pairs.alignments
+    raw = sum(alignment is None for alignment in alignments)
     with ThreadPoolExecutor(1, thread_name_prefix="words") as thread:
         # Both are mostly done without the interpreter, on two cores.
-        words = thread.submit(words_of_pairs, read_notation(writing.connection), sources, targets)
+        words = thread.submit(words_of_pairs, read_notation(writing.connection), pairs.sources, pairs.targets)
         # Columns, because a tuple for each pair would be made and looked at by the garbage collector only to be bound.
         writing.loader.insert(
             sentence_pairs,
@@ -148,14 +150,14 @@ def _insert_pairs(writing: Writing, corpus_id: int, batch_id: int, pairs: Mappin
                 range(writing.state.last_pair_id + 1, writing.state.last_pair_id + 1 + len(pairs)),
                 repeat(corpus_id),
                 repeat(batch_id),
-                external_ids,
-                pairs,
-                sources,
-                targets,
+                pairs.external_ids,
+                identities,
+                pairs.sources,
+                pairs.targets,
                 [alignment or "" for alignment in alignments],
                 [NOBODY if alignment is None else GIVEN for alignment in alignments],
-                source_lengths,
-                target_lengths,
+                pairs.source_lengths,
+                pairs.target_lengths,
                 [UNALIGNED if alignment is None else WAITING for alignment in alignments],
                 repeat(0),
                 repeat(0),
@@ -193,34 +195,33 @@ def _open_batch(connection: Connection, batch_id: int) -> tuple[int, str, str]:
 
 
 def _sort_out(
-    writing: Writing, corpus: str, pairs: Sequence[NewPair]
-) -> tuple[dict[bytes, NewPair], int, list[RejectedLine]]:
-    """The new pairs by identity, the number of duplicates, and the pairs that cannot be stored."""
-    identities = pair_identities(corpus, pairs)
+    writing: Writing, identities: list[bytes], pairs: NewPairs
+) -> tuple[Sequence[int], int, list[RejectedLine]]:
+    """The places of the new pairs, the number of duplicates, and the pairs that cannot be stored."""
     stored = _stored_contents(writing, identities)
-    fresh = dict(zip(identities, pairs, strict=True))
-    if not stored and len(fresh) == len(pairs) and not _may_have_long_token(pairs):
-        return fresh, 0, []
-    fresh = {}
+    if not stored and len(set(identities)) == len(pairs) and not _may_have_long_token(pairs):
+        return range(len(pairs)), 0, []
+    fresh: dict[bytes, int] = {}
     duplicates = 0
     refused: list[RejectedLine] = []
-    for identity, pair in zip(identities, pairs, strict=True):
+    offered = zip(pairs.sources, pairs.targets, pairs.alignments, strict=True)
+    for k, (identity, (source, target, alignment)) in enumerate(zip(identities, offered, strict=True)):
         known = stored.get(identity) if stored else None
         if known is None:
             earlier = fresh.get(identity)
             if earlier is None:
-                if _has_long_token(pair):
-                    refused.append(_too_long(pair))
+                if _has_long_token(source, target, pairs.external_ids[k] or ""):
+                    refused.append(_too_long(pairs, k))
                 else:
-                    fresh[identity] = pair
+                    fresh[identity] = k
                 continue
-            known = earlier[:3]
+            known = pairs.sources[earlier], pairs.targets[earlier], pairs.alignments[earlier]
         # A pair that is offered without an alignment asks nothing of the stored one's.
-        if known[:2] == pair[:2] and (pair[2] is None or known[2] == pair[2]):
+        if known[:2] == (source, target) and (alignment is None or known[2] == alignment):
             duplicates += 1
         else:
-            refused.append(_conflict(pair))
-    return fresh, duplicates, refused
+            refused.append(_conflict(pairs, k))
+    return list(fresh.values()), duplicates, refused
 
 
 _CONTENT = "p.identity, p.source, p.target, p.alignment, p.aligned_by"
@@ -251,34 +252,34 @@ def _stored_contents(writing: Writing, identities: list[bytes]) -> dict[bytes, t
     }
 
 
-def _may_have_long_token(pairs: Sequence[NewPair]) -> bool:
-    texts = [text for pair in pairs for text in (pair[0], pair[1], pair[6] or "") if len(text) > _SURELY_SHORT]
-    return any(max(map(len, text.split(" "))) > _SURELY_SHORT for text in texts)
+def _may_have_long_token(pairs: NewPairs) -> bool:
+    texts = chain(pairs.sources, pairs.targets, filter(None, pairs.external_ids))
+    return any(max(map(len, text.split(" "))) > _SURELY_SHORT for text in texts if len(text) > _SURELY_SHORT)
 
 
-def _has_long_token(pair: NewPair) -> bool:
+def _has_long_token(*texts: str) -> bool:
     # A character has at most four bytes: only a very long word has to be encoded to know.
     return any(
         len(text) > _SURELY_SHORT
         and max(map(len, text.split(" "))) > _SURELY_SHORT
         and any(len(token.encode()) > MAX_TOKEN_BYTES for token in text.split(" "))
-        for text in (pair.source, pair.target, pair.external_id or "")
+        for text in texts
     )
 
 
-def _content(pair: NewPair) -> bytes:
-    fields = pair[:2] if pair.alignment is None else pair[:3]
-    return " ||| ".join(map(str, fields)).encode()
+def _content(pairs: NewPairs, k: int) -> bytes:
+    fields = (pairs.sources[k], pairs.targets[k], pairs.alignments[k])
+    return " ||| ".join(field for field in fields if field is not None).encode()
 
 
-def _too_long(pair: NewPair) -> RejectedLine:
+def _too_long(pairs: NewPairs, k: int) -> RejectedLine:
     message = f"a token or the external id is longer than {MAX_TOKEN_BYTES} bytes"
-    return RejectedLine(pair.line, "token-too-long", message, _content(pair))
+    return RejectedLine(pairs.lines[k], "token-too-long", message, _content(pairs, k))
 
 
-def _conflict(pair: NewPair) -> RejectedLine:
-    message = f"external id {pair.external_id!r} is stored in this corpus with other content, which was kept"
-    return RejectedLine(pair.line, "external-id-conflict", message, _content(pair))
+def _conflict(pairs: NewPairs, k: int) -> RejectedLine:
+    message = f"external id {pairs.external_ids[k]!r} is stored in this corpus with other content, which was kept"
+    return RejectedLine(pairs.lines[k], "external-id-conflict", message, _content(pairs, k))
 
 
 def pairs_after(

@@ -28,10 +28,11 @@ from hierogram.storage.records.pairs import (
     AddedPairs,
     IngestTotals,
     LagRow,
-    NewPair,
+    NewPairs,
     PairRecord,
     PairRow,
     RejectedLine,
+    join_pairs,
 )
 from hierogram.storage.records.settings import CASES, INFINITY, KEPT, LARGEST_SEED, LONGEST_SIDE, LOWERED, Settings
 
@@ -60,7 +61,7 @@ __all__ = [
     "LagRow",
     "LearningRun",
     "LinkRow",
-    "NewPair",
+    "NewPairs",
     "PairAlignment",
     "PairLinks",
     "PairRecord",
@@ -79,4 +80,5 @@ __all__ = [
     "SweepRecord",
     "WordCounts",
     "join_deltas",
+    "join_pairs",
 ]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
 UNALIGNED = "unaligned"
@@ -22,22 +24,57 @@ NOBODY, GIVEN, ALIGNER = "nobody", "given", "aligner"
 """Who aligned a pair: no one yet, whoever made the input, or our aligner."""
 
 
-class NewPair(NamedTuple):
-    """A validated sentence pair on its way into the store.
+@dataclass(frozen=True, slots=True)
+class NewPairs:
+    """Validated sentence pairs on their way into the store, as columns: entry k of every column is the same pair.
 
-    `occurrence` numbers repeats of the same content within one input from 0, so that a corpus keeps its
-    true repeats and yet the same input offered twice is stored once. A pair with an `external_id` is
-    identified by that id within its corpus instead. Without an `alignment` (None) it is for the aligner.
+    `sources` and `targets` the texts, `source_lengths` and `target_lengths` their numbers of tokens; `alignments`
+    None where the pair is for the aligner; `lines` where the pairs stand in the input, from 1. `occurrences` number
+    repeats of the same content within one input from 0, so that a corpus keeps its true repeats and yet the same input
+    offered twice is stored once. A pair with an external id (not None) is identified by that within its corpus instead.
     """
 
-    source: str
-    target: str
-    alignment: str | None
-    source_length: int
-    target_length: int
-    line: int
-    external_id: str | None = None
-    occurrence: int = 0
+    sources: Sequence[str]
+    targets: Sequence[str]
+    alignments: Sequence[str | None]
+    source_lengths: Sequence[int]
+    target_lengths: Sequence[int]
+    lines: Sequence[int]
+    external_ids: Sequence[str | None]
+    occurrences: Sequence[int]
+
+    def __len__(self) -> int:
+        """How many pairs there are."""
+        return len(self.sources)
+
+    def at(self, places: Sequence[int]) -> NewPairs:
+        """The pairs at these places of the columns, in their order."""
+        return NewPairs(
+            [self.sources[k] for k in places],
+            [self.targets[k] for k in places],
+            [self.alignments[k] for k in places],
+            [self.source_lengths[k] for k in places],
+            [self.target_lengths[k] for k in places],
+            [self.lines[k] for k in places],
+            [self.external_ids[k] for k in places],
+            [self.occurrences[k] for k in places],
+        )
+
+
+def join_pairs(parts: Sequence[NewPairs]) -> NewPairs:
+    """The pairs of all parts, one part after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return NewPairs(
+        list(chain.from_iterable(part.sources for part in parts)),
+        list(chain.from_iterable(part.targets for part in parts)),
+        list(chain.from_iterable(part.alignments for part in parts)),
+        list(chain.from_iterable(part.source_lengths for part in parts)),
+        list(chain.from_iterable(part.target_lengths for part in parts)),
+        list(chain.from_iterable(part.lines for part in parts)),
+        list(chain.from_iterable(part.external_ids for part in parts)),
+        list(chain.from_iterable(part.occurrences for part in parts)),
+    )
 
 
 class RejectedLine(NamedTuple):

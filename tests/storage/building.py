@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from hierogram.samplers.grammar.columns import join_blobs, join_texts
 from hierogram.storage.database.connection import make_engine, parse_url
-from hierogram.storage.records import AlignerChange, LabelRow, NewPair, PairRow, SweepRecord
+from hierogram.storage.records import AlignerChange, LabelRow, NewPairs, PairRow, SweepRecord
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas
 from hierogram.storage.store import Store
 
@@ -43,6 +43,27 @@ class Update(NamedTuple):
     stage: int
     sweep: int
     since: int = -1
+
+
+class NewPair(NamedTuple):
+    """A row of `NewPairs`."""
+
+    source: str
+    target: str
+    alignment: str | None
+    source_length: int
+    target_length: int
+    line: int
+    external_id: str | None = None
+    occurrence: int = 0
+
+
+def pairs_of(rows: Iterable[NewPair]) -> NewPairs:
+    return NewPairs(*(list(zip(*rows, strict=True)) or [()] * 8))
+
+
+def rows_of(pairs: NewPairs) -> list[NewPair]:
+    return [NewPair(*(getattr(pairs, name)[k] for name in NewPairs.__slots__)) for k in range(len(pairs))]
 
 
 def deltas_of(rows: Iterable[Delta]) -> RuleDeltas:
@@ -136,7 +157,7 @@ def update(pair_id: int, derivation: bytes = b"d", *, state: str = "sampling", s
 def ingest(store: Store, pairs: Iterable[NewPair], corpus: str = "corpus") -> int:
     """Stores the pairs in a batch of their own and returns its id."""
     batch = store.begin_ingest(corpus, "file.txt", "bars")
-    store.add_pairs(batch, list(pairs))
+    store.add_pairs(batch, pairs_of(pairs))
     store.finish_ingest(batch)
     return batch
 

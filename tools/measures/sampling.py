@@ -36,8 +36,9 @@ def read_rows(corpus: Corpus, settings: Settings = SETTINGS) -> list[PairRow]:
     repeats = Repeats()
     with Input(corpus.paths) as opened:
         for fields in opened.fields:
-            for pair in validate(fields, settings.max_tokens, repeats)[0]:
-                source, target, links = pair[0], pair[1], pair[2] or ""
+            pairs, _ = validate(fields, settings.max_tokens, repeats)
+            for source, target, alignment in zip(pairs.sources, pairs.targets, pairs.alignments, strict=True):
+                links = alignment or ""
                 rows.append(PairRow(len(rows) + 1, source, target, links, WAITING, 0, 0, None, None))
             if corpus.pairs is not None and len(rows) >= corpus.pairs:
                 break

@@ -17,7 +17,7 @@ from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.learning import learn
-from hierogram.storage.records import NewPair
+from hierogram.storage.records import NewPairs
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.measures.results import Corpus, Figures
 from hierogram.tools.measures.sampling import read_rows
@@ -107,28 +107,34 @@ def _renamed(text: str, copy: int) -> str:
     return " ".join(word if zlib.crc32(word.encode()) % 3 else f"{word}·{copy}" for word in text.split(" "))
 
 
-def _pairs(corpus: Corpus, first: int, last: int) -> list[NewPair]:
+def _pairs(corpus: Corpus, first: int, last: int) -> NewPairs:
     """Pairs first..last of the corpus continued by copies of it, every third word of a copy its own."""
     rows = read_rows(corpus)
-    pairs = []
-    for number in range(first, last):
-        row = rows[number % len(rows)]
-        copy = number // len(rows)
-        source, target = _renamed(row.source, copy), _renamed(row.target, copy)
-        pairs.append(
-            NewPair(source, target, row.alignment, source.count(" ") + 1, target.count(" ") + 1, number, f"{number}")
-        )
-    return pairs
+    numbers = range(first, last)
+    chosen = [rows[number % len(rows)] for number in numbers]
+    copies = [number // len(rows) for number in numbers]
+    sources = [_renamed(row.source, copy) for row, copy in zip(chosen, copies, strict=True)]
+    targets = [_renamed(row.target, copy) for row, copy in zip(chosen, copies, strict=True)]
+    return NewPairs(
+        sources,
+        targets,
+        [row.alignment for row in chosen],
+        [source.count(" ") + 1 for source in sources],
+        [target.count(" ") + 1 for target in targets],
+        numbers,
+        list(map(str, numbers)),
+        [0] * len(numbers),
+    )
 
 
-def _store_pairs(store: Store, pairs: list[NewPair]) -> None:
+def _store_pairs(store: Store, pairs: NewPairs) -> None:
     batch = store.begin_ingest("bench", "bench", "memory")
     for first in range(0, len(pairs), _PAIRS_A_CHUNK):
-        store.add_pairs(batch, pairs[first : first + _PAIRS_A_CHUNK], [])
+        store.add_pairs(batch, pairs.at(range(len(pairs))[first : first + _PAIRS_A_CHUNK]))
     store.finish_ingest(batch)
 
 
-def _absorb(store: Store, learner: Learner, pairs: list[NewPair]) -> float:
+def _absorb(store: Store, learner: Learner, pairs: NewPairs) -> float:
     """Seconds to store new pairs and take them through the stratified schedule against the counts of all others."""
     started = time.perf_counter()
     _store_pairs(store, pairs)

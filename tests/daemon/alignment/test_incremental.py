@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.daemon.alignment.languages import invented
 from tests.daemon.conftest import QUICK, Run
-from tests.storage.building import query
+from tests.storage.building import NewPair, pairs_of, query
 
 from hierogram.daemon.alignment.incremental import (
     AlignReport,
@@ -20,7 +20,7 @@ from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.forests.derivations import encode_states
 from hierogram.samplers.grammar.columns import split_blobs
-from hierogram.storage.records import NewPair, PairRow
+from hierogram.storage.records import PairRow
 from hierogram.storage.store import Store, open_store
 
 PAIRS = 300
@@ -32,13 +32,13 @@ def put(store: Store, first: int, last: int, given: bool = False) -> None:
     batch = store.begin_ingest("invented", "memory", "bars")
     store.add_pairs(
         batch,
-        [
+        pairs_of([
             NewPair(
                 sources[k], targets[k], alignments[k] if given else None,
                 len(sources[k].split()), len(targets[k].split()), k + 1, f"{k}",
             )
             for k in range(first, last)
-        ],
+        ]),
     )  # fmt: skip
     store.finish_ingest(batch)
 

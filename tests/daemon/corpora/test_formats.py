@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.storage.building import NewPair, rows_of
 
 from hierogram.daemon.corpora.formats import fields_of_lines, json_object, parallel_fields, pipes, tabs
 from hierogram.daemon.corpora.recognition import recognise
@@ -13,7 +14,7 @@ from hierogram.daemon.corpora.rejections import RejectionError
 from hierogram.daemon.corpora.repeats import Repeats
 from hierogram.daemon.corpora.validation import Fields, read_side, read_sides, validate
 from hierogram.daemon.exceptions import InputError
-from hierogram.storage.records import NewPair, RejectedLine
+from hierogram.storage.records import RejectedLine
 
 MAX_TOKENS = 8
 
@@ -57,9 +58,9 @@ LINE = st.one_of(
 def taken_in(fields: Iterator[Fields]) -> tuple[list[NewPair], list[RejectedLine]]:
     pairs, rejected, repeats = [], [], Repeats()
     for chunk in fields:
-        more = validate(chunk, MAX_TOKENS, repeats)
-        pairs += more[0]
-        rejected += more[1]
+        more, wrong = validate(chunk, MAX_TOKENS, repeats)
+        pairs += rows_of(more)
+        rejected += wrong
     return pairs, rejected
 
 

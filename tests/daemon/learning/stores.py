@@ -3,8 +3,9 @@
 from dataclasses import astuple
 
 import numpy as np
+from tests.storage.building import NewPair, pairs_of
 
-from hierogram.storage.records import NewPair, PairRow, Settings
+from hierogram.storage.records import PairRow, Settings
 from hierogram.storage.store import Store
 
 QUICK = Settings(sweeps_per_level=2, levels=3, thinning=2, samples=3)
@@ -29,7 +30,7 @@ def some_pairs(number: int, seed: int = 5) -> list[NewPair]:
 
 def fill(store: Store, pairs: list[NewPair]) -> None:
     batch = store.begin_ingest("test", "test", "test")
-    store.add_pairs(batch, pairs, [])
+    store.add_pairs(batch, pairs_of(pairs))
     store.finish_ingest(batch)
 
 

@@ -4,9 +4,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from tests.storage.building import NewPair, pairs_of
+
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.settings import TREES as TREE_GRAMMAR
-from hierogram.storage.records import NewPair, Settings
+from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
 
 QUICK = Settings(grammar=TREE_GRAMMAR, annealing=6, temperature=3.0, thinning=2, samples=3, seed=5, start="cut")
@@ -46,7 +48,7 @@ def put(store: Store, texts: Sequence[str], first: int = 1) -> None:
     for number, text in enumerate(texts, first):
         words = read_parse(text).words
         pairs.append(NewPair(" ".join(words), text, "", len(words), 0, number, occurrence=number))
-    added = store.add_pairs(batch, pairs)
+    added = store.add_pairs(batch, pairs_of(pairs))
     assert added.totals.accepted == len(texts)
     store.finish_ingest(batch)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 from tests.daemon.serving.turns import LOG, SHORT, Hands
+from tests.storage.building import pairs_of
 
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.learning.kinds.synchronous import PhraseChain
@@ -107,7 +108,7 @@ def test_the_vocabulary_is_followed(store: Store) -> None:
         hands.settle()
         batch = store.begin_ingest("more", "more", "bars")
         store.add_pairs(
-            batch, [some_pairs(1)[0]._replace(source="never seen", target="jamais vu", alignment="0-0 1-1")]
+            batch, pairs_of([some_pairs(1)[0]._replace(source="never seen", target="jamais vu", alignment="0-0 1-1")])
         )
         hands.turns.take()
         assert model(hands.learner).log_source == model(Learner(store)).log_source

@@ -7,11 +7,11 @@ from defusedxml import ElementTree
 from starlette.testclient import TestClient
 from tests.daemon.conftest import LINES
 from tests.daemon.web.conftest import Connect, FakeService
+from tests.storage.building import NewPair, pairs_of
 
 from hierogram.daemon.grammar.derivations import derivation_of
 from hierogram.daemon.serving.health import Lag, SpoolCondition
 from hierogram.daemon.serving.supervision import LoopHealth
-from hierogram.storage.records import NewPair
 from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
 
@@ -249,7 +249,7 @@ def test_a_loop_that_stands_still_is_told(client: TestClient, service: FakeServi
 
 def add_unaligned(store: Store, number: int) -> None:
     batch = store.begin_ingest("raw", "file", "pipes")
-    store.add_pairs(batch, [NewPair(f"a{k}", "b", None, 1, 1, k) for k in range(number)])
+    store.add_pairs(batch, pairs_of([NewPair(f"a{k}", "b", None, 1, 1, k) for k in range(number)]))
     store.finish_ingest(batch)
 
 

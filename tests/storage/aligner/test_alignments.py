@@ -1,11 +1,11 @@
 """What the aligner has done is written whole or not at all."""
 
 import pytest
-from tests.storage.building import align, commit, delta, ingest, pair, update
+from tests.storage.building import NewPair, align, commit, delta, ingest, pair, update
 from tests.storage.plans import assert_no_scan, plans
 
 from hierogram.storage.exceptions import CountError, PairMissingError, PairMovedError
-from hierogram.storage.records import AlignerChange, AlignerCounts, NewPair, PairAlignment, PairLinks, WordCounts
+from hierogram.storage.records import AlignerChange, AlignerCounts, PairAlignment, PairLinks, WordCounts
 from hierogram.storage.store import Store
 
 

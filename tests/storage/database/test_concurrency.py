@@ -5,7 +5,7 @@ from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
-from tests.storage.building import commit, counts_of, delta, pair
+from tests.storage.building import commit, counts_of, delta, pair, pairs_of
 
 from hierogram.storage.database import connection as connections
 from hierogram.storage.database.connection import make_engine, parse_url, reading, writing_connection
@@ -61,7 +61,7 @@ def test_one_input_offered_by_several_at_once_is_stored_once(store: Store) -> No
     def work(number: int) -> None:
         batch = store.begin_ingest("corpus", f"copy {number}", "bars")
         for start in range(0, len(lines), 20):
-            store.add_pairs(batch, lines[start : start + 20])
+            store.add_pairs(batch, pairs_of(lines[start : start + 20]))
         store.finish_ingest(batch)
 
     at_once(work)

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from random import Random
 
-from tests.storage.building import commit, counts_of, ingest, pair
+from tests.storage.building import commit, counts_of, ingest, pair, pairs_of
 from tests.storage.database.committer import CHUNK, LINES, PAIRS, counted
 
 from hierogram.storage.store import Store
@@ -67,5 +67,5 @@ def test_killed_while_it_ingests(store: Store, store_url: str) -> None:
         assert store.integrity() == []
         last = stored
     rest = store.begin_ingest("corpus", "lines", "bars")
-    totals = store.add_pairs(rest, LINES[: last + 100]).totals
+    totals = store.add_pairs(rest, pairs_of(LINES[: last + 100])).totals
     assert (totals.duplicates, totals.accepted) == (last, 100)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from sqlalchemy import inspect
-from tests.storage.building import commit, delta, ingest, pair, query, update
+from tests.storage.building import commit, delta, ingest, pair, pairs_of, query, update
 
 from hierogram.storage.database import migration
 from hierogram.storage.database.connection import make_engine, parse_url, writing_connection
@@ -141,7 +141,7 @@ def test_an_old_store_keeps_what_it_holds(store: Store, store_url: str) -> None:
 def test_an_old_stores_rejected_lines_are_rows_of_their_own(store: Store, store_url: str) -> None:
     batch = store.begin_ingest("c", "file", "bars")
     bad = [RejectedLine(number, "empty-line", f"line {number}", b"") for number in (1, 3, 5)]
-    store.add_pairs(batch, [], bad)
+    store.add_pairs(batch, pairs_of([]), bad)
     store.finish_ingest(batch)
     engine = make_engine(parse_url(store_url))
     with writing_connection(engine) as connection:

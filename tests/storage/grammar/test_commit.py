@@ -5,7 +5,19 @@ from random import Random
 
 import pytest
 from sqlalchemy import event
-from tests.storage.building import align, commit, counts_of, delta, ingest, key_of, pair, query, update, withdraw
+from tests.storage.building import (
+    align,
+    commit,
+    counts_of,
+    delta,
+    ingest,
+    key_of,
+    pair,
+    pairs_of,
+    query,
+    update,
+    withdraw,
+)
 
 from hierogram.storage.exceptions import (
     CountError,
@@ -63,7 +75,7 @@ def test_only_what_can_be_made_again_does_not_wait_for_the_disk(store: Store) ->
     does_not = ["PRAGMA synchronous=NORMAL"] if sqlite else []
     batch = store.begin_ingest("c", "o", "f")
     assert since_last() == waits
-    store.add_pairs(batch, PAIRS)
+    store.add_pairs(batch, pairs_of(PAIRS))
     assert since_last() == waits
     commit(store, [update(1)], [delta("la", "the", 1)])
     assert since_last() == does_not

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.storage.building import commit, delta, ingest, key_of, pair, query, update, withdraw
+from tests.storage.building import commit, delta, ingest, key_of, pair, pairs_of, query, update, withdraw
 from tests.storage.plans import assert_no_scan, plan_of, plans
 
 from hierogram.storage.database.connection import make_engine, parse_url
@@ -125,7 +125,7 @@ def test_a_small_commit_touches_only_its_own_rows(big_store: Store) -> None:
 def test_a_small_ingest_touches_only_its_own_rows(big_store: Store) -> None:
     batch = big_store.begin_ingest("corpus", "more.txt", "bars")
     with plans() as seen:
-        big_store.add_pairs(batch, [pair("s17 common", "unseen"), pair("s18 common", "t18 usual")])
+        big_store.add_pairs(batch, pairs_of([pair("s17 common", "unseen"), pair("s18 common", "t18 usual")]))
     assert "sentence_pairs_by_identity" in plan_of(seen, "JOIN sentence_pairs AS p")
     for entry in seen:
         for table in ("sentence_pairs", "vocabulary"):

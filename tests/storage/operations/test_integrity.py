@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.storage.building import commit, delta, pair, query, update
+from tests.storage.building import commit, delta, pair, pairs_of, query, update
 
 from hierogram.storage.records import RejectedLine, SweepRecord
 from hierogram.storage.store import Store, open_store
@@ -38,7 +38,7 @@ TAMPERING = [
 def filled(store: Store) -> Store:
     batch = store.begin_ingest("bible", "a.txt", "bars")
     lines = [pair("la maison", "the house"), pair("la fleur", "the flower"), pair("fin", "end")]
-    store.add_pairs(batch, lines, [RejectedLine(4, "empty-side", "no target", b"x |||")])
+    store.add_pairs(batch, pairs_of(lines), [RejectedLine(4, "empty-side", "no target", b"x |||")])
     store.finish_ingest(batch)
     deltas = [delta("la", "the", 1, 4), delta("maison", "house", 2)]
     commit(store, [update(1), update(2)], deltas, [SweepRecord(1, 2, None, 1, 1, 1, 1, 0.1)])
@@ -57,7 +57,7 @@ def test_tampering_is_found(filled: Store, store_url: str, statement: str, messa
 
 def test_many_offenders_are_counted_and_a_few_named(store: Store, store_url: str) -> None:
     batch = store.begin_ingest("c", "f", "bars")
-    store.add_pairs(batch, [pair(f"s{n}", "t") for n in range(9)])
+    store.add_pairs(batch, pairs_of([pair(f"s{n}", "t") for n in range(9)]))
     query(store_url, "UPDATE sentence_pairs SET corpus_id = 5")
     assert any("9 pairs without their corpus: 1, 2, 3, 4, 5, …" in problem for problem in store.integrity())
 

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from tests.storage.building import ingest, pair, query
+from tests.storage.building import ingest, pair, pairs_of, query
 
 from hierogram.storage.exceptions import IngestError
 from hierogram.storage.pairs.pairs import MAX_TOKEN_BYTES
@@ -20,10 +20,10 @@ LINES = [
 
 def test_the_same_input_twice_is_stored_once(store: Store) -> None:
     first = store.begin_ingest("bible", "a.txt", "bars")
-    assert store.add_pairs(first, LINES).totals == IngestTotals(accepted=4)
+    assert store.add_pairs(first, pairs_of(LINES)).totals == IngestTotals(accepted=4)
     store.finish_ingest(first)
     again = store.begin_ingest("bible", "copy of a.txt", "bars")
-    assert store.add_pairs(again, LINES).totals == IngestTotals(duplicates=4)
+    assert store.add_pairs(again, pairs_of(LINES)).totals == IngestTotals(duplicates=4)
     store.finish_ingest(again)
     assert [row.id for row in store.pairs()] == [1, 2, 3, 4]
     assert [(row.source, row.target, row.alignment) for row in store.pairs()] == [line[:3] for line in LINES]
@@ -32,7 +32,7 @@ def test_the_same_input_twice_is_stored_once(store: Store) -> None:
 
 def test_repeats_within_one_chunk_are_stored_once(store: Store) -> None:
     batch = store.begin_ingest("bible", "a.txt", "bars")
-    assert store.add_pairs(batch, [*LINES, *LINES]).totals == IngestTotals(accepted=4, duplicates=4)
+    assert store.add_pairs(batch, pairs_of([*LINES, *LINES])).totals == IngestTotals(accepted=4, duplicates=4)
 
 
 def test_one_pair_can_be_in_two_corpora(store: Store) -> None:
@@ -44,15 +44,17 @@ def test_one_pair_can_be_in_two_corpora(store: Store) -> None:
 
 def test_external_id_identifies_a_pair_and_is_never_overwritten(store: Store) -> None:
     batch = store.begin_ingest("bible", "a.jsonl", "jsonl")
-    store.add_pairs(batch, [pair("la maison", "the house", external_id="v1")])
+    store.add_pairs(batch, pairs_of([pair("la maison", "the house", external_id="v1")]))
     added = store.add_pairs(
         batch,
-        [
-            pair("la maison", "the house", external_id="v1", line=2, occurrence=1),
-            pair("la maison", "the home", external_id="v1", line=3),
-            pair("la fleur", "the flower", external_id="v2", line=4),
-            pair("la fleur", "a flower", external_id="v2", line=5),
-        ],
+        pairs_of(
+            [
+                pair("la maison", "the house", external_id="v1", line=2, occurrence=1),
+                pair("la maison", "the home", external_id="v1", line=3),
+                pair("la fleur", "the flower", external_id="v2", line=4),
+                pair("la fleur", "a flower", external_id="v2", line=5),
+            ]
+        ),
     )
     assert added.totals == IngestTotals(accepted=1, duplicates=1, rejected=2)
     assert [(line.line, line.reason) for line in added.rejected] == [
@@ -87,7 +89,7 @@ def test_content_cannot_pass_for_an_external_id_or_run_together(store: Store) ->
 def test_a_token_that_no_index_could_hold_is_rejected(store: Store) -> None:
     longest = "é" * (MAX_TOKEN_BYTES // 2)
     batch = store.begin_ingest("c", "f", "bars")
-    added = store.add_pairs(batch, [pair(f"a {longest}", "b"), pair(f"a {longest}e", "b", line=7)])
+    added = store.add_pairs(batch, pairs_of([pair(f"a {longest}", "b"), pair(f"a {longest}e", "b", line=7)]))
     assert added.totals == IngestTotals(accepted=1, rejected=1)
     assert [(line.line, line.reason) for line in added.rejected] == [(7, "token-too-long")]
 
@@ -100,10 +102,10 @@ def test_rejected_lines_are_kept_once(store: Store, store_url: str) -> None:
     ]
     for _ in range(2):
         batch = store.begin_ingest("c", "file.txt", "bars")
-        assert store.add_pairs(batch, [], [*bad, bad[0]]).totals == IngestTotals(rejected=4)
+        assert store.add_pairs(batch, pairs_of([]), [*bad, bad[0]]).totals == IngestTotals(rejected=4)
         store.finish_ingest(batch)
     other = store.begin_ingest("c", "other.txt", "bars")
-    store.add_pairs(other, [], bad[:1])
+    store.add_pairs(other, pairs_of([]), bad[:1])
     assert query(store_url, "SELECT origin, line, last_line, reason, content FROM rejected_lines ORDER BY id") == [
         ("file.txt", 3, 3, "field-count", b"a ||| b"),
         ("file.txt", 4, 4, "invalid-utf8", b"a\xff ||| b"),
@@ -127,10 +129,10 @@ def test_lines_one_after_the_other_with_one_reason_are_one_row(store: Store, sto
     first = [RejectedLine(number, "empty-line", f"line {number}", b"") for number in (4, 3, 5, 7)]
     first.append(RejectedLine(6, "field-count", "2 fields", b"a"))
     batch = store.begin_ingest("c", "file.txt", "bars")
-    assert store.add_pairs(batch, [], first).totals.rejected == 5
+    assert store.add_pairs(batch, pairs_of([]), first).totals.rejected == 5
     # The next chunk goes on with the last one's run.
     more = RejectedLine(8, "empty-line", "line 7", b"", lines=3, earlier=1)
-    assert store.add_pairs(batch, [], [more]).totals.rejected == 3
+    assert store.add_pairs(batch, pairs_of([]), [more]).totals.rejected == 3
     store.finish_ingest(batch)
     kept = [(batch, 3, 5, "line 3"), (batch, 6, 6, "2 fields"), (batch, 7, 10, "line 7")]
     assert runs_of(store_url) == kept
@@ -140,12 +142,12 @@ def test_lines_one_after_the_other_with_one_reason_are_one_row(store: Store, sto
         ("field-count", 1),
     ]
     again = store.begin_ingest("c", "file.txt", "bars")
-    store.add_pairs(again, [], first)
-    store.add_pairs(again, [], [more])
+    store.add_pairs(again, pairs_of([]), first)
+    store.add_pairs(again, pairs_of([]), [more])
     assert runs_of(store_url) == kept
     # The file has grown by two such lines, in two chunks.
     for line in (11, 12):
-        store.add_pairs(again, [], [more._replace(line=line, lines=1, earlier=line - 7)])
+        store.add_pairs(again, pairs_of([]), [more._replace(line=line, lines=1, earlier=line - 7)])
     assert runs_of(store_url) == [*kept, (again, 11, 12, "line 7")]
     assert store.status().rejected == 10
     assert store.integrity() == []
@@ -153,8 +155,8 @@ def test_lines_one_after_the_other_with_one_reason_are_one_row(store: Store, sto
 
 def test_batches_record_what_became_of_them(store: Store, store_url: str) -> None:
     done = store.begin_ingest("c", "good.txt", "bars")
-    store.add_pairs(done, LINES, [RejectedLine(5, "empty-side", "no target", b"a |||")])
-    store.add_pairs(done, LINES)
+    store.add_pairs(done, pairs_of(LINES), [RejectedLine(5, "empty-side", "no target", b"a |||")])
+    store.add_pairs(done, pairs_of(LINES))
     store.finish_ingest(done)
     failed = store.begin_ingest("c", "cut.gz", "bars")
     store.finish_ingest(failed, "cut.gz ends in the middle")
@@ -167,11 +169,11 @@ def test_batches_record_what_became_of_them(store: Store, store_url: str) -> Non
 
 def test_a_batch_takes_pairs_only_while_it_is_open(store: Store) -> None:
     with pytest.raises(IngestError, match="batch 17 does not exist"):
-        store.add_pairs(17, LINES)
+        store.add_pairs(17, pairs_of(LINES))
     batch = store.begin_ingest("c", "f", "bars")
     store.finish_ingest(batch)
     with pytest.raises(IngestError, match="already done"):
-        store.add_pairs(batch, LINES)
+        store.add_pairs(batch, pairs_of(LINES))
     with pytest.raises(IngestError, match="already done"):
         store.finish_ingest(batch)
     assert store.count_pairs() == 0
@@ -194,16 +196,16 @@ def test_a_failing_chunk_leaves_nothing(store: Store) -> None:
     before = store.position()
     unencodable = pair("a", "lone \ud800 surrogate")
     with pytest.raises(UnicodeEncodeError):
-        store.add_pairs(batch, [*LINES, unencodable])
+        store.add_pairs(batch, pairs_of([*LINES, unencodable]))
     assert (store.position(), store.count_pairs(), store.vocabulary_sizes()) == (before, 0, (0, 0))
-    assert store.add_pairs(batch, LINES).totals == IngestTotals(accepted=4)
+    assert store.add_pairs(batch, pairs_of(LINES)).totals == IngestTotals(accepted=4)
     assert store.integrity() == []
 
 
 def test_the_position_counts_writing_transactions(store: Store) -> None:
     assert store.position() == 0
     batch = store.begin_ingest("c", "f", "bars")
-    store.add_pairs(batch, LINES)
+    store.add_pairs(batch, pairs_of(LINES))
     store.finish_ingest(batch)
     store.pairs()
     assert store.position() == 3

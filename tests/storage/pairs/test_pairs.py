@@ -1,8 +1,8 @@
 """Reading pairs back."""
 
-from tests.storage.building import commit, ingest, pair, query, update
+from tests.storage.building import NewPair, commit, ingest, pair, query, update
 
-from hierogram.storage.records import LagRow, NewPair
+from hierogram.storage.records import LagRow
 from hierogram.storage.store import Store
 
 
@@ -42,8 +42,8 @@ def test_pairs_by_state(store: Store) -> None:
 def test_a_pair_comes_with_its_derivation_and_progress(store: Store) -> None:
     fill(store)
     waiting, settled = store.pairs_by_id([3, 4])[::-1]
-    assert waiting == (4, "s4", "t4", "0-0", "waiting", 0, 0, None, None, "given")
-    assert settled == (3, "s3", "t3", "0-0", "settled", 1, 3, b"three", b"ring of three", "given")
+    assert waiting == (4, "s4", "t4", "0-0", "waiting", 0, 0, None, None, "given", 0)
+    assert settled == (3, "s3", "t3", "0-0", "settled", 1, 3, b"three", b"ring of three", "given", 0)
     assert isinstance(settled.current, bytes)
 
 

@@ -2,7 +2,7 @@
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.storage.building import commit, delta, key_of, pair, query, update
+from tests.storage.building import commit, delta, key_of, pair, pairs_of, query, update
 
 from hierogram.storage.records import RejectedLine
 from hierogram.storage.store import Store
@@ -26,7 +26,7 @@ def test_pairs_come_back_as_they_were(store: Store, rows: list[tuple[str, str, s
         pair(source, target, external_id=None if external is None else f"{n} {external}")
         for n, ((source, target), external) in enumerate(unique.items())
     ]
-    added = store.add_pairs(batch, offered, [RejectedLine(1, "odd", "%(x)s {}", content)])
+    added = store.add_pairs(batch, pairs_of(offered), [RejectedLine(1, "odd", "%(x)s {}", content)])
     assert added.totals.accepted == len(offered)
     assert [(row.source, row.target) for row in store.pairs(after_id=last)] == list(unique)
 
@@ -48,7 +48,7 @@ def test_rules_come_back_as_they_were(store: Store, rules: set[tuple[str, str]])
 
 def test_derivations_are_bytes(store: Store, store_url: str) -> None:
     batch = store.begin_ingest("c", "f", "bars")
-    store.add_pairs(batch, [pair("a", "b")])
+    store.add_pairs(batch, pairs_of([pair("a", "b")]))
     everything = bytes(range(256))
     commit(store, [update(1, everything)], [])
     (row,) = store.pairs()

@@ -1,0 +1,38 @@
+"""Pairs on their way into the store are columns; what a pair is told by is the same in every version."""
+
+from tests.storage.building import NewPair, pair, pairs_of, rows_of
+
+from hierogram.storage.pairs.identity import pair_identities
+from hierogram.storage.records import join_pairs
+
+ROWS = [
+    pair("la maison", "the house", "0-0 1-1", line=1),
+    pair("la maison", "the house", "0-0 1-1", line=2, occurrence=1),
+    NewPair("la maison", "the house", None, 2, 2, 3),
+    pair("été", "summer", "", line=4),
+    NewPair("été", "summer", None, 1, 1, 5, "v1", 7),
+]
+
+
+def test_identities_are_those_of_stores_that_exist() -> None:
+    assert [identity.hex() for identity in pair_identities("bible", pairs_of(ROWS))] == [
+        "1fca01438240fdd4842cfe38d4a0a5c7",
+        "73e862eb47dea74efd462c6df9ab8f26",
+        "ec60e984524a80c0488d12501eb589a6",
+        "b4071d18de81c745d788f8d0700dc7fe",
+        "62f878c7ba07413a878677fed24d29e3",
+    ]
+
+
+def test_pairs_are_chosen_by_their_places() -> None:
+    pairs = pairs_of(ROWS)
+    assert rows_of(pairs.at([4, 0, 2])) == [ROWS[4], ROWS[0], ROWS[2]]
+    assert rows_of(pairs.at(range(1, 3))) == ROWS[1:3]
+    assert len(pairs.at([])) == 0
+
+
+def test_parts_are_joined_in_their_order() -> None:
+    parts = [pairs_of(ROWS[:2]), pairs_of([]), pairs_of(ROWS[2:])]
+    assert rows_of(join_pairs(parts)) == ROWS
+    assert rows_of(join_pairs(parts[:1])) == ROWS[:2]
+    assert len(join_pairs([])) == 0
