@@ -7,7 +7,18 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from hierogram.daemon.commands import aligning, corpora, demo, exports, grammar, schedule, serving, stores, treebanks
+from hierogram.daemon.commands import (
+    aligning,
+    corpora,
+    demo,
+    exports,
+    grammar,
+    mending,
+    schedule,
+    serving,
+    stores,
+    treebanks,
+)
 from hierogram.daemon.commands import occurrences as support
 from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE, ChosenStore, was_given
 from hierogram.daemon.exceptions import DaemonError, UsageError
@@ -77,7 +88,9 @@ for command, example in (
     (exports.export, "hierogram export -o grammar.cdec.gz --format cdec --max-scope 2 --min-count 2"),
     (exports.diff, "hierogram diff grammars/news-20260101T030000Z grammars/latest"),
     (stores.status, "hierogram status --json"),
-    (stores.verify, "hierogram verify || echo damaged"),
+    (mending.verify, "hierogram verify || echo damaged"),
+    (mending.repair, "hierogram repair --dry-run"),
+    (mending.backup, "hierogram backup backups/monday.db"),
     (aligning.align, "hierogram align news.fr news.en -o news.align"),
     (aligning.evaluate_alignment, "hierogram evaluate-alignment gold.talp news.align"),
     (serving.serve, "hierogram serve --spool incoming"),

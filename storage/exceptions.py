@@ -78,3 +78,7 @@ class ExportUnknownError(StoreError):
 
 class RequestMovedError(StoreError):
     """Someone else is taking in the same request."""
+
+
+class BackupError(StoreError):
+    """A backup cannot be written, or what was written is not sound."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine
 
 from hierogram.storage.aligner import aligner as alignments
 from hierogram.storage.database import migration
+from hierogram.storage.database.backup import back_up
 from hierogram.storage.database.connection import (
     make_engine,
     parse_url,
@@ -43,6 +46,9 @@ from hierogram.storage.records import (
     Settings,
     StoreStatus,
 )
+
+if TYPE_CHECKING:
+    from hierogram.storage.checks.repair import Repair
 
 
 def open_store(url: str, *, create: bool = False, settings: Settings | None = None) -> Store:
@@ -228,6 +234,29 @@ class Store(Pairs, Grammar):
         with self.snapshot() as snapshot:
             yield snapshot.iterate_rules(max_scope=max_scope, hiero=hiero, min_count=min_count, sampled=sampled)
 
+    @contextmanager
+    def repairing(self, *, keep: bool = True) -> Iterator[tuple[Repair, Snapshot]]:
+        """One transaction in which the store is mended, and what it shows meanwhile; nobody else writes.
+
+        All or nothing, and nothing without `keep`. Raises `StoreHeldError` and `LeaseLostError` as `commit` does.
+        """
+        from hierogram.storage.checks.repair import Repair
+
+        with suppress(_NotKeptError), writing(self._engine, self._memory) as transaction:
+            claims.check_lease(transaction, self._lease, self.url)
+            yield Repair(transaction), Snapshot(transaction.connection, url=self.url, schema=self._schema)
+            if not keep:
+                raise _NotKeptError
+
+    def back_up(self, target: Path, report: Callable[[int, int], None] | None = None) -> int:
+        """Writes a copy of an SQLite store, one state of it, to a file, whole or not at all; returns its bytes.
+
+        Others may write meanwhile. A file that is there is replaced. `report` hears bytes done and bytes in all.
+        Raises `BackupError`, also for a store on Postgres: `pg_dump` is for those.
+        """
+        with reading_snapshot(self._engine) as connection:
+            return back_up(connection, target, report)
+
     def integrity(self) -> list[str]:
         """What is wrong between the store's tables, one line each; empty when all is well."""
         with self.snapshot() as snapshot:
@@ -269,6 +298,10 @@ class Store(Pairs, Grammar):
     def jobs(self) -> Jobs:
         """The jobs of the schedule."""
         return Jobs(self._engine)
+
+
+class _NotKeptError(Exception):
+    """Rolls a transaction back whose work was only to be seen."""
 
 
 __all__ = ["Receipt", "Store", "open_store", "upgrade"]

@@ -1,4 +1,4 @@
-"""Commands about a store as a whole: init, status, verify."""
+"""Commands about a store as a whole: init, status."""
 
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hierogram.daemon.commands.common import (
-    FOUND,
     AsJson,
     StoreUrl,
-    note,
     open_or_make,
     plural,
     say,
@@ -18,7 +16,6 @@ from hierogram.daemon.commands.common import (
 )
 from hierogram.daemon.commands.flags import given, with_options
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.progress import progress
 from hierogram.storage.records import Settings
 
 if TYPE_CHECKING:
@@ -106,25 +103,3 @@ def _status_lines(now: "StoreStatus") -> list[tuple[str, str]]:
         ("log-likelihood", likelihood),
         ("rejected lines", f"{now.rejected:,}"),
     ]
-
-
-def verify(context: typer.Context, as_json: AsJson = False, store: StoreUrl = None) -> None:
-    """Count every rule again from the derivations and check all tables; exit with 1 where something is wrong."""
-    from hierogram.daemon.learning.verifying import verify as recount
-    from hierogram.storage.store import open_store
-
-    with open_store(store_url(context, store)) as opened, progress("verify", "pairs") as shown:
-        found = recount(opened, lambda pairs, total: shown.update(pairs, total, pairs))
-    if as_json:
-        say_json(asdict(found))
-    else:
-        for problem in found.problems:
-            say(problem)
-        if found.more_problems:
-            say(f"… and {plural(found.more_problems, 'more problem')}")
-        checked = f"{plural(found.pairs, 'pair')} with a derivation and {plural(found.rules, 'rule')}"
-        if not found.problems:
-            say(f"sound: {checked} counted again, {found.rule_tokens:,} uses and {found.sampled_tokens:,} in samples")
-    if found.problems:
-        note(f"hierogram: the store is damaged: {plural(len(found.problems) + found.more_problems, 'problem')}")
-        raise typer.Exit(FOUND)

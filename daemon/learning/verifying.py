@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from hierogram.storage.store import Store
 
 _PAIRS_A_READ = 5_000
 _MOST_PROBLEMS = 20
-_COMPARED = (
+COMPARED = (
     "length",
     "scope",
     "nonterminals",
@@ -36,12 +37,18 @@ _COMPARED = (
 )
 """Numbers of a rule, by the names of their columns."""
 
+_UNREADABLE = (SamplerError, ValueError, IndexError, OverflowError)
+"""What reading pairs, derivations or links raises where bytes or texts are not what they should be."""
+
 Report = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What a verification saw; `problems` is empty where the store is sound, else the first of them in words."""
+    """What a verification saw; `problems` is empty where the store is sound, else the first of them in words.
+
+    `damaged_file`: the database itself cannot be read in part.
+    """
 
     pairs: int
     rules: int
@@ -49,6 +56,7 @@ class VerifyReport:
     sampled_tokens: int
     problems: list[str] = field(default_factory=list)
     more_problems: int = 0
+    damaged_file: bool = False
 
 
 class _Problems:
@@ -71,53 +79,83 @@ def _recount(rows: list[PairRow], settings: Settings) -> RuleDeltas:
     return rule_deltas(loaded, [tree_change(trees, 1), sample_change(join_blobs([row.ring or b"" for row in rows]), 1)])
 
 
-def _recount_soundly(rows: list[PairRow], settings: Settings) -> tuple[list[RuleDeltas], list[str]]:
+class Fault(NamedTuple):
+    """A pair whose derivation or samples cannot be read, and why; `damaged`: not even the pair itself can be."""
+
+    pair_id: int
+    why: str
+    damaged: bool
+
+    def __str__(self) -> str:
+        return f"pair {self.pair_id}: {'it' if self.damaged else 'its derivation'} cannot be read: {self.why}"
+
+
+def _is_damaged(row: PairRow, settings: Settings) -> bool:
+    try:
+        kind_of(settings).load([row], settings)
+    except _UNREADABLE:
+        return True
+    return False
+
+
+def _recount_soundly(rows: list[PairRow], settings: Settings) -> tuple[list[RuleDeltas], list[Fault]]:
     """As `_recount`; where derivations do not fit, names each pair that is at fault and counts the others."""
     try:
         return [_recount(rows, settings)], []
-    except SamplerError as error:
+    except _UNREADABLE as error:
         if len(rows) == 1:
-            return [], [f"pair {rows[0].id}: its derivation cannot be read: {error}"]
+            return [], [Fault(rows[0].id, str(error), _is_damaged(rows[0], settings))]
     middle = len(rows) // 2
     counted, faults = _recount_soundly(rows[:middle], settings)
     more, more_faults = _recount_soundly(rows[middle:], settings)
     return counted + more, faults + more_faults
 
 
-def _recount_rules(snapshot: Snapshot, problems: _Problems, report: Report | None) -> tuple[int, list[RuleDeltas]]:
-    """Counts the rules of all pairs, a part of the pairs at a time; and how many pairs there are."""
+@dataclass(frozen=True, slots=True)
+class Recount:
+    """The rules of all derivations and samples, a part of the pairs at a time, and the pairs that cannot be read."""
+
+    pairs: int
+    parts: list[RuleDeltas]
+    faults: list[Fault]
+
+
+def recount_rules(snapshot: Snapshot, report: Report | None) -> Recount:
+    """Counts the rules of all pairs from nothing; `report` hears pairs done and pairs in all."""
     settings = snapshot.settings()
     total = sum(snapshot.status().pairs.values())
     parts: list[RuleDeltas] = []
+    faults: list[Fault] = []
     pairs = 0
 
-    def recounted(rows: list[PairRow]) -> tuple[int, list[RuleDeltas], list[str]]:
+    def recounted(rows: list[PairRow]) -> tuple[int, list[RuleDeltas], list[Fault]]:
         return len(rows), *_recount_soundly(rows, settings)
 
     batches = snapshot.iterate_derivations(_PAIRS_A_READ)
-    for number, counted, faults in made_in_threads(batches, recounted, os.cpu_count() or 1):
+    for number, counted, at_fault in made_in_threads(batches, recounted, os.cpu_count() or 1):
         parts += counted
-        for fault in faults:
-            problems.add(fault)
+        faults += at_fault
         pairs += number
         if report:
             report(pairs, total)
-    return pairs, parts
+    return Recount(pairs, parts, faults)
 
 
-def _added_up(parts: list[RuleDeltas], problems: _Problems) -> tuple[RuleDeltas, NDArray[np.int64]]:
-    """The rules of all parts, and the first row of each, which has the counts of all."""
+def added_up(parts: list[RuleDeltas]) -> tuple[RuleDeltas, NDArray[np.int64], list[str]]:
+    """The rules of all parts; the first row of each, which has the counts of all; rules that share a key, in words."""
     rules = join_deltas(parts)
     firsts = first_of_each_key(rules.keys)
     later = np.flatnonzero(firsts != np.arange(len(firsts)))
     same = same_texts(rules.sources, later, rules.sources, firsts[later])
     same &= same_texts(rules.targets, later, rules.targets, firsts[later])
-    for row in later[~same].tolist():
-        problems.add(f"rules {_shown(rules, int(firsts[row]))} and {_shown(rules, row)} have the same key")
+    shared = [
+        f"rules {_shown(rules, int(firsts[row]))} and {_shown(rules, row)} have the same key"
+        for row in later[~same].tolist()
+    ]
     counts, sampled = np.zeros(len(firsts), np.int64), np.zeros(len(firsts), np.int64)
     np.add.at(counts, firsts, rules.counts)
     np.add.at(sampled, firsts, rules.sampled_counts)
-    return rules.with_counts(counts, sampled), np.flatnonzero(firsts == np.arange(len(firsts)))
+    return rules.with_counts(counts, sampled), np.flatnonzero(firsts == np.arange(len(firsts))), shared
 
 
 def _shown(rules: RuleDeltas, row: int) -> str:
@@ -138,7 +176,7 @@ def _compare(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64], 
         here, there = getattr(rules, side), getattr(counted, side)
         for k in np.flatnonzero(~same_texts(here, theirs, there, ours)).tolist():
             problems.add(_difference(stored, theirs[k], name, here.string(theirs[k]), there.string(ours[k])))
-    for name in _COMPARED:
+    for name in COMPARED:
         here, there = rules.numbers(name)[theirs], counted.numbers(name)[ours]
         for k in np.flatnonzero(here != there).tolist():
             problems.add(_difference(stored, theirs[k], name, here[k], there[k]))
@@ -153,34 +191,55 @@ def _difference(stored: StoredRules, row: int, name: str, here: object, there: o
     return f"rule {stored.ids[row]} {_shown(stored.rules, row)}: {name} is {here}, a recount gives {there}"
 
 
-def _recount_links(snapshot: Snapshot, problems: _Problems) -> None:
-    """Compares the aligner's counts with those that the stored links of all pairs cause."""
+@dataclass(frozen=True, slots=True)
+class AlignerDifferences:
+    """What a recount of the stored links gives the aligner, and what is stored, by name; `faults`: links that cannot be
+    read, in words.
+    """
+
+    counted: Counter[tuple[object, ...]]
+    stored: Counter[tuple[object, ...]]
+    faults: list[str]
+
+    def names(self) -> list[tuple[object, ...]]:
+        """The names of counts that differ, in order."""
+        every = sorted(self.counted.keys() | self.stored.keys(), key=str)
+        return [name for name in every if self.counted[name] != self.stored[name]]
+
+
+def recount_links(snapshot: Snapshot) -> AlignerDifferences:
+    """Counts the aligner's counts again from the stored links of all pairs."""
     counted: Counter[tuple[object, ...]] = Counter()
+    faults = []
     for rows in snapshot.iterate_links(_PAIRS_A_READ):
         change = AlignerChange()
         try:
             count_links(rows, change)
-        except (SamplerError, ValueError, IndexError) as error:
-            problems.add(f"pairs {rows[0].id} to {rows[-1].id}: their links cannot be read: {error}")
+        except _UNREADABLE as error:
+            faults.append(f"pairs {rows[0].id} to {rows[-1].id}: their links cannot be read: {error}")
             continue
         counted.update(_counts_by_name(change))
-    stored = Counter(_counts_by_name(snapshot.aligner_counts()))
-    for name in sorted(counted.keys() | stored.keys(), key=str):
-        if counted[name] != stored[name]:
-            shown = " ".join(map(repr, name))
-            problems.add(f"aligner: {shown} is {stored[name]}, a recount gives {counted[name]}")
+    return AlignerDifferences(counted, Counter(_counts_by_name(snapshot.aligner_counts())), faults)
+
+
+def _compare_links(found: AlignerDifferences, problems: _Problems) -> None:
+    for fault in found.faults:
+        problems.add(fault)
+    for name in found.names():
+        shown = " ".join(map(repr, name))
+        problems.add(f"aligner: {shown} is {found.stored[name]}, a recount gives {found.counted[name]}")
 
 
 def _counts_by_name(counts: AlignerChange | AlignerCounts) -> dict[tuple[object, ...], int]:
-    named: dict[tuple[object, ...], int] = {}
+    named: Counter[tuple[object, ...]] = Counter()
     for source, target, forward, backward in counts.lexicon:
-        named["forward", source, target] = forward
-        named["backward", source, target] = backward
+        named["forward", source, target] += forward
+        named["backward", source, target] += backward
     for row in counts.words:
         for column, number in zip(row._fields[2:], row[2:], strict=True):
-            named[row.side, row.word, column] = number
+            named[row.side, row.word, column] += number
     for direction, width, jumps in counts.jumps:
-        named["jump", direction, width] = jumps
+        named["jump", direction, width] += jumps
     return {name: number for name, number in named.items() if number}
 
 
@@ -191,17 +250,23 @@ def verify(store: Store, report: Report | None = None) -> VerifyReport:
     """
     problems = _Problems()
     with store.snapshot() as snapshot:
-        for problem in snapshot.integrity():
+        if damage := snapshot.file_damage():
+            return VerifyReport(0, 0, 0, 0, damage[:_MOST_PROBLEMS], len(damage[_MOST_PROBLEMS:]), damaged_file=True)
+        for problem in snapshot.table_problems():
             problems.add(problem)
-        _recount_links(snapshot, problems)
-        pairs, parts = _recount_rules(snapshot, problems, report)
+        _compare_links(recount_links(snapshot), problems)
+        recount = recount_rules(snapshot, report)
         stored = snapshot.stored_rules()
+    for fault in recount.faults:
+        problems.add(str(fault))
     rules = stored.rules
     # Where no pair has a derivation, no rule may be stored.
-    counted, rows = _added_up(parts, problems) if parts else (rules, np.zeros(0, np.int64))
+    counted, rows, shared = added_up(recount.parts) if recount.parts else (rules, np.zeros(0, np.int64), [])
+    for problem in shared:
+        problems.add(problem)
     _compare(stored, counted, rows, problems)
     return VerifyReport(
-        pairs,
+        recount.pairs,
         len(rules),
         int(rules.counts.sum()),
         int(rules.sampled_counts.sum()),

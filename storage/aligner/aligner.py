@@ -45,6 +45,11 @@ def change_alignments(writing: Writing, change: AlignerChange) -> None:
     """
     _set_alignments(writing, change)
     _set_links(writing, change)
+    add_aligner_counts(writing, change)
+
+
+def add_aligner_counts(writing: Writing, change: AlignerChange) -> None:
+    """Adds to the aligner's counts; raises `CountError` where one would become negative."""
     for (table, keys, counts), staged, rows in (
         (_LEXICON, staged_lexicon, change.lexicon),
         (_WORDS, staged_word_counts, change.words),

@@ -9,7 +9,6 @@ from sqlalchemy import Connection, Double, Executable, Select, cast, func, selec
 from hierogram.storage.aligner.aligner import all_aligner_counts, iterate_links
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.exports.blocks import Block, corpus_number, pair_blocks, rule_blocks
-from hierogram.storage.grammar.integrity import find_problems
 from hierogram.storage.grammar.queries import status
 from hierogram.storage.operations.settings import read_settings
 from hierogram.storage.pairs.pairs import pair_rows
@@ -113,7 +112,19 @@ class Snapshot:
 
     def integrity(self) -> list[str]:
         """What is wrong with the store, one line each; see `Store.integrity`."""
-        return find_problems(self._connection)
+        return self.file_damage() or self.table_problems()
+
+    def file_damage(self) -> list[str]:
+        """What makes the database itself unreadable, one line each."""
+        from hierogram.storage.checks.integrity import file_damage
+
+        return file_damage(self._connection)
+
+    def table_problems(self) -> list[str]:
+        """What is wrong between the tables of a database that can be read, one line each."""
+        from hierogram.storage.checks.integrity import table_problems
+
+        return table_problems(self._connection)
 
     def _stream(self, make: Callable[..., T], statement: Executable) -> Iterator[T]:
         result = self._connection.execute(statement, execution_options={"yield_per": _ROWS_PER_FETCH})

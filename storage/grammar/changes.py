@@ -187,9 +187,23 @@ def _in_order(named: _Named, rows: Rows) -> Rows:
     return np.array(sorted(by_key, key=named.sources.__getitem__), np.int64)
 
 
+def put_rules(writing: Writing, deltas: RuleDeltas, rows: Rows, ids: NDArray[np.int64]) -> None:
+    """Inserts the chosen rules with these ids and the counts that they have here; neither words nor keys are noted.
+
+    Raises `KeyCollisionError`.
+    """
+    _insert_rows(writing, _merged(deltas), rows, ids)
+
+
 def _insert_rules(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.int64]) -> None:
     if not len(rows):
         return
+    _insert_rows(writing, named, rows, ids)
+    used = named.deltas.counts[rows] > 0
+    writing.loader.insert(rule_words, ("word_id", "rule_id"), _words_of(writing, named, rows[used], ids[used]))
+
+
+def _insert_rows(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.int64]) -> None:
     deltas = named.deltas
     numbers = (
         deltas.lengths,
@@ -208,8 +222,6 @@ def _insert_rules(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.i
         *(column[rows].tolist() for column in numbers),
     ]
     writing.loader.insert(rules, _RULE_COLUMNS, zip(*columns, strict=True))
-    used = deltas.counts[rows] > 0
-    writing.loader.insert(rule_words, ("word_id", "rule_id"), _words_of(writing, named, rows[used], ids[used]))
 
 
 def _note_words(writing: Writing, named: _Named, after: _Stored, rows: Rows) -> None:

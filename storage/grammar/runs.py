@@ -40,6 +40,11 @@ def count_restarts(writing: Writing, updates: PairUpdates) -> None:
     """Count that the pairs have begun their schedule anew."""
     ids = updates.ids.tolist()
     writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in ids))
+    count_staged_restarts(writing)
+
+
+def count_staged_restarts(writing: Writing) -> None:
+    """Count that the pairs of `staged_ids` have begun their schedule anew."""
     writing.connection.execute(
         text(
             "INSERT INTO restarts (pair_id, number) SELECT id, 1 FROM staged_ids WHERE true"

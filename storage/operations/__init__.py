@@ -1,1 +1,1 @@
-"""Claims, requests, settings and checks of a store."""
+"""Claims, requests and settings of a store."""

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.counts.deltas import Ledger
 from hierogram.samplers.counts.rendering import Spellings, render_rules, spellings
+from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.forests.batch import Batch, make_batch
 from hierogram.samplers.forests.forest import Bitext, build_forests
 from hierogram.samplers.forests.fragments import add_up
@@ -99,12 +100,25 @@ def streams_of(rows: Sequence[PairRow]) -> NDArray[np.int64]:
     return np.array([row.id + (row.restarts << _ID_BITS) for row in rows], np.int64)
 
 
+def _check_links(rows: Sequence[PairRow], bitext: Bitext) -> None:
+    """Raises `AlignmentInputError` where a link is beyond a pair's words, since kernels would write beyond arrays."""
+    links = np.diff(bitext.link_offset)
+    beyond = bitext.link_source >= np.repeat(np.diff(bitext.source_offset), links)
+    beyond |= bitext.link_target >= np.repeat(np.diff(bitext.target_offset), links)
+    if beyond.any():
+        link = int(np.flatnonzero(beyond)[0])
+        row = rows[int(np.searchsorted(bitext.link_offset, link, "right")) - 1]
+        named = f"{bitext.link_source[link]}-{bitext.link_target[link]}"
+        raise AlignmentInputError(f"the link {named} of pair {row.id} is beyond its words")
+
+
 def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
-    """The pairs as a batch with their forests built."""
+    """The pairs as a batch with their forests built; raises `AlignmentInputError` where a link is beyond the words."""
     source, source_offset, source_words = number_words(row.source for row in rows)
     target, target_offset, target_words = number_words(row.target for row in rows)
     link_source, link_target, link_offset = read_links([row.alignment for row in rows])
     bitext = Bitext(source, source_offset, target, target_offset, link_source, link_target, link_offset)
+    _check_links(rows, bitext)
     words = add_up(
         hash_words(source_words, settings.key_salt)[source],
         hash_words(target_words, settings.key_salt)[target],

@@ -1,8 +1,8 @@
 """The store's own checks: what must hold between its tables, whatever the derivations say."""
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 
 from sqlalchemy import Connection, TextClause, text
 from sqlalchemy.exc import DatabaseError
@@ -11,6 +11,7 @@ from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.database.connection import SQLITE
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.exceptions import StoreError
+from hierogram.storage.grammar.key_runs import differences
 from hierogram.storage.operations.settings import read_notation, read_settings
 
 _SHOWN = 5
@@ -100,12 +101,8 @@ _LAST_IDS = {
 }
 
 
-def find_problems(connection: Connection) -> list[str]:
-    """What is wrong, one line each; empty when all is well."""
-    if connection.dialect.name == SQLITE:
-        damage = list(_sqlite_problems(connection))
-        if damage:
-            return damage
+def table_problems(connection: Connection) -> list[str]:
+    """What is wrong between the tables of a database that can be read, one line each."""
     return [
         *_offenders(connection),
         *_wrong_totals(connection),
@@ -114,6 +111,11 @@ def find_problems(connection: Connection) -> list[str]:
         *_wrong_rule_words(connection),
         *_wrong_key_runs(connection),
     ]
+
+
+def file_damage(connection: Connection) -> list[str]:
+    """What SQLite finds wrong with the store's file, one line each; nothing on Postgres."""
+    return list(_sqlite_problems(connection)) if connection.dialect.name == SQLITE else []
 
 
 def _sqlite_problems(connection: Connection) -> Iterator[str]:
@@ -134,14 +136,22 @@ def _offenders(connection: Connection) -> Iterator[str]:
             yield f"{number} {what}: {', '.join(map(str, first))}{more}"
 
 
+def counted_totals(connection: Connection) -> dict[str, int]:
+    """The totals of `store_state` by name, as the rows of the tables have them."""
+    return {name: int(connection.execute(text(query)).scalar_one()) for name, query in _TOTALS.items()}
+
+
+def largest_ids(connection: Connection) -> dict[str, int]:
+    """The largest ids that are given out, by their names in `store_state`."""
+    return {name: int(connection.execute(text(query)).scalar_one()) for name, query in _LAST_IDS.items()}
+
+
 def _wrong_totals(connection: Connection) -> Iterator[str]:
     state = asdict(read_state(connection))
-    for name, query in _TOTALS.items():
-        number = int(connection.execute(text(query)).scalar_one())
+    for name, number in counted_totals(connection).items():
         if state[name] != number:
             yield f"store_state says {name} = {state[name]}, the rows say {number}"
-    for name, query in _LAST_IDS.items():
-        number = int(connection.execute(text(query)).scalar_one())
+    for name, number in largest_ids(connection).items():
         if state[name] < number:
             yield f"store_state says {name} = {state[name]}, but {number} is given out"
 
@@ -153,7 +163,17 @@ def _wrong_settings(connection: Connection) -> Iterator[str]:
         yield str(error)
 
 
-def _wrong_vocabulary(connection: Connection) -> Iterator[str]:
+@dataclass(slots=True)
+class WordDifferences:
+    """Words whose count is not their number in the pairs: `wrong` holds (id, name, right count) of those that the
+    vocabulary has, `missing` the counts of those that it lacks, by side and token.
+    """
+
+    wrong: list[tuple[int, str, int]] = field(default_factory=list)
+    missing: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+def word_differences(connection: Connection) -> WordDifferences:
     """Compares the vocabulary's counts with the tokens of the pairs."""
     counted: dict[str, Counter[str]] = {SOURCE: Counter(), TARGET: Counter()}
     notation = read_notation(connection)
@@ -161,21 +181,29 @@ def _wrong_vocabulary(connection: Connection) -> Iterator[str]:
     for rows in pairs.partitions():
         for side in notation.pair_words:
             counted[side].update(" ".join(getattr(row, side) for row in rows).split(" "))
-    wrong = _Offenders("words whose count is not their number in the pairs")
-    for side, token, count in connection.execute(_streamed("SELECT side, token, count FROM vocabulary")):
-        if counted[side].pop(token, 0) != count:
-            wrong.add(f"{token} ({side})")
-    yield from wrong.line()
-    missing = _Offenders("words of pairs that the vocabulary lacks")
-    for side, tokens in counted.items():
-        for token in tokens:
-            if token:
-                missing.add(f"{token} ({side})")
-    yield from missing.line()
+    found = WordDifferences(missing={side: words for side, words in counted.items() if words})
+    for word_id, side, token, count in connection.execute(_streamed("SELECT id, side, token, count FROM vocabulary")):
+        number = counted[side].pop(token, 0)
+        if number != count:
+            found.wrong.append((word_id, f"{token} ({side})", number))
+    for words in counted.values():
+        words.pop("", None)
+    return found
 
 
-def _wrong_rule_words(connection: Connection) -> Iterator[str]:
-    """Compares the words noted for each rule with those on its sides, both in the order of the rules' ids."""
+def _wrong_vocabulary(connection: Connection) -> Iterator[str]:
+    found = word_differences(connection)
+    yield from _line("words whose count is not their number in the pairs", [name for _, name, _ in found.wrong])
+    missing = [f"{token} ({side})" for side, words in found.missing.items() for token in words]
+    yield from _line("words of pairs that the vocabulary lacks", missing)
+
+
+def rule_word_differences(connection: Connection) -> tuple[list[int], list[int]]:
+    """Compares the words noted for each rule with those on its sides, both in the order of the rules' ids.
+
+    Returns the ids of rules that are gone though words are noted for them, and of rules with other words than they
+    hold.
+    """
     ids: dict[str, dict[str, int]] = {SOURCE: {}, TARGET: {}}
     notation = read_notation(connection)
     for word_id, side, token in connection.execute(_streamed("SELECT id, side, token FROM vocabulary")):
@@ -184,13 +212,13 @@ def _wrong_rule_words(connection: Connection) -> Iterator[str]:
     noted = iter(
         connection.execute(_streamed(f"SELECT rule_id, {together} FROM rule_words GROUP BY rule_id ORDER BY rule_id"))
     )
-    orphans = _Offenders("rules are gone, but their words are still noted")
-    wrong = _Offenders("rules have other words noted than they hold")
+    orphans: list[int] = []
+    wrong: list[int] = []
     next_noted = next(noted, None)
     found_rules = connection.execute(_streamed("SELECT id, source, target, count FROM rules ORDER BY id"))
     for rule_id, source, target, count in found_rules:
         while next_noted is not None and next_noted[0] < rule_id:
-            orphans.add(next_noted[0])
+            orphans.append(next_noted[0])
             next_noted = next(noted, None)
         found: set[int | None] = set()
         if next_noted is not None and next_noted[0] == rule_id:
@@ -200,48 +228,31 @@ def _wrong_rule_words(connection: Connection) -> Iterator[str]:
         if count or found:
             expected = {ids[side].get(token) for side, token in notation.words_of_rule(source, target)}
             if found != expected:
-                wrong.add(rule_id)
+                wrong.append(rule_id)
     while next_noted is not None:
-        orphans.add(next_noted[0])
+        orphans.append(next_noted[0])
         next_noted = next(noted, None)
-    yield from orphans.line()
-    yield from wrong.line()
+    return orphans, wrong
+
+
+def _wrong_rule_words(connection: Connection) -> Iterator[str]:
+    orphans, wrong = rule_word_differences(connection)
+    yield from _line("rules are gone, but their words are still noted", orphans)
+    yield from _line("rules have other words noted than they hold", wrong)
 
 
 def _wrong_key_runs(connection: Connection) -> Iterator[str]:
     """Compares the runs that find rules by their keys with the rules."""
-    from hierogram.storage.grammar.key_runs import differences
-
     lacking, orphaned = differences(connection)
-    unknown = _Offenders("rules are not found by their keys")
-    for rule_id in lacking:
-        unknown.add(rule_id)
-    gone = _Offenders("rules are found by keys, but are gone or have others")
-    for rule_id in orphaned:
-        gone.add(rule_id)
-    yield from unknown.line()
-    yield from gone.line()
+    yield from _line("rules are not found by their keys", lacking)
+    yield from _line("rules are found by keys, but are gone or have others", orphaned)
 
 
-class _Offenders:
-    """Counts what is wrong in one way and remembers the first few."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._number = 0
-        self._first: list[str] = []
-
-    def add(self, name: object) -> None:
-        """Counts one more."""
-        self._number += 1
-        if self._number <= _SHOWN:
-            self._first.append(str(name))
-
-    def line(self) -> Iterator[str]:
-        """The line about them, if there are any."""
-        if self._number:
-            more = ", …" if self._number > _SHOWN else ""
-            yield f"{self._number} {self._what}: {', '.join(self._first)}{more}"
+def _line(what: str, names: Sequence[object]) -> Iterator[str]:
+    """The line about what is wrong in one way, if anything is: how many, and the first few."""
+    if names:
+        more = ", …" if len(names) > _SHOWN else ""
+        yield f"{len(names)} {what}: {', '.join(map(str, names[:_SHOWN]))}{more}"
 
 
 def _streamed(query: str) -> TextClause:

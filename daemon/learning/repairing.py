@@ -1,0 +1,142 @@
+"""Repair: every count made that of a recount of the derivations and links, in one transaction."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.learning.lease import holding_lease
+from hierogram.daemon.learning.verifying import (
+    COMPARED,
+    AlignerDifferences,
+    Recount,
+    Report,
+    added_up,
+    recount_links,
+    recount_rules,
+)
+from hierogram.samplers.counts.joining import match_keys
+from hierogram.samplers.counts.rendering import same_texts
+from hierogram.storage.checks.repair import Repair, RuleMending
+from hierogram.storage.exports.snapshot import Snapshot
+from hierogram.storage.records import AlignerChange, WordCounts
+from hierogram.storage.records.columns import RuleDeltas, StoredRules
+from hierogram.storage.store import Store
+
+_COUNTS_OF_WORDS = WordCounts._fields[2:]
+
+
+@dataclass(slots=True)
+class RepairReport:
+    """What a repair changed, in numbers; `begun_anew` are the pairs that lost their derivation or samples, by id.
+
+    `going_on` pairs had a derivation and were thought to wait for one. `visits` are pairs of which it was not known
+    when they were last sampled. `totals` are the store's totals that are others now, before and after. `left` is what
+    is still wrong, in words: it cannot be repaired.
+    """
+
+    begun_anew: list[int] = field(default_factory=list)
+    going_on: int = 0
+    visits: int = 0
+    rules_corrected: int = 0
+    rules_added: int = 0
+    rules_removed: int = 0
+    aligner_counts: int = 0
+    words_counted: int = 0
+    words_of_rules: int = 0
+    rule_keys: int = 0
+    corpora_and_batches: int = 0
+    totals: dict[str, tuple[int, int]] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was not as it should be, and is now."""
+        return any(getattr(self, name) for name in self.__slots__ if name != "left")
+
+
+def repair(store: Store, report: Report | None = None, *, keep: bool = True) -> RepairReport:
+    """Mend the store in one transaction: all that follows from pairs, derivations and links is made to follow again.
+
+    Derivations that cannot be read go, and their pairs begin anew. `report` hears pairs done and pairs in all. Without
+    `keep`, the store stays as it was, and the report says what would change. Raises `StoreHeldError` where another
+    process writes the grammar.
+    """
+    done = RepairReport()
+    with store.snapshot() as snapshot:
+        done.left = snapshot.file_damage()
+    # What cannot be read in part cannot be written to either.
+    if not done.left:
+        with holding_lease(store, "hierogram repair"), store.repairing(keep=keep) as (mending, snapshot):
+            _repair(mending, snapshot, done, report)
+    return done
+
+
+def _repair(mending: Repair, snapshot: Snapshot, done: RepairReport, report: Report | None) -> None:
+    lost, done.going_on, done.visits = mending.mend_states()
+    recount = recount_rules(snapshot, report)
+    unreadable = [fault.pair_id for fault in recount.faults if not fault.damaged]
+    mending.begin_anew(unreadable)
+    done.begun_anew = sorted({*lost, *unreadable})
+    unknown = [str(fault) for fault in recount.faults if fault.damaged]
+    unknown += _repair_rules(mending, snapshot.stored_rules(), recount, done)
+    links = recount_links(snapshot)
+    unknown += links.faults
+    if not links.faults:
+        done.aligner_counts = len(links.names())
+        mending.mend_aligner(_change_of(links))
+    done.words_counted, done.words_of_rules = mending.mend_words()
+    done.rule_keys = mending.mend_keys()
+    done.corpora_and_batches, done.totals = mending.mend_totals()
+    done.left = unknown + mending.problems()
+
+
+def _repair_rules(mending: Repair, stored: StoredRules, recount: Recount, done: RepairReport) -> list[str]:
+    """Makes the stored rules those of the recount; what cannot be mended, in words."""
+    if recount.parts:
+        counted, rows, shared = added_up(recount.parts)
+    else:
+        counted, rows, shared = stored.rules, np.zeros(0, np.int64), []
+    if shared:
+        return shared
+    found = _differences(stored, counted, rows)
+    mending.mend_rules(found)
+    done.rules_corrected, done.rules_added = len(found.wrong_ids), len(found.missing)
+    done.rules_removed = len(found.gone)
+    return []
+
+
+def _differences(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64]) -> RuleMending:
+    rules = stored.rules
+    matches = match_keys(counted.keys[rows], rules.keys)
+    ours, theirs = rows[matches.ours], matches.theirs
+    same = same_texts(rules.sources, theirs, counted.sources, ours)
+    same &= same_texts(rules.targets, theirs, counted.targets, ours)
+    for name in COMPARED:
+        same &= rules.numbers(name)[theirs] == counted.numbers(name)[ours]
+    return RuleMending(
+        counted, stored.ids[theirs[~same]], ours[~same], rows[matches.only_ours], stored.ids[matches.only_theirs]
+    )
+
+
+def _change_of(found: AlignerDifferences) -> AlignerChange:
+    """What the aligner's counts lack."""
+    lexicon: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    words: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    change = AlignerChange()
+    for name in found.names():
+        first, second, third = name
+        lacking = found.counted[name] - found.stored[name]
+        if first == "jump":
+            change.jumps.append((str(second), int(str(third)), lacking))
+        elif first in ("forward", "backward"):
+            lexicon[str(second), str(third)][str(first)] = lacking
+        else:
+            words[str(first), str(second)][str(third)] = lacking
+    change.lexicon = [(*pair, counts.get("forward", 0), counts.get("backward", 0)) for pair, counts in lexicon.items()]
+    change.words = [
+        WordCounts._make((*word, *(counts.get(column, 0) for column in _COUNTS_OF_WORDS)))
+        for word, counts in words.items()
+    ]
+    return change

@@ -1,0 +1,222 @@
+"""Mending a store: what follows from the pairs, their derivations and their links is made to follow again."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select, text, update
+
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.storage.aligner.aligner import add_aligner_counts
+from hierogram.storage.checks.integrity import (
+    counted_totals,
+    largest_ids,
+    rule_word_differences,
+    table_problems,
+    word_differences,
+)
+from hierogram.storage.database.loading import staged_ids, staged_increments
+from hierogram.storage.database.transactions import Writing
+from hierogram.storage.grammar.changes import put_rules
+from hierogram.storage.grammar.key_runs import differences, rebuild
+from hierogram.storage.grammar.occurrences import forget
+from hierogram.storage.grammar.runs import count_staged_restarts
+from hierogram.storage.operations.settings import read_notation
+from hierogram.storage.pairs.vocabulary import word_ids
+from hierogram.storage.records import AlignerChange
+from hierogram.storage.records.columns import RuleDeltas
+from hierogram.storage.schema.tables import rule_words, rules, store_state, vocabulary
+
+_RULES_AT_ONCE = 10_000
+
+# Pairs that are not aligned have no derivation; of the others, those with one are being sampled, or settled.
+_LOST = """
+    SELECT p.id FROM sentence_pairs AS p LEFT JOIN derivations AS d ON d.pair_id = p.id
+     WHERE (p.aligned_by = 'nobody' AND (p.state <> 'unaligned' OR d.pair_id IS NOT NULL))
+        OR (p.aligned_by <> 'nobody' AND d.pair_id IS NULL AND p.state <> 'waiting')
+     ORDER BY p.id"""
+_GOING_ON = """
+    UPDATE sentence_pairs SET state = 'sampling'
+     WHERE state IN ('unaligned', 'waiting') AND id IN (SELECT pair_id FROM derivations)"""
+_VISITS = (
+    "DELETE FROM visits WHERE pair_id NOT IN (SELECT pair_id FROM derivations)",
+    "INSERT INTO visits (pair_id, position)"
+    " SELECT pair_id, 0 FROM derivations WHERE pair_id NOT IN (SELECT pair_id FROM visits) ORDER BY pair_id",
+)
+_NOTED_IDS = (
+    ("last_word_id", "SELECT coalesce(max(word_id), 0) FROM rule_words"),
+    ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM rule_words"),
+    ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM rule_pairs"),
+    ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM rule_history"),
+)
+"""Ids that other tables name, of rows that may be gone."""
+
+_TOTALS = (
+    """UPDATE corpora SET pairs = f.number
+         FROM (SELECT c.id AS corpus_id, count(p.id) AS number
+                 FROM corpora AS c LEFT JOIN sentence_pairs AS p ON p.corpus_id = c.id GROUP BY c.id) AS f
+        WHERE f.corpus_id = corpora.id AND corpora.pairs <> f.number""",
+    """UPDATE ingest_batches SET accepted = f.number
+         FROM (SELECT b.id AS batch_id, coalesce(p.pairs, 0) + coalesce(w.pairs, 0) AS number
+                 FROM ingest_batches AS b
+                 LEFT JOIN (SELECT batch_id, count(*) AS pairs FROM sentence_pairs GROUP BY batch_id) AS p
+                   ON p.batch_id = b.id
+                 LEFT JOIN (SELECT batch_id, count(*) AS pairs FROM withdrawals
+                             WHERE done_at IS NOT NULL GROUP BY batch_id) AS w
+                   ON w.batch_id = b.id) AS f
+        WHERE f.batch_id = ingest_batches.id AND ingest_batches.accepted <> f.number""",
+    """UPDATE ingest_batches SET rejected = f.number
+         FROM (SELECT batch_id, sum(last_line - line + 1) AS number FROM rejected_lines GROUP BY batch_id) AS f
+        WHERE f.batch_id = ingest_batches.id AND ingest_batches.rejected < f.number""",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleMending:
+    """How the stored rules differ from a recount: `counted` holds the rules as they should be.
+
+    `wrong_ids` int64[m] are rules stored with other counts, sides or columns, `wrong_rows` int64[m] their rows of
+    `counted`; `missing` int64[k] rows of rules that are not stored; `gone` int64[l] ids of rules that nothing uses.
+    """
+
+    counted: RuleDeltas
+    wrong_ids: NDArray[np.int64]
+    wrong_rows: NDArray[np.int64]
+    missing: NDArray[np.int64]
+    gone: NDArray[np.int64]
+
+
+class Repair:
+    """Mends a store within one transaction; made by `Store.repairing`. The methods are called in the order here."""
+
+    def __init__(self, writing: Writing) -> None:
+        self._writing = writing
+        self._connection = writing.connection
+        self._before = asdict(writing.state)
+        # What earlier transactions met may not be there any more.
+        for words in writing.met_words.values():
+            words.clear()
+
+    def mend_states(self) -> tuple[list[int], int, int]:
+        """Lets every pair's state, derivation and visit agree.
+
+        Returns the pairs that begin anew, how many have a derivation and were thought to wait for one, and how many
+        visits were missing or too many.
+        """
+        self._mend_last_ids()
+        lost = list(self._connection.scalars(text(_LOST)))
+        self.begin_anew(lost)
+        going_on = self._changed(_GOING_ON)
+        return lost, going_on, sum(self._changed(statement) for statement in _VISITS)
+
+    def begin_anew(self, pair_ids: Sequence[int]) -> None:
+        """Takes the derivations and samples of the pairs away; they wait to be sampled, or to be aligned."""
+        if not pair_ids:
+            return
+        self._writing.loader.stage(staged_ids, ((pair_id,) for pair_id in sorted(pair_ids)))
+        forget(self._writing)
+        count_staged_restarts(self._writing)
+        for table in ("derivations", "visits"):
+            self._changed(f"DELETE FROM {table} WHERE pair_id IN (SELECT id FROM staged_ids)")
+        self._changed(
+            "UPDATE sentence_pairs SET stage = 0, sweep = 0,"
+            " state = CASE WHEN aligned_by = 'nobody' THEN 'unaligned' ELSE 'waiting' END"
+            " WHERE id IN (SELECT id FROM staged_ids)"
+        )
+
+    def mend_rules(self, mending: RuleMending) -> None:
+        """Makes the rules those of a recount; raises `KeyCollisionError` where two of them have one key."""
+        old = np.concatenate((mending.wrong_ids, mending.gone))
+        if len(old):
+            self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in np.sort(old).tolist()))
+            self._changed("DELETE FROM rules WHERE id IN (SELECT id FROM staged_ids)")
+        state = self._writing.state
+        new_ids = np.arange(len(mending.missing)) + state.last_rule_id + 1
+        state.last_rule_id += len(new_ids)
+        rows = np.concatenate((mending.wrong_rows, mending.missing))
+        if len(rows):
+            put_rules(self._writing, mending.counted, rows, np.concatenate((mending.wrong_ids, new_ids)))
+        if len(old) or len(rows):
+            # Which pairs use which rule is found again when someone asks.
+            for table in ("rule_pairs", "indexed_pairs"):
+                self._changed(f"DELETE FROM {table}")
+
+    def mend_aligner(self, change: AlignerChange) -> None:
+        """Adds to the aligner's counts what they lack."""
+        add_aligner_counts(self._writing, change)
+
+    def mend_words(self) -> tuple[int, int]:
+        """Counts the words of pairs again, and notes the words of rules; how many words and rules were wrong."""
+        found = word_differences(self._connection)
+        self._writing.loader.stage(staged_increments, sorted((word_id, count) for word_id, _, count in found.wrong))
+        self._connection.execute(
+            update(vocabulary)
+            .values(count=staged_increments.c.count)
+            .where(vocabulary.c.id == staged_increments.c.word_id)
+        )
+        missing = [(side, token, count) for side, words in found.missing.items() for token, count in words.items()]
+        state = self._writing.state
+        self._writing.loader.insert(
+            vocabulary,
+            ("id", "side", "token", "count"),
+            ((word_id, *word) for word_id, word in enumerate(missing, state.last_word_id + 1)),
+        )
+        state.last_word_id += len(missing)
+        orphans, wrong = rule_word_differences(self._connection)
+        if orphans or wrong:
+            self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in sorted((*orphans, *wrong))))
+            self._changed("DELETE FROM rule_words WHERE rule_id IN (SELECT id FROM staged_ids)")
+            self._note_words(wrong)
+        return len(found.wrong) + len(missing), len(orphans) + len(wrong)
+
+    def mend_keys(self) -> int:
+        """Makes the index of rules by key anew where it is wrong; how many rules it had wrongly."""
+        lacking, gone = differences(self._connection)
+        if lacking or gone:
+            rebuild(self._writing)
+        return len({*lacking, *gone})
+
+    def mend_totals(self) -> tuple[int, dict[str, tuple[int, int]]]:
+        """Makes the totals those of the tables; how many corpora and batches were wrong, and the store's totals that
+        are others now, each before and after.
+        """
+        wrong = sum(self._changed(statement) for statement in _TOTALS)
+        state = self._writing.state
+        for name, number in counted_totals(self._connection).items():
+            setattr(state, name, number)
+        after = asdict(state)
+        # So that a look at the store within this transaction sees them.
+        self._connection.execute(update(store_state).values(**after))
+        return wrong, {name: (self._before[name], after[name]) for name in after if self._before[name] != after[name]}
+
+    def problems(self) -> list[str]:
+        """What is still wrong between the tables, one line each."""
+        return table_problems(self._connection)
+
+    def _changed(self, statement: str) -> int:
+        return self._connection.execute(text(statement)).rowcount
+
+    def _mend_last_ids(self) -> None:
+        """Lets ids be given out that no row has, nor had as far as other tables tell."""
+        state = self._writing.state
+        noted = [(name, self._connection.execute(text(query)).scalar_one()) for name, query in _NOTED_IDS]
+        for name, number in (*largest_ids(self._connection).items(), *noted):
+            setattr(state, name, max(number, getattr(state, name)))
+
+    def _note_words(self, rule_ids: Sequence[int]) -> None:
+        notation = read_notation(self._connection)
+        for first in range(0, len(rule_ids), _RULES_AT_ONCE):
+            some = rule_ids[first : first + _RULES_AT_ONCE]
+            self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in some))
+            found = self._connection.execute(
+                select(rules.c.id, rules.c.source, rules.c.target).join(staged_ids, staged_ids.c.id == rules.c.id)
+            ).all()
+            words = {row.id: set(notation.words_of_rule(row.source, row.target)) for row in found}
+            ids = {side: word_ids(self._writing, side, _of_side(words.values(), side)) for side in (SOURCE, TARGET)}
+            noted = sorted((ids[side][token], rule_id) for rule_id, held in words.items() for side, token in held)
+            self._writing.loader.insert(rule_words, ("word_id", "rule_id"), noted)
+
+
+def _of_side(words: Iterable[set[tuple[str, str]]], side: str) -> list[str]:
+    return sorted({token for held in words for of, token in held if of == side})

@@ -1,0 +1,92 @@
+"""Copies of a store: one state of an SQLite store as a file, while others go on writing; the words for Postgres."""
+
+import os
+import shlex
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from secrets import token_hex
+
+from sqlalchemy import Connection, make_url
+
+from hierogram.storage.exceptions import BackupError
+
+_PAGES_A_STEP = 4_096
+
+
+def back_up(connection: Connection, target: Path, report: Callable[[int, int], None] | None = None) -> int:
+    """Copies the state that the connection's transaction sees to a file, whole or not at all; returns its bytes.
+
+    SQLite's online backup begins anew whenever another connection has written. Here it does not, because the
+    transaction holds one state of the store until it ends.
+    """
+    source = connection.connection.driver_connection
+    if not isinstance(source, sqlite3.Connection):
+        raise BackupError("only SQLite stores are copied to a file: use pg_dump for one on Postgres")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}-{token_hex(4)}.tmp")
+    try:
+        temporary.open("xb").close()
+        _copy(source, temporary, report)
+        _sync(temporary)
+        size = temporary.stat().st_size
+        temporary.replace(target)
+        _sync(target.parent)
+    except sqlite3.DatabaseError as error:
+        if "malformed" not in str(error):
+            raise BackupError(_failed(target, error)) from error
+        raise BackupError(_damaged(str(error))) from error
+    except OSError as error:
+        raise BackupError(_failed(target, error)) from error
+    finally:
+        for ending in ("", "-journal", "-wal", "-shm"):
+            with suppress(OSError):
+                Path(f"{temporary}{ending}").unlink(missing_ok=True)
+    return size
+
+
+def _copy(source: sqlite3.Connection, file: Path, report: Callable[[int, int], None] | None) -> None:
+    page = source.execute("PRAGMA page_size").fetchone()[0]
+
+    def tell(_status: int, remaining: int, total: int) -> None:
+        if report:
+            report(page * (total - remaining), page * total)
+
+    with closing(sqlite3.connect(file, isolation_level=None)) as copy:
+        source.backup(copy, pages=_PAGES_A_STEP, progress=tell)
+        # All of the copy in one file. Whoever writes the store holds no claim on the copy.
+        copy.execute("PRAGMA journal_mode=DELETE").close()
+        copy.execute("DELETE FROM claims WHERE name = 'grammar'").close()
+        found = [line for (line,) in copy.execute("PRAGMA integrity_check")]
+    if found != ["ok"]:
+        raise BackupError(_damaged(found[0]))
+
+
+def _failed(target: Path, error: Exception) -> str:
+    return f"{target}: the backup cannot be written ({error}): nothing was written"
+
+
+def _damaged(how: str) -> str:
+    return (
+        f"the store's file is damaged, and so would be its backup ({how}): nothing was written; "
+        "go back to a backup from before"
+    )
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def postgres_commands(url: str, file: str) -> tuple[str, str]:
+    """The commands that back a store on Postgres up to a file, and that bring it back; without the password."""
+    named = make_url(url)._replace(drivername="postgresql", password=None).difference_update_query(["password"])
+    database = shlex.quote(named.render_as_string(hide_password=False))
+    quoted = shlex.quote(file)
+    return (
+        f"pg_dump --format=custom --file={quoted} --dbname={database}",
+        f"pg_restore --clean --if-exists --dbname={database} {quoted}",
+    )

@@ -1,0 +1,199 @@
+"""A damaged store is mended from its derivations, and what cannot be mended is told."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from tests.conftest import CopyStore
+from tests.daemon.conftest import Run
+from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
+from tests.storage.building import query
+
+from hierogram.daemon.alignment.incremental import IncrementalAligner
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.repairing import repair
+from hierogram.daemon.learning.verifying import verify
+from hierogram.storage.exceptions import StoreHeldError
+from hierogram.storage.store import Store, open_store
+
+
+def make(url: str) -> None:
+    with open_store(url, create=True, settings=QUICK) as store:
+        fill(store, some_pairs(30))
+        IncrementalAligner(store).train()
+        learn(store, sweeps=3)
+
+
+@pytest.fixture
+def filled(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
+    """A store that has learned, whose aligner has counted given alignments."""
+    copy_store("to be repaired", store_url, make)
+    with open_store(store_url) as store:
+        yield store
+
+
+USED = "(SELECT min(id) FROM rules WHERE count > 0)"
+EXTRA = (
+    "INSERT INTO rules SELECT id + 1000000, source, target || ' t77', key_high + 1, key_low, length, scope,"
+    f" nonterminals, source_terminals, target_terminals + 1, hiero, 5, 0 FROM rules WHERE id = {USED}"
+)
+DAMAGE = {
+    "count": f"UPDATE rules SET count = count + 1 WHERE id = {USED}",
+    "sampled count": f"UPDATE rules SET sampled_count = 77 WHERE id = {USED}",
+    "column": f"UPDATE rules SET length = length + 1, scope = 9 WHERE id = {USED}",
+    "side": f"UPDATE rules SET target = target || ' t1' WHERE id = {USED}",
+    "key": f"UPDATE rules SET key_low = key_low + 1 WHERE id = {USED}",
+    "rule deleted": f"DELETE FROM rules WHERE id = {USED}",
+    "all rules deleted": "DELETE FROM rules",
+    "extra rule": EXTRA,
+    "totals": "UPDATE store_state SET rules = 5, rule_tokens = 6, sampled_tokens = 7, settled = 8, source_types = 9",
+    "ids": "UPDATE store_state SET last_rule_id = 1, last_word_id = 2, last_pair_id = 3",
+    "key runs emptied": "DELETE FROM rule_key_runs",
+    "rule words": f"DELETE FROM rule_words WHERE rule_id = {USED}",
+    "words of a rule that is gone": "INSERT INTO rule_words SELECT word_id, rule_id + 1000000 FROM rule_words",
+    "vocabulary count": "UPDATE vocabulary SET count = count + 3 WHERE id IN (1, 2)",
+    "vocabulary row": "DELETE FROM vocabulary WHERE id = 2",
+    "unknown word": "INSERT INTO vocabulary VALUES (9999, 'source', 'ghost', 4)",
+    "aligner lexicon": "UPDATE aligner_lexicon SET forward = forward + 2 WHERE source = 's1'",
+    "aligner words": "DELETE FROM aligner_words WHERE side = 'target'",
+    "aligner jumps": "UPDATE aligner_jumps SET count = 99 WHERE width = 1",
+    "corpus": "UPDATE corpora SET pairs = 5",
+    "batch": "UPDATE ingest_batches SET accepted = 5",
+    "visits": "DELETE FROM visits WHERE pair_id < 4",
+}
+LOST = {
+    "derivation truncated": "UPDATE derivations SET current = substr(current, 2) WHERE pair_id = 7",
+    "derivation empty": "UPDATE derivations SET current = substr(current, 1, 0) WHERE pair_id = 7",
+    "samples damaged": "UPDATE derivations SET ring = substr(current, 1, 1) WHERE pair_id = 7",
+    "derivation lost": "DELETE FROM derivations WHERE pair_id = 7",
+}
+
+
+def sound(store: Store) -> bool:
+    return verify(store).problems == []
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_counts_are_mended_from_whole_derivations(filled: Store, store_url: str, damage: str) -> None:
+    before, words = contents(filled), filled.vocabulary_sizes()
+    query(store_url, DAMAGE[damage])
+    assert not sound(filled)
+    done = repair(filled)
+    assert (done.left, done.begun_anew, done.changed) == ([], [], True)
+    assert sound(filled)
+    assert contents(filled) == before
+    assert filled.vocabulary_sizes() == words
+    assert not repair(filled).changed
+    learn(filled, sweeps=1)
+    assert sound(filled)
+
+
+@pytest.mark.parametrize("damage", LOST)
+def test_a_pair_without_a_readable_derivation_begins_anew(filled: Store, store_url: str, damage: str) -> None:
+    query(store_url, LOST[damage])
+    assert not sound(filled)
+    done = repair(filled)
+    assert (done.left, done.begun_anew) == ([], [7])
+    assert sound(filled)
+    [row] = filled.pairs_by_id([7])
+    assert (row.state, row.stage, row.sweep, row.current, row.ring) == ("waiting", 0, 0, None, None)
+    learn(filled, sweeps=1)
+    assert sound(filled)
+    assert filled.count_pairs(["settled"]) == 30
+
+
+def test_a_derivation_is_kept_where_only_the_state_was_lost(filled: Store, store_url: str) -> None:
+    rules, _ = contents(filled)
+    query(store_url, "UPDATE sentence_pairs SET state = 'waiting' WHERE id = 3")
+    assert not sound(filled)
+    done = repair(filled)
+    assert (done.going_on, done.begun_anew, done.left) == (1, [], [])
+    assert sound(filled)
+    assert contents(filled)[0] == rules
+    assert filled.pairs_by_id([3])[0].state == "sampling"
+
+
+def test_all_at_once(filled: Store, store_url: str) -> None:
+    for damage in ("count", "extra rule", "totals", "key runs emptied", "vocabulary row", "aligner words", "visits"):
+        query(store_url, DAMAGE[damage])
+    query(store_url, LOST["derivation truncated"])
+    assert repair(filled).left == []
+    assert sound(filled)
+
+
+def test_a_sound_store_stays_as_it_is(filled: Store) -> None:
+    before = contents(filled)
+    done = repair(filled)
+    assert (done.changed, done.left) == (False, [])
+    assert contents(filled) == before
+
+
+def test_what_is_only_to_be_seen_changes_nothing(filled: Store, store_url: str) -> None:
+    query(store_url, DAMAGE["count"])
+    query(store_url, LOST["derivation truncated"])
+    before, problems = query(store_url, "SELECT * FROM rules ORDER BY id"), verify(filled)
+    done = repair(filled, keep=False)
+    assert (done.begun_anew, done.changed) == ([7], True)
+    assert query(store_url, "SELECT * FROM rules ORDER BY id") == before
+    assert verify(filled) == problems
+    # What the store remembers from transaction to transaction is still true.
+    assert repair(filled).begun_anew == [7]
+    assert sound(filled)
+
+
+def test_a_failure_on_the_way_changes_nothing(filled: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    query(store_url, DAMAGE["count"])
+    before = query(store_url, "SELECT * FROM rules ORDER BY id")
+    with monkeypatch.context() as patched:
+        patched.setattr("hierogram.storage.checks.repair.Repair.mend_totals", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            repair(filled)
+    assert query(store_url, "SELECT * FROM rules ORDER BY id") == before
+    repair(filled)
+    assert sound(filled)
+
+
+def test_what_cannot_be_mended_is_told_and_the_rest_mended(filled: Store, store_url: str) -> None:
+    query(store_url, DAMAGE["count"])
+    query(store_url, "UPDATE sentence_pairs SET alignment = '99-99' WHERE id = 5")
+    query(store_url, "UPDATE sentence_pairs SET corpus_id = 77 WHERE id = 6")
+    query(store_url, "UPDATE sentence_pairs SET alignment = '0-99999' WHERE id = 7")
+    done = repair(filled)
+    assert done.begun_anew == []
+    assert "pair 5: it cannot be read: the link 99-99 of pair 5 is beyond its words" in done.left
+    assert any(problem.startswith("pair 7: it cannot be read") for problem in done.left), done.left
+    assert any("pairs without their corpus: 6" in problem for problem in done.left)
+    assert done.rules_corrected
+
+
+def test_nobody_else_may_write_meanwhile(filled: Store, store_url: str) -> None:
+    filled.take_lease("hierogram serve", 60)
+    with open_store(store_url) as other, pytest.raises(StoreHeldError, match="hierogram serve"):
+        repair(other)
+
+
+def test_the_commands_say_what_to_do(hierogram: Run, filled: Store, store_url: str) -> None:
+    query(store_url, DAMAGE["count"])
+    query(store_url, LOST["derivation truncated"])
+    chosen = ("--store", store_url)
+    found = hierogram(*chosen, "verify")
+    assert found.code == 1
+    assert "pair 7: its derivation cannot be read" in found.out
+    assert "run `hierogram repair`" in found.err
+    assert "`hierogram backup FILE` makes a backup" in found.err
+    assert "run `hierogram repair`" in json.loads(hierogram(*chosen, "verify", "--json").out)["advice"]
+    seen = hierogram(*chosen, "repair", "--dry-run")
+    assert seen.code == 0
+    assert seen.out.startswith("this would change, nothing was changed:\n")
+    assert hierogram(*chosen, "verify").code == 1
+    ran = hierogram(*chosen, "repair")
+    assert (ran.code, ran.out.splitlines()[0], ran.err) == (0, "repaired:", "")
+    assert "1 pair without a readable derivation, to be learned anew: 7" in ran.out
+    assert "settled was 30, is 29" in ran.out
+    assert hierogram(*chosen, "verify").code == 0
+    assert hierogram(*chosen, "repair").out == "sound: there is nothing to repair\n"
+    assert json.loads(hierogram(*chosen, "repair", "--json").out)["begun_anew"] == []
+    query(store_url, "UPDATE sentence_pairs SET corpus_id = 77 WHERE id = 6")
+    ran = hierogram(*chosen, "repair")
+    assert (ran.code, "go back to a backup from before" in ran.err) == (1, True)
+    assert "not repaired: 1 pairs without their corpus" in ran.out
