@@ -6,9 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.daemon.learning.treebanks import QUICK, TREES, expansions, grammar, put
+from tests.storage.building import query
 
 from hierogram.daemon.learning.kinds.chains import TreeChain
 from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.repairing import repair
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.brackets import read_parse
@@ -125,3 +127,19 @@ def test_keys_that_collide_are_made_anew(store_url: str, monkeypatch: pytest.Mon
 def test_an_empty_store_learns_nothing(store_url: str) -> None:
     with open_store(store_url, create=True, settings=QUICK) as store:
         assert learn(store, sweeps=2).pairs == 0
+
+
+def test_a_damaged_store_of_trees_is_repaired(treebank: Store, store_url: str) -> None:
+    learn(treebank, sweeps=3)
+    before = query(store_url, "SELECT source, target, count, sampled_count FROM rules ORDER BY source, target")
+    query(store_url, "DELETE FROM rules WHERE id < 4")
+    query(store_url, "UPDATE vocabulary SET count = 77 WHERE id = 1")
+    query(store_url, "DELETE FROM rule_words")
+    assert verify(treebank).problems
+    assert repair(treebank).left == []
+    assert verify(treebank).problems == []
+    assert query(store_url, "SELECT source, target, count, sampled_count FROM rules ORDER BY source, target") == before
+    query(store_url, "UPDATE derivations SET current = substr(current, 2) WHERE pair_id = 5")
+    assert repair(treebank).begun_anew == [5]
+    learn(treebank, sweeps=1)
+    assert verify(treebank).problems == []
