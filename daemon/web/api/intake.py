@@ -73,9 +73,12 @@ _LINE = {
 
 _log = logging.getLogger(__name__)
 
+_LANGUAGES = "^{0},{0}$".format(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
+"""Two languages, source and target, as in `fr,en`."""
+
 _PROBLEMS: dict[int | str, dict[str, object]] = {
     408: {"description": "The client was too slow."},
-    409: {"description": "A request with this Idempotency-Key is being taken in, or the store takes no pairs."},
+    409: {"description": "A request with this Idempotency-Key is being taken in, or the store takes no such pairs."},
     413: {"description": "The body is too large."},
     415: {"description": "The body is not called JSON lines, or is compressed."},
     422: {"description": "A parameter or most lines are wrong, or the Idempotency-Key is that of another request."},
@@ -177,7 +180,7 @@ def intake_routes(
     async def add_pairs(
         request: Request,
         corpus: Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")] = DEFAULT_CORPUS,
-        languages: Annotated[str | None, Query(max_length=40, pattern=r"^[A-Za-z0-9_-]+,[A-Za-z0-9_-]+$")] = None,
+        languages: Annotated[str | None, Query(max_length=40, pattern=_LANGUAGES)] = None,
         idempotency_key: Annotated[
             str | None, Header(min_length=1, max_length=LONGEST_KEY, pattern=r"^[\x21-\x7e]+$")
         ] = None,
@@ -227,7 +230,7 @@ def _check_languages(store: Store, given: str | None) -> None:
     try:
         prepare(store.settings(), two_languages(given, "languages"))
     except UsageError as error:
-        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+        raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
 
 
 def _problem(error: Exception, body: Body) -> ProblemError:

@@ -386,7 +386,7 @@ def test_a_body_of_other_languages_is_refused(store_url: str, connect: Connect) 
         client = connect(FakeService(store))
         line = b'{"source": "L\'eau.", "target": "Water!"}\n'
         refused = post(client, line, path="/v1/pairs?languages=en,fr")
-        assert refused.status_code == 422
+        assert refused.status_code == 409
         assert "the store is of fr,en" in refused.json()["detail"]
         assert store.count_pairs() == 0
         for path in ("/v1/pairs?languages=fr,en", "/v1/pairs"):
