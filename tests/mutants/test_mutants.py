@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.mutants.faults import FAULTS, Fault
+from tests.mutants.faults import FAULTS, Change, Fault
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("daemon", "migrations", "storage", "tools")
@@ -28,6 +28,14 @@ def copied(folder: Path) -> Path:
     return package.parent
 
 
+def change(imports: Path, module: str, before: str, after: str) -> None:
+    """Puts other text into the copy of a module."""
+    path = imports / "hierogram" / "samplers" / module
+    text = path.read_text()
+    assert text.count(before) == 1, f"{module}: {before!r} stands there {text.count(before)} times"
+    path.write_text(text.replace(before, after))
+
+
 def run(imports: Path, tests: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
     """The tests on the samplers of that folder, their kernels kept apart from all others."""
     environment = {**os.environ, "PYTHONPATH": str(imports), "HIEROGRAM_CACHE": str(imports.parent / "cache")}
@@ -39,18 +47,21 @@ def run(imports: Path, tests: tuple[str, ...]) -> subprocess.CompletedProcess[st
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
 def test_a_fault_is_noticed(fault: Fault, tmp_path: Path) -> None:
     imports = copied(tmp_path)
-    module = imports / "hierogram" / "samplers" / fault.module
-    text = module.read_text()
-    assert text.count(fault.right) == 1, f"{fault.module}: {fault.right!r} stands there {text.count(fault.right)} times"
-    module.write_text(text.replace(fault.right, fault.wrong))
+    for extreme in fault.extremes:
+        change(imports, *extreme)
+    change(imports, fault.module, fault.right, fault.wrong)
     ran = run(imports, fault.tests)
     assert ran.returncode == FAILED, ran.stdout + ran.stderr
 
 
 @pytest.mark.mutants
-@pytest.mark.parametrize("tests", sorted({fault.tests for fault in FAULTS}), ids=" ".join)
-def test_without_a_fault_the_same_tests_pass(tests: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("tests", "extremes"), sorted({(fault.tests, fault.extremes) for fault in FAULTS}))
+def test_without_a_fault_the_same_tests_pass(
+    tests: tuple[str, ...], extremes: tuple[Change, ...], tmp_path: Path
+) -> None:
     imports = copied(tmp_path)
+    for extreme in extremes:
+        change(imports, *extreme)
     ran = run(imports, tests)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     script = "import hierogram.samplers as samplers; print(samplers.__file__)"
@@ -65,3 +76,5 @@ def test_the_list_fits_the_sources() -> None:
         times = (ROOT / "samplers" / fault.module).read_text().count(fault.right)
         assert times == 1, f"{fault.name}: {fault.module} has {fault.right!r} {times} times"
         assert fault.right != fault.wrong
+        for extreme in fault.extremes:
+            assert (ROOT / "samplers" / extreme.module).read_text().count(extreme.before) == 1, fault.name
