@@ -41,7 +41,7 @@ PARSING = "tests/daemon/treebanks/test_parsing.py"
 ALIGNMENT = "tests/samplers/alignment/test_kernels.py"
 
 _LONG = (DRAWS, "-k", "long_rules")
-_SHORT = (DRAWS, "-k", "test_gibbs and PY and not stage")
+_SHORT = (DRAWS, "-m", "campaign", "-k", "longer_pairs and PY-0")
 
 FAULTS = (
     # Tree-substitution grammars.
