@@ -39,3 +39,7 @@ class GrammarError(SamplerError):
 
 class UnknownKindError(SamplerError):
     """No kind of grammar has this name."""
+
+
+class LanguageModelError(SamplerError, ValueError):
+    """A language model that cannot be built: n-grams of no possible order, or no text to estimate from."""

@@ -1,0 +1,121 @@
+"""N-gram models with backoff, as kernels ask them: a state and a word in, a log probability and a state out.
+
+    state = model.begin                                    # after <s>; or EMPTY: nothing is known of what came before
+    for word in vocabulary.numbers(["the", "house"]):      # a word that the model lacks is UNKNOWN
+        log10, state = score(model, state, word)
+    log10, state = score(model, state, END)
+
+A state is one int32: the number of the longest end of all words so far that can matter for a word to come. Two
+histories with one state have the same probabilities for ever, so hypotheses are recombined where their states are
+equal. `score` and `open_words` are kernels: call them from kernels of `hierogram.samplers.compiled.jit`, or from
+Python. All probabilities are log10, as in ARPA files; times ln 10 they are natural logs.
+
+What stands in the middle of a sentence is scored from EMPTY at first. When the words before become known, only its
+first `open_words(model, words)` words have to be scored again; the others keep their probabilities, and where not all
+words are open, the state at the end stays, too.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.probing import mask_of, probe
+
+EMPTY = 0
+"""The state in which nothing is known of the words before."""
+
+UNKNOWN, BEGIN, END = 0, 1, 2
+"""Numbers of the words <unk>, <s> and </s> in every vocabulary."""
+
+FREE = -1
+
+UNIGRAM = np.dtype([("log10", np.float32), ("next", np.int32)], align=True)
+"""A word after a history that no longer n-gram matches: its probability, and the state after it."""
+
+NGRAM = np.dtype([("context", np.int32), ("word", np.int32), ("log10", np.float32), ("next", np.int32)], align=True)
+"""A word after a state (`FREE`: no n-gram is here): its probability, and the state after it."""
+
+STATE = np.dtype([("backoff", np.float32), ("suffix", np.int32), ("length", np.int16), ("open", np.int16)], align=True)
+"""A context: backoff weight (log10), the state one word shorter, its words, whether a longer state ends with it."""
+
+_FIRST = np.uint64(0x9E3779B97F4A7C15)
+_SECOND = np.uint64(0xBF58476D1CE4E5B9)
+_BITS = np.uint64(32)
+
+
+class LanguageModel(NamedTuple):
+    """An n-gram model with backoff, as an automaton of its contexts.
+
+    `unigrams` UNIGRAM[V], by word; `ngrams` NGRAM[capacity], open addressing (capacity a power of two); `states`
+    STATE[S], EMPTY first; `order`: the words of the longest n-grams; `begin`: the state after <s>.
+    """
+
+    unigrams: NDArray[np.void]
+    ngrams: NDArray[np.void]
+    states: NDArray[np.void]
+    order: int
+    begin: int
+
+
+@njit_inline
+def home_of(context, word, mask):
+    """Where the search for a word after a context begins."""
+    key = (np.uint64(context) << _BITS) | np.uint64(word)
+    key *= _FIRST
+    key = (key ^ (key >> _BITS)) * _SECOND
+    return (key ^ (key >> _BITS)) & mask
+
+
+@njit_inline
+def _ends_at(ngrams, slot, key):
+    """Whether the search for (context, word) ends here: it is here, or the slot is free."""
+    context, word = key
+    there = ngrams[slot].context
+    return there == FREE or (there == context and ngrams[slot].word == word)
+
+
+@njit_inline
+def find(ngrams, context, word):
+    """The slot of a word after a context, or the free slot where it would go."""
+    mask = mask_of(ngrams)
+    return np.int64(probe(home_of(context, word, mask), mask, _ends_at, ngrams, (np.int32(context), np.int32(word))))
+
+
+@njit
+def score(model, state, word):
+    """Log10 probability of a word after a state, float64, and the state after the word, int32.
+
+    The longest n-gram that matches gives the probability; each context that is given up before adds its backoff weight
+    [Katz 1987].
+    """
+    given_up = 0.0
+    at = np.int32(state)
+    while at != EMPTY:
+        found = model.ngrams[find(model.ngrams, at, word)]
+        if found.context != FREE:
+            return given_up + found.log10, found.next
+        given_up += model.states[at].backoff
+        at = model.states[at].suffix
+    return given_up + model.unigrams[word].log10, model.unigrams[word].next
+
+
+@njit
+def open_words(model, words):
+    """How many words at the front of `words` (int32[n]) have probabilities that depend on what stands before them."""
+    state = np.int32(EMPTY)
+    for k in range(len(words)):
+        _, state = score(model, state, words[k])
+        if model.states[state].length <= k or model.states[state].open == 0:
+            return k + 1
+    return len(words)
+
+
+@njit
+def score_all(model, state, words, log10, states):
+    """Score words one after the other: log10 float64[n] and states int32[n] after each; the last state."""
+    for k in range(len(words)):
+        log10[k], state = score(model, state, words[k])
+        states[k] = state
+    return state

@@ -1,0 +1,187 @@
+"""Vocabularies: the numbers of words, found by their spelling.
+
+A word is its bytes in UTF-8. Numbers count from 0 in the order in which words were added; <unk>, <s> and </s> are the
+first three.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.probing import capacity_for, mask_of, probe
+from hierogram.samplers.language_models.model import FREE, UNKNOWN
+
+SPECIAL = ("<unk>", "<s>", "</s>")
+"""The words with the numbers UNKNOWN, BEGIN and END."""
+
+_SMALLEST = 1 << 10
+_BASIS = np.uint64(0xCBF29CE484222325)
+_PRIME = np.uint64(0x100000001B3)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+
+
+class Vocabulary(NamedTuple):
+    """Words by their numbers.
+
+    `letters` uint8[B]: all words, one after the other; `starts` int64[V+1] into it; `slots` int32[capacity], open
+    addressing (capacity a power of two): the numbers of words, `FREE` where there is none.
+    """
+
+    letters: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    slots: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        """Number of words."""
+        return len(self.starts) - 1
+
+    def numbers(self, words: Sequence[str]) -> NDArray[np.int32]:
+        """The words' numbers, int32[n]; UNKNOWN for those that are not in the vocabulary."""
+        letters, starts = _joined(words)
+        found = np.empty(len(words), np.int32)
+        _find_all(self, letters, starts, found)
+        return found
+
+    def word(self, number: int) -> str:
+        """The word that has the number."""
+        return self.spelling(number).decode("utf-8", "surrogateescape")
+
+    def spelling(self, number: int) -> bytes:
+        """The bytes of the word that has the number."""
+        return self.letters[self.starts[number] : self.starts[number + 1]].tobytes()
+
+
+def _joined(words: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    encoded = [word.encode("utf-8", "surrogateescape") for word in words]
+    starts = np.zeros(len(words) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=starts[1:])
+    # Bytes that cannot be written to would be another type to the compiler.
+    return np.frombuffer(bytearray(b"".join(encoded)), np.uint8), starts
+
+
+@njit_inline
+def _home(text, start, end, mask):
+    """Where the search for a word begins: FNV-1a over its bytes, mixed."""
+    value = _BASIS
+    for k in range(start, end):
+        value = (value ^ np.uint64(text[k])) * _PRIME
+    value = (value ^ (value >> _HALF)) * _MIX
+    return (value ^ (value >> _HALF)) & mask
+
+
+@njit_inline
+def _ends_at(vocabulary, slot, word):
+    """Whether a slot is the word's or free."""
+    text, start, end = word
+    number = vocabulary.slots[slot]
+    if number == FREE:
+        return True
+    first = vocabulary.starts[number]
+    if vocabulary.starts[number + 1] - first != end - start:
+        return False
+    same = True
+    for k in range(end - start):
+        same &= vocabulary.letters[first + k] == text[start + k]
+    return same
+
+
+@njit_inline
+def find(vocabulary, text, start, end):
+    """The slot of the word text[start:end], text uint8[n], or the free slot where it would go."""
+    mask = mask_of(vocabulary.slots)
+    return np.int64(probe(_home(text, start, end, mask), mask, _ends_at, vocabulary, (text, start, end)))
+
+
+@njit
+def _find_all(vocabulary, text, starts, found):
+    for k in range(len(found)):
+        number = vocabulary.slots[find(vocabulary, text, starts[k], starts[k + 1])]
+        found[k] = UNKNOWN if number == FREE else number
+
+
+@njit
+def add(vocabulary, size, text, start, end):
+    """Number of the word text[start:end], which is added if it is new; `FREE` where there may be no room for it.
+
+    `size` int64[1]: how many words there are; the vocabulary's arrays have room for more.
+    """
+    slot = find(vocabulary, text, start, end)
+    number = vocabulary.slots[slot]
+    if number != FREE:
+        return np.int64(number)
+    number = size[0]
+    first = vocabulary.starts[number]
+    if (
+        number + 2 > len(vocabulary.starts)
+        or 2 * (number + 1) > len(vocabulary.slots)
+        or first + end - start > len(vocabulary.letters)
+    ):
+        return np.int64(FREE)
+    for k in range(end - start):
+        vocabulary.letters[first + k] = text[start + k]
+    vocabulary.starts[number + 1] = first + end - start
+    vocabulary.slots[slot] = number
+    size[0] = number + 1
+    return np.int64(number)
+
+
+@njit
+def _fill(vocabulary, words):
+    for number in range(words):
+        first, end = vocabulary.starts[number], vocabulary.starts[number + 1]
+        vocabulary.slots[find(vocabulary, vocabulary.letters, first, end)] = number
+
+
+class GrowingVocabulary:
+    """A vocabulary that takes new words: `arrays` and `size` are what `add` takes."""
+
+    def __init__(self) -> None:
+        """Begin with the special words."""
+        self.size = np.zeros(1, np.int64)
+        self.arrays = Vocabulary(
+            np.zeros(16 * _SMALLEST, np.uint8),
+            np.zeros(_SMALLEST + 1, np.int64),
+            np.full(2 * _SMALLEST, FREE, np.int32),
+        )
+        self.add(SPECIAL)
+
+    def __len__(self) -> int:
+        """Number of words."""
+        return int(self.size[0])
+
+    def add(self, words: Iterable[str]) -> list[int]:
+        """The words' numbers; those that are new are added."""
+        numbers = []
+        for word in words:
+            text = np.frombuffer(bytearray(word.encode("utf-8", "surrogateescape")), np.uint8)
+            while (number := int(add(self.arrays, self.size, text, 0, len(text)))) == FREE:
+                self.grow(len(text))
+            numbers.append(number)
+        return numbers
+
+    def grow(self, letters: int) -> None:
+        """Make room for as many words again, one of them with this many bytes."""
+        old = self.arrays
+        more = max(len(old.letters), 2 * letters)
+        self.arrays = Vocabulary(
+            np.concatenate([old.letters, np.zeros(more, np.uint8)]),
+            np.concatenate([old.starts, np.zeros(len(old.starts), np.int64)]),
+            np.full(capacity_for(2 * len(self), 2 * _SMALLEST), FREE, np.int32),
+        )
+        _fill(self.arrays, len(self))
+
+    def finish(self) -> Vocabulary:
+        """The vocabulary, without the room for more."""
+        words = len(self)
+        starts = self.arrays.starts[: words + 1].copy()
+        made = Vocabulary(
+            self.arrays.letters[: starts[-1]].copy(),
+            starts,
+            np.full(capacity_for(words, _SMALLEST), FREE, np.int32),
+        )
+        _fill(made, words)
+        return made

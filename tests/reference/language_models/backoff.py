@@ -1,0 +1,56 @@
+"""N-gram models with backoff from the definition of ARPA files: dictionaries of tuples, no automaton."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+NGram = tuple[int, ...]
+
+
+@dataclass
+class Model:
+    """Log10 probabilities and backoff weights (0 where there is none) of n-grams, words are numbers."""
+
+    log10: Mapping[NGram, float]
+    backoff: Mapping[NGram, float]
+    order: int
+
+    def probability(self, history: Sequence[int], word: int) -> float:
+        """Log10 probability of a word after a history of any length."""
+        context = tuple(history[max(0, len(history) - self.order + 1) :])
+        if (*context, word) in self.log10:
+            return self.log10[*context, word]
+        return self.backoff.get(context, 0) + self.probability(context[1:], word)
+
+    def contexts(self) -> set[NGram]:
+        """What can matter for a word to come: all parts of n-grams that do not reach their last word."""
+        return {gram[first:last] for gram in self.log10 for last in range(1, len(gram)) for first in range(last)}
+
+    def state(self, history: Sequence[int]) -> NGram:
+        """The longest end of a history that can matter for a word to come."""
+        contexts = self.contexts()
+        return next((tuple(history[k:]) for k in range(len(history)) if tuple(history[k:]) in contexts), ())
+
+    def open_words(self, words: Sequence[int]) -> int:
+        """How many words at the front have probabilities that depend on what stands before them."""
+        for k in range(1, len(words) + 1):
+            front = tuple(words[:k])
+            if not any(len(context) > k and context[-k:] == front for context in self.contexts()):
+                return k
+        return len(words)
+
+
+def random_model(random: Random, order: int, words: int, pruned: float = 0.0, children: float = 1.6) -> Model:
+    """A model with random n-grams, each continued by so many words on average; a share of all is pruned then."""
+    log10: dict[NGram, float] = {(w,): -random.uniform(0.5, 3) for w in range(words)}
+    kept = dict(log10)
+    level = list(log10)
+    for _ in range(1, order):
+        longer = {(*g, w) for g in level for w in range(words) if random.random() < children / words}
+        level = sorted(longer)
+        kept.update({g: -random.uniform(0.1, 2) for g in level})
+    dropped = {g for g in kept if len(g) > 1 and random.random() < pruned}
+    kept = {g: p for g, p in kept.items() if g not in dropped}
+    contexts = {g[:-1] for g in kept}
+    backoff = {g: -random.uniform(0, 1) for g in kept if g in contexts and len(g) < order}
+    return Model(kept, backoff, order)

@@ -1,0 +1,29 @@
+"""Models of the reference as models of the kernels."""
+
+import numpy as np
+from tests.reference.language_models.backoff import Model
+
+from hierogram.samplers.language_models.building import Builder
+from hierogram.samplers.language_models.model import LanguageModel
+
+
+def built(model: Model, words: int, rows_at_once: int = 1_000, expected: bool = True) -> LanguageModel:
+    """The same model for the kernels."""
+    by_order = [sorted(gram for gram in model.log10 if len(gram) == k + 1) for k in range(model.order)]
+    log10 = np.array([model.log10[w,] for w in range(words)], np.float32)
+    backoff = np.array([model.backoff.get((w,), 0) for w in range(words)], np.float32)
+    builder = Builder(model.order, log10, backoff, [len(grams) for grams in by_order[1:]] if expected else ())
+    for grams in by_order[1:]:
+        for first in range(0, len(grams), rows_at_once):
+            part = grams[first : first + rows_at_once]
+            assert builder.add(*rows(model, part)) is None
+    return builder.finish()
+
+
+def rows(model: Model, grams: list[tuple[int, ...]]):
+    """N-grams of one order as columns."""
+    return (
+        np.array(grams, np.int32),
+        np.array([model.log10[gram] for gram in grams], np.float32),
+        np.array([model.backoff.get(gram, 0) for gram in grams], np.float32),
+    )

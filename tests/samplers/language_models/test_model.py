@@ -1,0 +1,88 @@
+"""The automaton of contexts against dictionaries of n-grams."""
+
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+from tests.reference.language_models.backoff import Model, random_model
+from tests.samplers.language_models.models import built, rows
+
+from hierogram.samplers.exceptions import LanguageModelError
+from hierogram.samplers.language_models.building import Builder
+from hierogram.samplers.language_models.model import BEGIN, EMPTY, open_words, score, score_all
+
+WORDS = 6
+CASES = [(order, pruned) for order in (1, 2, 3, 4, 5) for pruned in (0.0, 0.3)]
+
+
+def walk(model, words, state=EMPTY):
+    log10, states = np.zeros(len(words)), np.zeros(len(words), np.int32)
+    score_all(model, state, np.array(words, np.int32), log10, states)
+    return log10, states
+
+
+@pytest.mark.parametrize(("order", "pruned"), CASES)
+def test_probabilities_and_states(order: int, pruned: float) -> None:
+    random = Random(order)
+    for _ in range(20):
+        reference = random_model(random, order, WORDS, pruned)
+        model = built(reference, WORDS, rows_at_once=3, expected=False)
+        text = [random.randrange(WORDS) for _ in range(200)]
+        log10, states = walk(model, text)
+        seen = {}
+        for k, word in enumerate(text):
+            assert log10[k] == pytest.approx(reference.probability(text[:k], word), abs=2e-6)
+            context = reference.state(text[max(0, k - order) : k + 1])
+            assert model.states[states[k]]["length"] == len(context)
+            assert seen.setdefault(context, states[k]) == states[k]
+        assert len(set(seen.values())) == len(seen)
+        assert model.begin == walk(model, [BEGIN])[1][0]
+
+
+@pytest.mark.parametrize(("order", "pruned"), CASES)
+def test_what_depends_on_words_before(order: int, pruned: float) -> None:
+    random = Random(100 + order)
+    for _ in range(5):
+        reference = random_model(random, order, 4, pruned)
+        model = built(reference, 4)
+        for _ in range(20):
+            words = [random.randrange(4) for _ in range(random.randint(1, 6))]
+            number = open_words(model, np.array(words, np.int32))
+            assert number == reference.open_words(words)
+            alone, alone_states = walk(model, words)
+            for before in product(range(4), repeat=order - 1):
+                log10, states = walk(model, words, walk(model, before)[1][-1] if before else EMPTY)
+                assert np.array_equal(log10[number:], alone[number:])
+                if number < len(words):
+                    assert states[-1] == alone_states[-1]
+
+
+def test_tables_that_grow_are_as_those_that_need_not() -> None:
+    reference = random_model(Random(5), 4, 40, children=6)
+    one, other = built(reference, 40), built(reference, 40, rows_at_once=7, expected=False)
+    text = [Random(6).randrange(40) for _ in range(2_000)]
+    for found, expected in zip(walk(one, text), walk(other, text), strict=True):
+        assert np.array_equal(found, expected)
+    assert len(reference.log10) > 3_000
+
+
+def test_an_ngram_that_is_there_twice_is_named() -> None:
+    unigrams = np.full(3, -1, np.float32)
+    grams = [(0, 1), (1, 2), (0, 1), (2, 2)]
+    builder = Builder(2, unigrams, unigrams)
+    assert builder.add(*rows(Model(dict.fromkeys(grams, -0.5), {}, 2), grams)) == 2
+
+
+def test_an_order_has_bounds() -> None:
+    for order in (0, 16):
+        with pytest.raises(LanguageModelError, match=f"order {order}"):
+            Builder(order, np.zeros(3, np.float32), np.zeros(3, np.float32))
+
+
+def test_scoring_one_word() -> None:
+    reference = random_model(Random(8), 3, WORDS)
+    model = built(reference, WORDS)
+    log10, state = score(model, model.begin, 4)
+    assert log10 == pytest.approx(reference.probability([BEGIN], 4), abs=1e-6)
+    assert score(model, state, 5)[0] == pytest.approx(reference.probability([BEGIN, 4], 5), abs=1e-6)
