@@ -1,22 +1,13 @@
 """Files of sentences to align, and of alignments: lines in, Pharaoh lines out, compressed or not."""
 
-import gzip
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Protocol
 
-import zstandard
-
+from hierogram.daemon.compressing import written
 from hierogram.daemon.corpora.lines import MAX_LINE_BYTES, open_lines
-from hierogram.daemon.exceptions import ExportError, InputError
-from hierogram.daemon.files import appearing
+from hierogram.daemon.exceptions import InputError
 
 _LINES_A_WRITE = 8192
-
-
-class _Writable(Protocol):
-    def write(self, data: bytes, /) -> int: ...
 
 
 def numbered_lines(path: str) -> Iterator[tuple[str, int, bytes]]:
@@ -52,31 +43,15 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
     Raises `ExportError`.
     """
-    try:
-        with appearing(path.absolute()) as file, _compressing(file, path.suffix) as stream:
-            buffered: list[str] = []
-            for line in lines:
-                buffered.append(line)
-                if len(buffered) == _LINES_A_WRITE:
-                    stream.write(_encoded(buffered))
-                    buffered.clear()
-            stream.write(_encoded(buffered))
-    except OSError as error:
-        raise ExportError(f"{path}: cannot be written: {error.strerror or error}") from error
+    with written(path) as stream:
+        buffered: list[str] = []
+        for line in lines:
+            buffered.append(line)
+            if len(buffered) == _LINES_A_WRITE:
+                stream.write(_encoded(buffered))
+                buffered.clear()
+        stream.write(_encoded(buffered))
 
 
 def _encoded(lines: Sequence[str]) -> bytes:
     return "".join([line + "\n" for line in lines]).encode()
-
-
-@contextmanager
-def _compressing(file: BinaryIO, suffix: str) -> Iterator[_Writable]:
-    if suffix == ".gz":
-        # Neither a name nor the time goes into the file: the same lines give the same bytes.
-        with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as stream:
-            yield stream
-    elif suffix == ".zst":
-        with zstandard.ZstdCompressor(write_checksum=True).stream_writer(file, closefd=False) as stream:
-            yield stream
-    else:
-        yield file

@@ -41,16 +41,20 @@ class Model:
 
 
 def random_model(random: Random, order: int, words: int, pruned: float = 0.0, children: float = 1.6) -> Model:
-    """A model with random n-grams, each continued by so many words on average; a share of all is pruned then."""
-    log10: dict[NGram, float] = {(w,): -random.uniform(0.5, 3) for w in range(words)}
-    kept = dict(log10)
-    level = list(log10)
+    """A model with random n-grams, each continued by so many words on average; a share of all is pruned then.
+
+    Before pruning, each n-gram's beginning and end are there.
+    """
+    level: list[NGram] = [(w,) for w in range(words)]
+    kept = {gram: -random.uniform(0.5, 3) for gram in level}
     for _ in range(1, order):
-        longer = {(*g, w) for g in level for w in range(words) if random.random() < children / words}
-        level = sorted(longer)
-        kept.update({g: -random.uniform(0.1, 2) for g in level})
-    dropped = {g for g in kept if len(g) > 1 and random.random() < pruned}
-    kept = {g: p for g, p in kept.items() if g not in dropped}
-    contexts = {g[:-1] for g in kept}
-    backoff = {g: -random.uniform(0, 1) for g in kept if g in contexts and len(g) < order}
+        longer = []
+        for gram in level:
+            able = [w for w in range(words) if (*gram[1:], w) in kept]
+            longer += [(*gram, w) for w in able if random.random() * len(able) < children]
+        level = longer
+        kept.update({gram: -random.uniform(0.1, 2) for gram in level})
+    kept = {gram: p for gram, p in kept.items() if len(gram) == 1 or random.random() >= pruned}
+    contexts = {gram[:-1] for gram in kept}
+    backoff = {gram: -random.uniform(0, 1) for gram in kept if gram in contexts and len(gram) < order}
     return Model(kept, backoff, order)

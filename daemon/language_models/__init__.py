@@ -1,0 +1,1 @@
+"""Language models as files: ARPA in and out, the binary form, estimation from text."""

@@ -1,0 +1,120 @@
+"""Arrays in one file, which are mapped into memory and not read: opening takes no longer for large files.
+
+A file is a line that says what it is, the length of a header and its check sum (two uint32), a header in JSON, and the
+arrays, each at a multiple of 64 bytes, little-endian. The header has their types, shapes, places and check sums.
+"""
+
+import json
+import mmap
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.exceptions import ExportError, InputError
+from hierogram.daemon.files import appearing
+
+_ALIGNED = 64
+_SIZES = np.dtype("<u4")
+_MOST_HEADER = 1 << 24
+
+
+class ArrayFile(NamedTuple):
+    """What a file holds: values as JSON has them, and arrays by name."""
+
+    values: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+
+
+def first_line(kind: str, version: int) -> bytes:
+    """The line that files of a kind and version begin with."""
+    return f"hierogram {kind} {version}\n".encode()
+
+
+def write_arrays(
+    path: Path, kind: str, version: int, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> None:
+    """Write a file, which appears when it is whole; raises `ExportError`."""
+    places, at = [], 0
+    for name, array in arrays.items():
+        assert array.flags.c_contiguous
+        data = array.view(np.uint8).reshape(-1) if array.size else np.zeros(0, np.uint8)
+        places.append([name, _description(array.dtype), list(array.shape), at, zlib.crc32(data.data)])
+        at += -(-array.nbytes // _ALIGNED) * _ALIGNED
+    header = json.dumps({"values": dict(values), "arrays": places}).encode()
+    start = first_line(kind, version) + np.array([len(header), zlib.crc32(header)], _SIZES).tobytes() + header
+    try:
+        with appearing(path.absolute()) as file:
+            file.write(_padded(start))
+            for array in arrays.values():
+                file.write(array.data if array.size else b"")
+                file.write(_padding(array.nbytes))
+    except OSError as error:
+        raise ExportError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def read_arrays(path: str, kind: str, version: int) -> ArrayFile:
+    """The values and arrays of a file; the arrays may be changed, the file does not change with them.
+
+    Raises `InputError` where the file cannot be read, is another's, or is damaged.
+    """
+    line = first_line(kind, version)
+    try:
+        with open(path, "rb") as file:
+            if file.read(len(line)) != line:
+                raise InputError(f"{path}: is no {kind} that this version of hierogram can read: make it again")
+            sizes = file.read(2 * _SIZES.itemsize)
+            length, checked = np.frombuffer(sizes, _SIZES).tolist() if len(sizes) == 8 else (0, 0)
+            header = file.read(min(length, _MOST_HEADER))
+            if zlib.crc32(header) != checked or not header:
+                raise _damaged(path)
+            # A private mapping: kernels take arrays of one type, those that can be written to.
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be opened: {error.strerror or error}") from error
+    start = len(_padded(line + sizes + header))
+    found = json.loads(header)
+    arrays = {
+        name: _mapped(path, content, start + at, (_dtype(kind_of), tuple(shape), checked))
+        for name, kind_of, shape, at, checked in found["arrays"]
+    }
+    return ArrayFile(found["values"], arrays)
+
+
+def _mapped(path: str, content: mmap.mmap, at: int, what: tuple[np.dtype[Any], tuple[int, ...], int]) -> NDArray[Any]:
+    kind, shape, checked = what
+    items = int(np.prod(shape, dtype=np.int64))
+    if at + items * kind.itemsize > len(content):
+        raise _damaged(path)
+    with memoryview(content) as view:
+        if zlib.crc32(view[at : at + items * kind.itemsize]) != checked:
+            raise _damaged(path)
+    return np.frombuffer(content, kind, items, at).reshape(shape)
+
+
+def _damaged(path: str) -> InputError:
+    return InputError(f"{path}: is damaged or incomplete: make it again")
+
+
+def _padding(size: int) -> bytes:
+    return b"\0" * (-size % _ALIGNED)
+
+
+def _padded(data: bytes) -> bytes:
+    return data + _padding(len(data))
+
+
+def _description(kind: np.dtype[Any]) -> Any:
+    """A type as JSON has it: aligned records by their fields, other types by their names."""
+    if kind.fields is None:
+        return kind.newbyteorder("<").str
+    return [[name, kind.fields[name][0].newbyteorder("<").str] for name in kind.names or ()]
+
+
+def _dtype(description: Any) -> np.dtype[Any]:
+    if isinstance(description, str):
+        return np.dtype(description)
+    return np.dtype([(name, kind) for name, kind in description], align=True)
