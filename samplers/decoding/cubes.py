@@ -1,0 +1,328 @@
+"""Filling a cell by cube pruning [Chiang 2007 §5.3.3; Huang & Chiang 2007].
+
+All ways to apply rules of one source side to items of the same cells are a cube: its axes are the rules, best first,
+and the items of each nonterminal's cell, best first. Places in cubes are popped in the order of what they promise: the
+sum of the ranks of rule and items. Without a bound on pops, every place of every cube is popped.
+
+Each place but the corner is reached from one other place, by going on along the last axis that has been gone along, or
+along a later one; so none is met twice, and no place promises more than the one that it was reached from.
+"""
+
+import numpy as np
+
+from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.probing import mask_of
+from hierogram.samplers.compiled.streams import GOLDEN, mix
+from hierogram.samplers.decoding.chart import (
+    CANDIDATES,
+    COORDINATES,
+    CUBES,
+    EDGES,
+    GLUE_NEXT,
+    HEAP,
+    ITEMS,
+    NONE,
+    STAMP,
+    TAILS,
+)
+from hierogram.samplers.decoding.states import join, lm_word
+from hierogram.samplers.decoding.weighing import GLUE, LM, LM_UNKNOWN, LN_10, UNKNOWN_WORDS, WORDS
+from hierogram.samplers.language_models.model import UNKNOWN
+
+_ONE = np.uint64(1)
+
+
+@njit_inline
+def _axis(chart, cube, axis):
+    """How many places there are along an axis of a cube: 0 is that of the rules."""
+    if axis == 0:
+        return max(chart.cubes[cube].rules, 1)
+    cell = chart.cube_cells[chart.cubes[cube].cells + axis - 1]
+    return chart.cells[cell, 1] - chart.cells[cell, 0]
+
+
+@njit_inline
+def _priority(task, chart, cube, place):
+    there = chart.cubes[cube]
+    total = there.base
+    if there.rules > 0:
+        total = task.weighed.ahead[task.weighed.order[there.rule + chart.coordinates[place]]]
+    for k in range(there.arity):
+        cell = chart.cube_cells[there.cells + k]
+        item = chart.ranked[chart.cells[cell, 0] + chart.coordinates[place + 1 + k]]
+        total += chart.items[item].rank
+    return total
+
+
+@njit_inline
+def _comes_before(chart, one, other):
+    a, b = chart.candidates[one].priority, chart.candidates[other].priority
+    return a > b or (a == b and one < other)
+
+
+@njit_inline
+def _rise(chart, position):
+    heap = chart.heap
+    moved = heap[position]
+    while position > 0:
+        above = (position - 1) >> 1
+        if not _comes_before(chart, moved, heap[above]):
+            break
+        heap[position] = heap[above]
+        position = above
+    heap[position] = moved
+
+
+@njit_inline
+def _pop(chart):
+    """The candidate that promises most, taken off the heap."""
+    heap = chart.heap
+    best = heap[0]
+    size = chart.taken[HEAP] - 1
+    chart.taken[HEAP] = size
+    moved = heap[size]
+    position = 0
+    while True:
+        below = 2 * position + 1
+        if below >= size:
+            break
+        if below + 1 < size and _comes_before(chart, heap[below + 1], heap[below]):
+            below += 1
+        if not _comes_before(chart, heap[below], moved):
+            break
+        heap[position] = heap[below]
+        position = below
+    heap[position] = moved
+    return best
+
+
+@njit
+def _push(task, chart, cube, place, axis):
+    """A candidate for a cube's place; the place's coordinates are in."""
+    taken = chart.taken
+    number = taken[CANDIDATES]
+    candidate = chart.candidates[number]
+    candidate.cube = cube
+    candidate.place = place
+    candidate.grown = axis
+    candidate.priority = _priority(task, chart, cube, place)
+    taken[CANDIDATES] += 1
+    chart.heap[taken[HEAP]] = number
+    taken[HEAP] += 1
+    _rise(chart, taken[HEAP] - 1)
+
+
+@njit_inline
+def _has_room(chart, arity):
+    """Whether one more candidate, edge and item can be made."""
+    taken = chart.taken
+    return (
+        taken[CANDIDATES] < len(chart.candidates)
+        and taken[COORDINATES] + arity + 1 <= len(chart.coordinates)
+        and taken[TAILS] + arity <= len(chart.tails)
+        and taken[EDGES] < len(chart.edges)
+        and taken[ITEMS] < len(chart.items)
+    )
+
+
+@njit
+def _grow(task, chart, candidate):
+    """Push the places that are reached from a candidate's; False where there is no room."""
+    cube = chart.candidates[candidate].cube
+    place = chart.candidates[candidate].place
+    arity = chart.cubes[cube].arity
+    for axis in range(chart.candidates[candidate].grown, arity + 1):
+        if chart.coordinates[place + axis] + 1 >= _axis(chart, cube, axis):
+            continue
+        if not _has_room(chart, arity):
+            return False
+        to = chart.taken[COORDINATES]
+        chart.taken[COORDINATES] += arity + 1
+        for k in range(arity + 1):
+            chart.coordinates[to + k] = chart.coordinates[place + k]
+        chart.coordinates[to + axis] += 1
+        _push(task, chart, cube, to, axis)
+    return True
+
+
+@njit_inline
+def own_score(task, rule):
+    """What a rule counts without the language model's probability: w · f of the rest."""
+    weighed, sentence = task.weighed, task.sentence
+    rules = len(weighed.score)
+    if rule < 0:
+        return weighed.weights[GLUE] if rule == GLUE_NEXT else 0.0
+    if rule < rules:
+        return weighed.score[rule]
+    extra = rule - rules
+    first, last = sentence.target_start[extra], sentence.target_start[extra + 1]
+    total = weighed.weights[WORDS] * (last - first) + weighed.weights[UNKNOWN_WORDS] * sentence.passes[extra]
+    if task.model.order > 0:
+        for k in range(first, last):
+            if lm_word(task, sentence.target[k]) == UNKNOWN:
+                total += weighed.weights[LM_UNKNOWN]
+    return total
+
+
+@njit_inline
+def _is_state(chart, item, size, state, closed):
+    there = chart.items[item]
+    same = there.state == state and there.open == size and (there.closed != 0) == closed
+    for k in range(size):
+        same &= chart.fronts[item, k] == chart.front[k]
+    return same
+
+
+@njit
+def _find(chart, size, state, closed):
+    """The slot of the item at hand within its cell, or the free one where it would go; -1: there are too many."""
+    key = mix(np.uint64(state) * GOLDEN + np.uint64(2 * size + (1 if closed else 0)))
+    for k in range(size):
+        key = mix(key + np.uint64(chart.front[k]) * GOLDEN + _ONE)
+    mask = mask_of(chart.slots)
+    slot = np.int64(key & mask)
+    stamp = chart.taken[STAMP]
+    for _ in range(len(chart.slots) >> 1):
+        if chart.slots[slot, 1] != stamp or _is_state(chart, chart.slots[slot, 0], size, state, closed):
+            return slot
+        slot = np.int64(np.uint64(slot + 1) & mask)
+    return np.int64(NONE)
+
+
+@njit
+def add_edge(task, chart, cell, rule, tails, arity):
+    """An edge over the tails that stand from `tails` on, and its item in the cell; False where there is no room."""
+    taken = chart.taken
+    size, state, closed, final, promised = join(task, chart, rule, tails)
+    own = own_score(task, rule) + task.weighed.weights[LM] * final
+    total = own
+    for k in range(arity):
+        total += chart.items[chart.tails[tails + k]].score
+    slot = _find(chart, size, state, closed)
+    if slot < 0:
+        return False
+    edge = taken[EDGES]
+    taken[EDGES] += 1
+    made = chart.edges[edge]
+    made.score, made.own, made.lm = total, own, final
+    made.rule, made.tails, made.arity = rule, tails, arity
+    if chart.slots[slot, 1] == taken[STAMP]:
+        item = np.int64(chart.slots[slot, 0])
+        made.next = chart.items[item].edges
+    else:
+        item = taken[ITEMS]
+        taken[ITEMS] += 1
+        chart.slots[slot, 0] = item
+        chart.slots[slot, 1] = taken[STAMP]
+        made.next = NONE
+        new = chart.items[item]
+        new.score = -np.inf
+        new.promised = promised
+        new.cell, new.state, new.open, new.closed = cell, state, size, closed
+        for k in range(size):
+            chart.fronts[item, k] = chart.front[k]
+    there = chart.items[item]
+    there.edges = edge
+    if total > there.score:
+        there.score = total
+        there.best = edge
+        there.rank = total + task.weighed.weights[LM] * LN_10 * there.promised
+    return True
+
+
+@njit
+def add_cube(chart, base, rule, rules, cells, arity):
+    """A cube for the cell at hand, over `cube_cells[cells:]`; False where there is no room."""
+    number = chart.taken[CUBES]
+    if number == len(chart.cubes):
+        return False
+    chart.taken[CUBES] += 1
+    cube = chart.cubes[number]
+    cube.base, cube.rule, cube.rules, cube.cells, cube.arity = base, rule, rules, cells, arity
+    return True
+
+
+@njit_inline
+def _ranks_before(chart, one, other):
+    a, b = chart.items[one].rank, chart.items[other].rank
+    return a > b or (a == b and one < other)
+
+
+@njit
+def _sort(chart, first, last):
+    """Put the items of a cell in the order of their ranks (heapsort: the worst comes to the top of the heap)."""
+    ranked = chart.ranked
+    for item in range(first, last):
+        ranked[item] = item
+        position = item - first
+        while position > 0:
+            above = (position - 1) >> 1
+            if not _ranks_before(chart, ranked[first + above], item):
+                break
+            ranked[first + position] = ranked[first + above]
+            position = above
+        ranked[first + position] = item
+    for end in range(last - 1, first, -1):
+        moved = ranked[end]
+        ranked[end] = ranked[first]
+        size = end - first
+        position = 0
+        while True:
+            below = 2 * position + 1
+            if below >= size:
+                break
+            if below + 1 < size and _ranks_before(chart, ranked[first + below], ranked[first + below + 1]):
+                below += 1
+            if not _ranks_before(chart, moved, ranked[first + below]):
+                break
+            ranked[first + position] = ranked[first + below]
+            position = below
+        ranked[first + position] = moved
+
+
+@njit
+def begin_cell(chart):
+    """Make the cubes and candidates of the last cell go."""
+    chart.taken[CUBES] = 0
+    chart.taken[CANDIDATES] = 0
+    chart.taken[COORDINATES] = 0
+    chart.taken[HEAP] = 0
+    chart.taken[STAMP] += 1
+
+
+@njit
+def fill_cell(task, chart, cell):
+    """Fill a cell from the cubes that were added since `begin_cell`; False where there is no room."""
+    taken = chart.taken
+    first = taken[ITEMS]
+    for cube in range(taken[CUBES]):
+        arity = chart.cubes[cube].arity
+        if not _has_room(chart, arity):
+            return False
+        place = taken[COORDINATES]
+        taken[COORDINATES] += arity + 1
+        for k in range(arity + 1):
+            chart.coordinates[place + k] = 0
+        _push(task, chart, cube, place, 0)
+    pops = 0
+    while taken[HEAP] > 0 and (task.limits.pops == 0 or pops < task.limits.pops):
+        pops += 1
+        candidate = _pop(chart)
+        there = chart.cubes[chart.candidates[candidate].cube]
+        place = chart.candidates[candidate].place
+        if not _has_room(chart, there.arity):
+            return False
+        tails = taken[TAILS]
+        for k in range(there.arity):
+            of = chart.cube_cells[there.cells + k]
+            chart.tails[tails + k] = chart.ranked[chart.cells[of, 0] + chart.coordinates[place + 1 + k]]
+        taken[TAILS] += there.arity
+        rule = np.int64(there.rule)
+        if there.rules > 0:
+            rule = np.int64(task.weighed.order[rule + chart.coordinates[place]])
+        if not add_edge(task, chart, cell, rule, tails, there.arity) or not _grow(task, chart, candidate):
+            return False
+    chart.cells[cell, 0] = first
+    chart.cells[cell, 1] = taken[ITEMS]
+    _sort(chart, first, taken[ITEMS])
+    return True

@@ -1,0 +1,74 @@
+"""Decoding sentences with a weighed grammar: the best derivations of each, the same on any number of threads."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import local
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.decoding.chart import Chart, Limits, Sentence, Task, make_chart
+from hierogram.samplers.decoding.filling import fill
+from hierogram.samplers.decoding.grammar import Grammar
+from hierogram.samplers.decoding.kbest import best_entries
+from hierogram.samplers.decoding.outputs import Outputs, write_out
+from hierogram.samplers.decoding.weighing import Weighed, no_model, weigh
+from hierogram.samplers.language_models.model import LanguageModel
+
+_SMALLEST = 1 << 12
+SPAN = 20
+"""Words that a rule of the grammar may span, unless said otherwise."""
+POPS = 200
+"""Pops of a cell, unless said otherwise."""
+
+
+class Decoded(NamedTuple):
+    """A sentence's best derivations, and the sentence."""
+
+    sentence: Sentence
+    outputs: Outputs
+
+
+class Decoder:
+    """A grammar under weights and a language model; sentences may be decoded from several threads at once."""
+
+    def __init__(
+        self,
+        grammar: Grammar,
+        weights: NDArray[np.float64],
+        lm_words: NDArray[np.int32],
+        model: LanguageModel | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        """Weights float64[F + 6]: of the grammar's features, then of `COUNTED`.
+
+        `lm_words` int32[V]: the language model's numbers of target words.
+        """
+        self.grammar = grammar
+        self.model = model if model is not None else no_model()
+        self.limits = limits or Limits(SPAN, POPS)
+        self.weighed: Weighed = weigh(grammar, weights, self.model, lm_words)
+        self._own = local()
+
+    def decode(self, sentence: Sentence, best: int = 1) -> Decoded:
+        """At most `best` derivations of a sentence of one word or more, best first."""
+        task = Task(self.grammar, self.weighed, self.model, sentence, self.limits)
+        words = len(sentence.words)
+        chart: Chart | None = getattr(self._own, "chart", None)
+        size = len(chart.items) if chart is not None else _SMALLEST
+        while True:
+            if chart is None or len(chart.heads) < words + 2 or len(chart.items) < size:
+                chart = make_chart(max(words, 30), self.model.order, size)
+                self._own.chart = chart
+            goal = int(fill(task, chart))
+            if goal >= 0:
+                break
+            size *= 2
+        lists, found = best_entries(chart, goal, best)
+        return Decoded(sentence, write_out(task, chart, lists, found))
+
+    def decode_all(self, sentences: Sequence[Sentence], best: int = 1, threads: int = 1) -> list[Decoded]:
+        """The sentences' best derivations, in order, whatever the number of threads."""
+        with ThreadPoolExecutor(threads, thread_name_prefix="decode") as pool:
+            return list(pool.map(lambda sentence: self.decode(sentence, best), sentences))

@@ -1,0 +1,154 @@
+"""Filling a sentence's chart: X over every span, S → X and S → S X from left to right, and the whole sentence."""
+
+import numpy as np
+
+from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.decoding.chart import (
+    CUBE_CELLS,
+    GLUE_NEXT,
+    GLUE_START,
+    GOAL,
+    ITEMS,
+    MATCH_CELLS,
+    MATCHES,
+    NONE,
+    TAILS,
+    s_cell,
+    x_cell,
+)
+from hierogram.samplers.decoding.cubes import add_cube, add_edge, begin_cell, fill_cell, own_score
+from hierogram.samplers.decoding.grammar import gap_child, word_child
+from hierogram.samplers.decoding.matching import match_from
+from hierogram.samplers.decoding.states import lm_word
+from hierogram.samplers.decoding.weighing import LM, LN_10
+from hierogram.samplers.language_models.model import EMPTY, score
+
+_ROOT = 0
+
+
+@njit
+def _extra_base(task, rule):
+    """What a rule of the sentence promises."""
+    sentence, model = task.sentence, task.model
+    total = own_score(task, rule)
+    if model.order > 0:
+        state = np.int32(EMPTY)
+        extra = rule - len(task.weighed.score)
+        for k in range(sentence.target_start[extra], sentence.target_start[extra + 1]):
+            log10, state = score(model, state, lm_word(task, sentence.target[k]))
+            total += task.weighed.weights[LM] * LN_10 * log10
+    return total
+
+
+@njit
+def _fill_x(task, chart, start, end):
+    """X over a span, from the matches that end there; False where there is no room."""
+    grammar, sentence = task.grammar, task.sentence
+    begin_cell(chart)
+    cell = x_cell(len(sentence.words), start, end)
+    match = chart.heads[end]
+    chart.taken[CUBE_CELLS] = 0
+    while match != NONE:
+        there = chart.matches[match]
+        cells = chart.taken[CUBE_CELLS]
+        if cells + there.arity > len(chart.cube_cells):
+            return False
+        for k in range(there.arity):
+            chart.cube_cells[cells + k] = chart.match_cells[there.cells + k]
+        chart.taken[CUBE_CELLS] += there.arity
+        first = grammar.rule_first[there.node]
+        if not add_cube(chart, 0.0, first, grammar.rule_first[there.node + 1] - first, cells, there.arity):
+            return False
+        match = there.next
+    if end == start + 1:
+        rules = len(task.weighed.score)
+        for extra in range(sentence.extra_first[start], sentence.extra_first[start + 1]):
+            if not add_cube(chart, _extra_base(task, rules + extra), rules + extra, 0, 0, 0):
+                return False
+    return fill_cell(task, chart, cell)
+
+
+@njit
+def _fill_start(task, chart, start):
+    """X over every span from a start; False where there is no room."""
+    words = task.sentence.words
+    n = len(words)
+    end = min(n, start + task.limits.span)
+    chart.taken[MATCHES] = 0
+    chart.taken[MATCH_CELLS] = 0
+    for k in range(n + 1):
+        chart.heads[k] = NONE
+    first = word_child(task.grammar, _ROOT, words[start])
+    if first > 0 and not match_from(task, chart, first, start + 1, 0, end):
+        return False
+    first = gap_child(task.grammar, _ROOT)
+    for middle in range(start + 1, end + 1):
+        if not _fill_x(task, chart, start, middle):
+            return False
+        cell = x_cell(n, start, middle)
+        if first > 0 and chart.cells[cell, 1] > chart.cells[cell, 0]:
+            chart.path[0] = cell
+            if not match_from(task, chart, first, middle, 1, end):
+                return False
+    return True
+
+
+@njit_inline
+def _glue(task, chart, rule, one, other):
+    """A cube of a glue rule over one cell or two; False where there is no room."""
+    arity = 1 if other == NONE else 2
+    cells = chart.taken[CUBE_CELLS]
+    if cells + 2 > len(chart.cube_cells):
+        return False
+    chart.cube_cells[cells] = one
+    chart.cube_cells[cells + 1] = other
+    chart.taken[CUBE_CELLS] += arity
+    return add_cube(chart, own_score(task, rule), rule, 0, cells, arity)
+
+
+@njit
+def _fill_s(task, chart, end):
+    n = len(task.sentence.words)
+    begin_cell(chart)
+    chart.taken[CUBE_CELLS] = 0
+    for start in range(max(0, end - task.limits.span), end):
+        cell = x_cell(n, start, end)
+        if chart.cells[cell, 1] == chart.cells[cell, 0]:
+            continue
+        made = (
+            _glue(task, chart, np.int64(GLUE_START), cell, NONE)
+            if start == 0
+            else _glue(task, chart, np.int64(GLUE_NEXT), s_cell(n, start), cell)
+        )
+        if not made:
+            return False
+    return fill_cell(task, chart, s_cell(n, end))
+
+
+@njit
+def fill(task, chart):
+    """Fill the chart of a sentence of one word or more.
+
+    The number of its goal item, or -1 where a pool is full.
+    """
+    n = len(task.sentence.words)
+    chart.taken[:] = 0
+    chart.cells[: (n + 1) * (n + 1) + n + 3, :] = 0
+    chart.slots[:, 1] = 0
+    for start in range(n - 1, -1, -1):
+        if not _fill_start(task, chart, start):
+            return np.int64(NONE)
+    for end in range(1, n + 1):
+        if not _fill_s(task, chart, end):
+            return np.int64(NONE)
+    begin_cell(chart)
+    cell = s_cell(n, n)
+    for place in range(chart.cells[cell, 0], chart.cells[cell, 1]):
+        tails = chart.taken[TAILS]
+        if tails == len(chart.tails):
+            return np.int64(NONE)
+        chart.tails[tails] = chart.ranked[place]
+        chart.taken[TAILS] += 1
+        if not add_edge(task, chart, s_cell(n, n + 1), np.int64(GOAL), tails, 1):
+            return np.int64(NONE)
+    return np.int64(chart.taken[ITEMS] - 1)

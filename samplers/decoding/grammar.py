@@ -1,0 +1,204 @@
+"""A grammar for decoding: a packed trie over source sides, with target sides, links and features at its nodes.
+
+Everything is arrays, so that a grammar can be mapped into memory from a file as it is.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit_inline
+from hierogram.samplers.exceptions import GrammarError
+
+GAP = -1
+"""The symbol of any nonterminal in the trie."""
+UNKNOWN = -2
+"""A source word that no rule holds."""
+
+_RADIX = np.int64(1) << 32
+
+
+class RuleColumns(NamedTuple):
+    """Rules as columns, before they are packed.
+
+    `source` int32[s], `target` int32[t]: symbols of all sides one after the other, a word's number or -k for
+    nonterminal k, nonterminals numbered 1, 2, … in source order; `source_start`, `target_start` int64[R+1]. `links`
+    uint16[l, 2]: source and target positions within the sides that are linked, `link_start` int64[R+1]. `features`
+    float64[R, F].
+    """
+
+    source: NDArray[np.int32]
+    source_start: NDArray[np.int64]
+    target: NDArray[np.int32]
+    target_start: NDArray[np.int64]
+    links: NDArray[np.uint16]
+    link_start: NDArray[np.int64]
+    features: NDArray[np.float64]
+
+
+class Grammar(NamedTuple):
+    """A packed grammar of R rules.
+
+    The trie's nodes are numbered level by level, the root is 0. `child_first` int32[N+1]: the children of node v are
+    the nodes `child_first[v] + 1 … child_first[v + 1]`; `symbol` int32[N-1]: the symbol that leads to node k + 1,
+    ascending among the children of a node, so that GAP comes first. The rules whose source side ends at v are
+    `rule_first[v] … rule_first[v + 1] - 1`, int32[N+1]. `target` int32, `target_start` int64[R+1]; `links` uint16[l,
+    2], `link_start` int64[R+1]; `features` float64[R, F]. `number` int32[R]: each rule's place among the columns that
+    it came from.
+    """
+
+    child_first: NDArray[np.int32]
+    symbol: NDArray[np.int32]
+    rule_first: NDArray[np.int32]
+    target: NDArray[np.int32]
+    target_start: NDArray[np.int64]
+    links: NDArray[np.uint16]
+    link_start: NDArray[np.int64]
+    features: NDArray[np.float64]
+    number: NDArray[np.int32]
+
+    @property
+    def rules(self) -> int:
+        """Number of rules."""
+        return len(self.target_start) - 1
+
+    def node_of(self, rule: int) -> int:
+        """The node at which a rule's source side ends."""
+        return int(np.searchsorted(self.rule_first, rule, side="right")) - 1
+
+    def source_of(self, rule: int) -> list[int]:
+        """The symbols of a rule's source side, nonterminals as -1, -2, …"""
+        path = []
+        node = self.node_of(rule)
+        while node:
+            path.append(int(self.symbol[node - 1]))
+            node = int(np.searchsorted(self.child_first, node - 1, side="right")) - 1
+        symbols = []
+        gaps = 0
+        for symbol in reversed(path):
+            gaps += symbol == GAP
+            symbols.append(-gaps if symbol == GAP else symbol)
+        return symbols
+
+    def target_of(self, rule: int) -> list[int]:
+        """The symbols of a rule's target side, nonterminals as -1, -2, …"""
+        side: list[int] = self.target[self.target_start[rule] : self.target_start[rule + 1]].tolist()
+        return side
+
+    def links_of(self, rule: int) -> list[tuple[int, int]]:
+        """The links between positions of a rule's sides."""
+        return [(int(i), int(j)) for i, j in self.links[self.link_start[rule] : self.link_start[rule + 1]]]
+
+
+def scopes(columns: RuleColumns) -> NDArray[np.int32]:
+    """The scope of each rule, int32[R] [Hopkins & Langmead 2010]."""
+    gap = columns.source < 0
+    first, last = columns.source_start[:-1], columns.source_start[1:]
+    filled = last > first
+    adjacent = np.zeros(len(gap) + 1, np.int64)
+    if len(gap):
+        pairs = gap[:-1] & gap[1:]
+        pairs[
+            columns.source_start[1:-1][(columns.source_start[1:-1] > 0) & (columns.source_start[1:-1] < len(gap))] - 1
+        ] = False
+        adjacent[2:] = np.cumsum(pairs)
+    found = np.where(filled, adjacent[last] - adjacent[np.minimum(first + 1, len(gap))], 0)
+    edges = np.zeros(len(first), np.int64)
+    edges[filled] = gap[first[filled]].astype(np.int64) + gap[last[filled] - 1]
+    return (found + edges).astype(np.int32)
+
+
+def is_usable(columns: RuleColumns) -> NDArray[np.bool_]:
+    """Whether a chart can use a rule: its source side is neither empty nor a single nonterminal, bool[R]."""
+    sizes = np.diff(columns.source_start)
+    usable = sizes > 0
+    single = sizes == 1
+    usable[single] = columns.source[columns.source_start[:-1][single]] >= 0
+    return usable
+
+
+def flat_ranges(first: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The indices first[k] … first[k] + sizes[k] - 1 of all k, one after the other."""
+    ends = np.cumsum(sizes)
+    total = int(ends[-1]) if len(ends) else 0
+    places: NDArray[np.int64] = np.arange(total) + np.repeat(first - (ends - sizes), sizes)
+    return places
+
+
+def _taken(
+    flat: NDArray[np.int32] | NDArray[np.uint16], start: NDArray[np.int64], order: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    sizes = np.diff(start)[order]
+    return flat[flat_ranges(start[:-1][order], sizes)], np.concatenate(([0], np.cumsum(sizes)))  # type: ignore[return-value]
+
+
+def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> Grammar:
+    """The grammar of the rules chosen (bool[R]; all, unless given), which must be usable.
+
+    Raises `GrammarError` where a rule is not.
+    """
+    usable = is_usable(columns)
+    order = np.flatnonzero(usable if chosen is None else chosen)
+    if not usable[order].all():
+        raise GrammarError("the source side of a rule is empty, or a single nonterminal: leave it out")
+    first, sizes = columns.source_start[:-1][order], np.diff(columns.source_start)[order]
+    symbols = np.maximum(columns.source, GAP)
+    node = np.zeros(len(order), np.int64)
+    nodes = 1
+    symbol_levels: list[NDArray[np.int32]] = []
+    parents: list[NDArray[np.int64]] = []
+    depth = 0
+    going = np.arange(len(order))
+    while len(going := going[sizes[going] > depth]):
+        keys = node[going] * _RADIX + (symbols[first[going] + depth].astype(np.int64) - GAP)
+        found, back = np.unique(keys, return_inverse=True)
+        node[going] = nodes + back.reshape(-1)
+        parents.append(found // _RADIX)
+        symbol_levels.append((found % _RADIX + GAP).astype(np.int32))
+        nodes += len(found)
+        depth += 1
+    parent = np.concatenate([np.zeros(0, np.int64), *parents])
+    child_first = np.concatenate(([0], np.cumsum(np.bincount(parent, minlength=nodes)))).astype(np.int32)
+    ranked = np.argsort(node, kind="stable")
+    rule_first = np.concatenate(([0], np.cumsum(np.bincount(node, minlength=nodes)))).astype(np.int32)
+    order = order[ranked]
+    target, target_start = _taken(columns.target, columns.target_start, order)
+    links, link_start = _taken(columns.links, columns.link_start, order)
+    return Grammar(
+        child_first,
+        np.concatenate([np.zeros(0, np.int32), *symbol_levels]),
+        rule_first,
+        target,
+        target_start,
+        links,  # type: ignore[arg-type]
+        link_start,
+        np.ascontiguousarray(columns.features[order]),
+        order.astype(np.int32),
+    )
+
+
+@njit_inline
+def gap_child(grammar, node):
+    """The node that a nonterminal leads to from a node; -1 where none does."""
+    first = grammar.child_first[node]
+    if first < grammar.child_first[node + 1] and grammar.symbol[first] == GAP:
+        return first + 1
+    return -1
+
+
+@njit_inline
+def word_child(grammar, node, word):
+    """The node that a word leads to from a node; -1 where it does not."""
+    low = np.int64(grammar.child_first[node])
+    end = np.int64(grammar.child_first[node + 1])
+    high = end
+    while low < high:
+        middle = (low + high) >> 1
+        if grammar.symbol[middle] < word:
+            low = middle + 1
+        else:
+            high = middle
+    if low < end and grammar.symbol[low] == word:
+        return low + 1
+    return -1

@@ -1,0 +1,1 @@
+"""The decoder's twin in plain Python."""

@@ -1,0 +1,135 @@
+"""The decoder finds what enumeration finds: every derivation, its features and its score."""
+
+import random
+
+import numpy as np
+import pytest
+from tests.reference.decoding.derivations import Derivation, Node, derivations
+from tests.samplers.decoding.small import Example, decoder_of, random_example, sentence_of
+
+from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, span_of
+from hierogram.samplers.decoding.decoder import Decoded, Decoder
+from hierogram.samplers.decoding.weighing import COUNTED
+
+MANY = 100_000
+NAMES = [0, 1, *COUNTED]
+Found = list[tuple[Node, tuple[str, ...], float, np.ndarray]]
+
+
+def tree(decoded: Decoded, decoder: Decoder, row: int) -> Node:
+    """A derivation as the reference has it."""
+    out = decoded.outputs
+    uses = out.uses[out.use_start[row] : out.use_start[row + 1]]
+    below: dict[int, dict[int, int]] = {}
+    for k, use in enumerate(uses):
+        below.setdefault(int(use["parent"]), {})[int(use["slot"])] = k
+    rules = decoder.grammar.rules
+
+    def node(number: int) -> Node:
+        rule = int(uses[number]["rule"])
+        children = tuple(node(child) for _, child in sorted(below.get(number, {}).items()))
+        if rule == GOAL:
+            return children[0]
+        named = {GLUE_START: "start", GLUE_NEXT: "glue"}.get(rule, "pass")
+        name = int(decoder.grammar.number[rule]) if 0 <= rule < rules else named
+        return Node(name, *span_of(len(decoded.sentence.words), int(uses[number]["cell"])), children)
+
+    return node(0)
+
+
+def found_by(example: Example, best: int, pops: int = 0) -> Found:
+    sentence, words = sentence_of(example)
+    decoder = decoder_of(example, pops)
+    decoded = decoder.decode(sentence, best)
+    out = decoded.outputs
+    spelled = [
+        tuple(words[w] for w in out.words[out.word_start[k] : out.word_start[k + 1]]) for k in range(len(out.scores))
+    ]
+    return [
+        (tree(decoded, decoder, k), spelled[k], float(out.scores[k]), out.features[k]) for k in range(len(out.scores))
+    ]
+
+
+def check(example: Example, found: Found, expected: list[Derivation]) -> None:
+    """Each derivation is one of the definition, with its words, features and score."""
+    known = {one.root: one for one in expected}
+    weights = np.array([example.model.weights[name] for name in NAMES])
+    for root, words, score, features in found:
+        there = known[root]
+        assert words == there.words
+        np.testing.assert_allclose(features, [there.features.get(name, 0.0) for name in NAMES], atol=1e-9, rtol=0)
+        assert abs(score - there.score) < 1e-9
+        assert abs(features @ weights - score) < 1e-9
+    assert len({root for root, *_ in found}) == len(found)
+    scores = [score for _, _, score, _ in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize(("with_model", "block"), [*((True, k) for k in range(10)), (False, 0), (False, 1)])
+def test_all_derivations_are_those_of_the_definition(with_model: bool, block: int) -> None:
+    for seed in range(50 * block, 50 * (block + 1)):
+        example = random_example(random.Random(seed), with_model=with_model)
+        expected = derivations(example.model, example.sentence)
+        found = found_by(example, MANY)
+        assert len(found) == len(expected) < MANY
+        check(example, found, expected)
+        few = found_by(example, 7)
+        np.testing.assert_allclose([f[2] for f in few], [e.score for e in expected[:7]], atol=1e-9, rtol=0)
+
+
+def test_examples_are_of_all_kinds() -> None:
+    seen = dict.fromkeys(("arity 3", "adjacent", "unknown", "empty", "glue", "long"), 0)
+    for seed in range(500):
+        example = random_example(random.Random(seed))
+        roots = [one.root for one in derivations(example.model, example.sentence)]
+        used = {rule for root in roots for rule in rules_of(root)}
+        rules = [example.model.rules[rule] for rule in used if isinstance(rule, int)]
+        seen["arity 3"] += any(sum(isinstance(s, int) for s in rule.source) >= 3 for rule in rules)
+        seen["adjacent"] += any(
+            isinstance(a, int) and isinstance(b, int)
+            for rule in rules
+            for a, b in zip(rule.source, rule.source[1:], strict=False)
+        )
+        seen["empty"] += any(not rule.target for rule in rules)
+        seen["unknown"] += "odd" in example.sentence and "pass" in used
+        seen["glue"] += "glue" in used
+        seen["long"] += len(roots) > 200
+    assert all(number >= 20 for number in seen.values()), seen
+
+
+def rules_of(node: Node) -> set[object]:
+    return {node.rule, *(rule for child in node.children for rule in rules_of(child))}
+
+
+def test_with_few_pops_what_is_found_is_right_but_may_not_be_the_best() -> None:
+    worse = 0
+    for seed in range(500, 620):
+        example = random_example(random.Random(seed))
+        expected = derivations(example.model, example.sentence)
+        found = found_by(example, 20, pops=2)
+        assert found
+        check(example, found, expected)
+        worse += found[0][2] < expected[0].score - 1e-9
+    assert 0 < worse < 40
+
+
+def test_pools_that_are_too_small_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    example = random_example(random.Random(19))
+    whole = found_by(example, MANY)
+    monkeypatch.setattr("hierogram.samplers.decoding.decoder._SMALLEST", 1)
+    grown = found_by(example, MANY)
+    assert len(grown) == len(whole) > 100
+    assert all(a[:3] == b[:3] for a, b in zip(grown, whole, strict=True))
+
+
+def test_threads_do_not_matter() -> None:
+    example = random_example(random.Random(19))
+    sentences = []
+    for seed in range(40):
+        words = [random.Random(seed).choice(["a", "b", "odd"]) for _ in range(1 + seed % 6)]
+        sentences.append(sentence_of(example._replace(sentence=words))[0])
+    decoder = decoder_of(example, 5)
+    one, three = (decoder.decode_all(sentences, 10, threads) for threads in (1, 3))
+    for a, b in zip(one, three, strict=True):
+        for x, y in zip(a.outputs, b.outputs, strict=True):
+            np.testing.assert_array_equal(x, y)

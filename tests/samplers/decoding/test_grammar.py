@@ -1,0 +1,65 @@
+"""Rules go into the packed trie and come out of it as they were."""
+
+import random
+
+import numpy as np
+import pytest
+from tests.samplers.decoding.small import columns_of, random_side
+
+from hierogram.samplers.decoding.grammar import UNKNOWN, gap_child, pack, scopes, word_child
+from hierogram.samplers.exceptions import GrammarError
+from hierogram.samplers.grammar.rules import side_scope
+
+
+def sides(rng: random.Random, number: int) -> list[tuple]:
+    return [random_side(rng, ["a", "b", "c"], rng.randint(0, 4)) for _ in range(number)]
+
+
+def test_scopes_are_those_of_rules() -> None:
+    found = sides(random.Random(1), 500)
+    columns = columns_of([(side, ()) for side in found], ["a", "b", "c"], [])
+    assert scopes(columns).tolist() == [side_scope(side) for side in found]
+    assert () in found
+    assert (-1,) in found
+
+
+def test_rules_come_out_as_they_went_in() -> None:
+    rng = random.Random(2)
+    sources = [side for side in sides(rng, 300) if side not in ((), (-1,))]
+    rules = [(source, tuple(rng.choice("xyz") for _ in range(rng.randint(0, 3)))) for source in sources]
+    columns = columns_of(rules, ["a", "b", "c"], ["x", "y", "z"])
+    grammar = pack(columns)
+    assert sorted(grammar.number.tolist()) == list(range(len(rules)))
+    for rule in range(grammar.rules):
+        source, target = rules[grammar.number[rule]]
+        assert grammar.source_of(rule) == ["abc".index(s) if isinstance(s, str) else s for s in source]
+        assert grammar.target_of(rule) == ["xyz".index(s) for s in target]
+        assert grammar.features[rule].tolist() == columns.features[grammar.number[rule]].tolist()
+        assert grammar.links_of(rule) == [(grammar.number[rule] % 7, 1)]
+        assert walk(grammar, grammar.source_of(rule)) == grammar.node_of(rule)
+    assert word_child(grammar, 0, UNKNOWN) == -1
+    assert walk(grammar, [99]) == -1
+
+
+def walk(grammar, symbols: list[int]) -> int:
+    node = 0
+    for symbol in symbols:
+        if node < 0:
+            break
+        node = word_child(grammar, node, symbol) if symbol >= 0 else gap_child(grammar, node)
+    return int(node)
+
+
+def test_rules_that_turn_in_circles_are_refused() -> None:
+    for source in ((), (-1,)):
+        columns = columns_of([(("a",), ()), (source, ("x",))], ["a"], ["x"])
+        with pytest.raises(GrammarError, match="leave it out"):
+            pack(columns, np.array([True, True]))
+        assert pack(columns).rules == 1
+
+
+def test_an_empty_grammar_is_one() -> None:
+    grammar = pack(columns_of([], [], []))
+    assert grammar.rules == 0
+    assert walk(grammar, [0]) == -1
+    assert gap_child(grammar, 0) == -1
