@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.compressing import Writable, written
-from hierogram.daemon.corpora.lines import MAX_LINE_BYTES, LineFile, open_lines
-from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.corpora.lines import open_lines
+from hierogram.daemon.language_models.source import Source
 from hierogram.daemon.progress import Progress
 from hierogram.samplers.language_models.arpa import (
-    AT,
     BACKOFF_TOO_MANY,
     ENOUGH,
-    LINE,
     MORE,
     NEVER,
     NO_BACKOFF,
@@ -51,7 +49,6 @@ _MOST_EXPECTED = 1 << 24
 _DATA, _END = b"\\data\\", b"\\end\\"
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)")
 _TITLE = re.compile(rb"\\(\d+)-grams:")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _FAULTS = {
     NO_FIELDS: "a line of this section has a log10 probability, {order} and perhaps a backoff weight",
     NO_NUMBER: "does not begin with a log10 probability",
@@ -69,62 +66,9 @@ class NamedModel(NamedTuple):
     model: LanguageModel
     vocabulary: Vocabulary
 
-
-class _Source:
-    """The bytes of a file, in pieces that kernels read; `cursor` says where reading stands."""
-
-    def __init__(self, file: LineFile, shown: Progress) -> None:
-        self.file = file
-        self.cursor = np.array([0, 1, 0], np.int64)
-        self.text = np.zeros(0, np.uint8)
-        self.read = 0
-        self._blocks = file.blocks()
-        self._shown = shown
-        self._ended = False
-
-    def refill(self) -> bool:
-        """Put more behind what is left; whether there was more."""
-        rest = self.text[self.cursor[AT] :].tobytes()
-        if len(rest) > MAX_LINE_BYTES:
-            raise self.fault(f"the line is longer than {MAX_LINE_BYTES:,} bytes")
-        block = next(self._blocks, None)
-        if block is None:
-            if self._ended:
-                return False
-            self._ended = True
-            # The last line may lack its end.
-            block = b"\n" if rest else b""
-        elif not len(self.text):
-            block = block.removeprefix(_BYTE_ORDER_MARK)
-        self.text = np.frombuffer(bytearray(rest + block), np.uint8)
-        self.cursor[AT] = 0
-        self._shown.update(self.file.bytes_read, self.file.size, self.read)
-        return True
-
-    def line(self) -> bytes | None:
-        """The next line that is not empty, without white space around it, None at the end; the cursor stays on it."""
-        while True:
-            start = int(self.cursor[AT])
-            ends = np.flatnonzero(self.text[start : start + MAX_LINE_BYTES + 1] == ord("\n"))
-            if not len(ends):
-                if not self.refill():
-                    return None
-                continue
-            if line := self.text[start : start + ends[0]].tobytes().strip():
-                return line
-            self.next(int(ends[0]))
-
-    def next(self, length: int | None = None) -> None:
-        """Go behind the line that stands at the cursor, with its length if that is known."""
-        start = int(self.cursor[AT])
-        if length is None:
-            length = int(np.argmax(self.text[start:] == ord("\n")))
-        self.cursor[AT] = start + length + 1
-        self.cursor[LINE] += 1
-
-    def fault(self, reason: str, line: int | None = None) -> InputError:
-        """An error that names the line, that at the cursor if none is given."""
-        return InputError(f"{self.file.name}: line {self.cursor[LINE] if line is None else line}: {reason}")
+    def counts(self) -> list[int]:
+        """The numbers of n-grams, by order from 1."""
+        return [len(ngrams.words) for ngrams in ngrams_of(self.model)]
 
 
 class _Unigrams:
@@ -163,7 +107,7 @@ def read_arpa(path: str, shown: Progress) -> NamedModel:
     Raises `InputError`, which names the line.
     """
     with open_lines(path) as file:
-        source = _Source(file, shown)
+        source = Source(file, shown)
         counts = _read_counts(source)
         unigrams = _Unigrams()
         vocabulary = unigrams.vocabulary
@@ -184,7 +128,7 @@ def _bounded(counts: list[int]) -> list[int]:
     return counts if sum(counts) <= _MOST_EXPECTED else []
 
 
-def _read_counts(source: _Source) -> list[int]:
+def _read_counts(source: Source) -> list[int]:
     """The numbers of n-grams that the header gives, by order from 1."""
     while (line := source.line()) != _DATA:
         if line is None:
@@ -205,7 +149,7 @@ def _read_counts(source: _Source) -> list[int]:
 
 
 def _read_section(
-    source: _Source, order: int, counts: list[int], taker: "_Unigrams | Builder", vocabulary: GrowingVocabulary
+    source: Source, order: int, counts: list[int], taker: "_Unigrams | Builder", vocabulary: GrowingVocabulary
 ) -> None:
     """Read the n-grams of one order, title included."""
     line = source.line()
@@ -234,7 +178,7 @@ def _read_section(
         raise source.fault(f"there were {found:,} {order}-grams, the header says {counts[order - 1]:,}")
 
 
-def _hand_over(source: _Source, rows: Lines, taker: "_Unigrams | Builder", order: int) -> int:
+def _hand_over(source: Source, rows: Lines, taker: "_Unigrams | Builder", order: int) -> int:
     number = int(source.cursor[ROWS])
     if isinstance(taker, _Unigrams):
         twice = taker.add(rows, number)

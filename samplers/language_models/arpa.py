@@ -111,7 +111,7 @@ def number(text, start, end):
 
 
 @njit_inline
-def _field(text, at, end):
+def field(text, at, end):
     """Start and end of the field at or behind `at`; both are `end` where none is left."""
     while at < end and _is_space(text[at]):
         at += 1
@@ -147,14 +147,14 @@ def _read_line(text, place, vocabulary, size, rows, row, is_highest):
     """One line into a row; `MORE`, or what is wrong. `place`: where the line begins and ends."""
     at, end = place
     order = rows.words.shape[1]
-    start, at = _field(text, at, end)
+    start, at = field(text, at, end)
     log10, is_number = number(text, start, at)
     if not is_number:
         return NO_NUMBER
     if log10 > _ROUNDING:
         return POSITIVE
     for k in range(order):
-        start, at = _field(text, at, end)
+        start, at = field(text, at, end)
         if start == end:
             return NO_FIELDS
         word = _number_of(text, start, at, vocabulary, size, order == 1)
@@ -162,10 +162,10 @@ def _read_line(text, place, vocabulary, size, rows, row, is_highest):
             return NO_ROOM if order == 1 else NO_WORD
         rows.words[row, k] = word
     backoff, is_number = 0.0, True
-    start, at = _field(text, at, end)
+    start, at = field(text, at, end)
     if start < end:
         backoff, is_number = number(text, start, at)
-        start, at = _field(text, at, end)
+        start, at = field(text, at, end)
     if start < end:
         return NO_FIELDS
     if not is_number:
@@ -187,7 +187,7 @@ def _read_lines(text, cursor, vocabulary, size, rows, is_highest):
             end += 1
         if end == len(text):
             return MORE
-        first, _ = _field(text, start, end)
+        first, _ = field(text, start, end)
         if first < end:
             if text[first] == _BACKSLASH:
                 return SECTION

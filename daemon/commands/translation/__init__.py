@@ -1,0 +1,1 @@
+"""The commands around translating: language models, tuning, evaluation."""

@@ -1,0 +1,21 @@
+"""Options of language models that are estimated."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from hierogram.storage.options import Option
+
+
+@dataclass(frozen=True, slots=True)
+class EstimationOptions:
+    """How an n-gram model is estimated."""
+
+    order: Annotated[int, Option("Words of the longest n-grams.", least=1, most=15)] = 3
+    max_words: Annotated[
+        int | None,
+        Option("Most words that the vocabulary keeps, by frequency; others are <unk>.", least=1, shown="all"),
+    ] = None
+    min_word_count: Annotated[int, Option("Words that occur less often are <unk>.", least=1)] = 1
+    memory: Annotated[
+        int, Option("Memory for counting and sorting, in MB; what does not fit goes to files.", least=100)
+    ] = 500
