@@ -117,11 +117,14 @@ def ingest(
 
 def _ingest_trees(url: str, path: str, how: Transformations | None, reading: Reading, limits: Limits) -> "IngestReport":
     from hierogram.daemon.corpora.ingest import IngestProgress
-    from hierogram.daemon.treebanks.ingest import TreebankFile, ingest_trees
+    from hierogram.daemon.treebanks.ingest import TreebankFile, ingest_open, open_treebank
     from hierogram.samplers.grammar.settings import TREES
     from hierogram.storage.records import Settings
 
-    with interruptible("what was stored stays; give the same file again to go on"):
+    with (
+        interruptible("what was stored stays; give the same file again to go on"),
+        open_treebank(TreebankFile(path, reading.nbest, limits)) as treebank,
+    ):
         opened, made = open_or_make(url, Settings(grammar=TREES))
         with opened, progress("ingest", "trees") as shown:
             if made:
@@ -131,7 +134,7 @@ def _ingest_trees(url: str, path: str, how: Transformations | None, reading: Rea
                 said = f"{now.totals.rejected:,} rejected" if now.totals.rejected else ""
                 shown.update(now.bytes_read, now.bytes_total, now.lines, said)
 
-            return ingest_trees(opened, TreebankFile(path, reading.nbest, limits), how, reading.corpus, tell)
+            return ingest_open(opened, treebank, how, reading.corpus, tell)
 
 
 def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:

@@ -41,16 +41,16 @@ class Intake:
         self._incomplete: set[Incomplete] = set()
         self._told: set[Incomplete] = set()
 
-    def prepare(self) -> None:
+    def prepare(self, configuration: Configuration) -> None:
         """Makes the spool's folders; raises `SpoolError` where that cannot be, or its languages are not the store's."""
-        folder = self._configuration().spool.folder
+        folder = configuration.spool.folder
         if folder is not None:
             prepare(folder)
-            self._handling()
+            self._handling(configuration)
 
-    def _handling(self) -> Handling:
-        """How files are taken in by the configuration; raises `SpoolError` where the store cannot have them so."""
-        section, settings = self._configuration().spool, self._store.settings()
+    def _handling(self, configuration: Configuration) -> Handling:
+        """How files are taken in by a configuration; raises `SpoolError` where the store cannot have them so."""
+        section, settings = configuration.spool, self._store.settings()
         try:
             languages = two_languages(section.languages, "languages") if section.languages else None
             tokenize = None
@@ -61,15 +61,16 @@ class Intake:
             prepare_pairs(settings, languages, tokenize)
         except UsageError as error:
             raise SpoolError(f"spool: {error}") from error
-        return Handling(languages, tokenize, self._configuration().intake.limits())
+        return Handling(languages, tokenize, configuration.intake.limits())
 
     def run(self, stop: StopFlag, beat: Heart) -> None:
         """Takes in one file after the other, oldest first; see `Loop.run`."""
-        section = self._configuration().spool
+        configuration = self._configuration()
+        section = configuration.spool
         folder = section.folder
         if folder is not None:
             prepare(folder)
-            self._taking = Taking(section.corpus, self._handling(), stop.is_set, beat)
+            self._taking = Taking(section.corpus, self._handling(configuration), stop.is_set, beat)
         while not stop.is_set():
             if folder is not None:
                 self._look(folder, section.unaligned_after, stop, beat)

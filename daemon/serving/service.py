@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hierogram.daemon.configuration import Configuration, load_configuration
-from hierogram.daemon.exceptions import ConfigurationError, DaemonError, LoopFailedError
+from hierogram.daemon.exceptions import DaemonError, LoopFailedError
 from hierogram.daemon.learning.lease import holding_lease
 from hierogram.daemon.serving.health import Board, Condition
 from hierogram.daemon.serving.intake import Intake
@@ -103,20 +103,25 @@ class Service:
         return self._stopping
 
     def reconfigure(self, configuration: Configuration) -> list[str]:
-        """Takes another configuration and has the loops that it concerns start again; returns their names."""
+        """Takes another configuration and has the loops that it concerns start again; returns their names.
+
+        Raises `DaemonError`, and changes nothing, where one of them cannot have what it needs then, as a port.
+        """
         before = self.configuration
         changed = {name for name in Configuration.model_fields if getattr(before, name) != getattr(configuration, name)}
+        kept = {name: getattr(before, name) for name in _FIXED}
+        configuration = configuration.model_copy(update=kept)
+        self.supervisor.prepare(configuration, frozenset(changed))
         for name in changed.intersection(_FIXED):
             self.log.warning("a change of this takes effect when the daemon is started again", key=name)
-        kept = {name: getattr(before, name) for name in _FIXED}
-        self.configuration = configuration.model_copy(update=kept)
+        self.configuration = configuration
         if "log" in changed:
             self.log = open_log(configuration.log)
         return self.supervisor.restart(frozenset(changed))
 
     def prepare(self) -> None:
         """Takes what the loops need from outside; raises `DaemonError` where it cannot be had."""
-        self.supervisor.prepare()
+        self.supervisor.prepare(self.configuration)
 
     def start(self) -> None:
         """Starts the loops."""
@@ -191,7 +196,7 @@ def _reload(service: Service, file: Path | None, given: dict[str, object]) -> No
     reloading()
     try:
         names: Sequence[str] = service.reconfigure(load_configuration(file, **given))
-    except ConfigurationError as error:
+    except DaemonError as error:
         service.log.error("configuration not changed", error=str(error))
     else:
         service.log.info("configuration read again", restarted=names)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.exceptions import LoopFailedError, SpoolError
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError, StoreUnavailableError
 
@@ -73,10 +74,10 @@ class Loop(Protocol):
 
 @runtime_checkable
 class Prepared(Protocol):
-    """A loop that needs something from outside, which is taken before any loop starts."""
+    """A loop that needs something from outside, which is taken before it starts with a configuration."""
 
-    def prepare(self) -> None:
-        """Takes what the loop needs; raises `DaemonError` where it cannot be had."""
+    def prepare(self, configuration: Configuration) -> None:
+        """Takes what the loop's next run needs; raises `DaemonError` where it cannot be had, and keeps what it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +181,14 @@ class Supervisor:
         self._patience = patience
         self._kept = {loop.name: _Kept(loop, patience, listener, clock) for loop in loops}
 
-    def prepare(self) -> None:
-        """Has the loops take what they need from outside; raises `DaemonError` where it cannot be had."""
+    def prepare(self, configuration: Configuration, sections: frozenset[str] | None = None) -> None:
+        """Has the loops that read one of the sections (None: all) take what they need from outside.
+
+        Raises `DaemonError` where it cannot be had.
+        """
         for kept in self._kept.values():
-            if isinstance(kept.loop, Prepared):
-                kept.loop.prepare()
+            if isinstance(kept.loop, Prepared) and (sections is None or kept.loop.sections & sections):
+                kept.loop.prepare(configuration)
 
     def start(self) -> None:
         """Starts all loops."""

@@ -5,8 +5,8 @@ words become classes, in this input and in every later one, so that a tree offer
 """
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from itertools import chain, islice
 from typing import NamedTuple
@@ -79,6 +79,24 @@ class TreebankFile(NamedTuple):
         return LISTS if self.lists else FORMAT
 
 
+class OpenTreebank(NamedTuple):
+    """A file of trees that is open: its lines in chunks, the first of which have been looked at."""
+
+    treebank: TreebankFile
+    file: LineFile
+    chunks: Iterator[list[bytes]]
+
+
+@contextmanager
+def open_treebank(treebank: TreebankFile) -> Iterator[OpenTreebank]:
+    """Opens a file; raises `InputError` where it cannot be read, or begins with lines of another kind."""
+    with open_lines(treebank.path, treebank.limits) as file:
+        chunks = file.chunks()
+        first = list(islice(chunks, 1))
+        check_trees(first[0] if first else [], file.name)
+        yield OpenTreebank(treebank, file, chain(first, chunks))
+
+
 def ingest_trees(
     store: Store,
     treebank: TreebankFile,
@@ -86,7 +104,19 @@ def ingest_trees(
     corpus: str = DEFAULT_CORPUS,
     report: Callable[[IngestProgress], None] | None = None,
 ) -> IngestReport:
-    """Store the trees and packed forests of a file; `how` None takes what is settled, or the defaults.
+    """Store the trees and packed forests of a file; see `ingest_open`, and `open_treebank` for what else it raises."""
+    with open_treebank(treebank) as opened:
+        return ingest_open(store, opened, how, corpus, report)
+
+
+def ingest_open(
+    store: Store,
+    opened: OpenTreebank,
+    how: Transformations | None = None,
+    corpus: str = DEFAULT_CORPUS,
+    report: Callable[[IngestProgress], None] | None = None,
+) -> IngestReport:
+    """Store the trees and packed forests of an open file; `how` None takes what is settled, or the defaults.
 
     The whole input is in memory, since its words have to be counted first. Raises `WrongKindError` where the store
     takes no trees, `UsageError` where it was settled otherwise, and `InputError` where the input is damaged, or more of
@@ -99,48 +129,45 @@ def ingest_trees(
     if before is not None and how is not None and how != before.how:
         raise UsageError(f"{store.url}: its trees are transformed by {before.how}, for its life, not by {how}")
     how = how or (before.how if before else Transformations())
-    with open_lines(treebank.path, treebank.limits) as file:
-        batch = store.begin_ingest(corpus, file.name, treebank.format)
-        result = IngestReport(batch, corpus, file.name, treebank.format)
+    treebank, file = opened.treebank, opened.file
+    batch = store.begin_ingest(corpus, file.name, treebank.format)
+    result = IngestReport(batch, corpus, file.name, treebank.format)
+    try:
+        sentences, rejected = _read(opened, how, settings.max_tokens)
+        reasons = reasons_of(rejected)
+        treebank.limits.check_rejected(file.name, len(sentences) + reasons.total(), reasons)
+        known = sorted(vocabulary_of_sentences((read.parse.words for read in sentences), how.rare).known)
+        settled = _decoded(store.settle_treebank({"transformations": asdict(how), "known": known}))
+        if settled.how != how:
+            raise UsageError(f"{store.url}: its trees are transformed by {settled.how}, for its life, not by {how}")
+        repeats = Repeats()
         try:
-            sentences, rejected = _read(file, how, settings.max_tokens, treebank.lists)
-            reasons = reasons_of(rejected)
-            treebank.limits.check_rejected(file.name, len(sentences) + reasons.total(), reasons)
-            known = sorted(vocabulary_of_sentences((read.parse.words for read in sentences), how.rare).known)
-            settled = _decoded(store.settle_treebank({"transformations": asdict(how), "known": known}))
-            if settled.how != how:
-                raise UsageError(f"{store.url}: its trees are transformed by {settled.how}, for its life, not by {how}")
-            repeats = Repeats()
-            try:
-                for first in range(0, max(len(sentences), 1), LINES_A_CHUNK):
-                    pairs = _pairs(sentences[first : first + LINES_A_CHUNK], settled.vocabulary, repeats)
-                    # What could not be read goes with the first trees.
-                    kept = rejected if first == 0 else []
-                    added = store.add_pairs(batch, pairs, kept)
-                    result.add(added.totals, in_runs([*kept, *added.rejected]))
-                    if report:
-                        share = (first + len(pairs)) / max(len(sentences), 1) * file.bytes_read
-                        report(IngestProgress(result.lines, result.totals, int(share), file.bytes_read))
-            finally:
-                repeats.close()
-        except BaseException as error:
-            with suppress(StoreError):
-                store.finish_ingest(batch, str(error) or type(error).__name__)
-            raise
-        store.finish_ingest(batch)
+            for first in range(0, max(len(sentences), 1), LINES_A_CHUNK):
+                pairs = _pairs(sentences[first : first + LINES_A_CHUNK], settled.vocabulary, repeats)
+                # What could not be read goes with the first trees.
+                kept = rejected if first == 0 else []
+                added = store.add_pairs(batch, pairs, kept)
+                result.add(added.totals, in_runs([*kept, *added.rejected]))
+                if report:
+                    share = (first + len(pairs)) / max(len(sentences), 1) * file.bytes_read
+                    report(IngestProgress(result.lines, result.totals, int(share), file.bytes_read))
+        finally:
+            repeats.close()
+    except BaseException as error:
+        with suppress(StoreError):
+            store.finish_ingest(batch, str(error) or type(error).__name__)
+        raise
+    store.finish_ingest(batch)
     result.seconds = time.perf_counter() - started
     return result
 
 
-def _read(file: LineFile, how: Transformations, max_tokens: int, lists: bool) -> tuple[list[_Read], list[RejectedLine]]:
+def _read(opened: OpenTreebank, how: Transformations, max_tokens: int) -> tuple[list[_Read], list[RejectedLine]]:
     """The sentences of a file, and what is none."""
+    lists = opened.treebank.lists
     sentences: list[_Read] = []
     rejected: list[RejectedLine] = []
-    chunks = file.chunks()
-    first = list(islice(chunks, 1))
-    check_trees(first[0] if first else [], file.name)
-    chunks = chain(first, chunks)
-    for text in candidate_lists(chunks) if lists else tree_texts(chunks):
+    for text in candidate_lists(opened.chunks) if lists else tree_texts(opened.chunks):
         try:
             parse = _of_list(text, how) if lists else _of_text(text.content, how)
             if len(parse.words) > max_tokens:

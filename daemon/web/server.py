@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 import termios
+import threading
 from collections.abc import Callable
 from math import ceil
 from typing import Any
@@ -15,7 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.configuration import Configuration, HttpConfiguration
 from hierogram.daemon.corpora.limits import Limits
 from hierogram.daemon.exceptions import ListenError
 from hierogram.daemon.serving.supervision import Heart, StopFlag
@@ -155,14 +156,25 @@ class HttpLoop:
         self._configuration = configuration
         self._grace_seconds = grace_seconds
         self._limits = limits
+        self._lock = threading.Lock()
         self._listener: socket.socket | None = None
+        self._place: tuple[str, int] | None = None
         self.address: tuple[str, int] | None = None
 
-    def prepare(self) -> None:
-        """Listens, for the first `run` to answer; raises `ListenError` where the address cannot be listened at."""
-        configuration = self._configuration()
-        if configuration.enabled:
-            self._listener = _listen(configuration)
+    def prepare(self, configuration: Configuration) -> None:
+        """Listens, for the next `run` to answer, unless it listens there already.
+
+        Raises `ListenError`, and goes on where it is, where the address cannot be listened at.
+        """
+        http = configuration.http
+        place = (http.host, http.port) if http.enabled else None
+        if place == self._place:
+            return
+        listener = None if place is None else _listen(http)
+        with self._lock:
+            before, self._listener, self._place = self._listener, listener, place
+        if before is not None:
+            before.close()
 
     def run(self, stop: StopFlag, beat: Heart) -> None:
         """See `Loop.run`; raises `ListenError` where the address cannot be listened at."""
@@ -172,8 +184,9 @@ class HttpLoop:
                 beat.well()
                 stop.wait(_LOOK_SECONDS)
             return
-        listener, self._listener = self._listener or _listen(configuration), None
-        with listener:
+        with self._lock:
+            listener, self._listener = self._listener, None
+        with listener or _listen(configuration) as listener:
             self.address = listener.getsockname()[:2]
             _log.info("listening at http://%s:%d", *self.address)
 

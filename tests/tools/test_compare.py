@@ -172,18 +172,18 @@ def test_a_bitext_without_links_is_aligned_first(tmp_path: Path) -> None:
     assert all(row["rules"] > 10 for row in figures["grammars"])
 
 
-def test_a_store_is_compared_by_what_it_has_learned(tmp_path: Path) -> None:
-    store, corpus = tmp_path / "store.db", tmp_path / "corpus.bars"
+def test_a_store_is_compared_by_what_it_has_learned(store_url: str, tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.bars"
     corpus.write_text("".join(line.rpartition(" ||| ")[0] + "\n" for line in LINES))
-    with open_store(f"sqlite:///{store}", create=True) as opened, Input([str(corpus)]) as source:
+    with open_store(store_url, create=True) as opened, Input([str(corpus)]) as source:
         ingest(opened, source)
-    said, told = run("--store", str(store), code=3)
+    said, told = run("--store", store_url, code=3)
     assert said == ""
-    assert f"its pairs have no alignment yet: `hierogram --store sqlite:///{store} learn`" in told
+    assert f"its pairs have no alignment yet: `hierogram --store {opened.url} learn`" in told
     corpus.write_text("".join(line + "\n" for line in LINES * 2))
-    with open_store(f"sqlite:///{store}") as opened, Input([str(corpus)]) as source:
+    with open_store(store_url) as opened, Input([str(corpus)]) as source:
         ingest(opened, source)
         learn(opened, sweeps=1)
-    said, told = run("--store", str(store), "--json")
+    said, told = run("--store", store_url, "--json")
     assert json.loads(said)["pairs"] == 2 * len(LINES)
     assert f"{len(LINES)} pairs left out that have no alignment yet" in told

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
 from tests.daemon.alignment.languages import invented
 from tests.daemon.conftest import QUICK, Run
 from tests.storage.building import NewPair, pairs_of, query
@@ -270,35 +272,22 @@ def test_the_daemon_aligns_samples_and_goes_over_alignments_again(tmp_path: Path
         assert verify(store).problems == []
 
 
-class Told:
-    """A log that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.said: list[tuple[str, dict[str, int]]] = []
-
-    def info(self, event: str, **values: int) -> None:
-        self.said.append((event, values))
-
-
-def test_alignments_gone_over_again_are_told_once_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alignments_gone_over_again_are_told_once_a_pass(quick_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     from hierogram.daemon.configuration import Configuration
     from hierogram.daemon.learning.learner import Learner
     from hierogram.daemon.serving import aligning
 
     monkeypatch.setattr(aligning, "_REJUVENATED_AT_ONCE", 10)
-    going, log = Going(), Told()
-    with open_store(f"sqlite:///{tmp_path}/store.db", create=True, settings=QUICK) as store:
-        put(store, 0, 60)
-        align_pending(store)
-        learn(store, sweeps=0)
-        with Learner(store) as learner:
-            turns = aligning.Aligning(store, learner, Configuration(), going, going, log)  # type: ignore[arg-type]
-            for _ in range(40):
-                turns.rejuvenate()
-    assert len(log.said) == 1
-    [(event, values)] = log.said
-    assert event == "alignments gone over again"
-    assert values["pairs"] >= 60
+    going, log = Going(), structlog.stdlib.get_logger()
+    put(quick_store, 0, 60)
+    align_pending(quick_store)
+    learn(quick_store, sweeps=0)
+    with Learner(quick_store) as learner, capture_logs() as said:
+        turns = aligning.Aligning(quick_store, learner, Configuration(), going, going, log)
+        for _ in range(40):
+            turns.rejuvenate()
+    assert [entry["event"] for entry in said] == ["alignments gone over again"]
+    assert said[0]["pairs"] >= 60
 
 
 def test_files_are_aligned_with_what_a_store_knows(hierogram: Run, tmp_path: Path) -> None:

@@ -64,24 +64,28 @@ def test_text_becomes_tokens_in_the_stores_case_whatever_way_it_comes(store_url:
         ]
 
 
-def test_files_named_by_their_languages_are_not_taken_the_other_way_about(hierogram: Run, tmp_path: Path) -> None:
+def test_files_named_by_their_languages_are_not_taken_the_other_way_about(
+    hierogram: Run, store_url: str, tmp_path: Path
+) -> None:
+    chosen = ("--store", store_url)
     (tmp_path / "a.fr").write_text("la\n")
     (tmp_path / "a.en").write_text("the\n")
-    assert hierogram("init", "--languages", "fr,en").code == 0
-    refused = hierogram("ingest", "a.en", "a.fr")
+    assert hierogram(*chosen, "init", "--languages", "fr,en").code == 0
+    refused = hierogram(*chosen, "ingest", "a.en", "a.fr")
     assert refused.code == 2
     assert "the store is of fr,en (source, target): hierogram ingest a.fr a.en" in refused.err
-    assert "1 pair stored" in hierogram("ingest", "a.fr", "a.en").out
-    assert hierogram("ingest", "a.fr", "a.en", "--languages", "en,fr").code == 2
+    assert "1 pair stored" in hierogram(*chosen, "ingest", "a.fr", "a.en").out
+    assert hierogram(*chosen, "ingest", "a.fr", "a.en", "--languages", "en,fr").code == 2
 
 
-def test_languages_are_chosen_when_a_store_is_made(hierogram: Run, tmp_path: Path) -> None:
+def test_languages_are_chosen_when_a_store_is_made(hierogram: Run, store_url: str, tmp_path: Path) -> None:
+    chosen = ("--store", store_url)
     (tmp_path / "a").write_text("la ||| the\n")
-    made = hierogram("ingest", "a", "--languages", "fr,en")
+    made = hierogram(*chosen, "ingest", "a", "--languages", "fr,en")
     assert "made a new store of the languages fr,en" in made.err
-    settings = json.loads(hierogram("status", "--json").out)["settings"]
+    settings = json.loads(hierogram(*chosen, "status", "--json").out)["settings"]
     assert (settings["languages"], settings["tokenize"], settings["case"]) == (["fr", "en"], False, "kept")
-    assert "languages is ('fr', 'en'), not ('de', 'en')" in hierogram("init", "--languages", "de,en").err
+    assert "languages is ('fr', 'en'), not ('de', 'en')" in hierogram(*chosen, "init", "--languages", "de,en").err
     made = hierogram("--store", "b.db", "init", "--languages", "fr,en", "--tokenize", "--case", "lowered")
     assert made.code == 0
     assert "languages        fr,en" in made.out

@@ -15,7 +15,7 @@ from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
-from hierogram.storage.store import Store, open_store
+from hierogram.storage.store import Store
 
 
 def delta(source: str, target: str, count: int) -> Delta:
@@ -23,20 +23,15 @@ def delta(source: str, target: str, count: int) -> Delta:
     return Delta(key, 1, source, target, 2, 0, source.count("[X,"), 1, 1, True, count, 0)
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Store:
-    return open_store(f"sqlite:///{tmp_path}/small.db", create=True)
-
-
 @pytest.mark.parametrize(
     "format", sorted(name for name, format in FORMATS.items() if format.serves(NOTATIONS[SYNCHRONOUS]))
 )
-def test_rules_added_removed_and_changed(small: Store, tmp_path: Path, format: str) -> None:
+def test_rules_added_removed_and_changed(store: Store, tmp_path: Path, format: str) -> None:
     options = ExportOptions(format=format)
-    commit(small, [], [delta("a", "x", 3), delta("b", "x", 2), delta("c", "z", 5), delta("d", "z", 1)])
-    export(small, tmp_path / "a", options)
-    commit(small, [], [delta("a", "x", 4), delta("b", "x", -2), delta("d", "z", 1), delta("e", "z", 8)])
-    export(small, tmp_path / "b", options)
+    commit(store, [], [delta("a", "x", 3), delta("b", "x", 2), delta("c", "z", 5), delta("d", "z", 1)])
+    export(store, tmp_path / "a", options)
+    commit(store, [], [delta("a", "x", 4), delta("b", "x", -2), delta("d", "z", 1), delta("e", "z", 8)])
+    export(store, tmp_path / "b", options)
     found = compare(tmp_path / "a", tmp_path / "b", 10)
     assert (found.same, found.changed, found.added, found.removed) == (1, 2, 1, 1)
     [added], [removed], changed = found.most_added, found.most_removed, found.most_changed
@@ -48,19 +43,17 @@ def test_rules_added_removed_and_changed(small: Store, tmp_path: Path, format: s
     ]
     assert compare(tmp_path / "a", tmp_path / "a", 1).same == 4
     assert len(compare(tmp_path / "a", tmp_path / "b", 1).most_changed) == 1
-    small.close()
 
 
 @pytest.mark.parametrize("format", sorted(FORMATS.keys() - {"fragments", "pcfg"}))
-def test_links_of_nonterminals_tell_rules_apart(small: Store, tmp_path: Path, format: str) -> None:
+def test_links_of_nonterminals_tell_rules_apart(store: Store, tmp_path: Path, format: str) -> None:
     """To Moses, who writes nonterminals without numbers, they are all that does."""
     straight, crossed = ("a [X,1] [X,2]", "x [X,1] [X,2]"), ("a [X,1] [X,2]", "x [X,2] [X,1]")
     options = ExportOptions(format=format, max_scope=None)
-    commit(small, [], [delta(*straight, 3), delta(*crossed, 5)])
-    export(small, tmp_path / "a", options)
-    commit(small, [], [delta(*crossed, 2)])
-    export(small, tmp_path / "b", options)
-    small.close()
+    commit(store, [], [delta(*straight, 3), delta(*crossed, 5)])
+    export(store, tmp_path / "a", options)
+    commit(store, [], [delta(*crossed, 2)])
+    export(store, tmp_path / "b", options)
     found = compare(tmp_path / "a", tmp_path / "a", 10)
     assert (found.same, found.changed, found.added, found.removed) == (2, 0, 0, 0)
     found = compare(tmp_path / "a", tmp_path / "b", 10)
@@ -68,20 +61,18 @@ def test_links_of_nonterminals_tell_rules_apart(small: Store, tmp_path: Path, fo
     assert (found.most_changed[0].source, found.most_changed[0].target) == crossed
 
 
-def test_rules_that_a_format_writes_alike_are_one(small: Store, tmp_path: Path) -> None:
-    commit(small, [], [delta("|", "x", 3), delta("&#124;", "x", 5)])
-    export(small, tmp_path / "a.moses")
-    small.close()
+def test_rules_that_a_format_writes_alike_are_one(store: Store, tmp_path: Path) -> None:
+    commit(store, [], [delta("|", "x", 3), delta("&#124;", "x", 5)])
+    export(store, tmp_path / "a.moses")
     found = compare(tmp_path / "a.moses", tmp_path / "a.moses", 10)
     assert (found.same, found.changed, found.added, found.removed) == (1, 0, 0, 0)
 
 
-def test_tables_of_earlier_versions_are_read(small: Store, tmp_path: Path) -> None:
+def test_tables_of_earlier_versions_are_read(store: Store, tmp_path: Path) -> None:
     """They had no quotes around fields."""
     rules = [('"', "x", 3), ('""', '"y" z', 5), ("a", "b", 1)]
-    commit(small, [], [delta(*rule) for rule in rules])
-    export(small, tmp_path / "new.tsv")
-    small.close()
+    commit(store, [], [delta(*rule) for rule in rules])
+    export(store, tmp_path / "new.tsv")
     head, *lines = (tmp_path / "new.tsv").read_text().splitlines(keepends=True)
     old = ["\t".join(next(csv.reader([line], delimiter="\t"))) + "\n" for line in lines]
     assert '"\tx\t' in "".join(old)
@@ -92,18 +83,17 @@ def test_tables_of_earlier_versions_are_read(small: Store, tmp_path: Path) -> No
     assert (found.same, found.changed, found.added, found.removed) == (3, 0, 0, 0)
 
 
-def test_what_cannot_be_compared_is_told(small: Store, tmp_path: Path) -> None:
-    commit(small, [], [delta("a", "x", 3)])
-    export(small, tmp_path / "a", ExportOptions(format="cdec"))
-    export(small, tmp_path / "b", ExportOptions(format="tsv"))
-    small.close()
+def test_what_cannot_be_compared_is_told(store: Store, tmp_path: Path) -> None:
+    commit(store, [], [delta("a", "x", 3)])
+    export(store, tmp_path / "a", ExportOptions(format="cdec"))
+    export(store, tmp_path / "b", ExportOptions(format="tsv"))
     with pytest.raises(ExportError, match="only exports of one format"):
         compare(tmp_path / "a", tmp_path / "b", 1)
     (tmp_path / "a").write_text("[X] ||| a\n")
     with pytest.raises(ExportError, match="line 1: is no line of a cdec export"):
         compare(tmp_path / "a", tmp_path / "a", 1)
     with pytest.raises(ExportError, match="cannot be read as a manifest"):
-        compare(tmp_path / "small.db", tmp_path / "a", 1)
+        compare(tmp_path / "none", tmp_path / "a", 1)
 
 
 def test_the_commands(hierogram: Run, corpus: Path) -> None:

@@ -22,23 +22,23 @@ GZIP, ZSTD, NONE = Compression.GZIP, Compression.ZSTD, Compression.NONE
 @pytest.mark.parametrize(
     ("path", "options", "wanted"),
     [
-        (None, {}, ("cdec", GZIP, ".cdec.gz")),
-        (None, {"format": "moses"}, ("moses", GZIP, ".moses.gz")),
-        (None, {"format": "joshua"}, ("joshua", GZIP, ".joshua.gz")),
-        (None, {"format": "jsonl"}, ("jsonl", ZSTD, ".jsonl.zst")),
-        (None, {"format": "parquet"}, ("parquet", NONE, ".parquet")),
-        (None, {"format": "moses", "compression": "none"}, ("moses", NONE, ".moses")),
-        ("g.parquet", {}, ("parquet", NONE, ".parquet")),
-        ("g.moses.gz", {}, ("moses", GZIP, ".moses.gz")),
-        ("g.tsv", {}, ("tsv", NONE, ".tsv")),
-        ("rules.gz", {"format": "moses"}, ("moses", GZIP, ".moses.gz")),
-        ("grammar.txt.zst", {}, ("cdec", ZSTD, ".cdec.zst")),
-        ("g", {"compression": "gzip"}, ("cdec", GZIP, ".cdec.gz")),
-        ("-", {}, ("cdec", NONE, ".cdec")),
+        (None, ExportOptions(), ("cdec", GZIP, ".cdec.gz")),
+        (None, ExportOptions(format="moses"), ("moses", GZIP, ".moses.gz")),
+        (None, ExportOptions(format="joshua"), ("joshua", GZIP, ".joshua.gz")),
+        (None, ExportOptions(format="jsonl"), ("jsonl", ZSTD, ".jsonl.zst")),
+        (None, ExportOptions(format="parquet"), ("parquet", NONE, ".parquet")),
+        (None, ExportOptions(format="moses", compression="none"), ("moses", NONE, ".moses")),
+        ("g.parquet", ExportOptions(), ("parquet", NONE, ".parquet")),
+        ("g.moses.gz", ExportOptions(), ("moses", GZIP, ".moses.gz")),
+        ("g.tsv", ExportOptions(), ("tsv", NONE, ".tsv")),
+        ("rules.gz", ExportOptions(format="moses"), ("moses", GZIP, ".moses.gz")),
+        ("grammar.txt.zst", ExportOptions(), ("cdec", ZSTD, ".cdec.zst")),
+        ("g", ExportOptions(compression="gzip"), ("cdec", GZIP, ".cdec.gz")),
+        ("-", ExportOptions(), ("cdec", NONE, ".cdec")),
     ],
 )
-def test_names_follow_formats(path: str | None, options: dict[str, str], wanted: tuple[str, Compression, str]) -> None:
-    how = decided(ExportOptions(**options), PHRASES, None if path is None else Path(path))  # type: ignore[arg-type]
+def test_names_follow_formats(path: str | None, options: ExportOptions, wanted: tuple[str, Compression, str]) -> None:
+    how = decided(options, PHRASES, None if path is None else Path(path))
     assert (how.format.name, how.compression, how.ending) == wanted
     assert how.options.format == wanted[0]
 
@@ -46,16 +46,16 @@ def test_names_follow_formats(path: str | None, options: dict[str, str], wanted:
 @pytest.mark.parametrize(
     ("path", "options", "told"),
     [
-        ("g.parquet.gz", {"format": "parquet"}, "parquet is compressed within"),
-        ("g.parquet.zst", {}, "parquet is compressed within"),
-        ("g.tsv.gz", {"format": "cdec"}, "its name promises tsv, and --format is cdec"),
-        ("g.gz", {"compression": "zstd"}, "its name promises gzip, and --compression is zstd"),
-        ("g.cdec.zst", {"compression": "none"}, "its name promises zstd, and --compression is none"),
+        ("g.parquet.gz", ExportOptions(format="parquet"), "parquet is compressed within"),
+        ("g.parquet.zst", ExportOptions(), "parquet is compressed within"),
+        ("g.tsv.gz", ExportOptions(format="cdec"), "its name promises tsv, and --format is cdec"),
+        ("g.gz", ExportOptions(compression="zstd"), "its name promises gzip, and --compression is zstd"),
+        ("g.cdec.zst", ExportOptions(compression="none"), "its name promises zstd, and --compression is none"),
     ],
 )
-def test_contradictions_are_refused(path: str, options: dict[str, str], told: str) -> None:
+def test_contradictions_are_refused(path: str, options: ExportOptions, told: str) -> None:
     with pytest.raises(UsageError, match=told):
-        decided(ExportOptions(**options), PHRASES, Path(path))  # type: ignore[arg-type]
+        decided(options, PHRASES, Path(path))
 
 
 def test_the_usual_format_is_one_of_the_kind_of_grammar() -> None:

@@ -124,8 +124,8 @@ def test_a_commit_that_breaks_off_leaves_all_pairs_as_they_were(
         assert everything(store) == expected
 
 
-def test_the_number_of_sweeps_says_whether_a_run_is_continued(tmp_path: Path) -> None:
-    with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as store:
+def test_the_number_of_sweeps_says_whether_a_run_is_continued(store_url: str) -> None:
+    with open_store(store_url, create=True, settings=QUICK) as store:
         phrases(store)
         learn(store, sweeps=5, options=after(8))
         run = store.unfinished_run()

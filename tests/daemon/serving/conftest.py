@@ -17,22 +17,24 @@ SECONDS = 120.0
 
 
 class Daemon:
-    """A running `hierogram serve` whose log is read as it is written."""
+    """A running `hierogram serve` whose log is read as it is written; of the environment, None takes a variable out."""
 
-    def __init__(self, *arguments: str, **environment: str) -> None:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("HIEROGRAM_S")}
+    def __init__(self, *arguments: str, **environment: str | None) -> None:
+        variables: dict[str, str | None] = {
+            name: value for name, value in os.environ.items() if not name.startswith("HIEROGRAM_S")
+        }
+        variables |= {
+            "HIEROGRAM_LOG__FORMAT": "json",
+            "HIEROGRAM_SPOOL__POLL_SECONDS": "0.05",
+            "HIEROGRAM_HTTP__PORT": "0",
+            "HIEROGRAM_SAMPLING__COMMIT_SECONDS": "0.2",
+        }
+        variables |= environment
         self.process = subprocess.Popen(
             [sys.executable, "-m", "hierogram.daemon.main", "serve", *arguments],
             stderr=subprocess.PIPE,
             text=True,
-            env=inherited
-            | {
-                "HIEROGRAM_LOG__FORMAT": "json",
-                "HIEROGRAM_SPOOL__POLL_SECONDS": "0.05",
-                "HIEROGRAM_HTTP__PORT": "0",
-                "HIEROGRAM_SAMPLING__COMMIT_SECONDS": "0.2",
-            }
-            | environment,
+            env={name: value for name, value in variables.items() if value is not None},
         )
         assert self.process.stderr is not None
         self.errors: IO[str] = self.process.stderr
@@ -77,7 +79,7 @@ def serve() -> Iterator[Callable[..., Daemon]]:
     """Starts daemons; those that a test leaves running are killed at its end."""
     running: list[Daemon] = []
 
-    def start(*arguments: str, **environment: str) -> Daemon:
+    def start(*arguments: str, **environment: str | None) -> Daemon:
         running.append(Daemon(*arguments, **environment))
         return running[-1]
 

@@ -5,6 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
+from structlog.typing import EventDict as Told
 
 from hierogram.daemon.configuration import Configuration, SpoolSection
 from hierogram.daemon.exceptions import SpoolError
@@ -13,21 +16,6 @@ from hierogram.daemon.serving.intake import Intake
 from hierogram.daemon.serving.supervision import Heart
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
-
-
-class Log:
-    """Keeps what is logged."""
-
-    def __init__(self) -> None:
-        self.said: list[tuple[str, dict[str, object]]] = []
-
-    def bind(self, **_: object) -> "Log":
-        return self
-
-    def info(self, event: str, **values: object) -> None:
-        self.said.append((event, values))
-
-    warning = info
 
 
 class Looks:
@@ -48,13 +36,15 @@ class Looks:
         return self._ended
 
 
-def run(store: Store, looks: Looks, **section: object) -> tuple[Log, Board]:
-    log, board = Log(), Board()
+def run(store: Store, looks: Looks, **section: object) -> tuple[list[Told], Board]:
+    """What is logged, and what others may see in the end."""
+    board = Board()
     configuration = Configuration(spool=SpoolSection.model_validate(section))
-    intake = Intake(store, lambda: configuration, board, log)  # type: ignore[arg-type]
-    intake.prepare()
-    intake.run(looks, Heart())
-    return log, board
+    with capture_logs() as said:
+        intake = Intake(store, lambda: configuration, board, structlog.stdlib.get_logger())
+        intake.prepare(configuration)
+        intake.run(looks, Heart())
+    return said, board
 
 
 def nothing() -> None:
@@ -68,10 +58,15 @@ def test_files_that_wait_for_others_are_told_once(store: Store, tmp_path: Path) 
     (folder / "b.target").write_text("the\n")
     told = "b.source and b.target: waiting for b.alignment"
     log, board = run(store, Looks(nothing, nothing, nothing), folder=folder)
-    assert log.said == [("files wait for others", {"files": ["b.source", "b.target"], "reason": told})]
+    [entry] = log
+    assert (entry["event"], entry["files"], entry["reason"]) == (
+        "files wait for others",
+        ["b.source", "b.target"],
+        told,
+    )
     assert (board.spool.waiting, board.spool.incomplete) == (2, (told,))
     log, board = run(store, Looks(nothing, lambda: (folder / "b.unaligned").touch(), nothing), folder=folder)
-    assert [event for event, _ in log.said] == ["files wait for others", "file taken in"]
+    assert [entry["event"] for entry in log] == ["files wait for others", "file taken in"]
     assert (board.spool.waiting, board.spool.incomplete, board.spool.done) == (0, (), 1)
     assert store.count_pairs(["unaligned"]) == 1
 
@@ -82,7 +77,7 @@ def test_files_come_one_after_the_other_without_a_word(store: Store, tmp_path: P
     (folder / "b.source").write_text("la\n")
     parts = [lambda: (folder / "b.target").write_text("the\n"), lambda: (folder / "b.alignment").write_text("0-0\n")]
     log, _ = run(store, Looks(*parts, nothing), folder=folder)
-    assert [event for event, _ in log.said] == ["file taken in"]
+    assert [entry["event"] for entry in log] == ["file taken in"]
 
 
 def test_source_and_target_are_taken_after_the_configured_time(store: Store, tmp_path: Path) -> None:
@@ -101,7 +96,7 @@ def test_an_empty_alignment_goes_to_failed_with_its_three(store: Store, tmp_path
     for name, content in (("source", "la\n" * 1_000), ("target", "the\n" * 1_000), ("alignment", "")):
         (folder / f"b.{name}").write_text(content)
     log, board = run(store, Looks(nothing), folder=folder)
-    assert [event for event, _ in log.said] == ["file set apart"]
+    assert [entry["event"] for entry in log] == ["file set apart"]
     assert board.spool.failed == 1
     assert {path.name for path in (folder / "failed").iterdir()} == {
         name + more for name in ("b.source", "b.target", "b.alignment") for more in ("", ".reason")

@@ -78,10 +78,10 @@ def refused(daemon: Daemon) -> tuple[int, list[str]]:
     return code, [line for line in daemon.errors.read().splitlines() if line.startswith("hierogram: ")]
 
 
-def test_a_taken_port_ends_the_start(serve: Serve, tmp_path: Path) -> None:
+def test_a_taken_port_ends_the_start(serve: Serve, store_url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        daemon = serve("--store", str(tmp_path / "s.db"), "--port", str(port))
+        daemon = serve("--store", store_url, "--port", str(port))
         code, [said] = refused(daemon)
     assert code == 3
     assert said.startswith(f"hierogram: cannot listen at 127.0.0.1 port {port}: ")
@@ -151,6 +151,45 @@ def test_the_configuration_is_read_again(tmp_path: Path, serve: Serve) -> None:
     drop(tmp_path / "two", "x.bars", TEXT)
     assert daemon.until("file taken in")["accepted"] == 9
     assert daemon.end() == 0
+
+
+def test_what_cannot_be_had_leaves_the_daemon_as_it_is(store_url: str, tmp_path: Path, serve: Serve) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free, socket.create_server(("127.0.0.1", 0)) as other:
+        port, wanted = free.getsockname()[1], other.getsockname()[1]
+    file = tmp_path / "daemon.toml"
+    file.write_text(f"[http]\nport = {port}\n")
+    daemon = serve("--config", str(file), "--store", store_url, HIEROGRAM_HTTP__PORT=None)
+    daemon.until("daemon started")
+
+    def reload(text: str, event: str) -> dict[str, object]:
+        file.write_text(text)
+        daemon.send(signal.SIGHUP)
+        return daemon.until(event)
+
+    def answers(at: int) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{at}/healthz", timeout=60) as answer:
+                return int(answer.status) == 200
+        except OSError:
+            return False
+
+    refused = "configuration not changed"
+    with socket.create_server(("127.0.0.1", wanted)):
+        said = reload(f"[http]\nport = {wanted}\nmax_lag = 5\n", refused)
+        assert f"cannot listen at 127.0.0.1 port {wanted}: " in str(said["error"])
+        assert answers(port)
+    said = reload(f'[http]\nport = {wanted}\n[spool]\nfolder = "{file}"\n', refused)
+    assert f"{file} cannot be made" in str(said["error"])
+    assert answers(port)
+    # The port is free by now, and so is what the two that were refused had asked for.
+    assert reload(f"[http]\nport = {wanted}\n", "configuration read again")["restarted"] == ["http"]
+    until(lambda: answers(wanted))
+    assert not answers(port)
+    # What else changes leaves the port as it is.
+    reload(f"[http]\nport = {wanted}\nmax_lag = 6\n", "configuration read again")
+    until(lambda: answers(wanted))
+    assert daemon.end() == 0
+    assert not any("loop failed" in line for line in daemon.log)
 
 
 def test_systemd_hears_how_the_daemon_is(tmp_path: Path, serve: Serve) -> None:

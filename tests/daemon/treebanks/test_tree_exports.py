@@ -16,13 +16,12 @@ from hierogram.storage.store import open_store
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    """A store that has learned from a small treebank, in which words look like signs."""
-    found = f"sqlite:///{tmp_path / 'trees.db'}"
-    with open_store(found, create=True, settings=QUICK) as store:
+def url(store_url: str) -> str:
+    """A store that has learned from a small treebank, in which words look like signs, once on each database."""
+    with open_store(store_url, create=True, settings=QUICK) as store:
         put(store, [*TREES, "(S (NP (SYM |)) (VP (VBD [X,1]) (NP \\\\back [NN] #1)))"])
         learn(store, sweeps=6)
-    return found
+    return store_url
 
 
 def uses(hierogram: Run, url: str) -> dict[str, int]:

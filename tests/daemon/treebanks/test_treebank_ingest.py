@@ -110,15 +110,15 @@ AMBIGUOUS = """\
 
 
 @pytest.fixture
-def uniform(hierogram: Run, tmp_path: Path) -> str:
-    """A store that was trained under P_M, and a sentence beside it."""
+def uniform(hierogram: Run, store_url: str, tmp_path: Path) -> str:
+    """A store that was trained under P_M, once on each database, and a sentence beside it."""
     (tmp_path / "trees").write_text(AMBIGUOUS)
     (tmp_path / "text").write_text("ears saw stars with stars with ears\n")
-    store = "sqlite:///uniform.db"
-    assert hierogram("--store", store, "init", "--grammar", "trees", "--base", "uniform").code == 0
-    assert hierogram("--store", store, "ingest", "--trees", "trees", "--rare", "0").code == 0
-    assert hierogram("--store", store, "learn", "--sweeps", "10").code == 0
-    return store
+    chosen = ("--store", store_url)
+    assert hierogram(*chosen, "init", "--grammar", "trees", "--base", "uniform").code == 0
+    assert hierogram(*chosen, "ingest", "--trees", "trees", "--rare", "0").code == 0
+    assert hierogram(*chosen, "learn", "--sweeps", "10").code == 0
+    return store_url
 
 
 def test_a_store_s_grammar_is_smoothed_with_the_base_that_it_was_trained_with(

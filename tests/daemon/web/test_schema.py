@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,8 +101,8 @@ def assert_as_described(schema: Any) -> None:
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Store]:
-    with open_store(f"sqlite:///{tmp_path}/fresh.db", create=True, settings=QUICK) as store:
+def fresh(store_url: str) -> Iterator[Store]:
+    with open_store(store_url, create=True, settings=QUICK) as store:
         yield store
 
 

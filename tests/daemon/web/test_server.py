@@ -14,7 +14,7 @@ from tests.daemon.web.bodies import BODY
 from tests.daemon.web.conftest import FakeService
 from tests.daemon.web.running import Running
 
-from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.configuration import Configuration, HttpConfiguration
 from hierogram.daemon.exceptions import ListenError
 from hierogram.daemon.serving.supervision import Heart
 from hierogram.daemon.web import server
@@ -237,7 +237,7 @@ def test_an_address_in_use_is_named(start: Start, quick_store: Store) -> None:
     port = taken.loop.address[1]
     loop = HttpLoop(FakeService(quick_store), lambda: HttpConfiguration(port=port))
     with pytest.raises(ListenError, match=f"cannot listen at 127.0.0.1 port {port}"):
-        loop.prepare()
+        loop.prepare(Configuration(http=HttpConfiguration(port=port)))
     with pytest.raises(ListenError, match=f"cannot listen at 127.0.0.1 port {port}"):
         loop.run(threading.Event(), Heart())
 
