@@ -6,7 +6,7 @@ from hierogram.storage.store import Store
 
 _HOW = {
     PAIRS: "offer pairs (`hierogram ingest`), or make another store for trees (`hierogram init --grammar trees`)",
-    PARSES: "offer trees (`hierogram ingest --trees`), or make another store for pairs",
+    PARSES: "offer trees (`hierogram ingest --trees`, or a file in the spool), or make another store for pairs",
 }
 
 

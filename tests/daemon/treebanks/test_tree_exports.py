@@ -33,6 +33,12 @@ def uses(hierogram: Run, url: str) -> dict[str, int]:
     return {rule["target"]: rule["count"] for rule in rules}
 
 
+def test_the_usual_export_has_fragments(url: str, hierogram: Run) -> None:
+    ran = hierogram("--store", url, "export")
+    assert (ran.code, ran.out.split(": ")[0]) == (0, "grammar.fragments.zst"), ran.err
+    assert Path("grammar.fragments.zst").read_bytes().startswith(b"\x28\xb5\x2f\xfd")
+
+
 def test_fragments_with_counts_and_probabilities(url: str, hierogram: Run) -> None:
     counts = uses(hierogram, url)
     assert hierogram("--store", url, "export", "-f", "fragments", "-o", "g.txt").code == 0
