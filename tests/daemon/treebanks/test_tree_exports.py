@@ -66,10 +66,13 @@ def test_rules_of_a_context_free_grammar(url: str, hierogram: Run) -> None:
         assert len(values.split(" ")) == 2
 
 
-def test_formats_of_two_languages_are_refused(url: str, hierogram: Run, learned_url: str) -> None:
+def test_formats_of_two_languages_are_refused(url: str, hierogram: Run) -> None:
     refused = hierogram("--store", url, "export", "-o", "g.txt", "-f", "cdec")
     assert refused.code == 3
     assert "fragments, pcfg" in refused.err
+
+
+def test_formats_of_trees_need_a_tree_grammar(learned_url: str, hierogram: Run) -> None:
     assert hierogram("--store", learned_url, "export", "-f", "fragments", "-o", "g.txt").code == 3
 
 
