@@ -262,6 +262,11 @@ class Store(Pairs, Grammar):
         with self.snapshot() as snapshot:
             return snapshot.integrity()
 
+    def file_damage(self) -> list[str]:
+        """What makes the database itself unreadable, one line each; nothing on Postgres."""
+        with self.snapshot() as snapshot:
+            return snapshot.file_damage()
+
     def record_export(self, name: str, path: str, format: str, job: str | None = None) -> int:
         """Records that an export has begun, as a run of a job, if any; returns its id."""
         with writing(self._engine, self._memory) as transaction:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.learning.kinds.kind import Loaded
 from hierogram.samplers.counts.changes import Change, weigh_trees
 from hierogram.samplers.counts.deltas import Ledger, empty_ledger, tally_trees
+from hierogram.samplers.counts.ordering import taken, text_order
 from hierogram.samplers.forests.samples import samples_of, trees_of
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.storage.records.columns import RuleDeltas
@@ -33,3 +34,12 @@ def rule_deltas(loaded: Loaded, changes: Sequence[Change]) -> RuleDeltas:
     ledger = count_changes(loaded, changes)
     entries = ledger.entries
     return loaded.rules(ledger, np.flatnonzero((ledger.counts[:entries] != 0) | (ledger.sampled[:entries] != 0)))
+
+
+def in_order_of_sources(rules: RuleDeltas) -> RuleDeltas:
+    """The rules by source, those with the same source by key.
+
+    So in the store rules that are looked up together lie together, and its index of sources grows in order.
+    """
+    order = text_order(rules.sources, rules.keys)
+    return rules.at(order, taken(rules.sources, order), taken(rules.targets, order))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.deltas import rule_deltas, sample_change, tree_change
+from hierogram.daemon.learning.deltas import in_order_of_sources, rule_deltas, sample_change, tree_change
 from hierogram.daemon.learning.kinds.kind import Loaded
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.prefetch import ahead
@@ -22,6 +22,8 @@ from hierogram.storage.store import Store
 _WORDS_A_BATCH = 4_000_000
 _PAIRS_A_READ = 5_000
 _PAIRS_A_COMMIT = 16_384
+_SMALLER_AT_FIRST = 4
+"""A commit's first part, beside which nothing is written, has so many times fewer pairs than the others."""
 
 
 @dataclass(slots=True)
@@ -103,8 +105,11 @@ class ResidentBatch:
         after = encode_trees(forests, self.state)
         before = None if self.committed_state is None else encode_trees(forests, self.committed_state)
         ids = np.array([row.id for row in self.rows], np.int64)
-        for first in range(0, len(ids), _PAIRS_A_COMMIT):
-            last = min(first + _PAIRS_A_COMMIT, len(ids))
+        some = -(-_PAIRS_A_COMMIT // _SMALLER_AT_FIRST)
+        last = 0
+        while last < len(ids):
+            first, last = last, min(last + some, len(ids))
+            some = _PAIRS_A_COMMIT
             updates = PairUpdates(
                 ids[first:last],
                 part_of(states, first, last),
@@ -122,7 +127,7 @@ class ResidentBatch:
             if before is not None:
                 known = self.committed[first:last]
                 changes.append(tree_change(part_of(before, first, last), -1, known).of_pairs(first))
-            yield updates, rule_deltas(self.loaded, changes)
+            yield updates, in_order_of_sources(rule_deltas(self.loaded, changes))
 
     def leaving(self) -> RuleDeltas:
         """By how much the counts of rules change when all pairs leave the store, as they were last committed."""

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -248,15 +249,29 @@ def verify(store: Store, report: Report | None = None) -> VerifyReport:
 
     Also runs the store's own checks. `report` hears pairs done and pairs in all.
     """
+    with ThreadPoolExecutor(1, thread_name_prefix="check") as thread:
+        # The database reads its whole file, and Python's lock is free meanwhile.
+        checking = thread.submit(store.file_damage)
+        try:
+            found = _verify_tables(store, report)
+        except Exception:
+            # Whatever a damaged file leads to.
+            if not checking.result():
+                raise
+        damage = checking.result()
+    if damage:
+        return VerifyReport(0, 0, 0, 0, damage[:_MOST_PROBLEMS], len(damage[_MOST_PROBLEMS:]), damaged_file=True)
+    return found
+
+
+def _verify_tables(store: Store, report: Report | None) -> VerifyReport:
     problems = _Problems()
     with store.snapshot() as snapshot:
-        if damage := snapshot.file_damage():
-            return VerifyReport(0, 0, 0, 0, damage[:_MOST_PROBLEMS], len(damage[_MOST_PROBLEMS:]), damaged_file=True)
-        for problem in snapshot.table_problems():
+        stored = snapshot.stored_rules()
+        for problem in snapshot.table_problems(stored):
             problems.add(problem)
         _compare_links(recount_links(snapshot), problems)
         recount = recount_rules(snapshot, report)
-        stored = snapshot.stored_rules()
     for fault in recount.faults:
         problems.add(str(fault))
     rules = stored.rules

@@ -17,12 +17,25 @@ class Matches(NamedTuple):
 
 def first_of_each_key(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Of each row of keys uint64[n, 2], the first row with that key."""
-    order = np.lexsort((keys[:, 1], keys[:, 0]))
-    begins = np.ones(len(order), np.bool_)
-    begins[1:] = (keys[order][1:] != keys[order][:-1]).any(axis=1)
+    high, low = np.ascontiguousarray(keys.T)
+    order = np.argsort(high)
+    begins = _begins(high[order])
+    # Keys are random, so that hardly ever two differ in their low halves alone; the order of these matters then.
+    if not (begins | ~_begins(low[order])).all():
+        order = np.lexsort((low, high))
+        begins = _begins(high[order]) | _begins(low[order])
+    starts = np.flatnonzero(begins)
     firsts = np.empty(len(order), np.int64)
-    firsts[order] = order[begins][np.cumsum(begins) - 1]
+    if len(order):
+        firsts[order] = np.repeat(np.minimum.reduceat(order, starts), np.diff(np.append(starts, len(order))))
     return firsts
+
+
+def _begins(ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Where a number is another than the one before it."""
+    begins = np.ones(len(ordered), np.bool_)
+    begins[1:] = ordered[1:] != ordered[:-1]
+    return begins
 
 
 def match_keys(ours: NDArray[np.uint64], theirs: NDArray[np.uint64]) -> Matches:

@@ -68,6 +68,15 @@ class Texts(NamedTuple):
         """The texts one by one."""
         return self.content.tobytes().decode().split("\n")[:-1]
 
+    def at(self, numbers: NDArray[np.int64]) -> list[str]:
+        """Some of the texts, one by one; fast where most of those between the first and the last are among them."""
+        if not len(numbers):
+            return []
+        first, last = int(numbers.min()), int(numbers.max()) + 1
+        start = self.offsets[first]
+        between = Texts(self.content[start : self.offsets[last]], self.offsets[first : last + 1] - start).strings()
+        return [between[number] for number in (numbers - first).tolist()]
+
     def string(self, number: int) -> str:
         """One of the texts."""
         return self.content[self.offsets[number] : self.offsets[number + 1] - 1].tobytes().decode()

@@ -1,9 +1,10 @@
 """The store's own checks: what must hold between its tables, whatever the derivations say."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
+import numpy as np
 from sqlalchemy import Connection, TextClause, text
 from sqlalchemy.exc import DatabaseError
 
@@ -12,12 +13,15 @@ from hierogram.storage.database.connection import SQLITE
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.grammar.key_runs import differences
+from hierogram.storage.grammar.rule_words import RuleWords, distinct
 from hierogram.storage.operations.settings import read_notation, read_settings
+from hierogram.storage.records.columns import StoredRules
 
 _SHOWN = 5
 """How many offenders a line names."""
 
 _ROWS_PER_FETCH = 10_000
+_RULES_AT_ONCE = 200_000
 
 # What is wrong with the rows that the query finds; the first column names them.
 _OFFENDERS = {
@@ -101,15 +105,15 @@ _LAST_IDS = {
 }
 
 
-def table_problems(connection: Connection) -> list[str]:
-    """What is wrong between the tables of a database that can be read, one line each."""
+def table_problems(connection: Connection, stored: StoredRules) -> list[str]:
+    """What is wrong between the tables of a database that can be read, one line each; `stored` are its rules."""
     return [
         *_offenders(connection),
         *_wrong_totals(connection),
         *_wrong_settings(connection),
         *_wrong_vocabulary(connection),
-        *_wrong_rule_words(connection),
-        *_wrong_key_runs(connection),
+        *_wrong_rule_words(connection, stored),
+        *_wrong_key_runs(connection, stored),
     ]
 
 
@@ -198,52 +202,49 @@ def _wrong_vocabulary(connection: Connection) -> Iterator[str]:
     yield from _line("words of pairs that the vocabulary lacks", missing)
 
 
-def rule_word_differences(connection: Connection) -> tuple[list[int], list[int]]:
-    """Compares the words noted for each rule with those on its sides, both in the order of the rules' ids.
+def rule_word_differences(connection: Connection, stored: StoredRules) -> tuple[list[int], list[int]]:
+    """Compares the words noted for each rule with those on its sides.
 
     Returns the ids of rules that are gone though words are noted for them, and of rules with other words than they
-    hold.
+    hold; ascending.
     """
     ids: dict[str, dict[str, int]] = {SOURCE: {}, TARGET: {}}
-    notation = read_notation(connection)
     for word_id, side, token in connection.execute(_streamed("SELECT id, side, token FROM vocabulary")):
         ids[side][token] = word_id
-    together = "group_concat(word_id)" if connection.dialect.name == SQLITE else "string_agg(word_id::text, ',')"
-    noted = iter(
-        connection.execute(_streamed(f"SELECT rule_id, {together} FROM rule_words GROUP BY rule_id ORDER BY rule_id"))
-    )
-    orphans: list[int] = []
-    wrong: list[int] = []
-    next_noted = next(noted, None)
-    found_rules = connection.execute(_streamed("SELECT id, source, target, count FROM rules ORDER BY id"))
-    for rule_id, source, target, count in found_rules:
-        while next_noted is not None and next_noted[0] < rule_id:
-            orphans.append(next_noted[0])
-            next_noted = next(noted, None)
-        found: set[int | None] = set()
-        if next_noted is not None and next_noted[0] == rule_id:
-            found.update(map(int, next_noted[1].split(",")))
-            next_noted = next(noted, None)
-        # Rules that only samples use need no words; they keep those that they had.
-        if count or found:
-            expected = {ids[side].get(token) for side, token in notation.words_of_rule(source, target)}
-            if found != expected:
-                wrong.append(rule_id)
-    while next_noted is not None:
-        orphans.append(next_noted[0])
-        next_noted = next(noted, None)
-    return orphans, wrong
+    last_noted = connection.execute(text("SELECT coalesce(max(rule_id), 0) FROM rule_words")).scalar_one()
+    last_rule = max(last_noted, int(stored.ids.max(initial=0)))
+    # A word's and a rule's id in one number, as `RuleWords` packs them.
+    query = f"SELECT word_id << {last_rule.bit_length()} | rule_id FROM rule_words ORDER BY word_id, rule_id"
+    noted = np.fromiter(connection.scalars(_streamed(query)), np.int64)
+
+    def look_up(side: str, tokens: Iterable[str]) -> dict[str, int]:
+        return {token: ids[side].get(token, unknown) for token in tokens}
+
+    words = RuleWords(read_notation(connection), look_up, last_rule)
+    noted_rules = words.rule_ids(noted)
+    # No rule has this one noted.
+    unknown = 1 + max((int(words.word_ids(noted).max(initial=0)), *ids[SOURCE].values(), *ids[TARGET].values()))
+    # Rules that only samples use need no words; they keep those that they had.
+    needed = np.flatnonzero((stored.rules.counts > 0) | np.isin(stored.ids, noted_rules))
+    found = [np.zeros(0, np.int64)]
+    for first in range(0, len(needed), _RULES_AT_ONCE):
+        rows = needed[first : first + _RULES_AT_ONCE]
+        sides = {SOURCE: stored.rules.sources.at(rows), TARGET: stored.rules.targets.at(rows)}
+        found.append(words.find(sides, stored.ids[rows]))
+    differing = distinct(words.rule_ids(np.setxor1d(distinct(np.concatenate(found)), noted, assume_unique=True)))
+    there = np.isin(differing, stored.ids)
+    return differing[~there].tolist(), differing[there].tolist()
 
 
-def _wrong_rule_words(connection: Connection) -> Iterator[str]:
-    orphans, wrong = rule_word_differences(connection)
+def _wrong_rule_words(connection: Connection, stored: StoredRules) -> Iterator[str]:
+    orphans, wrong = rule_word_differences(connection, stored)
     yield from _line("rules are gone, but their words are still noted", orphans)
     yield from _line("rules have other words noted than they hold", wrong)
 
 
-def _wrong_key_runs(connection: Connection) -> Iterator[str]:
+def _wrong_key_runs(connection: Connection, stored: StoredRules) -> Iterator[str]:
     """Compares the runs that find rules by their keys with the rules."""
-    lacking, orphaned = differences(connection)
+    lacking, orphaned = differences(connection, stored.ids, stored.rules.keys)
     yield from _line("rules are not found by their keys", lacking)
     yield from _line("rules are found by keys, but are gone or have others", orphaned)
 

@@ -19,6 +19,7 @@ from hierogram.storage.checks.integrity import (
 from hierogram.storage.database.loading import staged_ids, staged_increments
 from hierogram.storage.database.transactions import Writing
 from hierogram.storage.grammar.changes import put_rules
+from hierogram.storage.grammar.counts import rule_keys, stored_rules
 from hierogram.storage.grammar.key_runs import differences, rebuild
 from hierogram.storage.grammar.occurrences import forget
 from hierogram.storage.grammar.runs import count_staged_restarts
@@ -163,7 +164,7 @@ class Repair:
             ((word_id, *word) for word_id, word in enumerate(missing, state.last_word_id + 1)),
         )
         state.last_word_id += len(missing)
-        orphans, wrong = rule_word_differences(self._connection)
+        orphans, wrong = rule_word_differences(self._connection, stored_rules(self._connection))
         if orphans or wrong:
             self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in sorted((*orphans, *wrong))))
             self._changed("DELETE FROM rule_words WHERE rule_id IN (SELECT id FROM staged_ids)")
@@ -172,7 +173,7 @@ class Repair:
 
     def mend_keys(self) -> int:
         """Makes the index of rules by key anew where it is wrong; how many rules it had wrongly."""
-        lacking, gone = differences(self._connection)
+        lacking, gone = differences(self._connection, *rule_keys(self._connection))
         if lacking or gone:
             rebuild(self._writing)
         return len({*lacking, *gone})
@@ -192,7 +193,7 @@ class Repair:
 
     def problems(self) -> list[str]:
         """What is still wrong between the tables, one line each."""
-        return table_problems(self._connection)
+        return table_problems(self._connection, stored_rules(self._connection))
 
     def _changed(self, statement: str) -> int:
         return self._connection.execute(text(statement)).rowcount

@@ -128,7 +128,9 @@ class SQLiteLoader:
         """See `Loader.insert`."""
         most = self._driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
         together = min(_ROWS_A_STATEMENT, most)
-        insert = f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES "
+        # OR FAIL: what a statement has done so far is not undone, since the transaction ends then anyway. So SQLite
+        # need not keep how each page was before it.
+        insert = f"INSERT OR FAIL INTO {table.name} ({', '.join(columns)}) VALUES "
         marks = f"({', '.join('?' * len(columns))})"
         several = f"{insert}{', '.join([marks] * together)}"
         rows = iter(rows)

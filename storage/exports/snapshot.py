@@ -112,7 +112,7 @@ class Snapshot:
 
     def integrity(self) -> list[str]:
         """What is wrong with the store, one line each; see `Store.integrity`."""
-        return self.file_damage() or self.table_problems()
+        return self.file_damage() or self.table_problems(self.stored_rules())
 
     def file_damage(self) -> list[str]:
         """What makes the database itself unreadable, one line each."""
@@ -120,11 +120,11 @@ class Snapshot:
 
         return file_damage(self._connection)
 
-    def table_problems(self) -> list[str]:
-        """What is wrong between the tables of a database that can be read, one line each."""
+    def table_problems(self, stored: StoredRules) -> list[str]:
+        """What is wrong between the tables of a database that can be read, one line each; `stored` are its rules."""
         from hierogram.storage.checks.integrity import table_problems
 
-        return table_problems(self._connection)
+        return table_problems(self._connection, stored)
 
     def _stream(self, make: Callable[..., T], statement: Executable) -> Iterator[T]:
         result = self._connection.execute(statement, execution_options={"yield_per": _ROWS_PER_FETCH})

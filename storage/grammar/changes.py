@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +20,11 @@ from hierogram.storage.database.transactions import Writing
 from hierogram.storage.exceptions import CountError, KeyCollisionError
 from hierogram.storage.grammar.history import REMEMBERED_COUNT, remember_counts
 from hierogram.storage.grammar.key_runs import candidates, note
+from hierogram.storage.grammar.rule_words import RuleWords
 from hierogram.storage.operations.settings import read_notation
 from hierogram.storage.pairs.vocabulary import word_ids
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.schema.tables import rule_words, rules
-
-# A word's and a rule's id in one integer, which sorts faster than a pair of them.
-_RULE_ID_BITS = 44
-_RULE_ID_MASK = (1 << _RULE_ID_BITS) - 1
-
-_RULES_TAKEN_APART = 50_000
-"""Rules whose sides are taken apart at a time, which bounds the memory that it takes."""
 
 _RULE_COLUMNS = (
     "id",
@@ -98,7 +93,7 @@ def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
     _note_words(writing, named, after, np.flatnonzero(known & (before.counts == 0) & (after.counts > 0)))
     gone = np.flatnonzero(known & ~used)
     _delete_rules(writing, named, before, gone)
-    new = _in_order(named, np.flatnonzero(~known & used))
+    new = np.flatnonzero(~known & used)
     new_ids = np.arange(len(new)) + writing.state.last_rule_id + 1
     writing.state.last_rule_id += len(new)
     _insert_rules(writing, named, new, new_ids)
@@ -110,6 +105,10 @@ def _merged(deltas: RuleDeltas) -> _Named:
     # As databases keep them, with a sign.
     keys = np.ascontiguousarray(deltas.keys).view(np.int64)
     sources, targets = deltas.sources.strings(), deltas.targets.strings()
+    # No two of these are the same, as a rule: then no two keys are.
+    mixed = np.sort(deltas.keys[:, 0] ^ deltas.keys[:, 1])
+    if (mixed[1:] != mixed[:-1]).all():
+        return _Named(deltas, keys, sources, targets)
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     ordered = keys[order]
     first = np.ones(len(order), np.bool_)
@@ -177,16 +176,6 @@ def _set_counts(writing: Writing, after: _Stored, changed: NDArray[np.bool_], sa
             writing.connection.execute(update(rules).values(assignments).where(found))
 
 
-def _in_order(named: _Named, rows: Rows) -> Rows:
-    """The rows by source, those with the same source by key.
-
-    So rules that are looked up together lie together, and the index on sources grows in order.
-    """
-    keys = named.keys[rows]
-    by_key = rows[np.lexsort((keys[:, 1], keys[:, 0]))].tolist()
-    return np.array(sorted(by_key, key=named.sources.__getitem__), np.int64)
-
-
 def put_rules(writing: Writing, deltas: RuleDeltas, rows: Rows, ids: NDArray[np.int64]) -> None:
     """Inserts the chosen rules with these ids and the counts that they have here; neither words nor keys are noted.
 
@@ -211,7 +200,8 @@ def _insert_rows(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.in
         deltas.nonterminals,
         deltas.source_terminals,
         deltas.target_terminals,
-        deltas.hiero,
+        # Numbers, because the driver of SQLite takes them faster than truths.
+        deltas.hiero.view(np.int8),
         deltas.counts,
         deltas.sampled_counts,
     )
@@ -251,20 +241,6 @@ def _delete_rules(writing: Writing, named: _Named, before: _Stored, rows: Rows) 
 
 def _words_of(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """(word id, rule id) for every distinct word on each side of the rules, in ascending order."""
-    notation = read_notation(writing.connection)
-    packed = [np.zeros(0, np.int64)]
-    for first in range(0, len(rows), _RULES_TAKEN_APART):
-        last = first + _RULES_TAKEN_APART
-        sides = dict(zip((SOURCE, TARGET), named.sides(rows[first:last]), strict=True))
-        for place in notation.rule_words:
-            texts = sides[place.side]
-            symbols = " ".join(texts).split(" ")
-            tokens = {symbol: place.word(symbol) for symbol in dict.fromkeys(symbols)}
-            known = word_ids(writing, place.vocabulary, (token for token in tokens.values() if token is not None))
-            words = {symbol: 0 if token is None else known[token] for symbol, token in tokens.items()}
-            word_of = np.fromiter(map(words.__getitem__, symbols), np.int64, len(symbols))
-            rule_of = np.repeat(ids[first:last], [text.count(" ") + 1 for text in texts])
-            packed.append((word_of << _RULE_ID_BITS | rule_of)[word_of > 0])
-    ordered = np.sort(np.concatenate(packed))
-    ordered = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
-    return zip((ordered >> _RULE_ID_BITS).tolist(), (ordered & _RULE_ID_MASK).tolist(), strict=True)
+    words = RuleWords(read_notation(writing.connection), partial(word_ids, writing), int(ids.max(initial=0)))
+    found = words.find(dict(zip((SOURCE, TARGET), named.sides(rows), strict=True)), ids)
+    return zip(words.word_ids(found).tolist(), words.rule_ids(found).tolist(), strict=True)

@@ -28,18 +28,26 @@ _RUNS_A_POSITION = 1_000
 """Ids of runs say at which position of the store they were written: no two that were committed ever have the same."""
 
 _HALF = np.uint64(32)
+_PLACE = np.uint64((1 << 32) - 1)
 
 
-def fingerprints_of(keys: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """The fingerprints, uint32[n], of keys, int64[n, 2] (high, low)."""
+def fingerprints_of(keys: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np.uint32]:
+    """The fingerprints, uint32[n], of keys, [n, 2] (high, low), with a sign or without."""
     mixed = keys.view(np.uint64)[:, 0] ^ keys.view(np.uint64)[:, 1]
     return (mixed ^ mixed >> _HALF).astype(np.uint32)
 
 
 def run_of(fingerprints: NDArray[np.uint32], rule_ids: NDArray[np.int64]) -> KeyRun:
     """A run of the entries, which may come in any order."""
-    order = np.argsort(fingerprints, kind="stable")
+    order = _ascending(fingerprints)
     return KeyRun(fingerprints[order], rule_ids[order])
+
+
+def _ascending(fingerprints: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """The places of fingerprints in their order, the same ones in that of their places."""
+    # One number for both, because numbers are sorted several times as fast as they are told their places.
+    numbers = fingerprints.astype(np.uint64) << _HALF | np.arange(len(fingerprints), dtype=np.uint64)
+    return (np.sort(numbers) & _PLACE).astype(np.int64)
 
 
 def matches(run: KeyRun, fingerprints: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -104,7 +112,7 @@ def candidates(writing: Writing, keys: NDArray[np.int64]) -> tuple[NDArray[np.in
     """
     fingerprints = fingerprints_of(keys)
     # In their order, because a search that begins where the last one ended finds the run in the processor's cache.
-    ascending = np.argsort(fingerprints, kind="stable")
+    ascending = _ascending(fingerprints)
     fingerprints = fingerprints[ascending]
     numbers, rule_ids = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for run in _runs(writing).values():
@@ -140,19 +148,26 @@ def rebuild(writing: Writing) -> None:
     """Make the runs anew from the rules as they are."""
     writing.connection.execute(delete(rule_key_runs))
     writing.key_runs.clear()
-    every = _run_of_rules(writing.connection)
+    rule_ids, keys = rule_keys(writing.connection)
+    every = run_of(fingerprints_of(keys), rule_ids)
     for first in range(0, len(every.rule_ids), _LARGEST_RUN):
         last = first + _LARGEST_RUN
         _write(writing, KeyRun(every.fingerprints[first:last], every.rule_ids[first:last]))
 
 
-def differences(connection: Connection) -> tuple[list[int], list[int]]:
-    """Rules that the runs lack, or have with another key; and rules of the runs that are not there. Ids, ascending."""
+def differences(
+    connection: Connection, rule_ids: NDArray[np.int64], keys: NDArray[np.int64] | NDArray[np.uint64]
+) -> tuple[list[int], list[int]]:
+    """Compares the runs with all rules, int64[n], and their keys, [n, 2].
+
+    Returns the rules that the runs lack, or have with another key; and rules of the runs that are not there. Ids,
+    ascending.
+    """
     contents = connection.scalars(select(rule_key_runs.c.content).order_by(rule_key_runs.c.id))
     noted = KeyRun(np.zeros(0, np.uint32), np.zeros(0, np.int64))
     for n, content in enumerate(contents):
         noted = merged(noted, decoded(content), oldest=n == 0)
-    stored = _run_of_rules(connection)
+    stored = run_of(fingerprints_of(keys), rule_ids)
     return _missing(stored, noted), _missing(noted, stored)
 
 
@@ -162,11 +177,6 @@ def _missing(run: KeyRun, other: KeyRun) -> list[int]:
     found = numbers[other.rule_ids[places] == run.rule_ids[numbers]]
     ids: list[int] = np.sort(np.delete(run.rule_ids, found)).tolist()
     return ids
-
-
-def _run_of_rules(connection: Connection) -> KeyRun:
-    ids, keys = rule_keys(connection)
-    return run_of(fingerprints_of(keys), ids)
 
 
 def _write(writing: Writing, run: KeyRun) -> None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 _COLUMNS = {"length": "lengths", "scope": "scopes", "count": "counts", "sampled_count": "sampled_counts"}
 
+_SIDES = ("sources", "targets")
+"""Columns of texts."""
+
 
 @dataclass(frozen=True, slots=True)
 class RuleDeltas:
@@ -23,7 +26,8 @@ class RuleDeltas:
 
     `keys` uint64[n, 2], the two halves (high, low) of each rule's key; `sources` and `targets` its sides as texts;
     `lengths`, `scopes`, `nonterminals`, `source_terminals` and `target_terminals` int32[n]; `hiero` bool[n]; `counts`
-    and `sampled_counts` int64[n] the changes.
+    and `sampled_counts` int64[n] the changes. New rules are stored in the order in which they come: in that of their
+    sources, those that are looked up together lie together.
     """
 
     keys: NDArray[np.uint64]
@@ -51,6 +55,11 @@ class RuleDeltas:
         """The same rules with other changes."""
         return replace(self, counts=counts, sampled_counts=sampled_counts)
 
+    def at(self, rows: NDArray[np.int64], sources: Texts, targets: Texts) -> RuleDeltas:
+        """These rows, whose sides are given."""
+        columns = {field.name: getattr(self, field.name)[rows] for field in fields(self) if field.name not in _SIDES}
+        return RuleDeltas(sources=sources, targets=targets, **columns)
+
     def shown(self, row: int) -> str:
         """A rule as people see it."""
         return f"{self.sources.string(row)} ||| {self.targets.string(row)}"
@@ -65,7 +74,7 @@ def join_deltas(parts: Sequence[RuleDeltas]) -> RuleDeltas:
     columns: dict[str, Any] = {}
     for field in fields(RuleDeltas):
         values = [getattr(part, field.name) for part in parts]
-        columns[field.name] = concatenated(values) if field.name in ("sources", "targets") else np.concatenate(values)
+        columns[field.name] = concatenated(values) if field.name in _SIDES else np.concatenate(values)
     return RuleDeltas(**columns)
 
 

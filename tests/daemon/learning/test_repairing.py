@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.conftest import CopyStore
@@ -197,3 +198,18 @@ def test_the_commands_say_what_to_do(hierogram: Run, filled: Store, store_url: s
     ran = hierogram(*chosen, "repair")
     assert (ran.code, "go back to a backup from before" in ran.err) == (1, True)
     assert "not repaired: 1 pairs without their corpus" in ran.out
+
+
+@pytest.mark.parametrize("damaged", ["rules", "rules_by_target", "derivations", "rule_words", "sentence_pairs"])
+def test_a_file_that_cannot_be_read_is_told_whatever_the_recount_meets(tmp_path: Path, damaged: str) -> None:
+    file = tmp_path / "x.db"
+    make(str(file))
+    [(page,)] = query(f"sqlite:///{file}", f"SELECT rootpage FROM sqlite_master WHERE name = '{damaged}'")
+    content = bytearray(file.read_bytes())
+    content[4096 * (page - 1) : 4096 * page] = b"\xff" * 4096
+    file.write_bytes(content)
+    with open_store(str(file)) as store:
+        found = verify(store)
+    assert found.damaged_file
+    assert found.problems
+    assert all("damaged" in problem for problem in found.problems)

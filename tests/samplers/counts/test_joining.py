@@ -14,6 +14,9 @@ def test_the_first_row_with_a_key_stands_for_all() -> None:
     rows = keys((high, 1), (2, 2), (high, 1), (high, 2), (2, 2), (1, high))
     assert first_of_each_key(rows).tolist() == [0, 1, 0, 3, 1, 5]
     assert first_of_each_key(keys()).tolist() == []
+    many = keys(*((row % 5, row % 3 // 2) for row in range(200)))
+    expected = {}
+    assert first_of_each_key(many).tolist() == [expected.setdefault(tuple(key), row) for row, key in enumerate(many)]
 
 
 def test_rows_of_two_lists_are_matched_once() -> None:

@@ -27,7 +27,7 @@ from hierogram.storage.exceptions import (
     RekeyError,
     StoreError,
 )
-from hierogram.storage.grammar import changes
+from hierogram.storage.grammar import rule_words
 from hierogram.storage.records import AlignerChange, Settings, SweepRecord
 from hierogram.storage.store import Store, open_store
 
@@ -151,7 +151,7 @@ def test_changes_that_cancel_out_leave_no_rule(store: Store) -> None:
 
 
 def test_a_commit_meets_its_own_new_words_again(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "_RULES_TAKEN_APART", 2)
+    monkeypatch.setattr(rule_words, "_RULES_TAKEN_APART", 2)
     commit(store, [], [delta("a b", "x", 1), delta("b c", "y", 1), delta("c a", "x y", 1), delta("d a", "z", 1)])
     words = query(store_url, "SELECT side, token FROM vocabulary ORDER BY id")
     assert sorted(words) == [("source", token) for token in "abcd"] + [("target", token) for token in "xyz"]
