@@ -1,0 +1,41 @@
+"""Options of tuning and of evaluation."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from hierogram.storage.options import Option
+
+METRICS = {"bleu": "", "chrf": "", "ter": "lower is better"}
+TOKENIZERS = {
+    "none": "the text is tokenised already",
+    "13a": "sacrebleu's default",
+    "intl": "",
+    "char": "",
+    "zh": "Chinese",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TuningOptions:
+    """How weights are tuned [Hopkins & May 2011]."""
+
+    iterations: Annotated[int, Option("Most times that weights are trained.", least=1)] = 15
+    best: Annotated[int, Option("Candidates of each sentence in each iteration.", least=2)] = 100
+    sampled: Annotated[int, Option("Pairs of candidates that are drawn of each sentence.", least=1)] = 5000
+    kept: Annotated[int, Option("Pairs of these that are kept: those with the largest gap.", least=1)] = 50
+    gap: Annotated[float, Option("Least gap in sentence BLEU of a pair, 0 to 1.", least=0, below=1)] = 0.05
+    interpolation: Annotated[
+        float, Option("Share of the trained weights in the next ones; the rest is the last ones'.", above=0, most=1)
+    ] = 0.3
+    seed: Annotated[int, Option("Seed of the pairs that are drawn.", least=0)] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationOptions:
+    """What translations are compared by."""
+
+    metrics: Annotated[tuple[str, ...], Option("Metrics, separated by commas.", values=METRICS)] = tuple(METRICS)
+    tokenizer: Annotated[str, Option("How BLEU divides text into tokens.", values=TOKENIZERS)] = "13a"
+    lowercase: Annotated[bool, Option("Compare by BLEU and chrF without case; TER always does.")] = False
+    resamples: Annotated[int, Option("Bootstrap resamples.", least=100)] = 1000
+    seed: Annotated[int, Option("Seed of the resamples.", least=0)] = 12345

@@ -1,0 +1,132 @@
+"""Tuning finds weights that were planted, and its parts do what they say."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from tests.daemon.language_models.arpa_files import Quiet
+from tests.daemon.tuning.decoder import ListDecoder
+
+from hierogram.daemon.tuning.bleu import SIZE, References, bleu_of, sentence_bleu
+from hierogram.daemon.tuning.options import TuningOptions
+from hierogram.daemon.tuning.pro import draw_pairs, interpolate, train
+from hierogram.daemon.tuning.tuning import Candidates, tune
+
+PLANTED = [1.0, -0.5, 0.25, 0.0, 2.0]
+OPTIONS = TuningOptions(iterations=8, sampled=500)
+
+
+def cosine(one, other) -> float:
+    return float(np.dot(one, other) / np.linalg.norm(one) / np.linalg.norm(other))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
+def test_planted_weights_are_found(seed: int) -> None:
+    decode = ListDecoder(PLANTED, sentences=60, candidates=120, seed=seed, noise=0.3)
+    start = np.array([0.0, 1.0, 0.0, 1.0, 0.1])
+    options = TuningOptions(iterations=8, sampled=500, seed=seed)
+    tuned = tune(decode, decode.references, start, options, Quiet())
+    assert cosine(tuned.weights, PLANTED) > 0.98
+    assert tuned.history[0].bleu.score < 60 < 80 < max(iteration.bleu.score for iteration in tuned.history)
+    planted = tune(decode, decode.references, np.array(PLANTED), TuningOptions(iterations=1), Quiet()).history[0]
+    assert max(iteration.bleu.score for iteration in tuned.history) > planted.bleu.score - 1
+
+
+def test_the_same_seed_gives_the_same_weights() -> None:
+    decode = ListDecoder(PLANTED, sentences=20, candidates=60, seed=1, noise=0.3)
+    one, other, third = (
+        tune(decode, decode.references, np.ones(5), TuningOptions(iterations=3, sampled=200, seed=seed), Quiet())
+        for seed in (4, 4, 5)
+    )
+    assert np.array_equal(one.weights, other.weights)
+    assert not np.array_equal(one.history[-1].weights, third.history[-1].weights)
+
+
+def test_it_ends_where_nothing_is_new() -> None:
+    decode = ListDecoder(PLANTED, sentences=5, candidates=20, seed=1, noise=0.3)
+    tuned = tune(decode, decode.references, np.ones(5), OPTIONS, Quiet())
+    assert [iteration.new for iteration in tuned.history] == [100, 0]
+    alike = [Candidates([("a",), ("a",)], np.array([[1.0], [2.0]]))]
+    assert len(tune(lambda weights: alike, [[("a",)]], np.ones(1), OPTIONS, Quiet()).history) == 1
+    nothing = [Candidates([], np.zeros((0, 1)))]
+    [only] = tune(lambda weights: nothing, [[("a",)]], np.ones(1), OPTIONS, Quiet()).history
+    assert (only.bleu.score, only.bleu.ratio) == (0, 0)
+
+
+def test_weights_of_the_best_round_are_taken() -> None:
+    rounds = [["a b c d e", "x"], ["a b c d e f", "y"], ["a b c d", "z"], ["a b", "w"]]
+    left = iter(rounds)
+
+    def decode(weights):
+        words = [tuple(text.split()) for text in next(left)]
+        return [Candidates(words, np.array([[float(len(words[0])), 1.0], [0.0, 2.0]]))]
+
+    tuned = tune(decode, [[tuple("abcdef")]], np.ones(2), TuningOptions(iterations=3), Quiet())
+    assert [round(iteration.bleu.score) for iteration in tuned.history] == [82, 100, 61, 0]
+    assert np.array_equal(tuned.weights, tuned.history[1].weights)
+
+
+def test_bleu_of_a_text_is_that_of_sacrebleu() -> None:
+    from sacrebleu.metrics import BLEU
+
+    random = Random(3)
+    for references in (1, 3):
+        texts = [[f"w{random.randrange(9)}" for _ in range(random.randint(1, 15))] for _ in range(60 * references)]
+        sources = [texts[k::60] for k in range(60)]
+        words = [[random.choice(part[0]) if random.random() < 0.2 else w for w in part[0][:-1]] for part in sources]
+        total = np.zeros(SIZE)
+        for part, candidate in zip(sources, words, strict=True):
+            total += References([tuple(text) for text in part]).statistics(tuple(candidate))
+        streams = [[" ".join(part[k]) for part in sources] for k in range(references)]
+        metric = BLEU(tokenize="none", smooth_method="none", force=True)
+        expected = metric.corpus_score([" ".join(candidate) for candidate in words], streams)
+        assert bleu_of(total).score == pytest.approx(expected.score)
+        assert bleu_of(total).ratio == pytest.approx(expected.sys_len / expected.ref_len)
+
+
+def test_bleu_of_a_sentence() -> None:
+    references = References([("the", "cat", "sat", "on", "the", "mat"), ("a", "cat")])
+    found = sentence_bleu(np.array([references.statistics(tuple(text.split())) for text in (
+        "the cat sat on the mat", "the the the cat", "dog", "", "the cat sat on the mat there now",
+    )]))  # fmt: skip
+    # Brevity: 7 words wanted of 6. Matches of n = 1 to 4: 6/6, 5/5, 4/4, 3/3.
+    assert found[0] == pytest.approx(np.exp(1 - 7 / 6))
+    # "the" twice and "cat" of 4 words, "the cat" of 3: closest of 6 and 2 words, equally far, is 2.
+    assert found[1] == pytest.approx((3 / 4 * 2 / 4 * 1 / 3 * 1 / 2) ** 0.25)
+    assert found[2] == found[3] == 0
+    assert found[4] == pytest.approx((6 / 8 * 6 / 8 * 5 / 7 * 4 / 6) ** 0.25)
+
+
+def test_translations_that_are_too_short_lose_more_than_they_do_in_bleu() -> None:
+    references = References([tuple("abcdefgh")])
+    short, whole = (references.statistics(tuple(text)) for text in ("abcdefg", "abcdefgx"))
+    unsmoothed = bleu_of(short).score / bleu_of(whole).score
+    found = sentence_bleu(np.array([short, whole]))
+    assert found[0] / found[1] < unsmoothed
+    assert found[0] < found[1]
+
+
+def test_pairs_are_those_with_the_largest_gaps() -> None:
+    random = np.random.default_rng(1)
+    scores = np.linspace(0, 1, 21)
+    better, worse = draw_pairs(random, scores, TuningOptions(sampled=2_000, kept=30))
+    gaps = scores[better] - scores[worse]
+    assert len(gaps) == 30
+    assert gaps.min() > 0.8
+    assert np.array_equal(gaps, np.sort(gaps)[::-1])
+    better, worse = draw_pairs(random, np.array([0.5, 0.5, 0.52, 0.58]), TuningOptions(sampled=500, kept=500))
+    assert {*zip(better.tolist(), worse.tolist(), strict=True)} == {(3, 0), (3, 1), (3, 2)}
+    assert len(draw_pairs(random, np.full(5, 0.3), TuningOptions(gap=0))[0]) == 0
+
+
+def test_a_feature_that_never_differs_keeps_its_weight() -> None:
+    random = np.random.default_rng(2)
+    differences = random.normal(size=(4_000, 3)) * [1, 100, 0]
+    differences[differences @ [2, -0.01, 0] + random.logistic(size=4_000) < 0] *= -1
+    trained = train(differences)
+    assert trained == pytest.approx([2, -0.01, 0], abs=0.15)
+    assert trained[1] == pytest.approx(-0.01, abs=0.002)
+    last = np.array([3.0, 1.0, 7.0])
+    assert interpolate(last, np.array([1.0, -3.0, 0.0]), 0.5) == pytest.approx([2.0, -1.0, 7.0])
+    assert interpolate(np.zeros(2), np.array([1.0, 3.0]), 1.0) == pytest.approx([0.25, 0.75])
+    assert np.array_equal(interpolate(last, np.zeros(3), 0.5), last)
