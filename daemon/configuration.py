@@ -211,6 +211,11 @@ class HttpConfiguration(Section):
         default=48.0, gt=0, description="Hours for which the answer to an Idempotency-Key is kept."
     )
 
+    pages: bool = Field(default=True, description="Whether there are pages for browsers; see [pages.md](pages.md).")
+    ask: bool = Field(default=True, description="Whether people may ask SQL on a page.")
+    ask_seconds: Seconds = Field(default=10.0, description="Seconds that such a question may take.")
+    ask_rows: Positive = Field(default=500, description="Rows of its answer that the page shows.")
+
     @model_validator(mode="after")
     def _token_for_strangers(self) -> Self:
         if self.token is not None and len(self.token.get_secret_value()) < _SHORTEST_TOKEN:

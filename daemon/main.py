@@ -97,6 +97,7 @@ for command, example in (
     (language_models.lm, "hierogram lm news.en -o news.lm -o news.arpa.gz --order 3"),
     (evaluation.evaluate, "hierogram evaluate baseline.en averaged.en -r test.en"),
     (serving.serve, "hierogram serve --spool incoming"),
+    (serving.browse, "hierogram browse hierogram-demo.db"),
     (treebanks.parse, "hierogram parse grammar.txt news.en -o news.trees"),
     (treebanks.evaluate_parse, "hierogram evaluate-parse gold.mrg news.trees"),
     (serving.withdraw, "hierogram withdraw --corpus news"),

@@ -82,3 +82,11 @@ class RequestMovedError(StoreError):
 
 class BackupError(StoreError):
     """A backup cannot be written, or what was written is not sound."""
+
+
+class SlowQueryError(StoreError):
+    """A question took longer than it may, and was ended."""
+
+
+class QuestionError(StoreError):
+    """SQL that somebody asked is not understood, or would do more than read; the message has the reason."""

@@ -1,4 +1,4 @@
-"""Commands of the daemon, and those that speak with it: serve, withdraw."""
+"""Commands of the daemon, and those that stand in for it or speak with it: serve, browse, withdraw."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -77,6 +77,38 @@ def serve(
         if made:
             note(f"{opened.url}: made a new store with the default settings (`hierogram init` takes others)")
         run(opened, configuration, config, given, doors)
+
+
+def browse(
+    context: typer.Context,
+    named: Annotated[str | None, typer.Argument(metavar="[STORE]", help="Store to look at, as --store.")] = None,
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Address to listen at.", show_default="127.0.0.1")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port to listen at, 0 for any free one.", show_default="8470")
+    ] = None,
+    store: StoreUrl = None,
+) -> None:
+    """Show a store in the browser: search rules, look at pairs and derivations, ask SQL. Nothing can be changed.
+
+    No daemon is needed; where one runs, it has the same pages (`hierogram serve`). At any address but loopback a token
+    is needed, HIEROGRAM_HTTP__TOKEN in the environment. Ctrl-C ends it.
+    """
+    from hierogram.daemon.configuration import load_configuration
+    from hierogram.daemon.web.server import browse as serve_pages
+    from hierogram.storage.browsing.reader import Reader
+
+    if named is not None and store is not None:
+        raise UsageError("name the store once: as STORE or with --store")
+    configuration = load_configuration(None, http_host=host, http_port=port).http
+
+    def ready(address: str) -> None:
+        say(f"{reader.url} at {address}")
+        note("Ctrl-C ends it")
+
+    with interruptible("nothing was changed"), Reader(named or store_url(context, store)) as reader:
+        serve_pages(reader, configuration, ready)
 
 
 def withdraw(

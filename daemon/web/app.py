@@ -1,4 +1,4 @@
-"""The HTTP application: every route, behind the guard."""
+"""The HTTP application: the API and the pages, behind the guard."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -7,19 +7,22 @@ from importlib.metadata import version
 from anyio import to_thread
 from fastapi import Depends, FastAPI
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
-from hierogram.daemon.web.api.document import describe
 from hierogram.daemon.web.api.grammar import grammar_routes
 from hierogram.daemon.web.api.health import health_routes
 from hierogram.daemon.web.api.intake import intake_routes
 from hierogram.daemon.web.api.metrics import RequestMetrics
-from hierogram.daemon.web.api.parameters import refuse_unknown
-from hierogram.daemon.web.api.problems import answer_problems
-from hierogram.daemon.web.api.service import Service
 from hierogram.daemon.web.guard import Guard
+from hierogram.daemon.web.pages.site import Asking, build_pages
+from hierogram.daemon.web.protocol.document import OF_THE_API, describe
+from hierogram.daemon.web.protocol.parameters import refuse_unknown
+from hierogram.daemon.web.protocol.problems import answer_problems
+from hierogram.daemon.web.protocol.service import Service
+from hierogram.daemon.web.protocol.sessions import Sessions
+from hierogram.storage.browsing.reader import Reader
 
 _READERS = 6
 """Threads that read the store; with the intakes and the loops, they stay within its pool of connections."""
@@ -29,6 +32,19 @@ _READERS = 6
 async def _few_threads(_app: FastAPI) -> AsyncIterator[None]:
     to_thread.current_default_thread_limiter().total_tokens = _READERS
     yield
+
+
+class _Switch:
+    """Leads each request to the API or to the pages, by its address."""
+
+    def __init__(self, api: ASGIApp, pages: ASGIApp | None) -> None:
+        self._api = api
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        to_pages = scope["type"] == "http" and not scope["path"].startswith(OF_THE_API)
+        await (self._pages if to_pages and self._pages else self._api)(scope, receive, send)
 
 
 def build_app(
@@ -62,4 +78,23 @@ def build_app(
     def document() -> JSONResponse:
         return JSONResponse(app.openapi())
 
-    return Guard(app, configuration, metrics)
+    sessions = _sessions(configuration)
+    pages = None
+    if configuration.pages:
+        pages = build_pages(Reader(service.store.engine.url), sessions, service, _asking(configuration))
+    return Guard(_Switch(app, pages), configuration, metrics, sessions)
+
+
+def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
+    """The pages of a store without a daemon, where nothing can be changed."""
+    sessions = _sessions(configuration)
+    pages = build_pages(reader, sessions, asking=_asking(configuration), lifespan=_few_threads)
+    return Guard(pages, configuration, RequestMetrics(), sessions)
+
+
+def _sessions(configuration: HttpConfiguration) -> Sessions:
+    return Sessions(configuration.token.get_secret_value() if configuration.token else None)
+
+
+def _asking(configuration: HttpConfiguration) -> Asking:
+    return Asking(configuration.ask, configuration.ask_seconds, configuration.ask_rows)

@@ -8,14 +8,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 from math import ceil
+from urllib.parse import urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hierogram.daemon.configuration import HttpConfiguration, is_loopback
-from hierogram.daemon.web.api.document import OPEN_PATHS
 from hierogram.daemon.web.api.metrics import RequestMetrics
-from hierogram.daemon.web.api.problems import ProblemError, answer
+from hierogram.daemon.web.protocol.document import OF_THE_API, OPEN_PATHS
+from hierogram.daemon.web.protocol.problems import ProblemError, answer
+from hierogram.daemon.web.protocol.sessions import ENTER, FILES, Sessions, cookie_of
 
 _MOST_CLIENTS = 10_000
 _DISCARD_SECONDS = 3.0
@@ -84,9 +87,11 @@ class Guard:
         app: ASGIApp,
         configuration: HttpConfiguration,
         metrics: RequestMetrics,
+        sessions: Sessions | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
+        self._sessions = sessions
         self._token = configuration.token.get_secret_value().encode() if configuration.token else None
         self._rates = Rates(configuration.max_rate, configuration.max_burst, clock)
         self._metrics = metrics
@@ -117,6 +122,10 @@ class Guard:
             refusal = self._refusal(scope)
             if refusal is None:
                 await self._app(scope, body.receive, send_on)
+            elif refusal.status == HTTPStatus.UNAUTHORIZED and self._may_enter(scope):
+                place = scope["path"] + ("?" + scope["query_string"].decode("latin-1") if scope["query_string"] else "")
+                door = RedirectResponse(f"{ENTER}?{urlencode({'next': place})}", HTTPStatus.SEE_OTHER)
+                await door(scope, body.receive, send_on)
             else:
                 await answer(refusal)(scope, body.receive, send_on)
         finally:
@@ -141,13 +150,28 @@ class Guard:
                     HTTPStatus.MISDIRECTED_REQUEST,
                     f"this daemon answers for this machine only (localhost, 127.0.0.1), not for {host!r}",
                 )
-        elif scope["path"] not in OPEN_PATHS and not self._shows_token(headers):
+        elif not (self._is_open(scope["path"]) or self._shows_token(headers) or self._has_entered(scope, headers)):
             return ProblemError(
                 HTTPStatus.UNAUTHORIZED,
                 "a token is needed: send the header `Authorization: Bearer TOKEN`",
                 {"WWW-Authenticate": 'Bearer realm="hierogram"'},
             )
         return None
+
+    def _is_open(self, path: str) -> bool:
+        return path in OPEN_PATHS or (self._sessions is not None and (path == ENTER or path.startswith(FILES)))
+
+    def _has_entered(self, scope: Scope, headers: Headers) -> bool:
+        """Whether a browser asks for a page, and has shown the token before; programs show it with every request."""
+        if self._sessions is None or scope["path"].startswith(OF_THE_API):
+            return False
+        return self._sessions.good(cookie_of(headers.get("cookie", "")))
+
+    def _may_enter(self, scope: Scope) -> bool:
+        """Whether a browser asks for a page, and can be asked for the token."""
+        if self._sessions is None or scope["path"].startswith(OF_THE_API):
+            return False
+        return scope["method"] == "GET" and "text/html" in Headers(scope=scope).get("accept", "")
 
     def _shows_token(self, headers: Headers) -> bool:
         scheme, _, shown = headers.get("authorization", "").partition(" ")

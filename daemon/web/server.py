@@ -20,14 +20,16 @@ from hierogram.daemon.configuration import Configuration, HttpConfiguration
 from hierogram.daemon.corpora.limits import Limits
 from hierogram.daemon.exceptions import ListenError
 from hierogram.daemon.serving.supervision import Heart, StopFlag
-from hierogram.daemon.web.api.problems import answer, try_later
-from hierogram.daemon.web.api.service import Service
-from hierogram.daemon.web.app import build_app
+from hierogram.daemon.web.app import build_app, build_browser
+from hierogram.daemon.web.protocol.problems import answer, try_later
+from hierogram.daemon.web.protocol.service import Service
+from hierogram.storage.browsing.reader import Reader
 
 _LOOK_SECONDS = 0.25
 _BACKLOG = 128
 _MOST_HEADER_BYTES = 1 << 16
 _FULL_RETRY_SECONDS = 2
+_BROWSING_GRACE_SECONDS = 3.0
 _INT = struct.Struct("i")
 _NO_LINGERING = struct.pack("ii", 1, 0)
 
@@ -137,6 +139,20 @@ class PatientProtocol(H11Protocol):
         self._head = None
         if self._between_requests():
             self.transport.close()
+
+
+def browse(reader: Reader, configuration: HttpConfiguration, ready: Callable[[str], None]) -> None:
+    """Serves the pages of a store, without a daemon, until a signal ends it; `ready` hears the address.
+
+    Raises `ListenError` where the address cannot be listened at.
+    """
+    with _listen(configuration) as listener:
+        host, port = listener.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        ready(f"http://{shown}:{port}/")
+        server = _server(build_browser(reader, configuration), configuration, _BROWSING_GRACE_SECONDS)
+        # Signals are uvicorn's here: it ends in good order, and passes them on.
+        server.run(sockets=[listener])
 
 
 class HttpLoop:

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.lines import LineSplitter
 from hierogram.daemon.exceptions import DaemonError
-from hierogram.daemon.web.api.problems import ProblemError, try_later
+from hierogram.daemon.web.protocol.problems import ProblemError, try_later
 
 _LOOK_SECONDS = 0.25
 _BLOCK = 1 << 16

@@ -9,9 +9,9 @@ from starlette.responses import JSONResponse, Response
 from hierogram.daemon.exceptions import DrawingError
 from hierogram.daemon.grammar.queries import RuleQuery
 from hierogram.daemon.plain_options import constraints
-from hierogram.daemon.web.api.problems import ProblemError
 from hierogram.daemon.web.api.records import DerivationAnswer, PairAnswer, RuleAnswer, RulesAnswer, RuleUseAnswer
-from hierogram.daemon.web.api.service import Service
+from hierogram.daemon.web.protocol.problems import ProblemError
+from hierogram.daemon.web.protocol.service import Service
 from hierogram.storage.records import PairRow, RuleRow
 
 SVG = "image/svg+xml"

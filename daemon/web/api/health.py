@@ -14,7 +14,7 @@ from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.serving.health import Condition, Lag
 from hierogram.daemon.web.api.metrics import RequestMetrics, render_metrics
 from hierogram.daemon.web.api.records import HealthAnswer, StatusAnswer
-from hierogram.daemon.web.api.service import Service
+from hierogram.daemon.web.protocol.service import Service
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import StoreStatus
 

@@ -22,10 +22,10 @@ from hierogram.daemon.corpora.preparation import prepare, two_languages
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError, UsageError, WrongKindError
 from hierogram.daemon.web.api.bodies import ClientGoneError, ending_problem, line_chunks
 from hierogram.daemon.web.api.metrics import RequestMetrics
-from hierogram.daemon.web.api.problems import STORE_RETRY_SECONDS, ProblemError, try_later
 from hierogram.daemon.web.api.records import IntakeAnswer
 from hierogram.daemon.web.api.requests import Body
-from hierogram.daemon.web.api.service import Service
+from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemError, try_later
+from hierogram.daemon.web.protocol.service import Service
 from hierogram.storage.exceptions import RequestMovedError, StoreError, StoreUnavailableError
 from hierogram.storage.operations.requests import LONGEST_KEY
 from hierogram.storage.records import SETTLED

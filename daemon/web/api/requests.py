@@ -13,7 +13,7 @@ from hierogram.daemon.corpora.formats import JSONL, fields_of_lines, json_object
 from hierogram.daemon.corpora.ingest import Handling, Intake
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.corpora.rejections import LINE_TOO_LONG, RejectionError
-from hierogram.daemon.web.api.problems import ProblemError
+from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.storage.records import IngestTotals, RejectedLine, RequestRow
 from hierogram.storage.store import Receipt, Store
 

@@ -7,8 +7,8 @@ from urllib.parse import parse_qsl
 
 from fastapi import Request
 
-from hierogram.daemon.web.api.document import query_parameters
-from hierogram.daemon.web.api.problems import ProblemError
+from hierogram.daemon.web.protocol.document import query_parameters
+from hierogram.daemon.web.protocol.problems import ProblemError
 
 _SHOWN_CHARACTERS = 100
 _NEAR = 0.5
@@ -28,14 +28,15 @@ async def refuse_unknown(request: Request) -> None:
         raise ProblemError(HTTPStatus.BAD_REQUEST, f"the query cannot be read: {error}") from error
     for name, times in Counter(name for name, _ in given).items():
         if name not in known:
-            raise _unknown(name, list(known))
+            raise unknown_parameter(name, list(known))
         if times > 1 and not known[name]:
             raise ProblemError(
                 HTTPStatus.BAD_REQUEST, f"{name!r} comes {times} times, but may come once", parameter=name
             )
 
 
-def _unknown(name: str, known: list[str]) -> ProblemError:
+def unknown_parameter(name: str, known: list[str]) -> ProblemError:
+    """The problem of a name that an address does not know, with the nearest that it does."""
     near = get_close_matches(name[:_SHOWN_CHARACTERS].lower(), known, 1, _NEAR)
     if near:
         hint = f"did you mean {near[0]!r}?"

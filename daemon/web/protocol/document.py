@@ -33,6 +33,9 @@ _EVERYWHERE = {
 _WRONG_VALUE = "The value of a parameter is wrong."
 _NO_TOKEN = "The token is missing or wrong."
 
+OF_THE_API = ("/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json")
+"""How the addresses of the API begin; all others are pages."""
+
 OPEN_PATHS = ("/healthz", "/readyz")
 """What needs no token, so that whoever starts and watches the daemon need not have it."""
 

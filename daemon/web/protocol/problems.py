@@ -10,7 +10,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from hierogram.daemon.web.api.document import MEDIA_TYPE, methods_at
+from hierogram.daemon.web.protocol.document import MEDIA_TYPE, methods_at
 from hierogram.storage.exceptions import StoreError
 
 STORE_RETRY_SECONDS = 5
@@ -49,13 +49,18 @@ async def _of_store(_request: Request, error: Exception) -> JSONResponse:
     return answer(try_later(str(error), STORE_RETRY_SECONDS))
 
 
-async def _of_parameters(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)
+def problem_of_parameters(error: RequestValidationError) -> ProblemError:
+    """What is wrong with the parameters of a request."""
     faults = [
         {"where": ".".join(map(str, fault["loc"])), "reason": fault["msg"]} for fault in error.errors()
     ]  # fmt: skip
     detail = "; ".join(f"{fault['where']}: {fault['reason']}" for fault in faults)
-    return answer(ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, faults=jsonable_encoder(faults)))
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, faults=jsonable_encoder(faults))
+
+
+async def _of_parameters(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    return answer(problem_of_parameters(error))
 
 
 async def _of_http(request: Request, error: Exception) -> JSONResponse:

@@ -1,0 +1,1 @@
+"""Pages for people: what a store holds, in the browser, rendered here."""

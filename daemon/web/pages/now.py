@@ -1,0 +1,71 @@
+"""The page of what goes on: what waits, what is learned, what was rejected and exported. It refreshes itself."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hierogram.daemon.web.pages.queries import texts
+from hierogram.daemon.web.pages.visit import Visit
+from hierogram.storage.browsing import progress
+
+_SWEEPS = 400
+_ROWS = 8
+
+
+def now_routes(visit: Visit) -> APIRouter:
+    """The routes of this module."""
+    router = APIRouter()
+
+    @router.get("/now")
+    @router.get("/now.json")
+    def now_page(request: Request) -> Response:
+        """What goes on."""
+        texts(request)
+        with visit.reader.look() as look:
+            status = progress.store_status(look, visit.reader.url)
+            sweeps = progress.last_sweeps(look, _SWEEPS)
+            curve = [[row.id, row.log_likelihood] for row in sweeps if row.log_likelihood is not None]
+            content: dict[str, Any] = {
+                "store": asdict(status),
+                "daemon": _daemon(visit, status.pairs),
+                "sweeps": sweeps,
+                "curve": curve,
+                "moves": [[row.id, row.edges_moved, row.cuts_moved] for row in sweeps],
+                "rates": [[row.id, row.pairs / row.seconds] for row in sweeps if row.seconds > 0],
+                "batches": progress.last_batches(look, _ROWS),
+                "rejected": progress.last_rejected(look, _ROWS),
+                "exports": progress.last_exports(look, _ROWS),
+                "jobs": [
+                    {**job._asdict(), "next_run": _time(job.next_run)} for job in progress.scheduled(look, _ROWS)
+                ],
+                "at": datetime.now(UTC).replace(microsecond=0),
+                "sql": look.asked,
+            }
+        return visit.view.answer(request, "now", content)
+
+    return router
+
+
+def _daemon(visit: Visit, pairs: dict[str, int]) -> dict[str, Any] | None:
+    """How the daemon is; None where there is none."""
+    if visit.service is None:
+        return None
+    condition = visit.service.condition()
+    return {
+        "uptime": condition.uptime,
+        "degraded": condition.degraded,
+        "lag": asdict(condition.lag.by(pairs)),
+        "spool": asdict(condition.spool),
+        "loops": [
+            {"name": loop.name, "age": loop.age, "turns": loop.turns, "restarts": loop.restarts, "error": loop.error}
+            for loop in condition.loops
+        ],
+    }
+
+
+def _time(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).replace(microsecond=0)

@@ -1,0 +1,153 @@
+"""The page of a pair: texts, links, derivation, retained samples, score; and how a pair is taken out."""
+
+from http import HTTPStatus
+from math import log
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from hierogram.daemon.web.pages.forms import form_values, ours
+from hierogram.daemon.web.pages.queries import LARGEST_ID, texts
+from hierogram.daemon.web.pages.rendering.sentences import sentences
+from hierogram.daemon.web.pages.visit import Visit
+from hierogram.daemon.web.protocol.problems import ProblemError
+from hierogram.daemon.web.protocol.sessions import COOKIE
+from hierogram.samplers.exceptions import SamplerError
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, notation_of
+from hierogram.storage.browsing.pairs import find_pair, neighbours, present_counts
+from hierogram.storage.browsing.reader import Look
+from hierogram.storage.records import PairRecord
+
+PairId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
+
+
+def pair_routes(visit: Visit) -> APIRouter:
+    """The routes of this module."""
+    router = APIRouter()
+
+    @router.get("/pairs/{pair_id:int}.json")
+    @router.get("/pairs/{pair_id:int}")
+    def pair_page(request: Request, pair_id: PairId) -> Response:
+        """A stored pair."""
+        texts(request)
+        with visit.reader.look() as look:
+            content = _content(look, _found(look, pair_id))
+        content["_may_leave"] = visit.service is not None
+        return visit.view.answer(request, "pair", content)
+
+    @router.get("/pairs/{pair_id:int}/withdraw")
+    def ask_whether(request: Request, pair_id: PairId) -> Response:
+        """Asks whether the pair is to leave."""
+        texts(request)
+        _service(visit)
+        with visit.reader.look() as look:
+            pair = _found(look, pair_id)
+        action = request.url.path
+        token = visit.view.sessions.form_token(request.cookies.get(COOKIE), action)
+        return visit.view.page(request, "withdraw", {"pair": pair, "action": action, "form_token": token})
+
+    @router.post("/pairs/{pair_id:int}/withdraw")
+    async def withdraw(request: Request, pair_id: PairId) -> Response:
+        """Takes the pair out."""
+        ours(request, visit.view.sessions, await form_values(request))
+        return RedirectResponse(f"/withdrawn/{await _withdraw(visit, pair_id)}", HTTPStatus.SEE_OTHER)
+
+    @router.get("/withdrawn/{pair_id:int}")
+    def withdrawn(request: Request, pair_id: PairId) -> Response:
+        """Says whether the pair has left."""
+        with visit.reader.look() as look:
+            still_there = find_pair(look, pair_id) is not None
+        return visit.view.page(request, "withdrawn", {"id": pair_id, "still_there": still_there})
+
+    return router
+
+
+def _service(visit: Visit) -> Any:
+    if visit.service is None:
+        raise ProblemError(
+            HTTPStatus.FORBIDDEN, "pairs leave where a daemon runs (`hierogram serve`); this is for looking only"
+        )
+    return visit.service
+
+
+async def _withdraw(visit: Visit, pair_id: int) -> int:
+    from anyio import to_thread
+
+    service = _service(visit)
+    if pair_id not in await to_thread.run_sync(service.withdraw, [pair_id]):
+        raise ProblemError(HTTPStatus.NOT_FOUND, f"there is no pair {pair_id}")
+    return pair_id
+
+
+def _found(look: Look, pair_id: int) -> PairRecord:
+    pair = find_pair(look, pair_id)
+    if pair is None:
+        raise ProblemError(HTTPStatus.NOT_FOUND, f"there is no pair {pair_id}")
+    return pair
+
+
+def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
+    # Whoever only looks for words needs no compiler.
+    from hierogram.daemon.grammar.derivations import derivation_of, retained_samples
+    from hierogram.daemon.web.pages.rendering.drawing import grid, picture, pieces
+    from hierogram.storage.browsing.rules import pairs_with_derivations
+
+    settings = look.settings()
+    two_texts = notation_of(settings.grammar).takes == PAIRS
+    sides = sentences(pair if two_texts else pair._replace(target="", alignment=""))
+    if not two_texts:
+        sides = sides._replace(target=[])
+    trouble = None
+    try:
+        [row] = pairs_with_derivations(look, [pair.id])
+        uses, samples = derivation_of(row, settings), retained_samples(row, settings)
+    except SamplerError as error:
+        uses, samples, trouble = [], [], str(error)
+    alignment = pair.alignment if two_texts else ""
+    counts = present_counts(look, {(use.source, use.target) for use in uses})
+    before, after = neighbours(look, pair.id)
+    return {
+        "pair": pair,
+        "rules": [
+            {
+                "number": number, "source": use.source, "target": use.target, "source_span": use.source_span,
+                "target_span": use.target_span, "children": [child + 1 for child in use.children],
+                "count": counts.get((use.source, use.target), 0),
+            }
+            for number, use in enumerate(uses, 1)
+        ],
+        "score": _score(look, [counts.get((use.source, use.target), 0) for use in uses]),
+        "words": len(sides.source) + len(sides.target),
+        "samples": [{"times": times, "rules": [f"{use.source} ||| {use.target}" for use in sample]}
+                    for sample, times in samples],
+        "retained": settings.samples,
+        "trouble": trouble,
+        "sql": look.asked,
+        "_before": before,
+        "_after": after,
+        "_sides": sides,
+        "_two_texts": two_texts,
+        "_picture": picture(uses, sides.source, sides.target, alignment),
+        "_grid": grid(uses, sides.source, sides.target, alignment) if two_texts and pair.alignment else None,
+        "_pieces": {
+            side: pieces(uses, side, words)
+            for side, words in ((SOURCE, sides.source), (TARGET, sides.target)) if words
+        },
+        "_samples": [
+            (times, {
+                side: pieces(sample, side, words)
+                for side, words in ((SOURCE, sides.source), (TARGET, sides.target)) if words
+            })
+            for sample, times in samples
+        ],
+    }  # fmt: skip
+
+
+def _score(look: Look, counts: list[int]) -> float | None:
+    """The natural logarithm of the product of the rules' shares of all uses; None where a rule is not counted yet."""
+    total = look.row("SELECT rule_tokens FROM store_state", shown=False)
+    if not counts or total is None or not total[0] or 0 in counts:
+        return None
+    return sum(log(count / total[0]) for count in counts)

@@ -1,0 +1,1 @@
+"""From what pages say to what browsers show: texts, drawings, templates."""

@@ -1,0 +1,95 @@
+"""The page of a rule: its counts now and before, the rules that compete with it, and pairs that use it."""
+
+from math import log2
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hierogram.daemon.web.pages.queries import LARGEST_ID, texts
+from hierogram.daemon.web.pages.rendering.sentences import sentences
+from hierogram.daemon.web.pages.rendering.texts import symbols_of
+from hierogram.daemon.web.pages.rendering.view import address
+from hierogram.daemon.web.pages.visit import Visit
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
+from hierogram.storage.browsing import rules
+from hierogram.storage.browsing.reader import Look
+from hierogram.storage.browsing.search import Found
+
+_RIVALS = 12
+_LINES = 10
+_NONE_USES_IT = "no present derivation uses this rule"
+
+
+def rule_routes(visit: Visit) -> APIRouter:
+    """The routes of this module."""
+    router = APIRouter()
+
+    @router.get("/rule")
+    @router.get("/rule.json")
+    def rule_page(request: Request) -> Response:
+        """A rule, by its sides."""
+        source, target = _sides(request)
+        with visit.reader.look() as look:
+            settings = look.settings()
+            notation = notation_of(settings.grammar)
+            found = rules.find_rule(look, source, target)
+            content: dict[str, Any] = {
+                "source": source,
+                "target": target,
+                "rule": found,
+                "samples": settings.samples,
+                "averaged_count": found.sampled_count / settings.samples if found else None,
+                "history": _history(look, found),
+                "rivals": {
+                    SOURCE: rules.rivals(look, SOURCE, source, _RIVALS),
+                    TARGET: rules.rivals(look, TARGET, target, _RIVALS),
+                },
+                "two_sides": TWO_SIDES in notation.offers,
+                "sql": look.asked,
+                "_surprise": log2(1 / found.p_target_given_source) if found else None,
+                "_symbols": lambda side: symbols_of(side, notation),
+                "_pairs": address("/rule/pairs", source=source, target=target),
+            }
+        return visit.view.answer(request, "rule", content)
+
+    @router.get("/rule/pairs")
+    @router.get("/rule/pairs.json")
+    def pairs_of_rule(request: Request) -> Response:
+        """Pairs whose present derivation uses a rule."""
+        # Whoever only looks for words needs no compiler.
+        from hierogram.daemon.grammar.concordance import concordance
+
+        source, target = _sides(request)
+        after = texts(request, "source", "target", "after").get("after", "")
+        with visit.reader.look() as look:
+            found = rules.find_rule(look, source, target)
+            start = min(int(after), LARGEST_ID) if after.isascii() and after.isdecimal() else 0
+            lines = concordance(look, (found.id if found else None, source, target), start, _LINES)
+            content = {
+                "source": source,
+                "target": target,
+                **lines._asdict(),
+                "sql": look.asked,
+                "_sentences": {line.id: sentences(line) for line in lines.lines},
+                "_after": start,
+                "_next": address("/rule/pairs", source=source, target=target, after=lines.next),
+                "_symbols": lambda side: symbols_of(side, notation_of(look.settings().grammar)),
+            }
+            return visit.view.answer(request, "rule_pairs", content)
+
+    return router
+
+
+def _sides(request: Request) -> tuple[str, str]:
+    given = texts(request, "source", "target", "after")
+    return given.get("source", ""), given.get("target", "")
+
+
+def _history(look: Look, found: Found | None) -> list[dict[str, Any]]:
+    """What the count was when days began on which it changed, and what it is."""
+    if found is None:
+        return []
+    past = [{"day": past.day, "count": past.count} for past in rules.past_counts(look, found.id)]
+    return [*past, {"day": "now", "count": found.count}] if past else []

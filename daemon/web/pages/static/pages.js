@@ -1,0 +1,110 @@
+// Comfort only: pages say everything without it. Words that are linked are lit together; curves are drawn; a few keys.
+(() => {
+  "use strict";
+  const said = () => document.getElementById("said");
+
+  // Words: what is under the pointer, or chosen with the arrow keys, is lit with its partners.
+  const lit = new Set();
+  const clear = () => { for (const item of lit) item.classList.remove("lit"); lit.clear(); };
+  const light = (item) => { item.classList.add("lit"); lit.add(item); };
+  function show(word, aloud) {
+    clear();
+    const pair = word.closest(".pair");
+    if (!pair) return;
+    const keys = new Set([word.dataset.key, ...word.dataset.to.split(" ").filter(Boolean)]);
+    const partners = new Set();
+    for (const other of pair.querySelectorAll(".w[data-key]")) {
+      if (!keys.has(other.dataset.key)) continue;
+      light(other);
+      if (other.dataset.key !== word.dataset.key) partners.add(other.textContent.trim());
+    }
+    for (const link of pair.querySelectorAll("[data-keys]"))
+      if (link.dataset.keys.split(" ").includes(word.dataset.key)) light(link);
+    if (aloud) said().textContent = word.textContent.trim() + (partners.size ? " – " + [...partners].join(", ") : ", without a link");
+  }
+  function showNode(node) {
+    clear();
+    const group = node.closest("svg, article");
+    for (const other of group.querySelectorAll("[data-node]")) if (other.dataset.node === node.dataset.node) light(other);
+  }
+  document.addEventListener("pointerover", (event) => {
+    const word = event.target.closest?.(".w[data-key]");
+    const node = word ? null : event.target.closest?.("[data-node]");
+    if (word) show(word, false); else if (node) showNode(node); else if (!document.activeElement?.matches(".sentence")) clear();
+  });
+  const current = new WeakMap();
+  document.addEventListener("focusin", (event) => {
+    if (event.target.matches?.(".sentence") && event.target.matches(":focus-visible")) step(event.target, 0);
+  });
+  document.addEventListener("focusout", (event) => { if (event.target.matches?.(".sentence")) clear(); });
+  function step(sentence, by) {
+    const words = [...sentence.querySelectorAll(".w")];
+    if (!words.length) return;
+    const at = Math.max(0, Math.min(words.length - 1, (current.get(sentence) ?? 0) + by));
+    current.set(sentence, at);
+    words[at].scrollIntoView({ block: "nearest", inline: "nearest" });
+    show(words[at], true);
+  }
+  document.addEventListener("keydown", (event) => {
+    const at = event.target;
+    if (at.matches?.(".sentence") && !event.ctrlKey && !event.altKey && !event.metaKey) {
+      const forward = at.dir === "rtl" ? "ArrowLeft" : "ArrowRight";
+      const back = at.dir === "rtl" ? "ArrowRight" : "ArrowLeft";
+      const by = { [forward]: 1, [back]: -1, Home: -1e6, End: 1e6 }[event.key];
+      if (by) { event.preventDefault(); step(at, by); }
+    } else if (at.id === "sql" && event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      at.form.requestSubmit();
+    } else if (event.key === "/" && !at.matches?.("input, textarea, select")) {
+      const field = document.getElementById("q");
+      if (field) { event.preventDefault(); field.focus(); field.select(); }
+    }
+  });
+
+  // Curves.
+  const drawn = new Map();
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  function columns(holder) {
+    const points = JSON.parse(holder.dataset.points);
+    if (holder.dataset.kind === "count") {
+      const now = Date.now() / 1000;
+      return [points.map((p) => (p.day === "now" ? now : Date.parse(p.day) / 1000)), points.map((p) => p.count)];
+    }
+    return points[0].map((_, k) => points.map((p) => p[k]));
+  }
+  function draw(holder) {
+    const plot = holder.querySelector(".plot");
+    const data = columns(holder);
+    const known = drawn.get(plot);
+    if (known) {
+      if (known.points !== holder.dataset.points) { known.chart.setData(data); known.points = holder.dataset.points; }
+      return;
+    }
+    const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+    const names = holder.dataset.kind === "count" || data.length < 3 ? [holder.dataset.label] : ["edges", "cuts"];
+    const strokes = ["--c1", "--c2"].map(colour);
+    const chart = new uPlot({
+      width: holder.clientWidth, height: 220,
+      scales: { x: { time: holder.dataset.kind === "count" } },
+      series: [
+        { label: holder.dataset.kind === "count" ? "day" : "sweep" },
+        ...names.map((label, k) => ({ label, stroke: strokes[k], width: 2, spanGaps: true, points: { show: data[0].length < 40, size: 5 } })),
+      ],
+      axes: [axis, { ...axis, size: 76, values: (_, ticks) => ticks.map((t) => t.toLocaleString("en")) }],
+    }, data, plot);
+    drawn.set(plot, { chart, points: holder.dataset.points });
+  }
+  function drawAll() {
+    for (const [plot, { chart }] of drawn) if (!plot.isConnected) { chart.destroy(); drawn.delete(plot); }
+    if (window.uPlot) for (const holder of document.querySelectorAll(".curve")) draw(holder);
+  }
+  function redraw() {
+    for (const [plot, { chart }] of drawn) { chart.destroy(); drawn.delete(plot); plot.replaceChildren(); }
+    drawAll();
+  }
+  let waiting;
+  addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(redraw, 150); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  document.addEventListener("htmx:after:swap", drawAll);
+  document.addEventListener("htmx:after:settle", drawAll);
+  drawAll();
+})();

@@ -1,0 +1,117 @@
+"""The page of a word: its renderings, the words beside it, and where it occurs."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from http import HTTPStatus
+from math import log2
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hierogram.daemon.web.pages.queries import texts
+from hierogram.daemon.web.pages.rendering.texts import symbols_of
+from hierogram.daemon.web.pages.visit import Visit
+from hierogram.daemon.web.protocol.problems import ProblemError
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
+from hierogram.storage.browsing import words
+from hierogram.storage.browsing.phrases import Phrase
+from hierogram.storage.browsing.reader import Look
+from hierogram.storage.browsing.search import PART, WHOLE, Found, Query, search
+
+_RENDERINGS = 200
+_SHOWN_RENDERINGS = 15
+_RULES = 200
+_SHOWN_RULES = 12
+_COLLOCATES = 24
+_COMPARED = 6
+_RARE = 0.1
+"""A rendering that is less probable than this beside a frequent one is worth a look."""
+
+
+def word_routes(visit: Visit) -> APIRouter:
+    """The routes of this module."""
+    router = APIRouter()
+
+    @router.get("/word")
+    @router.get("/word.json")
+    def word_page(request: Request) -> Response:
+        """A word of a side."""
+        given = texts(request, "side", "token")
+        side, token = given.get("side", SOURCE), given.get("token", "")
+        if side not in (SOURCE, TARGET):
+            raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"side: is {SOURCE} or {TARGET}")
+        with visit.reader.look() as look:
+            content = _content(look, side, token)
+        return visit.view.answer(request, "word", content)
+
+    return router
+
+
+def _content(look: Look, side: str, token: str) -> dict[str, Any]:
+    notation = notation_of(look.settings().grammar)
+    two_sides = TWO_SIDES in notation.offers
+    phrase = Phrase((token,))
+    count = words.word_count(look, side, token)
+    renderings = search(look, phrase, Query(side=side, match=WHOLE, limit=_RENDERINGS)).rules if two_sides else []
+    within = search(look, phrase, Query(side=side, match=PART, limit=_RULES)).rules
+    alone = [(rule, _probability(rule, side)) for rule in renderings]
+    by_corpus = words.uses_by_corpus(look, [rule.id for rule in renderings[:_COMPARED]])
+    return {
+        "side": side,
+        "token": token,
+        "count": count,
+        "renderings": [
+            {"text": rule.target if side == SOURCE else rule.source, "count": rule.count, "probability": p,
+             "source": rule.source, "target": rule.target}
+            for rule, p in alone[:_SHOWN_RENDERINGS]
+        ],
+        "more_renderings": max(0, len(alone) - _SHOWN_RENDERINGS),
+        "perplexity": _perplexity([p for _, p in alone]),
+        "rules": [rule for rule in within if not two_sides or " " in getattr(rule, side)][:_SHOWN_RULES],
+        "collocates": words.collocates(look, side, token, within, _COLLOCATES),
+        "dispersion": words.dispersion(look, side, token),
+        "inconsistent": _inconsistent(alone, side, by_corpus),
+        "sql": look.asked,
+        "_two_sides": two_sides,
+        "_symbols": lambda text: symbols_of(text, notation),
+    }  # fmt: skip
+
+
+def _probability(rule: Found, side: str) -> float:
+    return rule.p_target_given_source if side == SOURCE else rule.p_source_given_target
+
+
+def _perplexity(probabilities: Sequence[float]) -> float | None:
+    """How many equally probable renderings would be as uncertain."""
+    total = sum(probabilities)
+    if not total:
+        return None
+    return float(2 ** -sum(p / total * log2(p / total) for p in probabilities if p))
+
+
+def _inconsistent(
+    renderings: Sequence[tuple[Found, float]], side: str, by_corpus: Sequence[words.CorpusUses]
+) -> dict[str, Any]:
+    """Renderings that are rare beside the most frequent one, and which rendering each corpus prefers."""
+    if not renderings:
+        return {"rare": [], "renderings": [], "corpora": []}
+    texts_of = {rule.id: rule.target if side == SOURCE else rule.source for rule, _ in renderings[:_COMPARED]}
+    uses: dict[str, dict[int, int]] = defaultdict(dict)
+    for rule_id, corpus, number in by_corpus:
+        uses[corpus][rule_id] = number
+    rare = [(rule, p) for rule, p in renderings[1:] if p < _RARE]
+    return {
+        "rare": [
+            {"text": rule.target if side == SOURCE else rule.source, "count": rule.count, "probability": p,
+             "source": rule.source, "target": rule.target}
+            for rule, p in rare[-_SHOWN_RENDERINGS:][::-1]
+        ],
+        "renderings": list(texts_of.values()),
+        "corpora": [
+            {"corpus": corpus, "uses": [numbers.get(rule_id, 0) for rule_id in texts_of],
+             "preferred": texts_of[max(numbers, key=lambda rule_id: numbers[rule_id])]}
+            for corpus, numbers in sorted(uses.items())
+        ],
+    }  # fmt: skip

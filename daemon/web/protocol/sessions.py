@@ -1,0 +1,67 @@
+"""How a browser shows the token: once, in a form; then with a cookie that is signed, and that ends."""
+
+import hmac
+import secrets
+import time
+from collections.abc import Callable
+from hashlib import sha256
+
+ENTER, FILES = "/enter", "/static/"
+"""The page on which the token is shown, and where the files that pages load are: both need none."""
+
+COOKIE = "hierogram"
+LASTS_SECONDS = 12 * 3600
+"""How long a cookie is good for."""
+
+
+class Sessions:
+    """Makes cookies and the tokens of forms, and tells its own from others.
+
+    What is signed does not change while the token stays the same, so that a restart ends no session.
+    """
+
+    def __init__(self, token: str | None, clock: Callable[[], float] = time.time) -> None:
+        self._token = token.encode() if token is not None else None
+        self._key = hmac.digest(self._token or secrets.token_bytes(32), b"hierogram pages", "sha256")
+        self._clock = clock
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is a token to be shown."""
+        return self._token is not None
+
+    def right(self, token: str) -> bool:
+        """Whether this is the token."""
+        return self._token is not None and hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
+
+    def begin(self) -> str:
+        """A cookie's value, for somebody who has shown the token."""
+        content = f"{secrets.token_urlsafe(16)}.{int(self._clock()) + LASTS_SECONDS}"
+        return f"{content}.{self._sign('cookie', content)}"
+
+    def good(self, cookie: str | None) -> bool:
+        """Whether the cookie is one of ours, and not over."""
+        content, _, signature = (cookie or "").rpartition(".")
+        if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._sign("cookie", content).encode()):
+            return False
+        return int(content.rpartition(".")[2]) > self._clock()
+
+    def form_token(self, cookie: str | None, action: str) -> str:
+        """What a form has to send along that changes something: it was made here, for this browser and this action."""
+        return self._sign("form", f"{action}\n{cookie or ''}")
+
+    def form_is_ours(self, shown: str, cookie: str | None, action: str) -> bool:
+        """Whether a form sends along what it was given."""
+        return hmac.compare_digest(shown.encode("utf-8", "replace"), self.form_token(cookie, action).encode())
+
+    def _sign(self, purpose: str, content: str) -> str:
+        return hmac.new(self._key, f"{purpose}\n{content}".encode("utf-8", "replace"), sha256).hexdigest()
+
+
+def cookie_of(header: str) -> str | None:
+    """Our cookie in a header `Cookie`."""
+    for part in header.split(";"):
+        name, _, value = part.strip().partition("=")
+        if name == COOKIE:
+            return value
+    return None

@@ -1,0 +1,151 @@
+"""How a store gets on: sweeps, what arrived, what was rejected, exports and jobs, the latest of each."""
+
+import json
+from typing import Any, NamedTuple
+
+from hierogram.storage.browsing.reader import Look
+from hierogram.storage.grammar import queries
+from hierogram.storage.records import StoreStatus
+from hierogram.storage.schema.tables import REVISIONS
+
+_REJECTED = 200
+
+
+class SweepRow(NamedTuple):
+    """A sweep: its place in the schedule, what moved, how likely the result was (natural logarithm)."""
+
+    id: int
+    stage: int
+    pairs: int
+    log_likelihood: float | None
+    edges_moved: float | None
+    cuts_moved: float | None
+    seconds: float
+    finished_at: Any
+
+
+class BatchRow(NamedTuple):
+    """An input that was offered, and what became of it."""
+
+    id: int
+    corpus: str
+    origin: str
+    state: str
+    accepted: int
+    duplicates: int
+    rejected: int
+    started_at: Any
+    error: str | None
+
+
+class RejectedRow(NamedTuple):
+    """Lines that were not stored for one reason, and what the first of them said."""
+
+    reason: str
+    lines: int
+    origin: str
+    line: int
+    message: str
+
+
+class ExportLine(NamedTuple):
+    """A recorded export."""
+
+    name: str
+    format: str
+    state: str
+    rules: int | None
+    bytes: int | None
+    seconds: float | None
+    started_at: Any
+    error: str | None
+    job: str | None
+
+
+class JobRow(NamedTuple):
+    """A job of the schedule, when it runs next (seconds since 1970), and how its last run ended."""
+
+    id: str
+    next_run: float | None
+    job: dict[str, Any]
+    last_state: str | None
+    last_run: Any
+
+
+def store_status(look: Look, url: str) -> StoreStatus:
+    """How much the store holds."""
+    return queries.status(look.connection, url=url, schema=REVISIONS[-1])
+
+
+def last_sweeps(look: Look, limit: int) -> list[SweepRow]:
+    """The last sweeps, oldest first."""
+    rows = look.rows(
+        """SELECT id, stage, pairs, log_likelihood,
+       CAST(edges_changed AS DOUBLE PRECISION) / NULLIF(edges_sampled, 0) AS edges_moved,
+       CAST(cuts_changed AS DOUBLE PRECISION) / NULLIF(cuts_sampled, 0) AS cuts_moved,
+       seconds, finished_at
+  FROM sweeps
+ ORDER BY id DESC
+ LIMIT :most""",
+        most=limit,
+    )
+    return [SweepRow(*row) for row in reversed(rows)]
+
+
+def last_batches(look: Look, limit: int) -> list[BatchRow]:
+    """The last inputs, newest first."""
+    rows = look.rows(
+        """SELECT b.id, c.name AS corpus, b.origin, b.state, b.accepted, b.duplicates, b.rejected, b.started_at, b.error
+  FROM ingest_batches AS b
+  JOIN corpora AS c ON c.id = b.corpus_id
+ ORDER BY b.id DESC
+ LIMIT :most""",
+        most=limit,
+    )
+    return [BatchRow(*row) for row in rows]
+
+
+def last_rejected(look: Look, limit: int) -> list[RejectedRow]:
+    """Why lines were not stored of late, the most frequent reasons first, each with an example."""
+    rows = look.rows(
+        """SELECT reason, CAST(last_line - line + 1 AS BIGINT) AS lines, origin, line, message
+  FROM rejected_lines
+ ORDER BY id DESC
+ LIMIT :most""",
+        most=_REJECTED,
+    )
+    together: dict[tuple[str, str], RejectedRow] = {}
+    for row in map(RejectedRow._make, rows):
+        known = together.get((row.reason, row.origin))
+        together[row.reason, row.origin] = row if known is None else known._replace(lines=known.lines + row.lines)
+    return sorted(together.values(), key=lambda row: (-row.lines, row.reason, row.origin))[:limit]
+
+
+def last_exports(look: Look, limit: int) -> list[ExportLine]:
+    """The last exports, newest first."""
+    rows = look.rows(
+        """SELECT name, format, state, rules, bytes, seconds, started_at, error, job
+  FROM exports
+ ORDER BY id DESC
+ LIMIT :most""",
+        most=limit,
+    )
+    return [ExportLine(*row) for row in rows]
+
+
+def scheduled(look: Look, limit: int) -> list[JobRow]:
+    """The jobs of the schedule with their last runs, the next to run first."""
+    rows = look.rows(
+        """SELECT j.id, j.next_run, j.job, e.state, e.started_at
+  FROM scheduled_jobs AS j
+  LEFT JOIN exports AS e ON e.id = (SELECT x.id FROM exports AS x WHERE x.job = j.id ORDER BY x.id DESC LIMIT 1)
+ ORDER BY j.next_run IS NULL, j.next_run, j.id
+ LIMIT :most""",
+        most=limit,
+    )
+    return [JobRow(row[0], row[1], json.loads(row[2]), row[3], row[4]) for row in rows]
+
+
+def corpus_names(look: Look) -> list[str]:
+    """The names of all corpora, in their order."""
+    return [row[0] for row in look.rows("SELECT name FROM corpora ORDER BY name", False)]

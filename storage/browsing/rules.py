@@ -1,0 +1,129 @@
+"""A rule looked at: its counts now and before, the rules that compete with it, and pairs that may use it."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.samplers.grammar.rules import parse_side
+from hierogram.storage.browsing.phrases import Phrase
+from hierogram.storage.browsing.reader import Look
+from hierogram.storage.browsing.search import Found
+from hierogram.storage.database.transactions import now
+from hierogram.storage.grammar.history import REMEMBERED_DAYS
+from hierogram.storage.pairs.pairs import pairs_by_id
+from hierogram.storage.records import PairRow
+
+_PAIRS_A_SCAN = 5_000
+
+_PROBABILITIES = {SOURCE: "p_target_given_source", TARGET: "p_source_given_target"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """A rule with a side in common: its other side, its uses, and the probability of that side."""
+
+    other: str
+    count: int
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class PastCount:
+    """What a rule's count was when a day (YYYY-MM-DD, UTC) began on which it changed."""
+
+    day: str
+    count: int
+
+
+def find_rule(look: Look, source: str, target: str) -> Found | None:
+    """The rule with these sides, if a present derivation uses it."""
+    row = look.row(
+        """SELECT id, source, target, count, sampled_count, length, scope, nonterminals, hiero,
+       p_target_given_source, p_source_given_target
+  FROM rule_table
+ WHERE source = :source AND target = :target""",
+        source=source,
+        target=target,
+    )
+    return None if row is None else Found(*row)
+
+
+def rivals(look: Look, side: str, text: str, limit: int) -> list[Rival]:
+    """The most used rules with this side, and how many uses all of them have."""
+    other = TARGET if side == SOURCE else SOURCE
+    rows = look.rows(
+        f"""SELECT {other}, count, {_PROBABILITIES[side]}
+  FROM by_{side}
+ WHERE {side} = :side
+ ORDER BY count DESC, {other}
+ LIMIT :most""",
+        side=text,
+        most=limit,
+    )
+    return [Rival(*row) for row in rows]
+
+
+def past_counts(look: Look, rule_id: int) -> list[PastCount]:
+    """The rule's count when days began on which it changed, of the last year, oldest first."""
+    today = now().date()
+    # By the days, since the table's key begins with them.
+    days = ", ".join(f"'{today - timedelta(days=back)}'" for back in range(REMEMBERED_DAYS + 1))
+    rows = look.rows(
+        f"SELECT day, count FROM rule_history WHERE rule_id = :rule AND day IN ({days}) ORDER BY day",
+        False,
+        rule=rule_id,
+    )
+    look.asked.append(f"SELECT day, count\n  FROM rule_history\n WHERE rule_id = {rule_id}\n ORDER BY day")
+    return [PastCount(*row) for row in rows]
+
+
+def indexed_users(look: Look, rule_id: int, after_id: int, limit: int) -> list[int]:
+    """Ids of pairs that used the rule when they were indexed, above an id, in id order."""
+    rows = look.rows(
+        """SELECT pair_id
+  FROM rule_pairs
+ WHERE rule_id = :rule AND pair_id > :after
+ ORDER BY pair_id
+ LIMIT :most""",
+        rule=rule_id,
+        after=after_id,
+        most=limit,
+    )
+    return [row[0] for row in rows]
+
+
+def likely_users(look: Look, rule: tuple[str, str], after_id: int, limit: int) -> tuple[list[int], int]:
+    """Ids of pairs whose texts hold the rule's words in their order, of the next few thousand above an id.
+
+    Returns them and the last id that was looked at.
+    """
+    conditions, values = [], {}
+    for side, text in zip((SOURCE, TARGET), rule, strict=True):
+        parts = tuple(symbol if isinstance(symbol, str) else None for symbol in parse_side(text))
+        if any(part is not None for part in parts):
+            values[side] = Phrase(parts).in_a_text(look.postgres)
+            test = f"LIKE :{side} ESCAPE '!'" if look.postgres else f"GLOB :{side}"
+            conditions.append(f"' ' || {side} || ' ' {test}")
+    last = after_id + _PAIRS_A_SCAN
+    held = "".join(f" AND {condition}" for condition in conditions)
+    rows = look.rows(
+        f"SELECT id FROM sentence_pairs WHERE id > :after AND id <= :last{held} ORDER BY id LIMIT :most",
+        False,
+        after=after_id,
+        last=last,
+        most=limit,
+        **values,
+    )
+    ids = [row[0] for row in rows]
+    return ids, ids[-1] if len(ids) == limit else last
+
+
+def last_pair(look: Look) -> int:
+    """The largest id of a pair that was given so far."""
+    row = look.row("SELECT last_pair_id FROM store_state", False)
+    return 0 if row is None else int(row[0])
+
+
+def pairs_with_derivations(look: Look, ids: list[int]) -> list[PairRow]:
+    """The pairs with these ids, with their derivations, in id order."""
+    return pairs_by_id(look.connection, ids)

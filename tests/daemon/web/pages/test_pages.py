@@ -1,0 +1,296 @@
+"""Every page answers, as HTML and as JSON, says its SQL, and lets nothing in that it should not."""
+
+import csv
+import json
+import re
+import time
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from starlette.testclient import TestClient
+from tests.daemon.web.conftest import Connect, FakeService
+from tests.storage.building import query
+
+from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.web.app import build_browser
+from hierogram.storage.browsing.cookbook import cookbook
+from hierogram.storage.browsing.reader import Reader
+from hierogram.storage.store import Store
+
+TOKEN = "a token of some length"
+HTML = {"Accept": "text/html"}
+RULE = f"source={quote('ne [X,1] pas')}&target={quote('not [X,1]')}"
+PAGES = [
+    "/", "/search?q=maison", "/search?q=ne+_+pas", "/search?q=maison&order=surprise&min_count=1&max_scope=3",
+    "/search?q=house&match=whole", "/search?q=nowhere", f"/rule?{RULE}", "/rule?source=none&target=none",
+    f"/rule/pairs?{RULE}", "/rule/pairs?source=none&target=none", "/pairs/1", "/word?token=maison",
+    "/word?token=house&side=target", "/word?token=nowhere", "/now", "/ask", "/ask?sql=SELECT+1+AS+one",
+]  # fmt: skip
+
+
+class Checked(HTMLParser):
+    """Reads a page, and notes what a page must not have."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.wrong: list[str] = []
+        self.ids: list[str] = []
+        self.open: list[str] = []
+        self.addresses: list[str] = []
+        self.feed(text)
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "link", "input", "br", "rect", "line") or tag in ("rect", "line"):
+            self.open.append(tag)
+        values = dict(attributes)
+        self.ids += [values["id"] or ""] if "id" in values else []
+        self.addresses += [values[name] or "" for name in ("href", "src", "action", "hx-get") if name in values]
+        if tag == "script" and not (values.get("src") or "").startswith("/static/"):
+            self.wrong.append("a script within the page")
+        self.wrong += [name for name in values if name == "style" or name.startswith("on")]
+        self.wrong += ["style within the page"] if tag == "style" else []
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, (tag, self.getpos())
+
+
+@pytest.fixture
+def browser(learned: Store) -> Iterator[TestClient]:
+    """A client of the pages of a store without a daemon."""
+    with Reader(learned.engine.url) as reader:
+        yield TestClient(build_browser(reader, HttpConfiguration()), "http://127.0.0.1", raise_server_exceptions=False)
+
+
+def test_every_page_is_sound(learned_client: TestClient, browser: TestClient) -> None:
+    for client in (learned_client, browser):
+        for path in PAGES:
+            page = client.get(path, headers=HTML)
+            assert page.status_code == 200, (path, page.text)
+            assert "default-src 'self'" in page.headers["content-security-policy"]
+            assert "unsafe" not in page.headers["content-security-policy"]
+            checked = Checked(page.text)
+            assert checked.wrong == []
+            assert len(checked.ids) == len(set(checked.ids)), path
+            assert all(re.match(r"/(?!/)|#", address) for address in checked.addresses), checked.addresses
+
+
+def test_every_page_has_a_twin_and_says_its_sql(learned_client: TestClient) -> None:
+    for path in PAGES:
+        page = learned_client.get(path, headers=HTML).text
+        if path.startswith("/ask"):
+            continue
+        [twin] = re.findall(r'<a href="([^"]*)">This page as JSON', page) or [None]
+        assert twin, path
+        answer = learned_client.get(twin.replace("&amp;", "&"))
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "application/json"
+        for statement in answer.json()["sql"]:
+            asked = learned_client.get("/ask.json", params={"sql": statement})
+            assert asked.status_code == 200, (statement, asked.text)
+            assert asked.json()["columns"]
+
+
+def test_what_pages_say(learned_client: TestClient) -> None:
+    found = learned_client.get("/search.json?q=ne+_+pas").json()
+    assert {"source": "ne [X,1] pas", "target": "not [X,1]"}.items() <= found["rules"][0].items()
+    rule = learned_client.get(f"/rule.json?{RULE}").json()
+    assert rule["rule"]["count"] == found["rules"][0]["count"] > 0
+    assert rule["rivals"]["source"][0]["other"] == "not [X,1]"
+    lines = learned_client.get(f"/rule/pairs.json?{RULE}").json()
+    assert len(lines["lines"]) == rule["rule"]["count"]
+    for line in lines["lines"]:
+        assert [line["source"].split(" ")[place] for place in line["source_words"]] == ["ne", "pas"]
+        assert [line["target"].split(" ")[place] for place in line["target_words"]] == ["not"]
+    pair = learned_client.get("/pairs/1.json").json()
+    assert pair["pair"]["source"] == "la maison blanche"
+    assert pair["rules"][0]["number"] == 1
+    assert sum(sample["times"] for sample in pair["samples"]) == 3
+    assert pair["score"] < 0
+    word = learned_client.get("/word.json?token=maison").json()
+    assert word["count"] == 6
+    assert sum(share["holding"] for share in word["dispersion"]) == 6
+    assert "la" in {entry["token"] for entry in word["collocates"]}
+    now = learned_client.get("/now.json").json()
+    assert now["store"]["sweeps"] == len(now["sweeps"])
+    assert {loop["name"] for loop in now["daemon"]["loops"]} == {"ingest", "resample"}
+
+
+def test_a_concordance_by_the_index_and_by_texts_is_the_same(learned: Store, learned_client: TestClient) -> None:
+    from hierogram.daemon.grammar.occurrences import index_support
+
+    by_texts = learned_client.get(f"/rule/pairs.json?{RULE}").json()
+    assert not by_texts["indexed"]
+    index_support(learned)
+    by_index = learned_client.get(f"/rule/pairs.json?{RULE}").json()
+    assert by_index["indexed"]
+    assert by_index["lines"] == by_texts["lines"]
+    first = by_index["lines"][0]["id"]
+    later = learned_client.get(f"/rule/pairs.json?{RULE}&after={first}").json()
+    assert later["lines"] == by_index["lines"][1:]
+
+
+def test_the_empty_store_says_what_to_do(client: TestClient) -> None:
+    page = client.get("/", headers=HTML).text
+    assert "The store is empty" in page
+    assert "hierogram --store" in page
+    assert "ingest" in page
+    for path in ("/search?q=a", "/word?token=a", "/rule?source=a&target=b", "/rule/pairs?source=a&target=b", "/now"):
+        assert client.get(path, headers=HTML).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/nowhere", 404), ("/pairs/999", 404), ("/pairs/0", 422), ("/pairs/x", 404), (f"/pairs/{1 << 64}", 422),
+        ("/search?qq=a", 400), ("/search?q=a&q=b", 422), ("/search?q=a&order=up", 422), ("/search?min_count=-1", 422),
+        ("/search?q=%FF", 400), ("/search?q=a%00b", 422), ("/word?side=middle&token=a", 422),
+        ("/static/../site.py", 404), ("/static/vendor/htmx.js", 404),
+        ("/search?q=a&max_scope=99999999999999999999", 422), ("/ask?sql=SELEC", 422),
+        ("/ask.json?sql=DELETE+FROM+rules", 422), ("/ask.csv?sql=", 422), ("/search?q=a&after=1.2.3.4", 200),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said(learned_client: TestClient, path: str, status: int) -> None:
+    answer = learned_client.get(path, headers=HTML)
+    assert answer.status_code == status, answer.text
+    if "." not in path.split("?")[0]:
+        assert Checked(answer.text).wrong == []
+    if status != 200 and not path.startswith("/ask?"):
+        problem = learned_client.get(path)
+        assert problem.headers["content-type"] == "application/problem+json"
+        assert problem.json()["status"] == status
+
+
+def test_questions_as_csv_and_json(learned_client: TestClient) -> None:
+    sql = "SELECT source, count FROM rules WHERE count > 0 ORDER BY count DESC, source, target"
+    page = learned_client.get("/ask", params={"sql": sql}, headers=HTML).text
+    rows = learned_client.get("/ask.json", params={"sql": sql}).json()
+    assert rows["columns"] == ["source", "count"]
+    text = learned_client.get("/ask.csv", params={"sql": sql})
+    assert text.headers["content-disposition"].startswith("attachment")
+    assert list(csv.reader(text.text.splitlines())) == [
+        rows["columns"], *([source, str(count)] for source, count in rows["rows"])
+    ]  # fmt: skip
+    assert f">{len(rows['rows'])} rows<" in page
+
+
+def test_the_cookbook_is_that_of_the_document(learned_client: TestClient) -> None:
+    document = (Path(__file__).parents[4] / "docs" / "sql.md").read_text()
+    questions = document.split("## Questions")[1].split("\n## ")[0]
+    assert [recipe.sql for recipe in cookbook()] == [
+        text.strip() for text in re.findall(r"```sql\n(.*?)```", questions, re.DOTALL)
+    ]
+    assert len({recipe.title for recipe in cookbook()}) == len(cookbook())
+    for recipe in cookbook():
+        assert learned_client.get("/ask.json", params={"sql": recipe.sql}).status_code == 200, recipe.title
+
+
+def test_a_page_of_another_site_asks_in_vain(learned_client: TestClient, learned: Store) -> None:
+    for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://evil.example.org"}, {"Origin": "null"}):
+        assert learned_client.get("/ask?sql=SELECT+1", headers=HTML | headers).status_code == 403
+        action = "/pairs/1/withdraw"
+        page = learned_client.get(action, headers=HTML).text
+        [token] = re.findall(r'name="form_token" value="(\w+)"', page)
+        answer = learned_client.post(action, data={"form_token": token}, headers=headers)
+        assert answer.status_code == 403
+    assert learned.find_pair(1) is not None
+
+
+def test_a_pair_is_withdrawn_by_its_own_form_alone(learned_client: TestClient, learned: Store) -> None:
+    page = learned_client.get("/pairs/1/withdraw", headers=HTML)
+    assert page.status_code == 200
+    [token] = re.findall(r'name="form_token" value="(\w+)"', page.text)
+    for action, values in (("/pairs/2/withdraw", {"form_token": token}), ("/pairs/1/withdraw", {"a": "b"}),
+                           ("/pairs/1/withdraw", {"form_token": "0" * 64})):  # fmt: skip
+        assert learned_client.post(action, data=values).status_code == 403
+    assert learned_client.post("/pairs/1/withdraw", json={"form_token": token}).status_code == 415
+    assert learned_client.get("/pairs/1/withdraw?form_token=x").status_code == 400
+    assert [row.id for row in learned.pairs_by_id([1, 2])] == [1, 2]
+    done = learned_client.post("/pairs/1/withdraw", data={"form_token": token}, follow_redirects=False)
+    assert (done.status_code, done.headers["location"]) == (303, "/withdrawn/1")
+    assert "has left" in learned_client.get("/withdrawn/1", headers=HTML).text
+    assert learned.find_pair(1) is None
+    assert learned.integrity() == []
+
+
+def test_nothing_leaves_where_no_daemon_is(browser: TestClient, learned: Store) -> None:
+    assert "Withdraw" not in browser.get("/pairs/1", headers=HTML).text
+    assert browser.get("/pairs/1/withdraw", headers=HTML).status_code == 403
+    assert browser.post("/pairs/1/withdraw", data={"form_token": "x"}).status_code == 403
+    assert learned.find_pair(1) is not None
+
+
+def test_the_token_is_shown_once(learned: Store, connect: Connect) -> None:
+    client = connect(FakeService(learned), token=TOKEN)
+    assert client.get("/search?q=maison").status_code == 401
+    asked = client.get("/search?q=maison", headers=HTML, follow_redirects=False)
+    assert (asked.status_code, asked.headers["location"]) == (303, "/enter?next=%2Fsearch%3Fq%3Dmaison")
+    assert client.get("/enter", headers=HTML).status_code == 200
+    assert client.get("/static/style.css").status_code == 200
+    wrong = client.post("/enter", data={"token": "wrong", "next": "/now"}, headers=HTML)
+    assert (wrong.status_code, wrong.headers.get("set-cookie")) == (401, None)
+    right = client.post("/enter", data={"token": TOKEN, "next": "/now"}, follow_redirects=False)
+    assert (right.status_code, right.headers["location"]) == (303, "/now")
+    cookie = right.headers["set-cookie"]
+    assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
+    assert TOKEN not in cookie
+    assert client.get("/now", headers=HTML).status_code == 200
+    # The cookie is for pages; programs show the token.
+    assert client.get("/v1/status").status_code == 401
+    assert client.request("DELETE", "/v1/pairs/1").status_code == 401
+    assert client.get("/now", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    page = client.get("/leave", headers=HTML).text
+    assert client.post("/leave", data={"form_token": "x"}).status_code == 403
+    [token] = re.findall(r'name="form_token" value="(\w+)"', page)
+    assert client.post("/leave", data={"form_token": token}, follow_redirects=False).status_code == 303
+    assert client.get("/now").status_code == 401
+
+
+@pytest.mark.parametrize("place", ["//evil.example.org", "https://evil.example.org", "/\\evil", "evil", "/a\nb"])
+def test_nobody_is_led_elsewhere(learned: Store, connect: Connect, place: str) -> None:
+    client = connect(FakeService(learned), token=TOKEN)
+    answer = client.post("/enter", data={"token": TOKEN, "next": place}, follow_redirects=False)
+    assert answer.headers["location"] == "/"
+
+
+def test_a_cookie_ends_and_cannot_be_made_up() -> None:
+    from hierogram.daemon.web.protocol.sessions import LASTS_SECONDS, Sessions
+
+    now = time.time()
+    sessions = Sessions(TOKEN, lambda: now)
+    cookie = sessions.begin()
+    assert sessions.good(cookie)
+    assert Sessions(TOKEN, lambda: now).good(cookie)
+    assert not Sessions(TOKEN + "!", lambda: now).good(cookie)
+    assert not Sessions(TOKEN, lambda: now + LASTS_SECONDS).good(cookie)
+    name, until, signature = cookie.split(".")
+    later = f"{name}.{int(until) + 1}.{signature}"
+    for wrong in (None, "", ".", "..", later, f"{name}.{until}.", cookie + "0", "ä.ö.ü"):
+        assert not sessions.good(wrong)
+    assert sessions.form_is_ours(sessions.form_token(cookie, "/a"), cookie, "/a")
+    assert not sessions.form_is_ours(sessions.form_token(cookie, "/a"), cookie, "/b")
+    assert not sessions.form_is_ours(sessions.form_token(cookie, "/a"), None, "/a")
+
+
+def test_without_pages_there_are_none(learned: Store, connect: Connect) -> None:
+    client = connect(FakeService(learned), pages=False)
+    assert client.get("/", headers=HTML).status_code == 404
+    assert client.get("/v1/status").status_code == 200
+    without_asking = connect(FakeService(learned), ask=False)
+    assert without_asking.get("/ask", headers=HTML).status_code == 404
+    assert "/ask" not in without_asking.get("/", headers=HTML).text
+
+
+def test_the_past_of_a_rule_is_a_curve(learned: Store, learned_client: TestClient, learned_url: str) -> None:
+    [(rule_id,)] = query(learned_url, "SELECT id FROM rules WHERE source = 'ne [X,1] pas' AND target = 'not [X,1]'")
+    assert 'class="curve"' not in learned_client.get(f"/rule?{RULE}", headers=HTML).text
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    query(learned_url, f"INSERT INTO rule_history VALUES ('{today}', {rule_id}, 'a', 'b', 17)")
+    [first, last] = learned_client.get(f"/rule.json?{RULE}").json()["history"]
+    assert (first, last["day"]) == ({"day": today, "count": 17}, "now")
+    page = learned_client.get(f"/rule?{RULE}", headers=HTML).text
+    [points] = re.findall(r"data-points='(.*?)'", page)
+    assert json.loads(points) == [first, last]

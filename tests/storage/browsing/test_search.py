@@ -1,0 +1,182 @@
+"""What people type finds the rules that it should, in the order that they want, page after page."""
+
+from collections.abc import Iterator
+from math import isclose
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.storage.building import commit, delta, ingest, pair, query
+
+from hierogram.samplers.grammar.rules import parse_side
+from hierogram.storage.browsing.phrases import Phrase, read_phrase
+from hierogram.storage.browsing.reader import Look, Reader
+from hierogram.storage.browsing.search import (
+    PART,
+    PROBABILITY,
+    SURPRISE,
+    USE,
+    WHOLE,
+    Found,
+    Query,
+    likely_side,
+    search,
+    word_counts,
+)
+from hierogram.storage.store import Store
+
+RULES = [
+    ("maison", "house", 5), ("maison", "home", 2), ("la maison", "the house", 4), ("la maison", "home", 1),
+    ("la [X,1] maison", "the [X,1] house", 3), ("maison la", "house the", 1), ("Maison", "House", 1),
+    ("ne [X,1] pas", "not [X,1]", 6), ("ne vient pas", "comes not", 1), ("ne pas", "not to", 2),
+    ("il ne [X,1] pas [X,2]", "he [X,1] not [X,2]", 1), ("pas [X,1] ne", "step [X,1] ne", 1),
+    ("50%", "50_", 1), ("a*b", "x?y", 1), ("[", "!", 1), ("\\\\_", "_", 1),
+]  # fmt: skip
+
+
+@pytest.fixture
+def look(store: Store, store_url: str) -> Iterator[Look]:
+    """A look at a store with the rules above; every word occurs in a pair."""
+    words = {side: [] for side in ("source", "target")}
+    for source, target, _ in RULES:
+        for side, text in (("source", source), ("target", target)):
+            words[side] += [symbol for symbol in parse_side(text) if isinstance(symbol, str)]
+    ingest(store, [pair(" ".join(words["source"]), " ".join(words["target"]))])
+    commit(store, [], [delta(source, target, count, 2 * count) for source, target, count in RULES])
+    with Reader(store_url) as reader, reader.look() as looking:
+        yield looking
+
+
+def sides(rules: list[Found]) -> list[tuple[str, str]]:
+    return [(rule.source, rule.target) for rule in rules]
+
+
+def found(look: Look, typed: str, **values: object) -> list[tuple[str, str]]:
+    return sides(search(look, read_phrase(typed), Query(limit=100, **values)).rules)
+
+
+def test_a_word_anywhere_and_alone(look: Look) -> None:
+    anywhere = found(look, "maison")
+    assert anywhere[:3] == [("maison", "house"), ("la maison", "the house"), ("la [X,1] maison", "the [X,1] house")]
+    assert len(anywhere) == 6
+    assert found(look, "maison", match=WHOLE) == [("maison", "house"), ("maison", "home")]
+    assert found(look, "Maison") == [("Maison", "House")]
+    assert found(look, "house", side="target", match=WHOLE) == [("maison", "house")]
+    assert found(look, "nowhere") == []
+    assert found(look, "house") == []
+
+
+def test_phrases_keep_their_order(look: Look) -> None:
+    assert found(look, "la maison") == [("la maison", "the house"), ("la maison", "home")]
+    assert found(look, "maison la") == [("maison la", "house the")]
+    assert found(look, "la maison", match=WHOLE) == [("la maison", "the house"), ("la maison", "home")]
+
+
+def test_gaps_stand_for_something(look: Look) -> None:
+    assert found(look, "ne _ pas")[0] == ("ne [X,1] pas", "not [X,1]")
+    assert set(found(look, "ne _ pas")[1:]) == {
+        ("ne vient pas", "comes not"), ("il ne [X,1] pas [X,2]", "he [X,1] not [X,2]"),
+    }  # fmt: skip
+    assert found(look, "ne _ pas", match=WHOLE) == [("ne [X,1] pas", "not [X,1]"), ("ne vient pas", "comes not")]
+    assert found(look, "ne pas") == [("ne pas", "not to")]
+    assert found(look, "_ la _ _ maison _") == [("la [X,1] maison", "the [X,1] house")]
+
+
+@pytest.mark.parametrize(("typed", "target"), [("50%", "50_"), ("a*b", "x?y"), ("[", "!"), ("\\\\_", "_")])
+@pytest.mark.parametrize("match", [PART, WHOLE])
+def test_signs_of_patterns_mean_themselves(look: Look, typed: str, target: str, match: str) -> None:
+    assert found(look, typed, match=match) == [(typed, target)]
+    assert found(look, "\\_" if target == "_" else target, side="target", match=match) == [(typed, target)]
+
+
+def test_orders(look: Look) -> None:
+    phrase = read_phrase("maison")
+    likely = search(look, phrase, Query(order=PROBABILITY)).rules
+    assert [rule.p_target_given_source for rule in likely] == sorted(
+        (rule.p_target_given_source for rule in likely), reverse=True
+    )
+    odd = search(look, phrase, Query(order=SURPRISE)).rules
+    assert sides(odd)[0] == ("la maison", "home")
+    assert isclose(odd[0].p_target_given_source, 1 / 5)
+    on_target = search(look, read_phrase("home"), Query(side="target", order=SURPRISE)).rules
+    assert [(rule.source, rule.p_source_given_target) for rule in on_target] == [
+        ("la maison", pytest.approx(1 / 3)), ("maison", pytest.approx(2 / 3)),
+    ]  # fmt: skip
+
+
+def test_filters(look: Look) -> None:
+    assert found(look, "maison", min_count=4) == [("maison", "house"), ("la maison", "the house")]
+    # What a filter leaves out still counts in the probabilities.
+    [rule] = search(look, read_phrase("la maison"), Query(order=PROBABILITY, min_count=2)).rules
+    assert rule.p_target_given_source == 4 / 5
+    assert ("il ne [X,1] pas [X,2]", "he [X,1] not [X,2]") not in found(look, "pas", max_scope=0)
+    assert ("il ne [X,1] pas [X,2]", "he [X,1] not [X,2]") in found(look, "pas", max_scope=1)
+    assert found(look, "maison", corpus="corpus") == []
+
+
+def test_rules_of_a_corpus(look: Look, store_url: str) -> None:
+    [(rule_id,)] = query(store_url, "SELECT id FROM rules WHERE source = 'la maison' AND target = 'home'")
+    query(store_url, f"INSERT INTO rule_pairs (rule_id, pair_id, uses) VALUES ({rule_id}, 1, 1)")
+    with Reader(store_url) as reader, reader.look() as fresh:
+        for order in (USE, PROBABILITY, SURPRISE):
+            assert found(fresh, "maison", corpus="corpus", order=order) == [("la maison", "home")]
+            assert found(fresh, "maison", corpus="other", order=order) == []
+
+
+@pytest.mark.parametrize("order", [USE, PROBABILITY, SURPRISE])
+@pytest.mark.parametrize("match", [PART, WHOLE])
+def test_pages_follow_each_other(look: Look, order: str, match: str) -> None:
+    phrase = read_phrase("maison")
+    whole = search(look, phrase, Query(order=order, match=match, limit=100)).rules
+    page, after, together = 0, None, []
+    while page == 0 or after is not None:
+        answer = search(look, phrase, Query(order=order, match=match, limit=2), after)
+        together += answer.rules
+        after = answer.next
+        page += 1
+    assert together == whole
+    assert page == (len(whole) + 1) // 2
+
+
+def test_the_likely_side(look: Look) -> None:
+    for typed, side in (("maison", "source"), ("house", "target"), ("ne", "source"), ("the house", "target")):
+        phrase = read_phrase(typed)
+        assert likely_side(word_counts(look, phrase), phrase) == side
+
+
+def test_probabilities_are_those_of_the_view(look: Look) -> None:
+    for rule in search(look, read_phrase("maison"), Query()).rules:
+        [shown] = look.rows(
+            "SELECT p_target_given_source, p_source_given_target FROM rule_table WHERE id = :id", id=rule.id
+        )
+        assert (rule.p_target_given_source, rule.p_source_given_target) == shown
+
+
+def test_what_was_asked_can_be_asked_again(look: Look) -> None:
+    for order in (USE, PROBABILITY):
+        answer = search(look, read_phrase("la _ maison"), Query(order=order))
+        again = look.rows(look.asked[-1])
+        assert [row[:11] for row in again] == [
+            tuple(getattr(rule, name) for name in Found.__slots__) for rule in answer.rules
+        ]
+
+
+@given(st.lists(st.sampled_from(["a", "b", "_", "\\_", "[X,1]"]), max_size=8))
+def test_phrases_are_read(pieces: list[str]) -> None:
+    phrase = read_phrase(" ".join(pieces))
+    assert not phrase.parts or (phrase.parts[0] is not None and phrase.parts[-1] is not None)
+    assert all(a is not None or b is not None for a, b in zip(phrase.parts, phrase.parts[1:], strict=False))
+    assert [part for part in phrase.parts if part is not None] == [
+        "_" if piece == "\\_" else piece for piece in pieces if piece != "_"
+    ]
+
+
+def test_a_nonterminal_that_is_typed_is_a_word(store: Store, store_url: str) -> None:
+    ingest(store, [pair("[X,1] b", "c")])
+    commit(store, [], [delta("\\[X,1] b", "c", 1), delta("[X,1] b", "[X,1]", 1)])
+    with Reader(store_url) as reader, reader.look() as look:
+        assert found(look, "[X,1]") == [("\\[X,1] b", "c")]
+        assert found(look, "[X,1] b") == [("\\[X,1] b", "c")]
+        assert Phrase(("[X,1]", "b")).side() == "\\[X,1] b"
+
+
