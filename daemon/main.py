@@ -21,7 +21,7 @@ from hierogram.daemon.commands import (
 )
 from hierogram.daemon.commands import occurrences as support
 from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE, ChosenStore, was_given
-from hierogram.daemon.commands.translation import evaluation, language_models
+from hierogram.daemon.commands.translation import evaluation, language_models, translating
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.garbage_collection import collect_seldom
 from hierogram.samplers.exceptions import SamplerError
@@ -98,6 +98,8 @@ for command, example in (
     (evaluation.evaluate, "hierogram evaluate baseline.en averaged.en -r test.en"),
     (serving.serve, "hierogram serve --spool incoming"),
     (serving.browse, "hierogram browse hierogram-demo.db"),
+    (translating.translate, "hierogram translate grammar.cdec.gz news.fr --lm news.lm -o news.en"),
+    (translating.pack_grammar, "hierogram pack-grammar grammar.cdec.gz grammar.packed"),
     (treebanks.parse, "hierogram parse grammar.txt news.en -o news.trees"),
     (treebanks.evaluate_parse, "hierogram evaluate-parse gold.mrg news.trees"),
     (serving.withdraw, "hierogram withdraw --corpus news"),

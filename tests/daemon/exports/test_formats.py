@@ -2,48 +2,18 @@
 
 import csv
 import json
-from collections import Counter
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
 from tests.daemon.exports import parsers
-from tests.daemon.exports.lexical import link_counts, weights
+from tests.daemon.exports.expected import expected
 from tests.daemon.exports.parsers import Parsed
-from tests.daemon.exports.rules import ODD, PAIRS, Given, write
+from tests.daemon.exports.rules import ODD, Given, write
 
 from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.rules import Rule, parse_side
-
-LINKS = link_counts((s.split(), t.split(), parsers.links(a)) for s, t, a in PAIRS)
-OF_SOURCE, OF_TARGET = Counter[str](), Counter[str]()
-for _given in ODD:
-    OF_SOURCE[_given.source] += _given.uses
-    OF_TARGET[_given.target] += _given.uses
-
-
-def expected(given: Given, samples: int = 1) -> Parsed:
-    source, target, links = parse_side(given.source), parse_side(given.target), parsers.links(given.alignment)
-    to_target, to_source = weights(LINKS, source, target, links)
-    return Parsed(
-        source,
-        target,
-        links,
-        {
-            "p_target_given_source": given.uses / OF_SOURCE[given.source],
-            "p_source_given_target": given.uses / OF_TARGET[given.target],
-            "lex_target_given_source": max(float(to_target), 0),
-            "lex_source_given_target": max(float(to_source), 0),
-            "count": given.uses / samples,
-            "singleton": float(given.uses <= samples),
-            "source_singleton": float(OF_SOURCE[given.source] <= samples),
-            "terminals_only": float(not any(isinstance(symbol, int) for symbol in source)),
-            "glue": 0.0,
-            "source_count": OF_SOURCE[given.source] / samples,
-            "target_count": OF_TARGET[given.target] / samples,
-        },
-    )
 
 
 def check(found: list[Parsed], *, links: bool, samples: int = 1, order: bool = True) -> None:

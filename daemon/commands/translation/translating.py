@@ -1,0 +1,233 @@
+"""The commands around translating: translate, pack-grammar."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hierogram.daemon.commands.common import (
+    StoreUrl,
+    chosen_store,
+    interruptible,
+    note,
+    plural,
+    store_url,
+)
+from hierogram.daemon.commands.flags import with_options
+from hierogram.daemon.commands.grammar import announce_compilation
+from hierogram.daemon.decoding.requests import TranslateOptions
+from hierogram.daemon.exceptions import DrawingError, ExportError, UsageError
+from hierogram.storage.options import Option
+
+if TYPE_CHECKING:
+    from hierogram.daemon.decoding.opening import Equipment
+    from hierogram.daemon.decoding.translating import Translation, Translator
+
+STANDARD = "-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateOutput:
+    """What is written of translations."""
+
+    output: Annotated[
+        str, Option("Translations to write; .gz or .zst compresses.", flags=("--output", "-o"), metavar="FILE")
+    ] = STANDARD
+    best: Annotated[
+        int, Option("Translations of each sentence; with several, `number ||| words ||| features ||| score`.", least=1)
+    ] = 1
+    json: Annotated[bool, Option("A JSON object a sentence: translations, features, alignments, derivations.")] = False
+    alignments: Annotated[
+        Path | None, Option("Links of source and target words, a line a sentence.", metavar="FILE")
+    ] = None
+    svg: Annotated[Path | None, Option("A picture of each sentence's derivation, N.svg.", metavar="FOLDER")] = None
+    threads: Annotated[int, Option("Threads; 0: one a core. The translations do not depend on them.", least=0)] = 0
+
+
+@with_options
+def translate(
+    context: typer.Context,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[GRAMMAR] FILE",
+            help="GRAMMAR: an export, of any format of rules, a packed grammar, or a store; without it, the store. "
+            "FILE: sentences, one a line, words separated by spaces; - is standard input.",
+        ),
+    ],
+    options: TranslateOptions,
+    wanted: TranslateOutput,
+    store: StoreUrl = None,
+) -> None:
+    """Translate sentences with a grammar; translations line for line.
+
+    An empty line stays empty. Words that no rule translates alone may be passed through. From standard input each line
+    is translated as it comes; with a store, by what it has learned until then.
+    """
+    announce_compilation()
+    from hierogram.daemon.decoding.following import Follower
+    from hierogram.daemon.decoding.opening import equip
+    from hierogram.storage.store import open_store
+
+    grammar, is_store, sentences = _named(context, files, store)
+    with ExitStack() as stack, interruptible("the rest was not translated"):
+        equipment = equip(options)
+        if is_store:
+            follower = Follower(stack.enter_context(open_store(grammar)), equipment)
+            translator = follower.refresh()
+        else:
+            follower = None
+            translator = equipment.translator(equipment.grammar(grammar))
+        _tell(translator, equipment)
+        writer = stack.enter_context(_Writer(wanted, sentences))
+        if sentences == STANDARD:
+            for number, line in enumerate(_typed_lines(), 1):
+                if follower is not None:
+                    translator = follower.refresh()
+                writer.write(number, translator.translate(line, wanted.best, markup=options.markup))
+            return
+        _translate_file(translator, sentences, options, writer)
+
+
+def _translate_file(translator: "Translator", sentences: str, options: TranslateOptions, writer: "_Writer") -> None:
+    from hierogram.daemon.alignment.files import read_sentences
+    from hierogram.daemon.progress import progress
+
+    lines = read_sentences(sentences)
+    wanted = writer.wanted
+    with progress("translate", "sentences") as shown:
+        done = translator.translate_all(lines, wanted.best, markup=options.markup, threads=wanted.threads)
+        for number, translation in enumerate(done, 1):
+            writer.write(number, translation)
+            shown.update(number, len(lines), number)
+    if wanted.output != STANDARD:
+        note(f"{wanted.output}: {plural(len(lines), 'sentence')}")
+
+
+def _named(context: typer.Context, files: list[str], store: str | None) -> tuple[str, bool, str]:
+    """The grammar, whether it is that of a store, and the file of sentences; raises `UsageError`."""
+    if len(files) == 1:
+        return store_url(context, store), True, files[0]
+    if len(files) != 2:
+        raise UsageError("name a grammar and a file of sentences, or with --store the file alone")
+    if store is not None or chosen_store(context).given:
+        raise UsageError(f"--store and {files[0]} are two grammars: name one")
+    return files[0], files[0].endswith(".db") or "://" in files[0], files[1]
+
+
+def _tell(translator: "Translator", equipment: "Equipment") -> None:
+    """What of the grammar and of the weights is not used."""
+    grammar = translator.grammar
+    if grammar.circular:
+        note(f"{plural(grammar.circular, 'rule')} left out whose source side is empty or a single nonterminal")
+    if grammar.wide:
+        note(f"{plural(grammar.wide, 'rule')} left out of a larger scope: --max-scope takes more")
+    if unused := equipment.unused(grammar):
+        note(f"{equipment.options.weights}: the grammar has no feature {', '.join(unused)}")
+
+
+def _typed_lines() -> Iterator[str]:
+    """The lines of standard input, each as soon as it is there."""
+    for line in iter(sys.stdin.buffer.readline, b""):
+        yield line.decode(errors="replace").rstrip("\r\n")
+
+
+class _Writer:
+    """Writes translations in what was asked for, in order; a context manager."""
+
+    def __init__(self, wanted: TranslateOutput, name: str) -> None:
+        self.wanted = wanted
+        self._name = name
+        self._stack = ExitStack()
+        self._put: Any = None
+        self._links: Any = None
+
+    def __enter__(self) -> "_Writer":
+        from hierogram.daemon.compressing import written
+
+        wanted = self.wanted
+        if wanted.output != STANDARD:
+            self._put = self._stack.enter_context(written(Path(wanted.output)))
+        if wanted.alignments is not None:
+            self._links = self._stack.enter_context(written(wanted.alignments))
+        if wanted.svg is not None:
+            try:
+                wanted.svg.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise ExportError(f"{wanted.svg}: cannot be made: {error.strerror or error}") from error
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    def write(self, number: int, translation: "Translation") -> None:
+        """The translations of line `number`."""
+        if translation.parts > 1:
+            words = plural(len(translation.source), "word")
+            note(f"{self._name}: line {number} has {words}: translated in {translation.parts} parts")
+        lines = self._lines(number, translation)
+        if self._put is None:
+            sys.stdout.write("".join(line + "\n" for line in lines))
+            sys.stdout.flush()
+        else:
+            self._put.write("".join(line + "\n" for line in lines).encode())
+        if self._links is not None:
+            links = translation.alignment() if translation.candidates else []
+            self._links.write((" ".join(f"{i}-{j}" for i, j in links) + "\n").encode())
+        if self.wanted.svg is not None and translation.candidates:
+            self._draw(self.wanted.svg / f"{number}.svg", number, translation)
+
+    def _lines(self, number: int, translation: "Translation") -> Sequence[str]:
+        if self.wanted.json:
+            import json
+
+            from hierogram.daemon.decoding.answers import as_plain
+
+            return [json.dumps({"line": number} | as_plain(translation), ensure_ascii=False)]
+        if self.wanted.best == 1:
+            return [translation.text]
+        return [
+            f"{number} ||| {candidate.text} ||| "
+            + " ".join(f"{name}={value:.9g}" for name, value in candidate.features.items())
+            + f" ||| {candidate.score:.9g}"
+            for candidate in translation.candidates
+        ]
+
+    def _draw(self, path: Path, number: int, translation: "Translation") -> None:
+        from hierogram.daemon.web.api.drawing import draw
+
+        try:
+            path.write_text(draw(translation.derivation()), encoding="utf-8")
+        except DrawingError as error:
+            note(f"{self._name}: line {number}: {error}")
+        except OSError as error:
+            raise ExportError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def pack_grammar(
+    grammar: Annotated[str, typer.Argument(metavar="GRAMMAR", help="An export, of any format of rules, or a store.")],
+    output: Annotated[str, typer.Argument(metavar="FILE", help="Packed grammar to write.")],
+    max_scope: Annotated[
+        int, typer.Option("--max-scope", min=0, metavar="K", help="Leave out rules that match slower than O(n^K).")
+    ] = 2,
+    sampled: Annotated[
+        bool, typer.Option("--sampled", help="From a store: counts averaged over the kept samples.")
+    ] = False,
+) -> None:
+    """Pack a grammar into the form that `translate` maps into memory, so that it starts at once."""
+    from hierogram.daemon.decoding.grammars import write_grammar
+    from hierogram.daemon.decoding.opening import equip
+    from hierogram.storage.store import open_store
+
+    equipment = equip(TranslateOptions(max_scope=max_scope, sampled=sampled))
+    if grammar.endswith(".db") or "://" in grammar:
+        with open_store(grammar) as store:
+            found = equipment.of_store(store).grammar
+    else:
+        found = equipment.grammar(grammar)
+    write_grammar(Path(output), found)
+    note(f"{output}: {plural(found.packed.rules, 'rule')}")

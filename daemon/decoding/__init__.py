@@ -1,0 +1,1 @@
+"""Translating: grammars from files and stores, weights, fixed words, sentences in and translations out."""

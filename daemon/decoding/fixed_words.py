@@ -1,0 +1,103 @@
+"""Parts of a sentence whose translation is given: by markup in the text, or by a glossary."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import unescape
+
+from hierogram.daemon.alignment.files import numbered_lines
+from hierogram.daemon.exceptions import InputError
+
+_MARKED = re.compile(
+    r"<(?P<tag>[A-Za-z][\w-]*)\s+translation=(?P<quote>[\"'])(?P<given>.*?)(?P=quote)\s*>(?P<inside>.*?)</(?P=tag)\s*>"
+)
+_ALTERNATIVES = "||"
+
+Words = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Words one after the other; with `given`, their possible translations."""
+
+    words: Words
+    given: tuple[Words, ...] = ()
+
+
+def split_words(text: str) -> Words:
+    """The tokens of a text, which are separated by spaces or tabs."""
+    return tuple(word for word in text.replace("\t", " ").split(" ") if word)
+
+
+def marked_parts(line: str) -> list[Part]:
+    """The parts of a line with markup: `<np translation="the house">la maison</np>`.
+
+    Several translations are separated by two bars; an empty one drops the words.
+    """
+    parts: list[Part] = []
+    at = 0
+    for match in _MARKED.finditer(line):
+        _put(parts, line[at : match.start()])
+        inside = split_words(match["inside"])
+        if inside:
+            given = tuple(split_words(unescape(choice)) for choice in match["given"].split(_ALTERNATIVES))
+            parts.append(Part(inside, given))
+        at = match.end()
+    _put(parts, line[at:])
+    return parts
+
+
+def _put(parts: list[Part], text: str) -> None:
+    if words := split_words(text):
+        parts.append(Part(words))
+
+
+class Glossary:
+    """Given translations of words and phrases; the longest that matches is taken, from left to right."""
+
+    def __init__(self, entries: dict[Words, tuple[Words, ...]] | None = None) -> None:
+        self._entries = entries or {}
+        self._longest = max(map(len, self._entries), default=0)
+
+    def divided(self, parts: Sequence[Part]) -> Iterator[Part]:
+        """The parts, those without a given translation divided where the glossary has one."""
+        for part in parts:
+            if part.given or not self._longest:
+                yield part
+            else:
+                yield from self._divided(part.words)
+
+    def _divided(self, words: Words) -> Iterator[Part]:
+        plain = start = 0
+        while start < len(words):
+            for size in range(min(self._longest, len(words) - start), 0, -1):
+                if given := self._entries.get(words[start : start + size]):
+                    if plain < start:
+                        yield Part(words[plain:start])
+                    yield Part(words[start : start + size], given)
+                    start = plain = start + size
+                    break
+            else:
+                start += 1
+        if plain < len(words):
+            yield Part(words[plain:])
+
+
+def read_glossary(path: str) -> Glossary:
+    """A glossary: a line is words, a tab and their translation; a second line of the same words is another choice.
+
+    Empty lines and those that begin with # are passed over. Raises `InputError`, which names the line.
+    """
+    entries: dict[Words, list[Words]] = {}
+    for name, number, line in numbered_lines(path):
+        try:
+            text = line.decode()
+        except UnicodeDecodeError as error:
+            raise InputError(f"{name}: line {number}: is not UTF-8: convert the file first") from error
+        if not text.strip() or text.startswith("#"):
+            continue
+        fields = text.split("\t")
+        if len(fields) != 2 or not split_words(fields[0]):
+            raise InputError(f"{name}: line {number}: an entry is words, one tab, and their translation")
+        entries.setdefault(split_words(fields[0]), []).append(split_words(fields[1]))
+    return Glossary({words: tuple(given) for words, given in entries.items()})

@@ -1,0 +1,98 @@
+"""Grammars to translate with: packed from rules, or mapped into memory from our binary form."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.decoding.rule_files import RuleTable, find_rule_file, read_rule_file
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.mapped_arrays import first_line, read_arrays, write_arrays
+from hierogram.daemon.progress import Progress
+from hierogram.samplers.decoding.grammar import Grammar, is_usable, pack, scopes
+from hierogram.samplers.grammar.columns import join_texts, lines_of
+
+_KIND, _VERSION = "grammar", 1
+_TEXTS = ("source_words", "target_words")
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationGrammar:
+    """A packed grammar, the words of each side by their numbers, the names of its features, and what was left out.
+
+    `circular` rules have a source side that is empty or a single nonterminal, `wide` ones a scope beyond the limit.
+    """
+
+    packed: Grammar
+    source_words: list[str]
+    target_words: list[str]
+    features: tuple[str, ...]
+    circular: int = 0
+    wide: int = 0
+    source_numbers: dict[str, int] = field(default_factory=dict, repr=False)
+    target_numbers: dict[str, int] = field(default_factory=dict, repr=False)
+    alone: set[int] = field(default_factory=set, repr=False)
+
+    def __post_init__(self) -> None:
+        self.source_numbers.update(zip(self.source_words, range(len(self.source_words)), strict=True))
+        self.target_numbers.update(zip(self.target_words, range(len(self.target_words)), strict=True))
+        first = self.packed.rule_first
+        top = int(self.packed.child_first[1])
+        self.alone.update(self.packed.symbol[:top][first[1 : top + 1] < first[2 : top + 2]].tolist())
+
+    def translates(self, word: int) -> bool:
+        """Whether a rule has this word, by its number, as its whole source side."""
+        return word in self.alone
+
+
+def packed(table: RuleTable, max_scope: int) -> TranslationGrammar:
+    """The grammar of the rules up to a scope."""
+    usable = is_usable(table.columns)
+    narrow = scopes(table.columns) <= max_scope
+    return TranslationGrammar(
+        pack(table.columns, usable & narrow),
+        table.source_words,
+        table.target_words,
+        table.features,
+        int((~usable).sum()),
+        int((usable & ~narrow).sum()),
+    )
+
+
+def open_grammar(path: str, max_scope: int, shown: Progress, format: str | None = None) -> TranslationGrammar:
+    """The grammar of a file in our binary form, of a file of rules, or of a version's folder; raises `InputError`."""
+    if _is_binary(path):
+        return read_grammar(path)
+    return packed(read_rule_file(find_rule_file(Path(path), format), shown), max_scope)
+
+
+def _is_binary(path: str) -> bool:
+    start = first_line(_KIND, 0).rpartition(b" ")[0]
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(start)) == start
+    except OSError:
+        return False
+
+
+def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
+    """Write a grammar in our binary form; raises `ExportError`."""
+    arrays: dict[str, NDArray[np.generic]] = dict(grammar.packed._asdict())
+    for name in _TEXTS:
+        arrays[name] = join_texts(getattr(grammar, name)).content
+    values = {"features": list(grammar.features), "circular": grammar.circular, "wide": grammar.wide}
+    write_arrays(path, _KIND, _VERSION, values, arrays)
+
+
+def read_grammar(path: str) -> TranslationGrammar:
+    """The grammar of a file in our binary form; raises `InputError`."""
+    values, arrays = read_arrays(path, _KIND, _VERSION)
+    try:
+        grammar = Grammar(**{name: arrays[name] for name in Grammar._fields})
+        source, target = (lines_of(arrays[name].tobytes()).strings() for name in _TEXTS)
+        return TranslationGrammar(
+            grammar, source, target, tuple(values["features"]), values["circular"], values["wide"]
+        )
+    except KeyError as error:
+        raise InputError(f"{path}: is damaged: it has no {error}") from error

@@ -1,0 +1,36 @@
+"""What may be asked of the decoder, declared once: importing this module imports neither numpy nor numba."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.storage.options import Option
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateOptions:
+    """What sentences are translated with, and how; `tune` takes the same."""
+
+    lm: Annotated[
+        str | None, Option("Language model of the target side, ARPA or binary.", metavar="FILE", shown="none")
+    ] = None
+    weights: Annotated[
+        str | None, Option("Weights of features, as `hierogram tune` writes them.", metavar="FILE", shown="built in")
+    ] = None
+    format: Annotated[
+        str | None, Option("Format of GRAMMAR, where neither its manifest nor its name says it.", metavar="NAME")
+    ] = None
+    sampled: Annotated[bool, Option("From a store: counts averaged over the kept samples.")] = False
+    min_count: Annotated[float, Option("From a store: leave out rules with a lower count.", least=0)] = 0.0
+    max_scope: Annotated[int, Option("Leave out rules that match slower than O(n^K).", least=0, metavar="K")] = 2
+    span: Annotated[int, Option("Words that a rule of the grammar covers, at most.", least=1)] = 20
+    pops: Annotated[int, Option("Places popped for each span; 0: all, the search is exact.", least=0)] = 200
+    max_words: Annotated[int, Option("Longer sentences are translated in parts.", least=1, most=1000)] = 100
+    glossary: Annotated[
+        str | None, Option("Given translations: words, a tab, their translation, a line each.", metavar="FILE")
+    ] = None
+    markup: Annotated[bool, Option('The text holds markup: <np translation="the house">la maison</np>.')] = False
+
+    def of_store(self) -> ExportOptions:
+        """What is taken of a store's grammar."""
+        return ExportOptions(sampled=self.sampled, min_count=self.min_count, max_scope=self.max_scope)

@@ -1,0 +1,226 @@
+"""Translating sentences with a grammar, weights and a language model."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from hierogram.daemon.decoding.fixed_words import Glossary, Part, Words, marked_parts, split_words
+from hierogram.daemon.decoding.grammars import TranslationGrammar
+from hierogram.daemon.decoding.pieces import Piece, links_of, uses_of
+from hierogram.daemon.decoding.weights import weight_vector
+from hierogram.daemon.language_models.arpa import NamedModel
+from hierogram.daemon.learning.kinds.kind import RuleUse
+from hierogram.samplers.decoding.chart import Limits, Sentence
+from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoder
+from hierogram.samplers.decoding.grammar import UNKNOWN
+from hierogram.samplers.decoding.weighing import COUNTED
+
+MAX_WORDS = 100
+"""Words of a sentence that is translated at once, unless said otherwise."""
+_LOOK_BACK = 3
+"""A sentence is divided behind a punctuation mark, if one stands in the last third."""
+_AHEAD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One translation: words, the score w · f, the features that are not 0."""
+
+    words: Words
+    score: float
+    features: dict[str, float]
+
+    @property
+    def text(self) -> str:
+        """The words, separated by spaces."""
+        return " ".join(self.words)
+
+
+class Translation:
+    """The translations of a sentence, best first: at least one, none of an empty line.
+
+    `parts` says in how many parts it was translated, as it has too many words for one.
+    """
+
+    def __init__(self, source: Words, candidates: list[Candidate], pieces: list[Piece]) -> None:
+        self.source = source
+        self.candidates = candidates
+        self._pieces = pieces
+
+    @property
+    def parts(self) -> int:
+        """In how many parts the sentence was translated."""
+        return len(self._pieces)
+
+    @property
+    def text(self) -> str:
+        """The best translation; empty where there are no words."""
+        return self.candidates[0].text if self.candidates else ""
+
+    def alignment(self, number: int = 0) -> list[tuple[int, int]]:
+        """Linked positions of source and target words of a candidate."""
+        found: list[tuple[int, int]] = []
+        source = target = 0
+        for piece in self._pieces:
+            found += [(source + i, target + j) for i, j in links_of(piece, number)]
+            source += piece.source_words
+            target += piece.target_words(number)
+        return found
+
+    def derivation(self, number: int = 0) -> list[RuleUse]:
+        """The rules of a candidate's derivation, top-down in source order; of several parts, one after the other."""
+        found: list[RuleUse] = []
+        source = target = 0
+        for piece in self._pieces:
+            uses = uses_of(piece, number)
+            moved = len(found)
+            found += [
+                RuleUse(
+                    use.source,
+                    use.target,
+                    (use.source_span[0] + source, use.source_span[1] + source),
+                    (use.target_span[0] + target, use.target_span[1] + target),
+                    tuple(child + moved for child in use.children),
+                )
+                for use in uses
+            ]
+            source += piece.source_words
+            target += piece.target_words(number)
+        return found
+
+
+class Translator:
+    """Translates sentences; may be used from several threads at once."""
+
+    def __init__(
+        self,
+        grammar: TranslationGrammar,
+        weights: Mapping[str, float],
+        model: NamedModel | None = None,
+        *,
+        span: int = SPAN,
+        pops: int = POPS,
+        max_words: int = MAX_WORDS,
+        glossary: Glossary | None = None,
+    ) -> None:
+        """`span` bounds the words that a rule covers, `pops` those of a cell (0: no bound, the search is exact)."""
+        self.grammar = grammar
+        self.names = (*grammar.features, *COUNTED)
+        self._model = model
+        self._max_words = max_words
+        self._glossary = glossary or Glossary()
+        if model is None:
+            lm_words = np.zeros(len(grammar.target_words), np.int32)
+        else:
+            lm_words = model.vocabulary.numbers(grammar.target_words)
+        self._decoder = Decoder(
+            grammar.packed,
+            weight_vector(grammar.features, weights),
+            lm_words,
+            None if model is None else model.model,
+            Limits(span, pops),
+        )
+
+    def translate(self, line: str, best: int = 1, *, markup: bool = False) -> Translation:
+        """The translations of a line, at most `best`; only the best one of a sentence that is translated in parts."""
+        parts = marked_parts(line) if markup else [Part(words)] if (words := split_words(line)) else []
+        source = tuple(word for part in parts for word in part.words)
+        divided = list(self._glossary.divided(parts))
+        pieces = [self._decode(piece, best) for piece in self._divided(divided)]
+        if not pieces:
+            return Translation(source, [], [])
+        if len(pieces) == 1:
+            return Translation(source, self._candidates(pieces[0]), pieces)
+        firsts = [self._candidates(piece)[0] for piece in pieces]
+        features: dict[str, float] = {}
+        for first in firsts:
+            for name, value in first.features.items():
+                features[name] = features.get(name, 0.0) + value
+        words = tuple(word for first in firsts for word in first.words)
+        return Translation(source, [Candidate(words, sum(first.score for first in firsts), features)], pieces)
+
+    def translate_all(
+        self, lines: Sequence[str], best: int = 1, *, markup: bool = False, threads: int = 0
+    ) -> Iterator[Translation]:
+        """The translations of lines, in order, the same on any number of threads (0: one for each core)."""
+        threads = threads or os.cpu_count() or 1
+        ahead = _AHEAD * threads
+        with ThreadPoolExecutor(threads, thread_name_prefix="translate") as pool:
+            going = [pool.submit(self.translate, line, best, markup=markup) for line in lines[:ahead]]
+            for number in range(len(lines)):
+                done = going.pop(0).result()
+                if number + ahead < len(lines):
+                    going.append(pool.submit(self.translate, lines[number + ahead], best, markup=markup))
+                yield done
+
+    def _divided(self, parts: list[Part]) -> Iterator[list[Part]]:
+        """Positions to decode at once: single words, and parts with a given translation."""
+        positions: list[Part] = []
+        for part in parts:
+            positions += [part] if part.given else [Part((word,)) for word in part.words]
+        while len(positions) > self._max_words:
+            cut = self._max_words
+            for place in range(cut, cut - cut // _LOOK_BACK, -1):
+                last = positions[place - 1]
+                if not last.given and not any(letter.isalnum() for letter in last.words[0]):
+                    cut = place
+                    break
+            yield positions[:cut]
+            positions = positions[cut:]
+        if positions:
+            yield positions
+
+    def _decode(self, positions: list[Part], best: int) -> Piece:
+        sentence, own = self._sentence(positions)
+        decoded = self._decoder.decode(sentence, best)
+        return Piece(self.grammar, decoded, [position.words for position in positions], own)
+
+    def _sentence(self, positions: list[Part]) -> tuple[Sentence, list[str]]:
+        grammar = self.grammar
+        own: dict[str, int] = {}
+        words, first, target, target_start, passes = [], [0], [], [0], []
+
+        def bring(side: Words, passed: int) -> None:
+            for word in side:
+                number = grammar.target_numbers.get(word)
+                target.append(len(grammar.target_words) + own.setdefault(word, len(own)) if number is None else number)
+            target_start.append(len(target))
+            passes.append(passed)
+
+        for position in positions:
+            word = position.words[0]
+            number = UNKNOWN if position.given else grammar.source_numbers.get(word, UNKNOWN)
+            words.append(number)
+            for side in position.given:
+                bring(side, 0)
+            if not position.given and not grammar.translates(number):
+                bring((word,), 1)
+            first.append(len(passes))
+        lm_words = np.zeros(len(own), np.int32) if self._model is None else self._model.vocabulary.numbers(list(own))
+        sentence = Sentence(
+            np.array(words, np.int32),
+            np.array(first, np.int32),
+            np.array(target, np.int32),
+            np.array(target_start, np.int32),
+            np.array(passes, np.int32),
+            lm_words,
+        )
+        return sentence, list(own)
+
+    def _candidates(self, piece: Piece) -> list[Candidate]:
+        out = piece.decoded.outputs
+        found = []
+        for k, score in enumerate(out.scores.tolist()):
+            numbers = out.words[out.word_start[k] : out.word_start[k + 1]].tolist()
+            features = out.features[k].tolist()
+            found.append(
+                Candidate(
+                    tuple(map(piece.word, numbers)),
+                    score,
+                    {name: value for name, value in zip(self.names, features, strict=True) if value},
+                )
+            )
+        return found

@@ -1,0 +1,356 @@
+"""Lines of rules: from bytes to columns of symbols, links and values.
+
+A line has fields between separators: the source side, the target side, values of features, perhaps links. Words and
+names of features are numbered as they come; what a symbol means is seen to afterwards, once for each symbol of a
+vocabulary.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.decoding.grammar import RuleColumns
+from hierogram.samplers.language_models.arpa import number
+from hierogram.samplers.language_models.model import FREE
+from hierogram.samplers.language_models.vocabulary import Vocabulary, add
+
+MORE, NO_ROOM, NO_VOCABULARY, NO_FIELDS, NO_NUMBER, NO_NAME, NO_LINK = range(7)
+"""How reading lines ends: no whole line is left; the columns are full; a vocabulary is. Faults: fewer fields than a
+rule has; a value that is no number, or has no name; links that are not pairs of numbers."""
+
+AT, LINE = 0, 1
+"""Places of a cursor, int64[2]: the byte, the number of its line."""
+
+_RULES, _SOURCE, _TARGET, _LINKS, _VALUES = range(5)
+_TAB, _LINE_FEED, _RETURN, _SPACE, _BAR, _MINUS, _ZERO, _NINE, _EQUALS = 9, 10, 13, 32, 124, 45, 48, 57, 61
+_FIELDS = 8
+_MOST_POSITION = 1 << 16
+
+
+class Layout(NamedTuple):
+    """Where the fields are, counted from 0 (-1: there is none).
+
+    `tabs`: fields are separated by tabs, and not by bars; `named`: values have names; `labeled`: sides end with a
+    label, which is no symbol.
+    """
+
+    tabs: bool
+    source: int
+    target: int
+    values: int
+    links: int
+    named: bool
+    labeled: bool
+
+
+class Vocabularies(NamedTuple):
+    """Vocabularies of source symbols, target symbols and names of values, and how many of each there are, int64[1]."""
+
+    source: Vocabulary
+    source_size: NDArray[np.int64]
+    target: Vocabulary
+    target_size: NDArray[np.int64]
+    names: Vocabulary
+    names_size: NDArray[np.int64]
+
+
+class RuleLines(NamedTuple):
+    """Rules as they are read: sides and links as in `RuleColumns`, symbols by the vocabularies.
+
+    Values stand by themselves: `value` float64, of rule `value_rule` int32, by the name `value_name` int32 (its place
+    in the line, where values have no names). `line` int64[R]: where the rule stands. `fields` int64[8, 2] is scratch,
+    `taken` int64[5] what is in use.
+    """
+
+    source: NDArray[np.int32]
+    source_start: NDArray[np.int64]
+    target: NDArray[np.int32]
+    target_start: NDArray[np.int64]
+    links: NDArray[np.uint16]
+    link_start: NDArray[np.int64]
+    value: NDArray[np.float64]
+    value_rule: NDArray[np.int32]
+    value_name: NDArray[np.int32]
+    line: NDArray[np.int64]
+    fields: NDArray[np.int64]
+    taken: NDArray[np.int64]
+
+    @property
+    def rules(self) -> int:
+        """Number of rules."""
+        return int(self.taken[_RULES])
+
+    @property
+    def values(self) -> int:
+        """Number of values."""
+        return int(self.taken[_VALUES])
+
+    def columns(
+        self, source: NDArray[np.int32], target: NDArray[np.int32], features: NDArray[np.float64]
+    ) -> RuleColumns:
+        """The rules as columns, by what each symbol means, int32 by symbol; nonterminals as they were written."""
+        return RuleColumns(
+            source[self.source[: self.taken[_SOURCE]]],
+            self.source_start[: self.rules + 1],
+            target[self.target[: self.taken[_TARGET]]],
+            self.target_start[: self.rules + 1],
+            self.links[: self.taken[_LINKS]],
+            self.link_start[: self.rules + 1],
+            features,
+        )
+
+
+def room_for(rules: int, old: RuleLines | None = None) -> RuleLines:
+    """Room for about so many rules, those of `old` among them."""
+    sizes = (rules, 6 * rules + 4096, 6 * rules + 4096, 4 * rules + 4096, 9 * rules + 4096)
+    made = RuleLines(
+        np.empty(sizes[_SOURCE], np.int32),
+        np.zeros(rules + 1, np.int64),
+        np.empty(sizes[_TARGET], np.int32),
+        np.zeros(rules + 1, np.int64),
+        np.empty((sizes[_LINKS], 2), np.uint16),
+        np.zeros(rules + 1, np.int64),
+        np.empty(sizes[_VALUES], np.float64),
+        np.empty(sizes[_VALUES], np.int32),
+        np.empty(sizes[_VALUES], np.int32),
+        np.empty(rules, np.int64),
+        np.zeros((_FIELDS, 2), np.int64),
+        np.zeros(5, np.int64),
+    )
+    if old is not None:
+        pairs: list[tuple[NDArray[np.generic], NDArray[np.generic]]] = list(zip(made, old, strict=True))
+        for new, before in pairs:
+            new[: len(before)] = before
+    return made
+
+
+@njit_inline
+def _separator(text, at, end, tabs):
+    """How long the separator is that begins here; 0: none does. Bars stand between spaces."""
+    if tabs:
+        return 1 if text[at] == _TAB else 0
+    if at + 3 > end or text[at] != _BAR or text[at + 1] != _BAR or text[at + 2] != _BAR:
+        return 0
+    if at > 0 and text[at - 1] != _SPACE and text[at - 1] != _LINE_FEED:
+        return 0
+    return 3 if at + 3 == end or text[at + 3] == _SPACE else 0
+
+
+@njit
+def _divide(text, start, end, rules, tabs):
+    """Fill `fields`; how many there are."""
+    fields = 0
+    at = start
+    rules.fields[0, 0] = start
+    while at < end:
+        length = _separator(text, at, end, tabs)
+        if length == 0:
+            at += 1
+            continue
+        rules.fields[fields, 1] = at
+        at += length
+        fields += 1
+        if fields == _FIELDS:
+            return fields
+        rules.fields[fields, 0] = at
+    rules.fields[fields, 1] = end
+    return fields + 1
+
+
+@njit_inline
+def _token(text, at, end):
+    """Start and end of the token at or behind `at`; both are `end` where none is left."""
+    while at < end and text[at] == _SPACE:
+        at += 1
+    start = at
+    while at < end and text[at] != _SPACE:
+        at += 1
+    return start, at
+
+
+@njit
+def _side(text, field, vocabulary, size, symbols, taken, labeled):
+    """The symbols of a side, from `taken` on; their number, or -1: no room, -2: none in the vocabulary."""
+    found = 0
+    at = field[0]
+    while True:
+        start, at = _token(text, at, field[1])
+        if start == at:
+            break
+        if labeled and _token(text, at, field[1])[0] == field[1]:
+            break
+        if taken + found == len(symbols):
+            return -1
+        word = add(vocabulary, size, text, start, at)
+        if word == FREE:
+            return -2
+        symbols[taken + found] = word
+        found += 1
+    return found
+
+
+@njit_inline
+def _whole(text, start, end):
+    """The whole number text[start:end]; -1 where it is none, or too large for a position."""
+    if start == end or end - start > 5:
+        return np.int64(-1)
+    value = np.int64(0)
+    for k in range(start, end):
+        if text[k] < _ZERO or text[k] > _NINE:
+            return np.int64(-1)
+        value = 10 * value + np.int64(text[k] - _ZERO)
+    return value if value < _MOST_POSITION else np.int64(-1)
+
+
+@njit
+def _read_links(text, field, rules, taken):
+    """Links `i-j` from `taken` on; their number, or -1: no room, -2: one is no link."""
+    found = 0
+    at = field[0]
+    while True:
+        start, at = _token(text, at, field[1])
+        if start == at:
+            return found
+        if taken + found == len(rules.links):
+            return -1
+        middle = start
+        while middle < at and text[middle] != _MINUS:
+            middle += 1
+        if middle == at:
+            return -2
+        source, target = _whole(text, start, middle), _whole(text, middle + 1, at)
+        if source < 0 or target < 0:
+            return -2
+        rules.links[taken + found, 0] = source
+        rules.links[taken + found, 1] = target
+        found += 1
+
+
+@njit
+def _read_values(text, field, rules, vocabularies, named):
+    """The values of the rule at hand; 0, or how reading ends."""
+    rule, taken = rules.taken[_RULES], rules.taken[_VALUES]
+    at = field[0]
+    place = 0
+    while True:
+        start, at = _token(text, at, field[1])
+        if start == at:
+            rules.taken[_VALUES] = taken
+            return 0
+        if taken == len(rules.value):
+            return NO_ROOM
+        name = np.int64(place)
+        if named:
+            middle = at - 1
+            while middle > start and text[middle] != _EQUALS:
+                middle -= 1
+            if middle <= start:
+                return NO_NAME
+            name = add(vocabularies.names, vocabularies.names_size, text, start, middle)
+            if name == FREE:
+                return NO_VOCABULARY
+            start = middle + 1
+        value, is_number = number(text, start, at)
+        if not is_number:
+            return NO_NUMBER
+        rules.value[taken] = value
+        rules.value_rule[taken] = rule
+        rules.value_name[taken] = name
+        taken += 1
+        place += 1
+
+
+@njit_inline
+def _is_glue(text, start, end):
+    """Whether the left side is that of a glue rule, [S] or [GOAL]."""
+    if end - start == 3:
+        return text[start + 1] == 83
+    return end - start == 6 and text[start + 1] == 71 and text[start + 2] == 79
+
+
+@njit
+def _read_rule(text, rules, layout, vocabularies, fields):
+    """One rule; 0, or how reading ends."""
+    rule = rules.taken[_RULES]
+    if fields <= max(layout.source, layout.target, layout.values):
+        return NO_FIELDS
+    if rule == len(rules.line):
+        return NO_ROOM
+    source = _side(
+        text,
+        rules.fields[layout.source],
+        vocabularies.source,
+        vocabularies.source_size,
+        rules.source,
+        rules.taken[_SOURCE],
+        layout.labeled,
+    )
+    if source < 0:
+        return NO_ROOM if source == -1 else NO_VOCABULARY
+    target = _side(
+        text,
+        rules.fields[layout.target],
+        vocabularies.target,
+        vocabularies.target_size,
+        rules.target,
+        rules.taken[_TARGET],
+        layout.labeled,
+    )
+    if target < 0:
+        return NO_ROOM if target == -1 else NO_VOCABULARY
+    links = 0
+    if 0 <= layout.links < fields:
+        links = _read_links(text, rules.fields[layout.links], rules, rules.taken[_LINKS])
+        if links < 0:
+            return NO_ROOM if links == -1 else NO_LINK
+    outcome = _read_values(text, rules.fields[layout.values], rules, vocabularies, layout.named)
+    if outcome != 0:
+        return outcome
+    rules.taken[_RULES] += 1
+    rules.taken[_SOURCE] += source
+    rules.taken[_TARGET] += target
+    rules.taken[_LINKS] += links
+    rules.source_start[rule + 1] = rules.taken[_SOURCE]
+    rules.target_start[rule + 1] = rules.taken[_TARGET]
+    rules.link_start[rule + 1] = rules.taken[_LINKS]
+    return 0
+
+
+def read_rules(
+    text: NDArray[np.uint8], cursor: NDArray[np.int64], layout: Layout, vocabularies: Vocabularies, rules: RuleLines
+) -> int:
+    """Read rules from the cursor on, up to the last whole line; how it ended, the cursor then stands at that line.
+
+    Empty lines and glue rules are passed over.
+    """
+    return int(_read_rules(text, cursor, layout, vocabularies, rules))
+
+
+@njit
+def _read_rules(text, cursor, layout, vocabularies, rules):
+    while True:
+        start = cursor[AT]
+        end = start
+        while end < len(text) and text[end] != _LINE_FEED:
+            end += 1
+        if end == len(text):
+            return MORE
+        last = end
+        if last > start and text[last - 1] == _RETURN:
+            last -= 1
+        fields = _divide(text, start, last, rules, layout.tabs)
+        empty = fields == 1 and rules.fields[0, 1] == rules.fields[0, 0]
+        glue = (
+            layout.source == 1
+            and not layout.tabs
+            and _is_glue(text, *_token(text, rules.fields[0, 0], rules.fields[0, 1]))
+        )
+        if not empty and not glue:
+            outcome = _read_rule(text, rules, layout, vocabularies, fields)
+            if outcome != 0:
+                return outcome
+            rules.line[rules.taken[_RULES] - 1] = cursor[LINE]
+        cursor[AT] = end + 1
+        cursor[LINE] += 1

@@ -1,0 +1,36 @@
+"""What docs/decoding.md shows is what happens."""
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+from tests.daemon.conftest import Run
+
+from hierogram.daemon.decoding.weights import DEFAULT_WEIGHTS
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "decoding.md").read_text(encoding="utf-8")
+
+
+def test_the_example_runs(hierogram: Run, tmp_path: Path) -> None:
+    example = DOCUMENT.split("## An example")[1]
+    [code] = re.findall(r"```sh\n(.*?)```", example.split("\n## ")[0], re.DOTALL)
+    [(name, content)] = re.findall(r"cat > (\S+) <<'END'\n(.*?)END\n", code, re.DOTALL)
+    (tmp_path / name).write_text(content)
+    [(text, file)] = re.findall(r"echo '(.*)' > (\S+)", code)
+    (tmp_path / file).write_text(text + "\n")
+    ran = hierogram(*shlex.split(code.splitlines()[-1])[1:])
+    said, links = re.findall(r"says `(.*?)`.*?words, `(.*?)`", example, re.DOTALL)[0]
+    assert (ran.code, ran.out) == (0, said + "\n")
+    assert (tmp_path / "out.al").read_text() == links + "\n"
+
+
+def test_the_weights_are_those_that_are_taken() -> None:
+    [shown] = re.findall(r"```toml\n(.*?)```", DOCUMENT, re.DOTALL)
+    assert tomllib.loads(shown)["weights"] == {name: value for name, value in DEFAULT_WEIGHTS.items() if value}
+
+
+def test_every_option_is_one(hierogram: Run) -> None:
+    told = hierogram("translate", "--help").out
+    for option in re.findall(r"`(--[a-z-]+)", DOCUMENT.split("## What may be chosen")[1]):
+        assert option in told or option == "--store", option
