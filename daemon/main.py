@@ -89,6 +89,7 @@ for command, example in (
     (exports.export, "hierogram export -o grammar.cdec.gz --format cdec --max-scope 2 --min-count 2"),
     (exports.diff, "hierogram diff grammars/news-20260101T030000Z grammars/latest"),
     (stores.status, "hierogram status --json"),
+    (grammar.diagnose, "hierogram diagnose --pairs 2000 --plot chains.png"),
     (mending.verify, "hierogram verify || echo damaged"),
     (mending.repair, "hierogram repair --dry-run"),
     (mending.backup, "hierogram backup backups/monday.db"),

@@ -1,11 +1,13 @@
-"""Commands about the grammar: learn, rules."""
+"""Commands about the grammar: learn, rules, diagnose."""
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hierogram.daemon.commands.common import (
+    FOUND,
     AsJson,
     StoreUrl,
     interruptible,
@@ -19,6 +21,7 @@ from hierogram.daemon.commands.common import (
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.stopping import stopping
 from hierogram.daemon.exceptions import NothingLearnedError, UsageError
+from hierogram.daemon.grammar.chain_options import ChainOptions
 from hierogram.daemon.grammar.queries import RuleQuery
 from hierogram.daemon.progress import Progress, progress
 from hierogram.samplers.grammar.kinds import FRAGMENTS, notation_of
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hierogram.daemon.alignment.incremental import AlignReport
+    from hierogram.daemon.grammar.diagnosis import Diagnosis
     from hierogram.daemon.learning.learner import LearnProgress
     from hierogram.daemon.learning.reports import LearnReport
     from hierogram.storage.records import RuleRow
@@ -129,6 +133,81 @@ def say_learned(done: "LearnReport") -> None:
     say(f"  log-likelihood {done.log_likelihood_before:>14,.0f} → {done.log_likelihood_after:,.0f}")
     say(f"  rules          {done.rules_before:>14,} → {done.rules_after:,}")
     say(f"  uses of rules  {done.tokens_before:>14,} → {done.tokens_after:,}")
+
+
+@with_options
+def diagnose(
+    context: typer.Context,
+    *,
+    run: ChainOptions,
+    draws: Annotated[
+        Path | None, typer.Option(help="File to write all draws to, or, with --take, to read them from.")
+    ] = None,
+    take: Annotated[bool, typer.Option("--take", help="Run no chains: take those of --draws.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="PNG to draw; needs the extra `plot`.")] = None,
+    as_json: AsJson = False,
+    store: StoreUrl = None,
+) -> None:
+    """Run several chains over the store's pairs, and say how far they agree: whether a grammar can be trusted.
+
+    Chains begin far apart (all cut, joined, random) and run in memory, by the store's model and schedule; the store is
+    left as it is. Exits with 1 where chains are stuck, drift, or stay apart.
+    """
+    from hierogram.daemon.grammar.chains import load_draws, run_chains
+    from hierogram.daemon.grammar.diagnosis import diagnose as judge
+    from hierogram.storage.store import open_store
+
+    if take:
+        if draws is None:
+            raise UsageError("--take reads the draws of a file: name it with --draws FILE")
+        taken = load_draws(draws)
+    else:
+        announce_compilation()
+        with open_store(store_url(context, store)) as opened, progress("diagnose", "sweeps") as shown:
+            taken = run_chains(opened, run, lambda done, total: shown.update(done, total, done))
+        if draws is not None:
+            taken.save(draws)
+    found = judge(taken)
+    if plot is not None:
+        from hierogram.daemon.grammar.plotting import draw_chains
+
+        draw_chains(taken, plot)
+    if as_json:
+        say_json(asdict(found))
+    else:
+        _say_diagnosis(found)
+    if found.flagged:
+        note(
+            f"hierogram: the chains do not agree: {', '.join(found.flagged)}: let them run longer (--warm-up, --sweeps)"
+        )
+        raise typer.Exit(FOUND)
+
+
+def _say_diagnosis(found: "Diagnosis") -> None:
+    """A diagnosis for people."""
+    from hierogram.daemon.grammar.diagnosis import as_columns
+
+    say(f"{plural(found.chains, 'chain')} ({', '.join(found.starts)}), {plural(found.draws, 'draw')} each")
+    columns = ("mean", "R-hat", "bulk ESS", "tail ESS", "verdict", "")
+    say_table(columns, [as_columns(one) for one in found.totals], numeric=(0, 1, 2, 3))
+    rules = found.rules
+    verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in rules.verdicts.items())
+    say(f"{plural(rules.watched, 'frequent rule')}: {verdicts or 'none'}")
+    if rules.least and rules.r_hat[0] is not None:
+        r_hat = ", ".join(f"{value:.3f}" for value in rules.r_hat if value is not None)
+        sizes = ", ".join(f"{value:,.0f}" for value in rules.ess_bulk if value is not None)
+        say(f"  R-hat (median, 90 %, largest) {r_hat}; bulk ESS (smallest, 10 %, median) {sizes}")
+        say("those that agree least:")
+        say_table(columns, [as_columns(one) for one in rules.least], numeric=(0, 1, 2, 3))
+    for name, shares in found.overlap.items():
+        parts = ", ".join(f"{value:.0%} of {what.replace('_', ' ')}" for what, value in shares.items())
+        say(f"two chains share, {name.replace('_', ' ')}: {parts}")
+    rate = (
+        ""
+        if found.ess_per_second is None
+        else f", {found.ess_per_second:.1f} effective draws of the likelihood a second"
+    )
+    say(f"{found.seconds:.1f} s of sampling{rate}; {found.overhead:.1%} of the time went into the diagnosis")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Commands about a store as a whole: init, status."""
 
+from collections.abc import Collection
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ from hierogram.daemon.commands.common import (
 )
 from hierogram.daemon.commands.flags import given, with_options
 from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER
 from hierogram.storage.records import Settings
 
 if TYPE_CHECKING:
@@ -29,8 +31,13 @@ def init(
     upgrade: Annotated[bool, typer.Option("--upgrade", help="Take an older store to this version's schema.")] = False,
     store: StoreUrl = None,
 ) -> None:
-    """Make a store, with settings that are fixed for its life; or upgrade an older one."""
+    """Make a store, with settings that are fixed for its life; or upgrade an older one.
+
+    Without --schedule, --levels or --sweeps-per-level choose the schedule `paper`, and a Dirichlet process gets that of
+    annealed phrases.
+    """
     chosen = given(context, Settings)
+    settings = with_schedule(settings, chosen)
     url = store_url(context, store)
     if upgrade:
         if chosen:
@@ -47,6 +54,15 @@ def init(
         say(f"{opened.url}: {'made a new store' if made else 'there is a store already, nothing was changed'}")
         for name, value in asdict(opened.settings()).items():
             say(f"  {name:<17}{','.join(value) or '(not known)' if isinstance(value, tuple) else value}")
+
+
+def with_schedule(settings: Settings, chosen: Collection[str]) -> Settings:
+    """The settings with the schedule that the `chosen` ones ask for, where it is not among them."""
+    if "schedule" in chosen:
+        return settings
+    if "levels" in chosen or "sweeps_per_level" in chosen:
+        return replace(settings, schedule=PAPER)
+    return replace(settings, schedule=ANNEALED if settings.model == DIRICHLET else settings.schedule)
 
 
 def _refuse_other(url: str, stored: Settings, wanted: Settings) -> None:

@@ -52,6 +52,14 @@ def log_of(product):
 
 
 @njit_inline
+def raised(product, power):
+    """The product to a power."""
+    logarithm = power * log_of(product)
+    exponent = math.floor(logarithm / LOG_SCALE)
+    return Scaled(math.exp(logarithm - exponent * LOG_SCALE), np.int64(exponent))
+
+
+@njit_inline
 def draw(weights, size, u):
     """The first of `size` options whose cumulated weight exceeds u of the sum; `weights` SCALED is overwritten."""
     most = np.int64(-1 << 62)

@@ -11,6 +11,19 @@ DIRICHLET = "dirichlet"
 """Rule model: one Dirichlet process [CFGŠ14 §4.1]."""
 MODELS = (PITMAN_YOR, DIRICHLET)
 
+QUICK = "quick"
+"""Schedule of phrases: every node from the first sweep, from a temperature below 1 up to 1."""
+PAPER = "paper"
+"""Schedule of phrases: small ones first, some sweeps for each level [CFGŠ14 §5.3]."""
+ANNEALED = "annealed"
+"""Schedule of phrases: every node from the first sweep, from a temperature down to 1 [CGB09 §6]."""
+SCHEDULES = {
+    QUICK: "every phrase at once, rules that are frequent already favored in the first sweeps",
+    PAPER: "short phrases first, level by level",
+    ANNEALED: "every phrase at once, from a temperature down to 1",
+}
+"""What each schedule does."""
+
 UNIFORM = "uniform"
 """Base distribution of tree fragments: P_M of [CGB09]."""
 PCFG = "pcfg"

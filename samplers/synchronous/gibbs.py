@@ -9,7 +9,7 @@ import numpy as np
 
 from hierogram.samplers.compiled.jit import njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
-from hierogram.samplers.counts.products import draw, times, value_beside
+from hierogram.samplers.counts.products import draw, raised, times, value_beside
 from hierogram.samplers.forests.fragments import compose
 from hierogram.samplers.forests.views import tails_of
 from hierogram.samplers.forests.walk import make_summary
@@ -83,6 +83,14 @@ def _lay_out_options(v, head, at):
 
 
 @njit_inline
+def tempered(probability, at):
+    """The probability of an option to the power 1/T; as it is where T = 1."""
+    if at.power != 1.0:
+        return raised(probability, at.power)
+    return probability
+
+
+@njit_inline
 def _rules_of_edge(v, j, at):
     """Take edge j of v: how many rules it leads to, in `work.used`, and its density factor."""
     at.pair.edge[v] = j
@@ -98,9 +106,11 @@ def _remove_edge(v, j, at):
 
 @njit_inline
 def _weigh_edge(v, j, at):
-    """Note what edge j of v weighs: P of the rules that it leads to, times its density factor."""
+    """Note what edge j of v weighs: P of the rules that it leads to, at the temperature, times its density factor."""
     size, factor = _rules_of_edge(v, j, at)
-    weight = times(score(at.work.used, size, at), factor)
+    weight = tempered(score(at.work.used, size, at), at)
+    if at.density:
+        weight = times(weight, factor)
     at.work.weight[j]["value"] = weight.value
     at.work.weight[j]["exponent"] = weight.exponent
 
@@ -168,8 +178,8 @@ def sample_cut(v, u, at):
     head = _head_of(parent, at)
     joined, upper, lower = _lay_out_cut(v, head, present, at)
     remove_rules(work.used, _list_cut(joined, upper, lower, present, work), at)
-    one = score(work.used, _list_cut(joined, upper, lower, 0, work), at)
-    two = score(work.used, _list_cut(joined, upper, lower, 1, work), at)
+    one = tempered(score(work.used, _list_cut(joined, upper, lower, 0, work), at), at)
+    two = tempered(score(work.used, _list_cut(joined, upper, lower, 1, work), at), at)
     choice = 0 if one.value > u * (one.value + value_beside(two, one)) else 1
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
     at.pair.cut[v] = choice

@@ -11,6 +11,7 @@ from hierogram.samplers.compiled.probing import mask_of
 from hierogram.samplers.compiled.streams import stream
 from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, SIZE, TOKENS, add, fetch
 from hierogram.samplers.forests.views import view_pair
+from hierogram.samplers.grammar.schedules import NO_POWERS
 from hierogram.samplers.synchronous.gibbs import sweep_pair
 from hierogram.samplers.synchronous.metropolis import propose_pair
 from hierogram.samplers.synchronous.resampling import Resampling, fetch_rows, hand_over, remember_rows
@@ -81,17 +82,30 @@ class Round(NamedTuple):
 
 class SweepPlan(NamedTuple):
     """One sweep: `sweeps` int64[P] the number of each pair's sweep, from 1; `stages` int16[P] the highest level that
-    may change in it (0: the pair is left alone).
+    may change in it (0: the pair is left alone); `powers` float64[P] the power 1/T of each pair's conditionals, or
+    float64[0] where all are 1. Without `density` options lack the density factor, so that the sampler's target is a
+    wrong one [CFGŠ14 §4.3].
     """
 
     sweeps: NDArray[np.int64]
     stages: NDArray[np.int16]
+    powers: NDArray[np.float64] = NO_POWERS
+    density: bool = True
 
 
 @njit_inline
 def _next_block(block):
     """The first pair of the next block that no worker has taken; the round's end, or more, where none is left."""
     return block.start + take_turn(block.turns) * block.pairs_a_block
+
+
+@njit_inline
+def _resampling(batch, state, p, table, model, work, plan):
+    """Pair p, to be resampled as the plan says."""
+    power = plan.powers[p] if len(plan.powers) > 0 else 1.0
+    return Resampling(
+        view_pair(batch, state, p), table, model, work, batch.places[p], batch.words.key_mask, power, plan.density
+    )
 
 
 @njit
@@ -113,7 +127,7 @@ def sweep_pairs(block, batch, state, plan, table, model, work):
                 _fetch_pair(batch, state, p + 1)
                 ahead = forests.node_offset[p + 1]
                 fetch_rows(ahead, forests.node_offset[p + 2] - ahead, table, work)
-            at = Resampling(view_pair(batch, state, p), table, model, work, batch.places[p], batch.words.key_mask)
+            at = _resampling(batch, state, p, table, model, work, plan)
             sweep_pair(stream(block.key, batch.pairs[p], plan.sweeps[p]), plan.stages[p], at)
             here = forests.node_offset[p]
             remember_rows(here, forests.node_offset[p + 1] - here, work)
@@ -136,7 +150,7 @@ def propose_pairs(block, batch, state, plan, table, model, work):
         for p in range(first, min(first + block.pairs_a_block, block.end)):
             if plan.stages[p] <= 0:
                 continue
-            at = Resampling(view_pair(batch, state, p), table, model, work, batch.places[p], batch.words.key_mask)
+            at = _resampling(batch, state, p, table, model, work, plan)
             propose_pair(stream(block.key, batch.pairs[p], plan.sweeps[p]), at)
             sound &= hand_over(block.direct, at)
         if not block.direct:

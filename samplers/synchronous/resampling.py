@@ -30,7 +30,7 @@ class Resampling(NamedTuple):
     """A pair that is being resampled, and all that this needs.
 
     `places_mask` is one less than the places that the pair has in `work.places`; `key_mask` has the bits of keys that
-    count.
+    count; conditionals are raised to `power` = 1/T; options have the density factor where `density` says so.
     """
 
     pair: PairView
@@ -39,6 +39,8 @@ class Resampling(NamedTuple):
     work: Workspace
     places_mask: np.uint64
     key_mask: np.uint64
+    power: float
+    density: bool
 
 
 @njit_inline

@@ -6,7 +6,18 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from hierogram.samplers.grammar.kinds import NOTATIONS
-from hierogram.samplers.grammar.settings import CUT, DIRICHLET, JOINED, PCFG, PITMAN_YOR, RANDOM, SYNCHRONOUS, UNIFORM
+from hierogram.samplers.grammar.settings import (
+    CUT,
+    DIRICHLET,
+    JOINED,
+    PCFG,
+    PITMAN_YOR,
+    QUICK,
+    RANDOM,
+    SCHEDULES,
+    SYNCHRONOUS,
+    UNIFORM,
+)
 from hierogram.storage.options import Option
 
 LARGEST_SEED = (1 << 63) - 1
@@ -24,11 +35,12 @@ class Settings:
     """Model and schedule of a store, fixed for its life [CFGŠ14 §5.2-5.4].
 
     `strength` is alpha (one value for all lengths), `rate` the Poisson mean of rule lengths, `samples` the number S of
-    thinned samples that a pair keeps, `sweeps_per_level` K and `levels` the stratified schedule, `key_salt` the salt of
-    the rule keys.
+    thinned samples that a pair keeps, `key_salt` the salt of the rule keys.
 
-    For trees [CGB09] the first `annealing` sweeps of a tree go from `temperature` down to 1; the model, its parameters,
-    the span limit and the levels are of synchronous grammars.
+    `sweeps_per_level` K and `levels` are of the schedule `paper`. By the schedules `quick` and `annealed` a pair
+    has burned in when it has had `settling` sweeps at T = 1. By the latter, and for trees [CGB09], the first
+    `annealing` sweeps go from `temperature` down to 1. The model, its parameters, the span limit and the choice of a
+    schedule are of synchronous grammars.
 
     `languages` are those of source and target, () where the store does not know them. Pairs that come without links are
     divided into tokens by the rules of these languages with `tokenize`.
@@ -42,8 +54,12 @@ class Settings:
     seed: Annotated[int, Option("Seed of all randomness.", least=0, most=LARGEST_SEED)] = 1
     samples: Annotated[int, Option("Samples that each pair keeps.", least=1)] = 8
     thinning: Annotated[int, Option("Sweeps from one sample to the next.", least=1)] = 10
-    sweeps_per_level: Annotated[int, Option("Sweeps over each stage of the stratified schedule.", least=1)] = 10
-    levels: Annotated[int, Option("Stages of the stratified schedule, by level of phrase.", least=1)] = 7
+    schedule: Annotated[str, Option("Schedule of a new pair", values=SCHEDULES)] = QUICK
+    sweeps_per_level: Annotated[int, Option("Sweeps over each stage of the schedule `paper`.", least=1)] = 10
+    levels: Annotated[int, Option("Stages of the schedule `paper`, by level of phrase.", least=1)] = 7
+    settling: Annotated[
+        int, Option("Sweeps at T = 1 until a new pair has burned in; not for `paper`, nor for trees.", least=1)
+    ] = 10
     max_tokens: Annotated[int, Option("Longest side, in tokens, that ingest takes.", least=1, most=LONGEST_SIDE)] = 200
     key_salt: int = 0
     grammar: Annotated[str, Option("Rules between two languages, or fragments of trees", values=NOTATIONS.keys())] = (
@@ -56,10 +72,10 @@ class Settings:
         str,
         Option("How a new tree is cut", values={JOINED: "one fragment", CUT: "everywhere", RANDOM: "by coins"}),
     ] = JOINED
-    temperature: Annotated[
-        float, Option("Temperature T ≥ 1 at which the annealing of a new tree begins.", least=1, below=INFINITY)
-    ] = 5.0
-    annealing: Annotated[int, Option("Sweeps in which a new tree is annealed down to T = 1.", least=1)] = 200
+    temperature: Annotated[float, Option("Temperature T ≥ 1 at which annealing begins.", least=1, below=INFINITY)] = 5.0
+    annealing: Annotated[int, Option("Sweeps in which a new tree, or a pair, is annealed down to T = 1.", least=1)] = (
+        200
+    )
     languages: Annotated[
         tuple[str, ...],
         Option(

@@ -30,7 +30,7 @@ LINES = [
 ]
 """A small parallel corpus; one pair comes twice."""
 
-QUICK = Settings(sweeps_per_level=2, levels=3, thinning=2, samples=3)
+QUICK = Settings(schedule="paper", sweeps_per_level=2, levels=3, thinning=2, samples=3)
 """Settings with a short schedule."""
 
 

@@ -199,7 +199,35 @@ FAULTS = (
         "log_mass = math.log(count)",
         (MODELS,),
     ),
+    Fault(
+        "density factors are raised to the power 1/T",
+        "synchronous/gibbs.py",
+        "weight = times(weight, factor)",
+        "weight = times(weight, tempered(factor, at))",
+        (DRAWS, "-k", "temperatures"),
+    ),
+    Fault(
+        "cuts are drawn at T = 1",
+        "synchronous/gibbs.py",
+        "one = tempered(score(work.used, _list_cut(joined, upper, lower, 0, work), at), at)",
+        "one = score(work.used, _list_cut(joined, upper, lower, 0, work), at)",
+        (DRAWS, "-k", "temperatures"),
+    ),
+    Fault(
+        "a power of a product forgets its exponent",
+        "counts/products.py",
+        "return Scaled(math.exp(logarithm - exponent * LOG_SCALE), np.int64(exponent))",
+        "return Scaled(math.exp(logarithm - exponent * LOG_SCALE), np.int64(0))",
+        (PRODUCTS,),
+    ),
     # Schedules.
+    Fault(
+        "samples are kept while a pair settles",
+        "grammar/schedules.py",
+        "(self.temperatures(sweeps) == 1.0) & (np.asarray(sweeps) >= self.burn_in)",
+        "self.temperatures(sweeps) == 1.0",
+        (SCHEDULES,),
+    ),
     Fault(
         "a stage begins one sweep early",
         "grammar/schedules.py",

@@ -16,9 +16,16 @@ Mover = Callable[[Forest, Tally], Sweep | Metropolis]
 Joint = tuple[Variables, ...]
 
 
-def gibbs(model: Model, *, stage: int = EVERY_LEVEL, span_limit: int = NO_LIMIT, mutant: str | None = None) -> Mover:
+def gibbs(
+    model: Model,
+    *,
+    stage: int = EVERY_LEVEL,
+    span_limit: int = NO_LIMIT,
+    mutant: str | None = None,
+    temperature: float = 1.0,
+) -> Mover:
     """Top-down Gibbs sampling."""
-    return lambda forest, others: Sweep(forest, model, others, stage, span_limit, mutant)
+    return lambda forest, others: Sweep(forest, model, others, stage, span_limit, mutant, temperature)
 
 
 def metropolis(model: Model, *, span_limit: int = NO_LIMIT, mutant: str | None = None) -> Mover:

@@ -85,6 +85,7 @@ class Sweep:
     stage: int = EVERY_LEVEL
     span_limit: int = NO_LIMIT
     mutant: str | None = None
+    temperature: float = 1.0
 
     def start(self) -> Agenda:
         """The tasks of the root."""
@@ -154,8 +155,8 @@ class Sweep:
         self.others.remove(rules)
 
     def log_score(self, rules: Sequence[Rule], rest: Tally) -> float:
-        """ln P of the rules in sequence."""
-        return log_score(self.model, rules, rest, see_repeats=self.mutant != REPEAT_IGNORED)
+        """ln P of the rules in sequence, at the temperature."""
+        return log_score(self.model, rules, rest, see_repeats=self.mutant != REPEAT_IGNORED) / self.temperature
 
     def log_density(self, node: int, variables: Variables) -> float:
         """The density factor: ln of the product of the degrees of all variables strictly below a node."""

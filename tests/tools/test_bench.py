@@ -1,6 +1,5 @@
 """The tools run on a small bitext and say what they measured."""
 
-import csv
 import json
 import re
 import subprocess
@@ -112,18 +111,6 @@ def test_an_unknown_section_is_refused(bitext: list[str]) -> None:
     done = subprocess.run(arguments, check=False, capture_output=True, text=True)
     assert done.returncode == 2
     assert "no section" in done.stderr
-
-
-def test_the_convergence_figure_shows_top_down_ahead(bitext: list[str], tmp_path: Path) -> None:
-    figure, table = tmp_path / "figure.png", tmp_path / "figure.csv"
-    run("hierogram.tools.convergence", *bitext, "--figure", str(figure), "--csv", str(table))
-    assert figure.read_bytes().startswith(b"\x89PNG")
-    rows = list(csv.DictReader(table.open()))
-    assert len(rows) == 2 * 101
-    last = {row["method"]: float(row["log_likelihood"]) for row in rows if row["sweep"] == "100"}
-    start = {row["method"]: float(row["log_likelihood"]) for row in rows if row["sweep"] == "0"}
-    assert start["top-down"] == start["metropolis-hastings"]
-    assert last["top-down"] > start["top-down"]
 
 
 def test_sweeps_over_a_treebank_are_measured(tmp_path: Path) -> None:

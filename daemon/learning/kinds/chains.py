@@ -1,5 +1,6 @@
 """A treebank in memory, being sampled: its derivations, the counts of its fragments, and the priors' parameters."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -7,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.treebanks import LoadedTrees, load_trees
+from hierogram.daemon.learning.kinds.trials import TrialOptions
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.deltas import empty_ledger, tally
 from hierogram.samplers.counts.table import RuleTable
@@ -132,3 +134,38 @@ def sample_treebank(
         if report:
             report(number, chain)
     return chain
+
+
+class TreeTrial:
+    """A chain over a treebank, from an initial state of its own; see `Trial`."""
+
+    def __init__(self, loaded: LoadedTrees, base: str, annealing: Annealing, how: TrialOptions) -> None:
+        self._annealing = annealing
+        self._chain = TreeChain(loaded, initial_state(how.seed, loaded.batch, how.start), base, how.seed)
+        self._number = 0
+        self.seconds = 0.0
+
+    @property
+    def table(self) -> RuleTable:
+        """The counts of all fragments."""
+        return self._chain.table
+
+    @property
+    def state(self) -> State:
+        """The present derivations."""
+        return self._chain.state
+
+    def sweep(self) -> None:
+        """One sweep over all trees, the next one of the annealing, then new parameters."""
+        self._number += 1
+        own = np.full(self._chain.trees.size, self._number, np.int64)
+        started = time.perf_counter()
+        self._chain.sweep(self._number, own, self._annealing.temperatures(own))
+        self.seconds += time.perf_counter() - started
+
+    def log_likelihood(self) -> float:
+        """Of all fragments, natural-log."""
+        return self._chain.log_likelihood()
+
+    def close(self) -> None:
+        """There are no threads to end."""

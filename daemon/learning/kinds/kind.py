@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.learning.kinds.trials import Trial, TrialOptions
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.deltas import Ledger
 from hierogram.samplers.forests.batch import Batch, State
@@ -139,6 +140,9 @@ class Kind(Protocol):
 
     def chain(self, store: Store, means: Means) -> Chain:
         """The counts of a store's grammar, with no pairs in memory yet."""
+
+    def trial(self, loaded: Loaded, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions) -> Trial:
+        """A chain over these pairs alone, from an initial state of its own; `vocabulary` are the sizes of both."""
 
     def key(self, source: str, target: str, salt: int) -> Key:
         """The key of a rule."""

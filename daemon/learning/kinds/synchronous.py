@@ -10,6 +10,7 @@ from hierogram.daemon.learning.kinds.compiling import SweepKernel
 from hierogram.daemon.learning.kinds.derivations import expansions_of, places_of
 from hierogram.daemon.learning.kinds.kind import Key, Loaded, Means, Report, RuleUse, Span, Sweep
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, load_pairs, longest_rule
+from hierogram.daemon.learning.kinds.trials import PhraseTrial, TrialOptions
 from hierogram.samplers.counts.chain import ChainState, SweepInfo
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.likelihood import log_likelihood
@@ -19,8 +20,8 @@ from hierogram.samplers.forests.batch import State, initial_state
 from hierogram.samplers.forests.forest import Forests
 from hierogram.samplers.grammar.keys import rule_key
 from hierogram.samplers.grammar.rules import Rule, Side, parse_side, render_side
-from hierogram.samplers.grammar.schedules import Schedule
-from hierogram.samplers.grammar.settings import SYNCHRONOUS
+from hierogram.samplers.grammar.schedules import Annealing, Schedule, quick_schedule
+from hierogram.samplers.grammar.settings import ANNEALED, CUT, PAPER, RANDOM, SYNCHRONOUS
 from hierogram.samplers.grammar.sizes import pack_size
 from hierogram.samplers.synchronous.passes import SweepPlan
 from hierogram.samplers.synchronous.sweeps import Blocks, build
@@ -37,9 +38,13 @@ def model_of(settings: Settings, vocabulary: tuple[int, int]) -> Model:
     )
 
 
-def schedule_of(settings: Settings) -> Schedule:
+def schedule_of(settings: Settings) -> Schedule | Annealing:
     """The store's schedule."""
-    return Schedule(settings.sweeps_per_level, settings.levels, settings.thinning)
+    if settings.schedule == PAPER:
+        return Schedule(settings.sweeps_per_level, settings.levels, settings.thinning)
+    if settings.schedule == ANNEALED:
+        return Annealing(settings.annealing, settings.temperature, settings.thinning, settings.settling)
+    return quick_schedule(settings.thinning, settings.settling)
 
 
 def load_table(store: Store, model: Model, settings: Settings) -> RuleTable:
@@ -103,8 +108,8 @@ class PhraseChain:
         ) -> tuple[State, SweepInfo]:
             stages = self._schedule.stages(sweeps)
             stages[~active] = 0
-            before = ChainState(state, self.table)
-            (state, self.table), info = kernel.step(self._settings.seed, before, SweepPlan(sweeps, stages), report)
+            plan = SweepPlan(sweeps, stages, self._schedule.powers(sweeps))
+            (state, self.table), info = kernel.step(self._settings.seed, ChainState(state, self.table), plan, report)
             return state, info
 
         return take
@@ -141,16 +146,20 @@ class Synchronous:
         return load_pairs(rows, settings)
 
     def begin(self, loaded: Loaded, settings: Settings) -> State:
-        """Every node cut, a random edge at each."""
-        return initial_state(settings.seed, loaded.batch)
+        """Cuts by the schedule, a random edge at each node."""
+        return initial_state(settings.seed, loaded.batch, CUT if settings.schedule == PAPER else RANDOM)
 
-    def course(self, settings: Settings) -> Schedule:
-        """The stratified schedule."""
+    def course(self, settings: Settings) -> Schedule | Annealing:
+        """The schedule."""
         return schedule_of(settings)
 
     def chain(self, store: Store, means: Means) -> PhraseChain:
         """The rule counts of a store."""
         return PhraseChain(store, means)
+
+    def trial(self, loaded: Loaded, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions) -> PhraseTrial:
+        """A chain by the store's model and schedule."""
+        return PhraseTrial(model_of(settings, vocabulary), loaded.batch, schedule_of(settings), how)
 
     def key(self, source: str, target: str, salt: int) -> Key:
         """The key of a rule."""

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.chains import LabelPrior, TreeChain
+from hierogram.daemon.learning.kinds.chains import LabelPrior, TreeChain, TreeTrial
 from hierogram.daemon.learning.kinds.derivations import expansions_of, places_of, tails_of
 from hierogram.daemon.learning.kinds.kind import Key, Loaded, Means, Report, RuleUse, Sweep
 from hierogram.daemon.learning.kinds.treebanks import LoadedTrees, load_trees
+from hierogram.daemon.learning.kinds.trials import TrialOptions
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.forests.batch import State, initial_state
 from hierogram.samplers.forests.forest import Forests
@@ -118,6 +119,11 @@ class Trees:
     def chain(self, store: Store, means: Means) -> TreebankChain:
         """A treebank's counts and parameters; one thread does it all, by one method."""
         return TreebankChain(store)
+
+    def trial(self, loaded: Loaded, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions) -> TreeTrial:
+        """A chain by the store's base distribution and annealing."""
+        assert isinstance(loaded, LoadedTrees)
+        return TreeTrial(loaded, settings.base, annealing_of(settings), how)
 
     def key(self, source: str, target: str, salt: int) -> Key:
         """The key of a fragment."""

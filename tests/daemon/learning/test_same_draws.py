@@ -89,7 +89,9 @@ def learned(run: Run, folder: Path, settings: list[str], ingest: list[str], swee
 
 
 def case_phrases(run: Run, folder: Path) -> dict[str, str]:
-    return learned(run, folder, ["--seed", "3"], [bars(folder / "c.bars", 1, 400), "--format", "bars"], "12")
+    return learned(
+        run, folder, ["--seed", "3", "--schedule", "paper"], [bars(folder / "c.bars", 1, 400), "--format", "bars"], "12"
+    )
 
 
 def case_phrases_in_blocks(run: Run, folder: Path) -> dict[str, str]:

@@ -13,6 +13,7 @@ from hierogram.samplers.counts.products import (
     Scaled,
     draw,
     log_of,
+    raised,
     scaled_down,
     times,
     value_beside,
@@ -30,6 +31,14 @@ def test_products_multiply(first: Scaled, second: Scaled) -> None:
     assert logarithm(product) == pytest.approx(logarithm(first) + logarithm(second), rel=1e-12)
     assert log_of(product) == pytest.approx(logarithm(product), rel=1e-12)
     assert product.value <= SCALE
+
+
+@pytest.mark.parametrize("power", [0.2, 1.0, 2.5])
+@pytest.mark.parametrize("product", [Scaled(3.0, 2), Scaled(1e-60, 0), Scaled(0.25, -7), Scaled(1.0, 0)])
+def test_powers_of_products(product: Scaled, power: float) -> None:
+    found = Scaled(*raised(product, power))
+    assert logarithm(found) == pytest.approx(power * logarithm(product), rel=1e-12, abs=1e-12)
+    assert 1.0 <= found.value <= SCALE
 
 
 def test_many_factors_stay_in_range() -> None:

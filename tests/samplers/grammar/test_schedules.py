@@ -7,7 +7,7 @@ import pytest
 from tests.reference.alignment import BHMM_F
 
 from hierogram.samplers.alignment.models.registry import options_for
-from hierogram.samplers.grammar.schedules import EVERY_LEVEL, Annealing, Schedule
+from hierogram.samplers.grammar.schedules import EVERY_LEVEL, Annealing, Schedule, quick_schedule
 
 SWEEPS = np.arange(1, 100)
 
@@ -27,7 +27,27 @@ def test_the_paper_s_schedule() -> None:
 
 
 def test_without_sweeps_by_level_every_node_is_sampled_from_the_start() -> None:
-    assert set(Schedule(sweeps_per_level=0).stages(SWEEPS).tolist()) == {EVERY_LEVEL}
+    schedule = Schedule(sweeps_per_level=0, levels=0)
+    assert set(schedule.stages(SWEEPS).tolist()) == {EVERY_LEVEL}
+    assert set(schedule.reached(SWEEPS).tolist()) == {1}
+    assert len(schedule.powers(SWEEPS)) == 0
+
+
+def test_the_quick_schedule_warms_up_to_one_and_settles() -> None:
+    schedule = quick_schedule(thinning=4, settling=9)
+    temperatures = schedule.temperatures(np.arange(1, 23))
+    assert temperatures[[0, 19, 21]].tolist() == pytest.approx([0.9, 1.0, 1.0])
+    assert np.diff(temperatures)[:19].tolist() == pytest.approx([0.1 / 19] * 19)
+    assert schedule.burn_in == 29
+    assert SWEEPS[schedule.samples(SWEEPS)].tolist() == list(range(32, 100, 4))
+
+
+def test_annealed_pairs_settle_before_they_have_samples() -> None:
+    annealing = Annealing(sweeps=5, start=3.0, thinning=2, settling=4)
+    assert annealing.burn_in == 9
+    assert annealing.powers(np.array([1, 3, 5, 6])).tolist() == pytest.approx([1 / 3, 1 / 2, 1, 1])
+    assert set(annealing.stages(SWEEPS).tolist()) == {EVERY_LEVEL}
+    assert SWEEPS[annealing.samples(SWEEPS)].tolist() == list(range(10, 100, 2))
 
 
 def test_the_stage_that_is_told_is_that_of_the_last_sweep() -> None:

@@ -23,7 +23,7 @@ from hierogram.samplers.forests import forest as arrays
 from hierogram.samplers.forests.batch import Batch, State, make_batch
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar.keys import hash_words
-from hierogram.samplers.grammar.schedules import EVERY_LEVEL
+from hierogram.samplers.grammar.schedules import EVERY_LEVEL, NO_POWERS
 from hierogram.samplers.grammar.symbols import LABEL_STEP, OPEN_LABEL
 from hierogram.samplers.synchronous.passes import SweepPlan
 from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks, build
@@ -164,10 +164,13 @@ class KernelChain:
         """One sweep over all pairs, in which nodes up to a level may change."""
         return self.sweep_at(np.full(len(self.forests), stage, np.int16))
 
-    def sweep_at(self, stages: NDArray[np.int16]) -> SweepInfo:
-        """One sweep in which each pair has a stage of its own; at stage 0 it is left alone."""
+    def sweep_at(
+        self, stages: NDArray[np.int16], powers: NDArray[np.float64] = NO_POWERS, density: bool = True
+    ) -> SweepInfo:
+        """One sweep in which each pair has a stage and a power 1/T of its own; at stage 0 it is left alone."""
         self.sweeps += stages > 0
-        self.chain, info = self.kernel.step(self.seed, self.chain, SweepPlan(self.sweeps, stages))
+        plan = SweepPlan(self.sweeps, stages, powers, density)
+        self.chain, info = self.kernel.step(self.seed, self.chain, plan)
         return info
 
     @property

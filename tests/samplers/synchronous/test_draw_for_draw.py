@@ -10,6 +10,7 @@ import pytest
 from tests.reference import corpus, examples
 from tests.reference.corpus import Corpus, Joint
 from tests.reference.forest import Forest, direct_forest
+from tests.reference.gibbs import NO_DENSITY
 from tests.reference.models import Dirichlet, Model, PitmanYor, Tally
 from tests.reference.streams import Stream
 from tests.samplers.synchronous.kernel_chain import KernelChain
@@ -106,6 +107,36 @@ def test_pairs_at_stages_of_their_own() -> None:
         walk.compare(state)
     walk.compare_likelihoods()
     assert kernel.sweeps[5] < kernel.sweeps[0] < 120
+
+
+@pytest.mark.parametrize("blocks", [None, Blocks(1, 1)])
+@pytest.mark.parametrize("model", MODELS)
+def test_gibbs_at_temperatures_of_their_own(model: str, blocks: Blocks | None) -> None:
+    forests = random_forests(seed=33, how_many=6)
+    kernel = KernelChain(forests, MODELS[model], seed=5, span_limit=3, blocks=blocks)
+    walk = Walk(kernel, MODELS[model])
+    stages = np.full(6, EVERY_LEVEL, np.int16)
+    for number in range(1, 61):
+        # Pair 0 stays at T = 1, the others cool down one after the other; the last one is colder than that at the end.
+        temperatures = [1.0, *(max(0.5 if p == 5 else 1.0, 6.0 - number / (4 * p)) for p in range(1, 6))]
+        kernel.sweep_at(stages, 1.0 / np.array(temperatures))
+        state = walk.state
+        for p, temperature in enumerate(temperatures):
+            mover = corpus.gibbs(MODELS[model], span_limit=3, temperature=temperature)
+            state = walk.twin.resample(state, p, mover, 5, number)
+        walk.compare(state)
+    assert len(walk.seen) > 50
+
+
+def test_gibbs_without_the_density_factor() -> None:
+    forests = random_forests(seed=35)
+    walk = Walk(KernelChain(forests, PAPER, seed=2, span_limit=3), PAPER)
+    every = np.full(len(forests), EVERY_LEVEL, np.int16)
+    for number in range(1, 41):
+        walk.kernel.sweep_at(every, density=False)
+        mover = corpus.gibbs(PAPER, span_limit=3, mutant=NO_DENSITY)
+        walk.compare(walk.twin.sweep(walk.state, mover, 2, number))
+    assert len(walk.seen) > 30
 
 
 @pytest.mark.parametrize("span_limit", [0, 3])

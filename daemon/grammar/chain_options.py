@@ -1,0 +1,22 @@
+"""Which chains a diagnosis runs."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from hierogram.storage.options import Option
+
+
+@dataclass(frozen=True, slots=True)
+class ChainOptions:
+    """Which chains are run, and what is written down of them."""
+
+    chains: Annotated[int, Option("Chains, each with a seed of its own; cut, joined and random in turn.", least=2)] = 4
+    sweeps: Annotated[int, Option("Sweeps of each chain after its burn-in.", least=8)] = 200
+    warm_up: Annotated[
+        int | None, Option("Sweeps of burn-in, of which nothing is kept.", least=0, shown="the schedule's")
+    ] = None
+    every: Annotated[int, Option("Sweeps from one draw to the next.", least=1)] = 2
+    pairs: Annotated[int, Option("Only the first so many pairs of the store.", least=1)] = 3_000
+    watched: Annotated[int, Option("Rules whose counts are watched, the most frequent ones.", least=0)] = 2_000
+    seed: Annotated[int, Option("Seed of the first chain.", least=0)] = 1
+    threads: Annotated[int, Option("Threads of the sampler.", least=1)] = 1

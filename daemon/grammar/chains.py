@@ -1,0 +1,172 @@
+"""Several chains over the same pairs, run side by side for a diagnosis, and their draws as a file."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.grammar.chain_options import ChainOptions
+from hierogram.daemon.learning.kinds.kind import Kind, Loaded
+from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.kinds.trials import Trial, TrialOptions
+from hierogram.samplers.counts.deltas import empty_ledger, tally
+from hierogram.samplers.diagnostics.overlap import KEY, Counts, counts_of, mean_of
+from hierogram.samplers.diagnostics.watching import Watch
+from hierogram.samplers.grammar.settings import CUT, JOINED, RANDOM
+from hierogram.storage.records import Settings
+from hierogram.storage.store import Store
+
+STARTS = (CUT, JOINED, RANDOM)
+"""Initial cuts of the chains, in turn: far apart, so that chains that agree have forgotten them."""
+_SNAPSHOTS = 8
+"""Draws of a chain whose whole grammar is taken down."""
+
+
+class Draws(NamedTuple):
+    """What chains were like.
+
+    `draws` float64[S, C, N]: log-likelihood, tokens and types of rules, then the counts of the watched rules;
+    `sources`, `targets` their W sides; `starts` of the chains; `last` the grammar of each chain's last draw, `means`
+    that of the mean over eight draws; `seconds` of sampling and of writing draws down, all chains together.
+    """
+
+    draws: NDArray[np.float64]
+    sources: list[str]
+    targets: list[str]
+    starts: list[str]
+    last: list[Counts]
+    means: list[Counts]
+    seconds: float
+    overhead: float
+
+    def save(self, path: Path) -> None:
+        """Write all of it to a file that `load` reads."""
+        grammars = {
+            f"{name}_{k}_{field}": getattr(grammar, field)
+            for name in ("last", "means")
+            for k, grammar in enumerate(getattr(self, name))
+            for field in Counts._fields
+        }
+        with path.open("wb") as file:
+            np.savez_compressed(
+                file,
+                draws=self.draws,
+                sources=np.array(self.sources, np.str_),
+                targets=np.array(self.targets, np.str_),
+                starts=np.array(self.starts, np.str_),
+                times=np.array([self.seconds, self.overhead]),
+                **grammars,
+            )
+
+
+def load_draws(path: Path) -> Draws:
+    """The draws of a file; raises `InputError` where it is none."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            chains = file["draws"].shape[1]
+            last, means = (
+                [Counts(file[f"{name}_{k}_keys"].astype(KEY), file[f"{name}_{k}_uses"]) for k in range(chains)]
+                for name in ("last", "means")
+            )
+            sources, targets, starts = (file[name].tolist() for name in ("sources", "targets", "starts"))
+            return Draws(file["draws"], sources, targets, starts, last, means, *file["times"].tolist())
+    except (OSError, KeyError, ValueError, IndexError, BadZipFile) as error:
+        raise InputError(
+            f"{path} is no file of draws, as `hierogram diagnose --draws FILE` writes them: {error}"
+        ) from error
+
+
+Report = Callable[[int, int], None]
+"""Hears how many sweeps are done, of how many."""
+
+
+def run_chains(store: Store, options: ChainOptions, report: Report = lambda _done, _total: None) -> Draws:
+    """Chains over the store's first pairs by its model and schedule, in memory only; nothing is written to the store.
+
+    Raises `InputError` where the store has no pairs that can be sampled.
+    """
+    settings = store.settings()
+    kind = kind_of(settings)
+    rows = [row for row in store.pairs(limit=options.pairs) if row.alignment or kind.whole]
+    if not rows:
+        raise InputError(f"{store.url}: there are no aligned pairs yet: run `hierogram ingest` and `hierogram learn`")
+    loaded = kind.load(rows, settings)
+    starts = [STARTS[k % len(STARTS)] for k in range(options.chains)]
+    hows = [TrialOptions(options.seed + k, start, options.threads) for k, start in enumerate(starts)]
+    trials = [kind.trial(loaded, settings, store.vocabulary_sizes(), how) for how in hows]
+    try:
+        return _Run(trials, loaded, options, report).draws(_warm_up(kind, settings, options), starts)
+    finally:
+        for trial in trials:
+            trial.close()
+
+
+def _warm_up(kind: Kind, settings: Settings, options: ChainOptions) -> int:
+    return kind.course(settings).burn_in if options.warm_up is None else options.warm_up
+
+
+class _Run:
+    """Chains on their way."""
+
+    def __init__(self, trials: list[Trial], loaded: Loaded, options: ChainOptions, report: Report) -> None:
+        self._trials = trials
+        self._loaded = loaded
+        self._options = options
+        self._report = report
+        self._done = 0
+        self._overhead = 0.0
+
+    def draws(self, warm_up: int, starts: list[str]) -> Draws:
+        """Take all chains through their sweeps."""
+        total = len(self._trials) * (warm_up + self._options.sweeps)
+        for trial in self._trials:
+            for _ in range(warm_up):
+                self._sweep(trial, total)
+        started = time.perf_counter()
+        keys, sources, targets = self._most_frequent()
+        self._overhead += time.perf_counter() - started
+        watches = [Watch(keys) for _ in self._trials]
+        last, means = [], []
+        for trial, watch in zip(self._trials, watches, strict=True):
+            grammars = self._watch(trial, watch, total)
+            last.append(grammars[-1])
+            means.append(mean_of(grammars))
+        return Draws(
+            np.stack([watch.draws() for watch in watches], axis=1), sources, targets, starts, last, means,
+            sum(trial.seconds for trial in self._trials), self._overhead,
+        )  # fmt: skip
+
+    def _sweep(self, trial: Trial, total: int) -> None:
+        trial.sweep()
+        self._done += 1
+        self._report(self._done, total)
+
+    def _watch(self, trial: Trial, watch: Watch, total: int) -> list[Counts]:
+        """The chain's sweeps that count; its grammar at some of the draws, the last one among them."""
+        grammars = []
+        draws = max(1, self._options.sweeps // self._options.every)
+        taken = {draws * (k + 1) // _SNAPSHOTS for k in range(_SNAPSHOTS)}
+        for draw in range(1, draws + 1):
+            for _ in range(self._options.every):
+                self._sweep(trial, total)
+            started = time.perf_counter()
+            watch.note(trial.log_likelihood(), trial.table)
+            if draw in taken:
+                grammars.append(counts_of(trial.table))
+            self._overhead += time.perf_counter() - started
+        return grammars
+
+    def _most_frequent(self) -> tuple[NDArray[np.uint64], list[str], list[str]]:
+        """The rules that all chains together use most: keys uint64[W, 2] and both sides."""
+        ledger = empty_ledger()
+        for trial in self._trials:
+            ledger = tally(ledger, self._loaded.batch, trial.state, 1, 0)
+        counts = ledger.counts[: ledger.entries]
+        chosen = np.lexsort((np.arange(len(counts)), -counts))[: self._options.watched]
+        rules = self._loaded.rules(ledger, chosen)
+        return ledger.keys[chosen], rules.sources.strings(), rules.targets.strings()

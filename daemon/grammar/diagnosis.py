@@ -1,0 +1,136 @@
+"""What the draws of several chains say of each other [Vehtari et al. 2021]."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hierogram.daemon.grammar.chains import Draws
+from hierogram.samplers.diagnostics.convergence import Summary, summarize
+from hierogram.samplers.diagnostics.overlap import mean_overlap
+from hierogram.samplers.diagnostics.verdicts import FLAGS, count_flags, verdicts
+from hierogram.samplers.diagnostics.watching import TOTALS
+
+_SHOWN = 10
+_HALF_A_USE = 0.5
+Figure = float | None
+"""A number, None where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A quantity of the chains: mean and standard deviation of its draws, the Monte Carlo standard error of the mean,
+    rank-normalized split R-hat, bulk and tail effective sample sizes, and the verdict."""
+
+    name: str
+    mean: Figure
+    sd: Figure
+    error: Figure
+    r_hat: Figure
+    ess_bulk: Figure
+    ess_tail: Figure
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The watched rules together: how many have which verdict; quantiles 0.5, 0.9, 1 of R-hat, and 0, 0.1, 0.5 of the
+    effective sample size, over rules that are not constant; those that agree least."""
+
+    watched: int
+    verdicts: dict[str, int]
+    r_hat: list[Figure]
+    ess_bulk: list[Figure]
+    least: list[Quantity]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """How far chains agree: totals, watched rules, overlaps of grammars, and what a second of sampling brings.
+
+    `overlap` has, for grammars of single draws and of means over eight draws (rules with a mean of 0.5 and more), the
+    shares of rules, of rules used twice, and of uses that two chains have in common on average. `overhead` is the
+    share of the time that was not sampling. `flagged` names totals that cannot be trusted.
+    """
+
+    chains: int
+    draws: int
+    starts: list[str]
+    totals: list[Quantity]
+    rules: Rules
+    overlap: dict[str, dict[str, float]]
+    seconds: float
+    overhead: float
+    ess_per_second: Figure
+    flagged: list[str]
+
+
+def diagnose(taken: Draws) -> Diagnosis:
+    """The diagnosis of chains."""
+    started = time.perf_counter()
+    summary = summarize(taken.draws)
+    names = [*TOTALS, *(f"{source} ||| {target}" for source, target in zip(taken.sources, taken.targets, strict=True))]
+    found = _quantities(names, summary, verdicts(taken.draws, summary))
+    totals, rules = found[: len(TOTALS)], found[len(TOTALS) :]
+    overlaps = {
+        "single_draws": mean_overlap(taken.last)._asdict(),
+        "means": mean_overlap(taken.means, _HALF_A_USE)._asdict(),
+    }
+    overhead = taken.overhead + time.perf_counter() - started
+    _, chains, draws = taken.draws.shape
+    likelihood = totals[0].ess_bulk
+    return Diagnosis(
+        chains, draws, taken.starts, totals, _together(rules), overlaps, taken.seconds,
+        overhead / max(overhead + taken.seconds, 1e-9),
+        None if likelihood is None else likelihood / max(taken.seconds, 1e-9),
+        [one.name for one in totals if one.verdict in FLAGS],
+    )  # fmt: skip
+
+
+def _figure(value: float) -> Figure:
+    return float(value) if np.isfinite(value) else None
+
+
+def _figures(values: Sequence[float]) -> tuple[Figure, Figure, Figure, Figure, Figure, Figure]:
+    mean, sd, error, r_hat, bulk, tail = map(_figure, values)
+    return mean, sd, error, r_hat, bulk, tail
+
+
+def _quantities(names: list[str], summary: Summary, found: list[str]) -> list[Quantity]:
+    columns = (summary.mean, summary.sd, summary.error, summary.r_hat, summary.ess_bulk, summary.ess_tail)
+    rows = zip(names, zip(*columns, strict=True), found, strict=True)
+    return [Quantity(name, *_figures(values), verdict) for name, values, verdict in rows]
+
+
+def _together(rules: list[Quantity]) -> Rules:
+    moving = [rule for rule in rules if rule.r_hat is not None]
+    least = sorted(moving, key=lambda rule: -(rule.r_hat or 0.0))[:_SHOWN]
+    return Rules(
+        len(rules),
+        count_flags([rule.verdict for rule in rules]),
+        _quantiles([rule.r_hat for rule in moving], (0.5, 0.9, 1.0)),
+        _quantiles([rule.ess_bulk for rule in moving], (0.0, 0.1, 0.5)),
+        least,
+    )
+
+
+def _quantiles(values: list[Figure], shares: tuple[float, ...]) -> list[Figure]:
+    known = [value for value in values if value is not None]
+    return list(np.quantile(known, shares).tolist()) if known else [None] * len(shares)
+
+
+def as_columns(one: Quantity) -> tuple[str, ...]:
+    """A quantity for people: mean, error, R-hat, effective sizes, verdict."""
+    return (
+        f"{_shown(one.mean, 1)} ± {_shown(one.error, 1)}",
+        _shown(one.r_hat, 3),
+        _shown(one.ess_bulk, 0),
+        _shown(one.ess_tail, 0),
+        one.verdict,
+        one.name,
+    )
+
+
+def _shown(value: Figure, digits: int) -> str:
+    return "none" if value is None else f"{value:,.{digits}f}"

@@ -1,0 +1,163 @@
+"""Agreement and efficiency of chains: R-hat, effective sample sizes, Monte Carlo errors [Vehtari et al. 2021].
+
+Everything takes the draws of many quantities at once: float64[S, C, N], quantities by chains by draws, at least four
+draws a chain. The results are float64[S]. They equal those of arviz-stats.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.diagnostics.ranks import normal_scores
+
+Draws = NDArray[np.float64]
+Values = NDArray[np.float64]
+
+FEWEST_DRAWS = 4
+TAIL = 0.05
+"""The tails are below the 5 % quantile and above the 95 % quantile."""
+_RESOLUTION = 1e-15
+"""Draws that differ by less are all equal."""
+
+
+class Summary(NamedTuple):
+    """What is known of each of S quantities, float64[S] each.
+
+    `r_hat` rank-normalized split R-hat, nan where all draws are equal; `ess_bulk`, `ess_tail` effective sample sizes;
+    `mean`, `sd` of all draws; `error` the Monte Carlo standard error of the mean.
+    """
+
+    mean: Values
+    sd: Values
+    r_hat: Values
+    ess_bulk: Values
+    ess_tail: Values
+    error: Values
+
+
+def split(draws: Draws) -> Draws:
+    """Each chain as two: its first and its last half. float64[S, 2C, N // 2]."""
+    half = draws.shape[2] // 2
+    return np.concatenate((draws[:, :, :half], draws[:, :, -half:]), axis=1)
+
+
+def plain_r_hat(draws: Draws) -> Values:
+    """R-hat of the chains as they are: root of the pooled variance over that within chains."""
+    size = draws.shape[2]
+    between = size * draws.mean(axis=2).var(axis=1, ddof=1)
+    within = draws.var(axis=2, ddof=1).mean(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.sqrt((between / within + size - 1) / size))
+
+
+def r_hat(draws: Draws) -> Values:
+    """Rank-normalized split R-hat: the larger one of the draws' and of their distances from the median."""
+    halves = split(draws)
+    median = np.median(halves, axis=(1, 2), keepdims=True)
+    return np.fmax(plain_r_hat(normal_scores(halves)), plain_r_hat(normal_scores(np.abs(halves - median))))
+
+
+def autocovariance(draws: Draws) -> Draws:
+    """Mean over the chains of the autocovariance at each lag, float64[S, N]."""
+    size = draws.shape[2]
+    # Padded by zeros, so that the end does not meet the beginning.
+    padded = 1 << (2 * size - 1).bit_length()
+    centered = draws - draws.mean(axis=2, keepdims=True)
+    spectrum = np.fft.rfft(centered, n=padded, axis=2)
+    power = (spectrum.real**2 + spectrum.imag**2).mean(axis=1)
+    return np.asarray(np.fft.irfft(power, n=padded, axis=1)[:, :size] / size)
+
+
+def effective_size(draws: Draws) -> Values:
+    """Effective number of independent draws of the mean, by Geyer's initial monotone sequence."""
+    _, chains, size = draws.shape
+    total = chains * size
+    covariance = autocovariance(draws)
+    within = covariance[:, 0] * size / (size - 1.0)
+    pooled = covariance[:, 0].copy()
+    if chains > 1:
+        pooled += draws.mean(axis=2).var(axis=1, ddof=1)
+    equal = np.ptp(draws, axis=(1, 2)) < _RESOLUTION
+    with np.errstate(invalid="ignore", divide="ignore"):
+        correlation = 1.0 - (within[:, None] - covariance) / pooled[:, None]
+    correlation[:, 0] = 1.0
+    kept, last = _initial_positive(correlation)
+    _make_monotone(kept, last)
+    lags = np.arange(size)
+    beyond = np.take_along_axis(kept, np.minimum(last + 1, size - 1)[:, None], axis=1)[:, 0]
+    time = -1.0 + 2.0 * np.where(lags <= last[:, None], kept, 0.0).sum(axis=1) + beyond
+    sizes = total / np.maximum(time, 1.0 / np.log10(total))
+    return np.where(equal, float(total), sizes)
+
+
+def _initial_positive(correlation: Draws) -> tuple[Draws, NDArray[np.int64]]:
+    """Correlations up to where the sum of two neighbors is no longer positive, 0 behind, and the last lag that counts.
+
+    `correlation` float64[S, N]; the results float64[S, N], int64[S].
+    """
+    series, size = correlation.shape
+    kept = np.zeros_like(correlation)
+    kept[:, :2] = correlation[:, :2]
+    last = np.full(series, -1)
+    even, odd = correlation[:, 0].copy(), correlation[:, 1].copy()
+    going = np.ones(series, np.bool_)
+    lag = 1
+    while True:
+        stops = going & ~((lag < size - 3) & (even + odd > 0.0))
+        last[stops] = lag - 2
+        going &= ~stops
+        if not going.any():
+            break
+        even = np.where(going, correlation[:, lag + 1], even)
+        odd = np.where(going, correlation[:, lag + 2], odd)
+        positive = going & (even + odd >= 0.0)
+        kept[positive, lag + 1] = even[positive]
+        kept[positive, lag + 2] = odd[positive]
+        lag += 2
+    ahead = np.flatnonzero(even > 0)
+    kept[ahead, last[ahead] + 1] = even[ahead]
+    return kept, last
+
+
+def _make_monotone(kept: Draws, last: NDArray[np.int64]) -> None:
+    """Lower each pair of neighbors to the mean of the pair before, where it is above."""
+    for lag in range(1, int(last.max(initial=0)) - 1, 2):
+        before = kept[:, lag - 1] + kept[:, lag]
+        above = (lag <= last - 2) & (kept[:, lag + 1] + kept[:, lag + 2] > before)
+        kept[above, lag + 1] = before[above] / 2.0
+        kept[above, lag + 2] = before[above] / 2.0
+
+
+def bulk_size(draws: Draws) -> Values:
+    """Bulk effective sample size: that of the normal scores of the split chains."""
+    return effective_size(normal_scores(split(draws)))
+
+
+def tail_size(draws: Draws, share: float = TAIL) -> Values:
+    """Tail effective sample size: the smaller one of those of both tails, each with a `share` of the draws."""
+    sizes = []
+    for quantile in (share, 1.0 - share):
+        border = np.quantile(draws, quantile, axis=(1, 2), keepdims=True)
+        sizes.append(effective_size(split((draws <= border).astype(np.float64))))
+    return np.minimum(*sizes)
+
+
+def mean_error(draws: Draws) -> Values:
+    """Monte Carlo standard error of the mean of all draws."""
+    deviation = draws.std(axis=(1, 2), ddof=1)
+    return np.asarray(deviation / np.sqrt(effective_size(split(draws))))
+
+
+def summarize(draws: Draws) -> Summary:
+    """All of it; raises `ValueError` where there are fewer than four draws a chain."""
+    if draws.ndim != 3 or draws.shape[2] < FEWEST_DRAWS:
+        raise ValueError(f"at least {FEWEST_DRAWS} draws a chain are needed, by quantity, chain and draw")
+    return Summary(
+        draws.mean(axis=(1, 2)),
+        draws.std(axis=(1, 2), ddof=1),
+        r_hat(draws),
+        bulk_size(draws),
+        tail_size(draws),
+        mean_error(draws),
+    )

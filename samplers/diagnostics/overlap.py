@@ -1,0 +1,77 @@
+"""How much of their grammars chains have in common."""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, RuleTable
+
+KEY = np.dtype([("high", np.uint64), ("low", np.uint64)])
+
+
+class Counts(NamedTuple):
+    """Rules and how often each is used: `keys` KEY[R] ascending, `uses` float64[R] above 0."""
+
+    keys: NDArray[np.void]
+    uses: NDArray[np.float64]
+
+
+class Overlap(NamedTuple):
+    """What two grammars share, each 0 to 1: of all rules, of those used at least twice in one of them, and of uses.
+
+    The first two are Jaccard indices; the last is the sum over rules of the smaller one of the two shares of uses.
+    """
+
+    rules: float
+    used_twice: float
+    uses: float
+
+
+def _keys(pairs: NDArray[np.uint64]) -> NDArray[np.void]:
+    keys = np.empty(len(pairs), KEY)
+    keys["high"], keys["low"] = pairs[:, 0], pairs[:, 1]
+    return keys
+
+
+def counts_of(table: RuleTable) -> Counts:
+    """The rules of a table."""
+    rows = table.rows[np.flatnonzero(table.tags)]
+    rows = rows[np.lexsort((rows[:, KEY_LOW], rows[:, KEY_HIGH]))]
+    return Counts(_keys(rows[:, [KEY_HIGH, KEY_LOW]]), rows[:, COUNT].astype(np.float64))
+
+
+def mean_of(grammars: Sequence[Counts]) -> Counts:
+    """The mean of the uses."""
+    keys, where = np.unique(np.concatenate([one.keys for one in grammars]), return_inverse=True)
+    uses = np.bincount(where, np.concatenate([one.uses for one in grammars]), len(keys))
+    return Counts(keys, uses / len(grammars))
+
+
+def _used_at_least(grammar: Counts, least: float) -> NDArray[np.void]:
+    return grammar.keys[grammar.uses >= least]
+
+
+def _jaccard(one: NDArray[np.void], other: NDArray[np.void]) -> float:
+    common = len(np.intersect1d(one, other, assume_unique=True))
+    return common / max(1, len(one) + len(other) - common)
+
+
+def overlap(one: Counts, other: Counts, least: float = 0.0) -> Overlap:
+    """What two grammars share, rules of fewer than `least` uses left out."""
+    kept = [Counts(own.keys[own.uses >= least], own.uses[own.uses >= least]) for own in (one, other)]
+    _, here, there = np.intersect1d(kept[0].keys, kept[1].keys, assume_unique=True, return_indices=True)
+    totals = [max(own.uses.sum(), 1e-300) for own in kept]
+    shared = np.minimum(kept[0].uses[here] / totals[0], kept[1].uses[there] / totals[1]).sum()
+    either = [_used_at_least(own, 2.0) for own in kept]
+    return Overlap(_jaccard(kept[0].keys, kept[1].keys), _jaccard(*either), float(shared))
+
+
+def mean_overlap(grammars: Sequence[Counts], least: float = 0.0) -> Overlap:
+    """The mean over all pairs of the grammars; raises `ValueError` where there are fewer than two."""
+    if len(grammars) < 2:
+        raise ValueError("an overlap takes two grammars")
+    found = [overlap(one, other, least) for one, other in combinations(grammars, 2)]
+    return Overlap(*(float(np.mean(values)) for values in zip(*found, strict=True)))

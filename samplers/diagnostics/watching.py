@@ -1,0 +1,45 @@
+"""What is written down of a chain while it runs: totals, and the counts of chosen rules."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.counts.table import RuleTable, look_up
+
+TOTALS = ("log_likelihood", "rule_tokens", "rule_types")
+"""What is written down at each draw besides counts."""
+
+
+@njit
+def _look_up_all(table, keys, counts):
+    for k in range(len(keys)):
+        counts[k] = look_up(table, keys[k, 0], keys[k, 1])[1]
+
+
+def counts_of_rules(table: RuleTable, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The counts of the rules with these keys, uint64[W, 2]; 0 where a rule is not in use. int64[W]."""
+    counts = np.zeros(len(keys), np.int64)
+    _look_up_all(table, keys, counts)
+    return counts
+
+
+@dataclass(slots=True)
+class Watch:
+    """The draws of one chain: `keys` uint64[W, 2] of the rules that are watched."""
+
+    keys: NDArray[np.uint64]
+    totals: list[tuple[float, float, float]] = field(default_factory=list)
+    counts: list[NDArray[np.int64]] = field(default_factory=list)
+
+    def note(self, log_likelihood: float, table: RuleTable) -> None:
+        """Write a draw down."""
+        self.totals.append((log_likelihood, float(table.rule_tokens), float(table.rule_types)))
+        self.counts.append(counts_of_rules(table, self.keys))
+
+    def draws(self) -> NDArray[np.float64]:
+        """All that was written down: the totals first, then the rules; float64[3 + W, N]."""
+        totals = np.array(self.totals, np.float64).reshape(-1, len(TOTALS))
+        counts = np.array(self.counts, np.float64).reshape(-1, len(self.keys))
+        return np.concatenate((totals.T, counts.T))

@@ -1,0 +1,114 @@
+"""Several chains over a store's pairs: what is said of them, and that the store is left alone."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.daemon.conftest import Run, teach
+from tests.daemon.learning.treebanks import QUICK as QUICK_TREES
+from tests.daemon.learning.treebanks import TREES, put
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.grammar.chain_options import ChainOptions
+from hierogram.daemon.grammar.chains import Draws, load_draws, run_chains
+from hierogram.daemon.grammar.diagnosis import diagnose
+from hierogram.samplers.diagnostics.overlap import KEY, Counts
+from hierogram.samplers.diagnostics.verdicts import APART, CONSTANT, DRIFTING, SOUND, STUCK
+from hierogram.storage.store import open_store
+
+STORE = "sqlite:///hierogram.db"
+FEW = ("--chains", "3", "--sweeps", "40", "--every", "1", "--watched", "20")
+
+
+def counts_in(path: Path) -> bytes:
+    with open_store(f"sqlite:///{path}") as store:
+        return repr((store.status(), store.pairs())).encode()
+
+
+def test_chains_over_a_store(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+    teach(STORE, corpus)
+    before = counts_in(tmp_path / "hierogram.db")
+    said = hierogram("diagnose", *FEW, "--json", "--draws", "kept.npz", "--plot", "chains.png")
+    assert said.code in (0, 1), said.err
+    found = json.loads(said.out)
+    assert found["starts"] == ["cut", "joined", "random"]
+    assert (found["chains"], found["draws"]) == (3, 40)
+    assert [one["name"] for one in found["totals"]] == ["log_likelihood", "rule_tokens", "rule_types"]
+    assert found["rules"]["watched"] == 20
+    assert sum(found["rules"]["verdicts"].values()) == 20
+    assert 0 < found["overlap"]["single_draws"]["uses"] <= found["overlap"]["means"]["uses"] <= 1
+    assert (tmp_path / "chains.png").read_bytes().startswith(b"\x89PNG")
+    assert (said.code == 1) == bool(found["flagged"])
+    assert counts_in(tmp_path / "hierogram.db") == before
+
+    again = json.loads(hierogram("diagnose", "--take", "--draws", "kept.npz", "--json").out)
+    assert {**again, "overhead": 0} == {**found, "overhead": 0}
+    shown = hierogram("diagnose", "--take", "--draws", "kept.npz").out
+    assert "two chains share, means" in shown
+    assert "log_likelihood" in shown
+
+
+def test_what_cannot_be_diagnosed(hierogram: Run, tmp_path: Path) -> None:
+    assert "name it with --draws" in hierogram("diagnose", "--take").err
+    (tmp_path / "no.npz").write_text("nothing")
+    assert "no.npz is no file of draws" in hierogram("diagnose", "--take", "--draws", "no.npz").err
+    assert hierogram("init").code == 0
+    assert "there are no aligned pairs yet" in hierogram("diagnose").err
+    with pytest.raises(InputError, match="no file of draws"):
+        load_draws(tmp_path / "missing.npz")
+
+
+def test_the_rules_that_are_watched_are_the_most_frequent(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+    teach(STORE, corpus)
+    with open_store(f"sqlite:///{tmp_path / 'hierogram.db'}") as store:
+        taken = run_chains(store, ChainOptions(chains=2, sweeps=30, every=1, watched=1000))
+        same = run_chains(store, ChainOptions(chains=2, sweeps=30, every=1, watched=1000))
+    assert (taken.draws == same.draws).all()
+    tokens, counts = taken.draws[1], taken.draws[3:]
+    # All rules of the chains are watched at the first draw or come later.
+    assert (counts.sum(axis=0) <= tokens).all()
+    assert len(set(zip(taken.sources, taken.targets, strict=True))) == len(taken.sources) == len(counts)
+    for grammar, chain_tokens in zip(taken.last, tokens, strict=True):
+        assert grammar.uses.sum() == chain_tokens[-1]
+
+
+def test_a_treebank_s_chains(store_url: str) -> None:
+    with open_store(store_url, create=True, settings=QUICK_TREES) as store:
+        put(store, TREES)
+        found = diagnose(run_chains(store, ChainOptions(chains=2, sweeps=20, every=1, watched=5)))
+    assert found.rules.watched == 5
+    assert all(one.mean is not None for one in found.totals)
+
+
+def made_up(likelihood: np.ndarray) -> Draws:
+    random = np.random.default_rng(1)
+    chains, draws = likelihood.shape
+    rest = random.normal(size=(3, chains, draws))
+    keys = np.zeros(1, KEY)
+    grammar = Counts(keys, np.ones(1))
+    return Draws(
+        np.concatenate((likelihood[None], rest)), ["f"], ["e"], ["cut"] * chains, [grammar] * chains,
+        [grammar] * chains, 2.0, 0.0,
+    )  # fmt: skip
+
+
+NOISE = np.random.default_rng(2).normal(size=(4, 150))
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "verdict"),
+    [
+        (NOISE, SOUND),
+        (NOISE + np.linspace(0, 4, 150), DRIFTING),
+        (NOISE + np.array([[0], [0], [7], [7]]), APART),
+        (NOISE * np.array([[1], [1], [1], [0]]), STUCK),
+        (np.zeros((4, 150)), CONSTANT),
+    ],
+)
+def test_totals_that_cannot_be_trusted_are_flagged(likelihood: np.ndarray, verdict: str) -> None:
+    found = diagnose(made_up(likelihood))
+    assert found.totals[0].verdict == verdict
+    assert found.flagged == (["log_likelihood"] if verdict in (DRIFTING, APART, STUCK) else [])
+    assert (found.totals[0].r_hat is None) == (verdict == CONSTANT)
+    assert found.ess_per_second is not None

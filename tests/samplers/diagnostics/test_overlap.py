@@ -1,0 +1,60 @@
+"""What two grammars share, and what is written down of a chain, on tables small enough to count by hand."""
+
+import numpy as np
+import pytest
+
+from hierogram.samplers.counts.models import ModelSettings, build_model
+from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table
+from hierogram.samplers.diagnostics.overlap import Counts, counts_of, mean_of, mean_overlap, overlap
+from hierogram.samplers.diagnostics.watching import Watch, counts_of_rules
+from hierogram.samplers.grammar.sizes import pack_size
+
+MODEL = build_model(ModelSettings(), 9, 9, 12)
+
+
+def table_of(counts: dict[int, int]) -> RuleTable:
+    """A table of rules whose keys are (k << 40, 5 k)."""
+    numbers = np.array(list(counts), np.uint64)
+    keys = np.stack((numbers << np.uint64(40), np.uint64(5) * numbers), axis=1)
+    ones = np.ones(len(numbers), np.int64)
+    sizes = pack_size(2 * ones, ones, ones)
+    return fill_table(empty_table(12, len(keys)), MODEL, keys, np.array(list(counts.values()), np.int64), sizes)
+
+
+def grammar(counts: dict[int, int]) -> Counts:
+    return counts_of(table_of(counts))
+
+
+def test_the_rules_of_a_table_ascend_by_key() -> None:
+    found = grammar({3: 7, 1: 2, 2: 1})
+    assert (found.keys["high"] >> np.uint64(40)).tolist() == [1, 2, 3]
+    assert found.uses.tolist() == [2, 1, 7]
+
+
+def test_overlaps_by_hand() -> None:
+    one, other = grammar({1: 3, 2: 1, 3: 2, 4: 4}), grammar({1: 1, 3: 6, 5: 3})
+    found = overlap(one, other)
+    assert found.rules == pytest.approx(2 / 5)
+    # Used twice: 1, 3, 4 of one, 3, 5 of the other.
+    assert found.used_twice == pytest.approx(1 / 4)
+    assert found.uses == pytest.approx(0.1 + 0.2)
+    assert overlap(one, one) == (1.0, 1.0, pytest.approx(1.0))
+
+
+def test_means_and_rare_rules_left_out() -> None:
+    mean = mean_of([grammar({1: 3, 2: 1}), grammar({1: 1}), grammar({1: 2, 9: 4})])
+    assert mean.uses == pytest.approx([2, 1 / 3, 4 / 3])
+    assert overlap(mean, grammar({1: 2, 9: 1}), 0.5).rules == 1.0
+    assert mean_overlap([grammar({1: 1}), grammar({1: 1}), grammar({2: 1})]).rules == pytest.approx(1 / 3)
+    with pytest.raises(ValueError, match="two grammars"):
+        mean_overlap([mean])
+
+
+def test_a_watch_notes_totals_and_counts() -> None:
+    table = table_of({1: 3, 2: 1, 3: 2})
+    keys = np.array([[2 << 40, 10], [8 << 40, 40], [1 << 40, 5]], np.uint64)
+    assert counts_of_rules(table, keys).tolist() == [1, 0, 3]
+    watch = Watch(keys)
+    for likelihood in (-7.5, -7.0):
+        watch.note(likelihood, table)
+    assert watch.draws().tolist() == [[-7.5, -7.0], [6, 6], [3, 3], [1, 1], [0, 0], [3, 3]]

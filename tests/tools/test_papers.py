@@ -1,0 +1,93 @@
+"""The papers' figures are drawn from what chains did, and say when a likelihood was reached."""
+
+import csv
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hierogram.tools.papers.curves import Point, curves_of, reached
+from hierogram.tools.papers.sampling import report
+from hierogram.tools.papers.schedules import PAPER, table
+
+FIGURES = {
+    "figure-5": ("top-down", "Metropolis-Hastings"),
+    "figure-6": ("with density factor", "without density factor"),
+    "stratified": ("stratified", "every level from the first sweep"),
+    "processes": ("Pitman-Yor, by length", "Dirichlet, α = 100"),
+}
+
+
+@pytest.fixture(scope="module")
+def bitext(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("bitext")
+    for name, lines in {
+        "f": [f"le chat {k % 7} dort ici" for k in range(20)],
+        "e": [f"the cat {k % 7} sleeps here" for k in range(20)],
+        "a": ["0-0 1-1 2-2 3-3 4-4"] * 20,
+    }.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in lines))
+    return [str(folder / name) for name in "fea"]
+
+
+def rows_of(module: str, *arguments: str, figure: Path) -> list[dict[str, str]]:
+    command = [sys.executable, "-m", f"hierogram.tools.papers.{module}", *arguments, "--figure", str(figure)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert figure.read_bytes().startswith(b"\x89PNG")
+    with figure.with_suffix(".csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_is_drawn(name: str, bitext: list[str], tmp_path: Path) -> None:
+    rows = rows_of("sampling", name, *bitext, "--sweeps", "12", "--runs", "2", figure=tmp_path / "f.png")
+    assert {row["label"] for row in rows} == set(FIGURES[name])
+    assert len(rows) == 2 * 2 * 13
+    values = {(row["label"], row["seed"], row["sweep"]): float(row["log_likelihood"]) for row in rows}
+    first, second = FIGURES[name]
+    assert values[first, "1", "12"] > values[first, "1", "0"]
+    # Two runs of a figure begin alike, whatever is compared, but for the likelihood of another process.
+    assert (values[first, "1", "0"] == values[second, "1", "0"]) == (name != "processes")
+    assert values[first, "1", "12"] != values[second, "1", "12"]
+
+
+def test_schedules_are_compared(bitext: list[str], tmp_path: Path) -> None:
+    arguments = ["--sweeps", "20", "--most", "9", "--seeds", "2", "--only", "quick"]
+    rows = rows_of("schedules", *bitext, *arguments, figure=tmp_path / "s.png")
+    labels = [row["label"] for row in rows]
+    assert labels.count(PAPER) == 2 * 21
+    assert len(labels) - labels.count(PAPER) == 2 * 10
+
+
+def points(label: str, seed: int, values: list[float]) -> list[Point]:
+    return [Point(label, seed, sweep, 2.0 * sweep, value) for sweep, value in enumerate(values)]
+
+
+def test_when_a_likelihood_was_reached() -> None:
+    curve = curves_of([*points("a", 1, [-9, -5, -3]), *points("a", 2, [-9, -3, -4]), *points("a", 3, [-9, -8, -7])])[
+        "a"
+    ]
+    assert curve.shape == (3, 3, 2)
+    assert reached(curve, -4.0) == (1.5, 3.0, 2)
+    assert reached(curve, [-5.0, -3.5, -9.0]) == (pytest.approx(2 / 3), pytest.approx(4 / 3), 3)
+    assert reached(curve, -5.0, 2) == (2.0, 4.0, 2)
+    nobody = reached(curve, 0.0)
+    assert math.isnan(nobody.sweeps)
+    assert nobody.seeds == 0
+
+
+def test_the_table_measures_by_the_paper_s_schedule() -> None:
+    found = table(
+        [*points(PAPER, 1, [-9, -8, -7, -4]), *points("other", 1, [-9, -3, -8, -2])], {"other": 2}
+    ).splitlines()
+    assert found[2] == f"| {PAPER} | 3 | 6.0 | 100% | 1 of 1 | -4 |"
+    assert found[3] == "| other | 3 | 6.0 | 100% | 1 of 1 | -2 |"
+
+
+def test_the_report_has_means_and_deviations() -> None:
+    said = report([*points("a", 1, [-9, -5]), *points("a", 2, [-9, -3])])
+    assert said == f"a: -9, -4 after 1 sweeps, -4 (deviation {np.std([-5, -3], ddof=1):,.0f}) after 1 in 2.0 s"

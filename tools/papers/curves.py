@@ -1,0 +1,156 @@
+"""Log-likelihood against sweeps and seconds, for several ways to sample one bitext: run, kept as a table, drawn."""
+
+import csv
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.learning.kinds.pairs import load_pairs
+from hierogram.daemon.learning.kinds.trials import PhraseTrial, TrialOptions
+from hierogram.samplers.counts.models import Model
+from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.grammar.schedules import PairSchedule
+from hierogram.samplers.grammar.settings import PITMAN_YOR
+from hierogram.storage.records import WAITING, PairRow
+from hierogram.tools.measures.results import Corpus
+from hierogram.tools.measures.sampling import SETTINGS, default_model, read_rows
+
+_EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
+
+
+_DEFAULT = TrialOptions(threads=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to sample: a model with its strength, a schedule, how chains run, and for how many sweeps at most.
+
+    What stands before the sweep `counted_from` (at another temperature than 1) does not count as reaching a goal.
+    """
+
+    label: str
+    schedule: PairSchedule
+    model: str = PITMAN_YOR
+    strength: float = 5.0
+    how: TrialOptions = _DEFAULT
+    most: int = 1_000_000
+    counted_from: int = 0
+
+
+class Point(NamedTuple):
+    """A chain after a sweep: processor seconds of sampling so far (of all cores), natural-log likelihood."""
+
+    label: str
+    seed: int
+    sweep: int
+    seconds: float
+    log_likelihood: float
+
+
+def read_batch(corpus: Corpus) -> Batch:
+    """The corpus in memory."""
+    return load_pairs(read_rows(corpus), SETTINGS).batch
+
+
+def run(batch: Batch, ways: Sequence[Way], sweeps: int, seeds: Sequence[int]) -> Iterator[Point]:
+    """Every way with every seed; seed by seed, so that what else the machine does falls on all alike.
+
+    Kernels are compiled, or loaded, before the clock starts.
+    """
+    models = {way.label: default_model(batch, way.model, way.strength) for way in ways}
+    few = load_pairs([_EXAMPLE], SETTINGS).batch
+    for way in ways:
+        for _ in _chain(few, models[way.label], way, 1, 2):
+            pass
+    for seed in seeds:
+        for way in ways:
+            end = None
+            for end in _chain(batch, models[way.label], way, seed, sweeps):
+                yield end
+            if end is not None:
+                said = f"{way.label}, seed {seed}: {end.log_likelihood:,.0f} in {end.seconds:.1f} s of processor time"
+                print(said, file=sys.stderr, flush=True)
+
+
+def _chain(batch: Batch, model: Model, way: Way, seed: int, sweeps: int) -> Iterator[Point]:
+    trial = PhraseTrial(model, batch, way.schedule, replace(way.how, seed=seed))
+    seconds = 0.0
+    yield Point(way.label, seed, 0, 0.0, trial.log_likelihood())
+    for sweep in range(1, min(sweeps, way.most) + 1):
+        started = time.process_time()
+        trial.sweep()
+        seconds += time.process_time() - started
+        yield Point(way.label, seed, sweep, seconds, trial.log_likelihood())
+    trial.close()
+
+
+def write_table(points: Sequence[Point], path: Path) -> None:
+    """One line for each chain and sweep."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(Point._fields)
+        for point in points:
+            writer.writerow([*point[:3], f"{point.seconds:.4f}", f"{point.log_likelihood:.3f}"])
+
+
+def curves_of(points: Sequence[Point]) -> dict[str, NDArray[np.float64]]:
+    """By label: float64[seeds, sweeps + 1, 2], seconds and log-likelihood."""
+    chains: dict[str, dict[int, list[tuple[float, float]]]] = {}
+    for point in points:
+        chain = chains.setdefault(point.label, {}).setdefault(point.seed, [])
+        chain.append((point.seconds, point.log_likelihood))
+    return {label: np.array(list(by_seed.values())) for label, by_seed in chains.items()}
+
+
+class Reached(NamedTuple):
+    """When a way reaches a log-likelihood, mean over the seeds that do: sweeps, seconds, and how many seeds do."""
+
+    sweeps: float
+    seconds: float
+    seeds: int
+
+
+def reached(curve: NDArray[np.float64], goal: float | Sequence[float], counted_from: int = 0) -> Reached:
+    """When the chains of a way first stand at a goal, or each at its own; sweeps before `counted_from` do not count."""
+    goals = np.broadcast_to(np.asarray(goal, np.float64), len(curve))
+    firsts = []
+    for chain, own in zip(curve, goals, strict=True):
+        stands = np.flatnonzero(chain[counted_from:, 1] >= own)
+        if len(stands):
+            firsts.append((counted_from + int(stands[0]), chain))
+    if not firsts:
+        return Reached(float("nan"), float("nan"), 0)
+    sweeps = [sweep for sweep, _ in firsts]
+    return Reached(float(np.mean(sweeps)), float(np.mean([chain[k, 0] for k, chain in firsts])), len(firsts))
+
+
+def draw(points: Sequence[Point], path: Path, title: str, first_sweep: int = 0) -> None:
+    """Means over the seeds, with the range of all, against sweeps and seconds, as PNG; earlier sweeps are left out."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(1, 2, figsize=(11, 4.2), sharey=True)
+    for (label, curve), style in zip(curves_of(points).items(), ("-", "--", "-.", ":", "-", "--"), strict=False):
+        shown = curve[:, first_sweep:]
+        middle, low, high = shown.mean(axis=0), shown[:, :, 1].min(axis=0), shown[:, :, 1].max(axis=0)
+        sweeps = np.arange(first_sweep, first_sweep + len(middle))
+        for panel, places in zip(panels, (sweeps, middle[:, 0]), strict=True):
+            panel.plot(places, middle[:, 1], style, label=label)
+            panel.fill_between(places, low, high, alpha=0.2)
+    for panel, label in zip(panels, ("sweeps", "sampling, processor seconds"), strict=True):
+        panel.set_xlabel(label)
+        panel.grid(alpha=0.3)
+    panels[0].set_ylabel("log-likelihood")
+    panels[1].legend(loc="lower right")
+    figure.suptitle(title)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
