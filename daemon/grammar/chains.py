@@ -136,8 +136,9 @@ class _Run:
             grammars = self._watch(trial, watch, total)
             last.append(grammars[-1])
             means.append(mean_of(grammars))
+        draws_of_all = np.ascontiguousarray(np.stack([watch.draws() for watch in watches], axis=1))
         return Draws(
-            np.stack([watch.draws() for watch in watches], axis=1), sources, targets, starts, last, means,
+            draws_of_all, sources, targets, starts, last, means,
             sum(trial.seconds for trial in self._trials), self._overhead,
         )  # fmt: skip
 
