@@ -27,6 +27,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from hierogram.daemon.corpora.limits import Limits
 from hierogram.daemon.corpora.lines import MAX_LINE_BYTES
+from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.exceptions import ConfigurationError
 from hierogram.daemon.exports.jobs import ExportJob
 from hierogram.daemon.plain_options import constraints, renamed
@@ -170,6 +171,24 @@ class AlignmentSection(Section):
     )
 
 
+class TranslatingSection(Section):
+    """What `POST /v1/translate` translates with; the grammar is the store's."""
+
+    lm: str | None = _declared(TranslateOptions, "lm")
+    weights: str | None = _declared(TranslateOptions, "weights")
+    glossary: str | None = _declared(TranslateOptions, "glossary")
+    sampled: bool = _declared(TranslateOptions, "sampled")
+    min_count: float = _declared(TranslateOptions, "min_count")
+    max_scope: int = _declared(TranslateOptions, "max_scope")
+    span: int = _declared(TranslateOptions, "span")
+    pops: int = _declared(TranslateOptions, "pops")
+    max_words: int = _declared(TranslateOptions, "max_words")
+
+    def options(self) -> TranslateOptions:
+        """The same as one value."""
+        return TranslateOptions(**dict(self))
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches the address."""
     try:
@@ -238,6 +257,7 @@ class Configuration(Section):
     intake: IntakeSection = Field(default_factory=IntakeSection)
     sampling: SamplingSection = Field(default_factory=SamplingSection)
     alignment: AlignmentSection = Field(default_factory=AlignmentSection)
+    translating: TranslatingSection = Field(default_factory=TranslatingSection)
     http: HttpConfiguration = Field(default_factory=HttpConfiguration)
     exports: tuple[Job, ...] = Field(default=(), description="Exports on a schedule: `[[exports]]`, one each.")
 

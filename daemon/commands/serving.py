@@ -70,6 +70,7 @@ def serve(
                 lambda: service.configuration.http,
                 configuration.daemon.grace_seconds / 2,
                 lambda: service.configuration.intake.limits(),
+                lambda: service.configuration.translating.options(),
             )
         ]
 

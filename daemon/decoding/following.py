@@ -27,28 +27,30 @@ class Follower:
         self._equipment = equipment
         self._lock = threading.Lock()
         self._first = threading.Lock()
-        self._translator: Translator | None = None
-        self._position = -1
+        self._newest: tuple[Translator, int] | None = None
         self._not_before = 0.0
         self._reading: threading.Thread | None = None
         self.failed: str | None = None
 
-    def translator(self) -> Translator:
-        """The translator of now; raises `NothingLearnedError`, `WrongKindError` and `StoreError` at first."""
+    def now(self) -> tuple[Translator, int]:
+        """The translator of now, and the store position of its grammar.
+
+        Raises `NothingLearnedError`, `WrongKindError` and `StoreError` until there is a first one.
+        """
         with self._first:
-            if self._translator is None:
+            if self._newest is None:
                 self._read()
         self._look()
-        assert self._translator is not None
-        return self._translator
+        assert self._newest is not None
+        return self._newest
 
     def refresh(self) -> Translator:
         """The translator with the grammar as it is now, however long it takes to read."""
         with self._first:
-            if self._translator is None or self._store.position() != self._position:
+            if self._newest is None or self._store.position() != self._newest[1]:
                 self._read()
-        assert self._translator is not None
-        return self._translator
+        assert self._newest is not None
+        return self._newest[0]
 
     def _look(self) -> None:
         now = time.monotonic()
@@ -57,7 +59,7 @@ class Follower:
                 return
             self._not_before = now + LOOK_SECONDS
             try:
-                if self._store.position() == self._position:
+                if self._newest is None or self._store.position() == self._newest[1]:
                     return
             except StoreError as error:
                 self.failed = str(error)
@@ -74,8 +76,7 @@ class Follower:
     def _read(self) -> None:
         started = time.monotonic()
         stored = self._equipment.of_store(self._store)
-        self._translator = self._equipment.translator(stored.grammar)
-        self._position = stored.position
+        self._newest = self._equipment.translator(stored.grammar), stored.position
         self.failed = None
         ended = time.monotonic()
         self._not_before = ended + max(LOOK_SECONDS, _REST * (ended - started))

@@ -11,10 +11,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
+from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.web.api.grammar import grammar_routes
 from hierogram.daemon.web.api.health import health_routes
 from hierogram.daemon.web.api.intake import intake_routes
 from hierogram.daemon.web.api.metrics import RequestMetrics
+from hierogram.daemon.web.api.translating import translate_routes
 from hierogram.daemon.web.guard import Guard
 from hierogram.daemon.web.pages.site import Asking, build_pages
 from hierogram.daemon.web.protocol.document import OF_THE_API, describe
@@ -52,10 +54,11 @@ def build_app(
     configuration: HttpConfiguration,
     limits: Limits = DEFAULT_LIMITS,
     ending: Callable[[], bool] | None = None,
+    translating: TranslateOptions | None = None,
 ) -> ASGIApp:
     """The application that answers for the service; long requests end when `ending` says so (else the service).
 
-    `limits` bound how much of a body may be rejected.
+    `limits` bound how much of a body may be rejected; `translating` says what sentences are translated with.
     """
     metrics = RequestMetrics()
     app = FastAPI(
@@ -73,6 +76,7 @@ def build_app(
     app.include_router(health_routes(service, configuration, metrics))
     app.include_router(grammar_routes(service))
     app.include_router(intake_routes(service, configuration, limits, metrics, ending or service.stopping))
+    app.include_router(translate_routes(service, translating or TranslateOptions()))
 
     @app.get("/openapi.json", include_in_schema=False)
     def document() -> JSONResponse:

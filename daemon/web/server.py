@@ -18,6 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hierogram.daemon.configuration import Configuration, HttpConfiguration
 from hierogram.daemon.corpora.limits import Limits
+from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.exceptions import ListenError
 from hierogram.daemon.serving.supervision import Heart, StopFlag
 from hierogram.daemon.web.app import build_app, build_browser
@@ -159,7 +160,7 @@ class HttpLoop:
     """Answers HTTP for as long as the daemon runs; `address` is where, once it listens."""
 
     name = "http"
-    sections = frozenset({"http", "intake"})
+    sections = frozenset({"http", "intake", "translating"})
 
     def __init__(
         self,
@@ -167,11 +168,13 @@ class HttpLoop:
         configuration: Callable[[], HttpConfiguration],
         grace_seconds: float = 15.0,
         limits: Callable[[], Limits] = Limits,
+        translating: Callable[[], TranslateOptions] = TranslateOptions,
     ) -> None:
         self._service = service
         self._configuration = configuration
         self._grace_seconds = grace_seconds
         self._limits = limits
+        self._translating = translating
         self._lock = threading.Lock()
         self._listener: socket.socket | None = None
         self._place: tuple[str, int] | None = None
@@ -209,7 +212,7 @@ class HttpLoop:
             def ending() -> bool:
                 return stop.is_set() or self._service.stopping()
 
-            app = build_app(self._service, configuration, self._limits(), ending)
+            app = build_app(self._service, configuration, self._limits(), ending, self._translating())
             asyncio.run(_answer(_server(app, configuration, self._grace_seconds), listener, stop, beat))
 
 

@@ -153,5 +153,3 @@ class View:
     def entered(self, request: Request) -> bool:
         """Whether the browser has shown the token, and may leave."""
         return self.sessions.needed and self.sessions.good(request.cookies.get(COOKIE))
-
-

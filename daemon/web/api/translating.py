@@ -1,0 +1,156 @@
+"""POST /v1/translate: sentences in, translations by the grammar as the store has it now."""
+
+import json
+import threading
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Annotated
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response
+
+from hierogram.daemon.decoding.requests import TranslateOptions
+from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
+from hierogram.daemon.web.protocol.problems import ProblemError, try_later
+from hierogram.daemon.web.protocol.service import Service
+
+MOST_SENTENCES = 100
+MOST_LETTERS = 10_000
+MOST_BEST = 100
+_MOST_BYTES = 1 << 22
+_AT_ONCE = 2
+_RETRY_SECONDS = 10
+_JSON = "application/json"
+
+_PROBLEMS: dict[int | str, dict[str, object]] = {
+    409: {"description": "Nothing is learned yet, or the store's rules have one side."},
+    413: {"description": "The body is too large."},
+    415: {"description": "The body is not called JSON."},
+    422: {"description": "The body or a parameter is wrong."},
+}
+
+
+class TranslateBody(BaseModel):
+    """What is to be translated."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sentences: list[Annotated[str, Field(max_length=MOST_LETTERS)]] = Field(
+        max_length=MOST_SENTENCES, description="Sentences, words separated by spaces."
+    )
+    markup: bool = Field(default=False, description='Whether they hold `<np translation="…">words</np>`.')
+
+
+class UseAnswer(BaseModel):
+    """A rule where a derivation uses it."""
+
+    source: str
+    target: str
+    source_span: tuple[int, int]
+    target_span: tuple[int, int]
+    children: list[int]
+
+
+class CandidateAnswer(BaseModel):
+    """One translation of a sentence."""
+
+    translation: str
+    score: float
+    features: dict[str, float] = Field(description="Those that are not 0; the score is the sum of weight times value.")
+    alignment: list[tuple[int, int]] = Field(description="Linked positions of source and target words.")
+    derivation: list[UseAnswer] = Field(description="Rules, top-down in source order.")
+
+
+class SentenceAnswer(BaseModel):
+    """A sentence and its translations."""
+
+    source: str
+    translation: str = Field(description="The best one; empty where the sentence has no words.")
+    parts: int = Field(description="In how many parts it was translated: several where it is too long for one.")
+    candidates: list[CandidateAnswer] = Field(description="Translations, best first.")
+
+
+class TranslateAnswer(BaseModel):
+    """Translations, in the order of the sentences."""
+
+    position: int = Field(description="Store position of the grammar that was used.")
+    sentences: list[SentenceAnswer]
+
+
+def _with_own_schemas() -> dict[str, object]:
+    return {"requestBody": {"required": True, "content": {_JSON: {"schema": TranslateBody.model_json_schema()}}}}
+
+
+def translate_routes(service: Service, options: TranslateOptions) -> APIRouter:
+    """The routes of this module."""
+    router = APIRouter(prefix="/v1", tags=["translating"])
+    threads = CapacityLimiter(_AT_ONCE)
+    work = _translating(service, options)
+
+    @router.post("/translate", response_model=TranslateAnswer, responses=_PROBLEMS, openapi_extra=_with_own_schemas())
+    async def translate(
+        request: Request,
+        best: Annotated[int, Query(ge=1, le=MOST_BEST, description="Translations of each sentence.")] = 1,
+    ) -> Response:
+        """Translate sentences with the grammar as it is now; what the daemon learns changes it, within seconds."""
+        body = await _read(request)
+        return JSONResponse(await to_thread.run_sync(lambda: work(body, best), limiter=threads))
+
+    return router
+
+
+async def _read(request: Request) -> TranslateBody:
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind != _JSON:
+        raise ProblemError(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body is called {kind or 'nothing'!r}: send JSON as `{_JSON}`"
+        )
+    content = bytearray()
+    try:
+        async for block in request.stream():
+            content += block
+            if len(content) > _MOST_BYTES:
+                raise ProblemError(
+                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                    f"the body is larger than {_MOST_BYTES} bytes: send it in parts",
+                    {"Connection": "close"},
+                )
+    except ClientDisconnect as error:
+        raise ProblemError(HTTPStatus.BAD_REQUEST, "the client went away") from error
+    try:
+        return TranslateBody.model_validate(json.loads(content))
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}" for fault in error.errors())
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, faults) from error
+    except (ValueError, RecursionError) as error:
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is no JSON: {error}") from error
+
+
+def _translating(service: Service, options: TranslateOptions) -> Callable[[TranslateBody, int], object]:
+    """What translates; all that it needs is read at the first request."""
+    lock = threading.Lock()
+    made: list[object] = []
+
+    def work(body: TranslateBody, best: int) -> object:
+        from hierogram.daemon.decoding.answers import as_plain
+        from hierogram.daemon.decoding.following import Follower
+        from hierogram.daemon.decoding.opening import equip
+
+        try:
+            with lock:
+                if not made:
+                    made.append(Follower(service.store, equip(options)))
+            follower = made[0]
+            assert isinstance(follower, Follower)
+            translator, position = follower.now()
+        except (NothingLearnedError, WrongKindError) as error:
+            raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
+        except InputError as error:
+            raise try_later(f"[translating] of the configuration: {error}", _RETRY_SECONDS) from error
+        found = [translator.translate(line, best, markup=body.markup) for line in body.sentences]
+        return {"position": position, "sentences": [as_plain(translation) for translation in found]}
+
+    return work

@@ -1,0 +1,73 @@
+"""POST /v1/translate: by the store's grammar, which it follows."""
+
+import time
+
+import pytest
+from starlette.testclient import TestClient
+from tests.daemon.web.conftest import Connect, FakeService
+
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.web.api.translating import MOST_SENTENCES
+from hierogram.storage.store import Store
+
+JSON = {"Content-Type": "application/json"}
+
+
+def test_sentences_are_translated(learned_client: TestClient) -> None:
+    answer = learned_client.post("/v1/translate?best=2", json={"sentences": ["la maison verte", "", "Xyz"]})
+    assert answer.status_code == 200
+    first, empty, unknown = answer.json()["sentences"]
+    assert set(first["translation"].split()) == {"the", "green", "house"}
+    assert len(first["candidates"]) == 2
+    assert first["candidates"][0]["derivation"][0]["source_span"] == [0, 3]
+    assert (empty["translation"], empty["candidates"]) == ("", [])
+    assert unknown["translation"] == "Xyz"
+    fixed = {"sentences": ['la <n translation="home">maison</n>'], "markup": True}
+    [found] = learned_client.post("/v1/translate", json=fixed).json()["sentences"]
+    assert found["translation"].split()[-1] == "home"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"sentences": "la"}, 422),
+        ({"text": "la"}, 422),
+        ({"sentences": ["la"] * (MOST_SENTENCES + 1)}, 422),
+        ({"sentences": ["la " * 4000]}, 422),
+        ([], 422),
+    ],
+)
+def test_what_is_no_request_is_refused(learned_client: TestClient, body: object, status: int) -> None:
+    answer = learned_client.post("/v1/translate", json=body)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+
+
+def test_other_bodies_are_refused(learned_client: TestClient) -> None:
+    assert learned_client.post("/v1/translate", content=b"{", headers=JSON).status_code == 422
+    assert learned_client.post("/v1/translate", content=b"{}").status_code == 415
+    assert learned_client.post("/v1/translate", content=b" " * (1 << 23), headers=JSON).status_code == 413
+    assert learned_client.post("/v1/translate?best=0", json={"sentences": []}).status_code == 422
+
+
+def test_a_store_that_has_learned_nothing_says_so(client: TestClient) -> None:
+    answer = client.post("/v1/translate", json={"sentences": ["la"]})
+    assert (answer.status_code, "nothing is learned yet" in answer.json()["detail"]) == (409, True)
+
+
+def test_a_store_that_has_changed_is_read_again(learned: Store, connect: Connect) -> None:
+    client = connect(FakeService(learned))
+
+    def translated() -> tuple[str, int]:
+        answer = client.post("/v1/translate", json={"sentences": ["zut la maison"]}).json()
+        return answer["sentences"][0]["translation"], answer["position"]
+
+    before, position = translated()
+    assert before.split()[0] == "zut"
+    pair = b'{"source": "zut", "target": "darn", "alignment": "0-0"}\n'
+    assert client.post("/v1/pairs", content=pair, headers={"Content-Type": "application/jsonl"}).status_code == 200
+    learn(learned, sweeps=1)
+    until = time.monotonic() + 15
+    while (now := translated())[0].split()[0] != "darn" and time.monotonic() < until:
+        time.sleep(0.1)
+    assert now[0].split()[0] == "darn"
+    assert now[1] > position
