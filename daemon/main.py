@@ -21,7 +21,7 @@ from hierogram.daemon.commands import (
 )
 from hierogram.daemon.commands import occurrences as support
 from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE, ChosenStore, was_given
-from hierogram.daemon.commands.translation import evaluation, language_models, translating
+from hierogram.daemon.commands.translation import evaluation, language_models, translating, tuning
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.garbage_collection import collect_seldom
 from hierogram.samplers.exceptions import SamplerError
@@ -96,6 +96,7 @@ for command, example in (
     (aligning.align, "hierogram align news.fr news.en -o news.align"),
     (aligning.evaluate_alignment, "hierogram evaluate-alignment gold.talp news.align"),
     (language_models.lm, "hierogram lm news.en -o news.lm -o news.arpa.gz --order 3"),
+    (tuning.tune, "hierogram tune grammar.cdec.gz dev.fr -r dev.en --lm news.lm -o weights.toml"),
     (evaluation.evaluate, "hierogram evaluate baseline.en averaged.en -r test.en"),
     (serving.serve, "hierogram serve --spool incoming"),
     (serving.browse, "hierogram browse hierogram-demo.db"),

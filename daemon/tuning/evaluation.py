@@ -49,7 +49,7 @@ def evaluate(
     A line that is empty in a reference has one reference less. Raises `InputError` where numbers of lines differ or a
     line has no reference, and `UsageError` where sacrebleu is not installed.
     """
-    _check(translations, references)
+    check_lines(translations, references)
     # sacrebleu leaves out what is None.
     lines = [[line if line.strip() else None for line in texts] for _, texts in references]
     found = []
@@ -112,13 +112,14 @@ def _seeded(seed: int) -> Iterator[None]:
             os.environ[_SEED] = before
 
 
-def _check(translations: Sequence[tuple[str, list[str]]], references: Sequence[tuple[str, list[str]]]) -> None:
-    first, lines = translations[0]
-    for name, others in (*translations[1:], *references):
+def check_lines(texts: Sequence[tuple[str, list[str]]], references: Sequence[tuple[str, list[str]]]) -> None:
+    """Raises `InputError` where named lists of lines do not go together, or a line has no reference."""
+    first, lines = texts[0]
+    for name, others in (*texts[1:], *references):
         if len(others) != len(lines):
             raise InputError(f"{name} has {len(others):,} lines, {first} has {len(lines):,}: their numbers differ")
     if not lines:
         raise InputError(f"{first} is empty: there is nothing to evaluate")
     for number in range(len(lines)):
-        if not any(texts[number].strip() for _, texts in references):
+        if not any(own[number].strip() for _, own in references):
             raise InputError(f"{', '.join(name for name, _ in references)}: line {number + 1}: there is no reference")

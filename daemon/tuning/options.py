@@ -21,8 +21,8 @@ class TuningOptions:
 
     iterations: Annotated[int, Option("Most times that weights are trained.", least=1)] = 15
     best: Annotated[int, Option("Candidates of each sentence in each iteration.", least=2)] = 100
-    sampled: Annotated[int, Option("Pairs of candidates that are drawn of each sentence.", least=1)] = 5000
-    kept: Annotated[int, Option("Pairs of these that are kept: those with the largest gap.", least=1)] = 50
+    drawn_pairs: Annotated[int, Option("Pairs of candidates that are drawn of each sentence.", least=1)] = 5000
+    kept_pairs: Annotated[int, Option("Pairs of these that are kept: those with the largest gap.", least=1)] = 50
     gap: Annotated[float, Option("Least gap in sentence BLEU of a pair, 0 to 1.", least=0, below=1)] = 0.05
     interpolation: Annotated[
         float, Option("Share of the trained weights in the next ones; the rest is the last ones'.", above=0, most=1)

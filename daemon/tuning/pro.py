@@ -17,10 +17,10 @@ def draw_pairs(
 
     `scores` float64[k]: sentence BLEU. None where all are much the same.
     """
-    one, other = random.integers(len(scores), size=(2, options.sampled))
+    one, other = random.integers(len(scores), size=(2, options.drawn_pairs))
     gaps = scores[one] - scores[other]
     far = np.flatnonzero(np.abs(gaps) >= max(options.gap, np.finfo(float).tiny))
-    far = far[np.argsort(-np.abs(gaps[far]), kind="stable")][: options.kept]
+    far = far[np.argsort(-np.abs(gaps[far]), kind="stable")][: options.kept_pairs]
     better = gaps[far] > 0
     return np.where(better, one[far], other[far]), np.where(better, other[far], one[far])
 

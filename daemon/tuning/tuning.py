@@ -7,10 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.progress import Progress
 from hierogram.daemon.tuning.bleu import SIZE, Bleu, References, Words, bleu_of, sentence_bleu
 from hierogram.daemon.tuning.options import TuningOptions
 from hierogram.daemon.tuning.pro import draw_pairs, interpolate, train
+
+_SETTLED = 0.01
+"""A smaller change, as a share of the largest weight that changes, is none."""
 
 
 class Candidates(NamedTuple):
@@ -84,11 +86,11 @@ def tune(
     references: Sequence[Sequence[Words]],
     weights: NDArray[np.float64],
     options: TuningOptions,
-    shown: Progress,
 ) -> Tuned:
     """Tune weights float64[F], from where they are, to BLEU against one or more references of each sentence.
 
-    The same arguments give the same weights. It ends early where no candidate is new, or no two differ enough.
+    The same arguments give the same weights. It ends early where no candidate is new and weights hardly
+    change, or no two candidates differ enough.
     """
     pools = [_Pool(References(texts)) for texts in references]
     history: list[Iteration] = []
@@ -101,13 +103,23 @@ def tune(
             new += pool.add(candidates)
         history.append(Iteration(weights, bleu_of(total), new))
         number = len(history)
-        shown.update(number, options.iterations + 1, number, f"BLEU {history[-1].bleu.score:.2f}")
-        if number > options.iterations or not new:
+        if number > options.iterations:
             break
         random = [np.random.default_rng([options.seed, number, k]) for k in range(len(pools))]
         found = [pool.differences(own, options) for pool, own in zip(pools, random, strict=True) if pool.has_pairs()]
         if not sum(map(len, found)):
             break
-        weights = interpolate(weights, train(np.concatenate(found)), options.interpolation)
+        last = weights
+        weights = interpolate(last, train(np.concatenate(found)), options.interpolation)
+        if not new and _is_settled(last, weights):
+            break
     best = max(history, key=lambda iteration: iteration.bleu.score)
     return Tuned(best.weights, history)
+
+
+def _is_settled(last: NDArray[np.float64], weights: NDArray[np.float64]) -> bool:
+    """Whether weights changed by next to nothing; those that are not trained do not count."""
+    changed = weights != last
+    if not changed.any():
+        return True
+    return bool(np.abs(weights - last).max() < _SETTLED * np.abs(weights[changed]).max())

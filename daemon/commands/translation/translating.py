@@ -73,7 +73,7 @@ def translate(
     from hierogram.daemon.decoding.opening import equip
     from hierogram.storage.store import open_store
 
-    grammar, is_store, sentences = _named(context, files, store)
+    grammar, is_store, sentences = named(context, files, store)
     with ExitStack() as stack, interruptible("the rest was not translated"):
         equipment = equip(options)
         if is_store:
@@ -108,7 +108,7 @@ def _translate_file(translator: "Translator", sentences: str, options: Translate
         note(f"{wanted.output}: {plural(len(lines), 'sentence')}")
 
 
-def _named(context: typer.Context, files: list[str], store: str | None) -> tuple[str, bool, str]:
+def named(context: typer.Context, files: list[str], store: str | None) -> tuple[str, bool, str]:
     """The grammar, whether it is that of a store, and the file of sentences; raises `UsageError`."""
     if len(files) == 1:
         return store_url(context, store), True, files[0]

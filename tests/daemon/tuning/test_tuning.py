@@ -4,7 +4,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from tests.daemon.language_models.arpa_files import Quiet
 from tests.daemon.tuning.decoder import ListDecoder
 
 from hierogram.daemon.tuning.bleu import SIZE, References, bleu_of, sentence_bleu
@@ -13,7 +12,7 @@ from hierogram.daemon.tuning.pro import draw_pairs, interpolate, train
 from hierogram.daemon.tuning.tuning import Candidates, tune
 
 PLANTED = [1.0, -0.5, 0.25, 0.0, 2.0]
-OPTIONS = TuningOptions(iterations=8, sampled=500)
+OPTIONS = TuningOptions(iterations=8, drawn_pairs=500)
 
 
 def cosine(one, other) -> float:
@@ -24,18 +23,18 @@ def cosine(one, other) -> float:
 def test_planted_weights_are_found(seed: int) -> None:
     decode = ListDecoder(PLANTED, sentences=60, candidates=120, seed=seed, noise=0.3)
     start = np.array([0.0, 1.0, 0.0, 1.0, 0.1])
-    options = TuningOptions(iterations=8, sampled=500, seed=seed)
-    tuned = tune(decode, decode.references, start, options, Quiet())
+    options = TuningOptions(iterations=8, drawn_pairs=500, seed=seed)
+    tuned = tune(decode, decode.references, start, options)
     assert cosine(tuned.weights, PLANTED) > 0.98
     assert tuned.history[0].bleu.score < 60 < 80 < max(iteration.bleu.score for iteration in tuned.history)
-    planted = tune(decode, decode.references, np.array(PLANTED), TuningOptions(iterations=1), Quiet()).history[0]
+    planted = tune(decode, decode.references, np.array(PLANTED), TuningOptions(iterations=1)).history[0]
     assert max(iteration.bleu.score for iteration in tuned.history) > planted.bleu.score - 1
 
 
 def test_the_same_seed_gives_the_same_weights() -> None:
     decode = ListDecoder(PLANTED, sentences=20, candidates=60, seed=1, noise=0.3)
     one, other, third = (
-        tune(decode, decode.references, np.ones(5), TuningOptions(iterations=3, sampled=200, seed=seed), Quiet())
+        tune(decode, decode.references, np.ones(5), TuningOptions(iterations=3, drawn_pairs=200, seed=seed))
         for seed in (4, 4, 5)
     )
     assert np.array_equal(one.weights, other.weights)
@@ -44,12 +43,14 @@ def test_the_same_seed_gives_the_same_weights() -> None:
 
 def test_it_ends_where_nothing_is_new() -> None:
     decode = ListDecoder(PLANTED, sentences=5, candidates=20, seed=1, noise=0.3)
-    tuned = tune(decode, decode.references, np.ones(5), OPTIONS, Quiet())
-    assert [iteration.new for iteration in tuned.history] == [100, 0]
+    options = TuningOptions(iterations=50, drawn_pairs=20_000, kept_pairs=190)
+    tuned = tune(decode, decode.references, np.ones(5), options)
+    assert {iteration.new for iteration in tuned.history[1:]} == {0}
+    assert 2 < len(tuned.history) < 51
     alike = [Candidates([("a",), ("a",)], np.array([[1.0], [2.0]]))]
-    assert len(tune(lambda weights: alike, [[("a",)]], np.ones(1), OPTIONS, Quiet()).history) == 1
+    assert len(tune(lambda weights: alike, [[("a",)]], np.ones(1), OPTIONS).history) == 1
     nothing = [Candidates([], np.zeros((0, 1)))]
-    [only] = tune(lambda weights: nothing, [[("a",)]], np.ones(1), OPTIONS, Quiet()).history
+    [only] = tune(lambda weights: nothing, [[("a",)]], np.ones(1), OPTIONS).history
     assert (only.bleu.score, only.bleu.ratio) == (0, 0)
 
 
@@ -61,7 +62,7 @@ def test_weights_of_the_best_round_are_taken() -> None:
         words = [tuple(text.split()) for text in next(left)]
         return [Candidates(words, np.array([[float(len(words[0])), 1.0], [0.0, 2.0]]))]
 
-    tuned = tune(decode, [[tuple("abcdef")]], np.ones(2), TuningOptions(iterations=3), Quiet())
+    tuned = tune(decode, [[tuple("abcdef")]], np.ones(2), TuningOptions(iterations=3))
     assert [round(iteration.bleu.score) for iteration in tuned.history] == [82, 100, 61, 0]
     assert np.array_equal(tuned.weights, tuned.history[1].weights)
 
@@ -109,12 +110,12 @@ def test_translations_that_are_too_short_lose_more_than_they_do_in_bleu() -> Non
 def test_pairs_are_those_with_the_largest_gaps() -> None:
     random = np.random.default_rng(1)
     scores = np.linspace(0, 1, 21)
-    better, worse = draw_pairs(random, scores, TuningOptions(sampled=2_000, kept=30))
+    better, worse = draw_pairs(random, scores, TuningOptions(drawn_pairs=2_000, kept_pairs=30))
     gaps = scores[better] - scores[worse]
     assert len(gaps) == 30
     assert gaps.min() > 0.8
     assert np.array_equal(gaps, np.sort(gaps)[::-1])
-    better, worse = draw_pairs(random, np.array([0.5, 0.5, 0.52, 0.58]), TuningOptions(sampled=500, kept=500))
+    better, worse = draw_pairs(random, np.array([0.5, 0.5, 0.52, 0.58]), TuningOptions(drawn_pairs=500, kept_pairs=500))
     assert {*zip(better.tolist(), worse.tolist(), strict=True)} == {(3, 0), (3, 1), (3, 2)}
     assert len(draw_pairs(random, np.full(5, 0.3), TuningOptions(gap=0))[0]) == 0
 

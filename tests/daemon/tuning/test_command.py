@@ -1,0 +1,95 @@
+"""`hierogram tune`: weights that translate better, in a file that `translate` reads."""
+
+import json
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import Run
+
+from hierogram.daemon.decoding.weights import DEFAULT_WEIGHTS, read_weights
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "tuning.md").read_text(encoding="utf-8")
+
+GRAMMAR = """\
+[X] ||| la ||| the ||| Good=-1 Bad=0 EGivenF=-1
+[X] ||| la ||| of ||| Good=-2 Bad=1 EGivenF=-0.1
+[X] ||| maison ||| house ||| Good=-1 Bad=0 EGivenF=-1
+[X] ||| maison ||| home ||| Good=-2 Bad=1 EGivenF=-0.1
+[X] ||| verte ||| green ||| Good=-1 Bad=0 EGivenF=-1
+[X] ||| verte ||| grey ||| Good=-2 Bad=1 EGivenF=-0.1
+"""
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    """A grammar whose probabilities are wrong, sentences to tune on, and references."""
+    (tmp_path / "grammar.cdec").write_text(GRAMMAR)
+    source = ["la maison verte la maison", "la verte maison la", "maison la verte la", "", "la la maison verte"]
+    target = ["the house green the house", "the green house the", "house the green the", "x", "the the house green"]
+    (tmp_path / "dev.fr").write_text("".join(line + "\n" for line in source))
+    (tmp_path / "dev.en").write_text("".join(line + "\n" for line in target))
+    (tmp_path / "dev2.en").write_text("\n\nhome the green the\n\n\n")
+    return tmp_path
+
+
+def test_tuned_weights_translate_better(hierogram: Run, inputs: Path) -> None:
+    before = hierogram("translate", "grammar.cdec", "dev.fr").out
+    ran = hierogram("tune", "grammar.cdec", "dev.fr", "-r", "dev.en", "-r", "dev2.en", "-o", "weights.toml", "--json")
+    assert ran.code == 0, ran.err
+    made = json.loads(ran.out)
+    scores = [one["bleu"] for one in made["rounds"]]
+    assert scores[0] < 30 < 80 < max(scores)
+    after = hierogram("translate", "grammar.cdec", "dev.fr", "--weights", "weights.toml").out
+    assert before != after
+    assert after == (inputs / "dev.en").read_text().replace("x\n", "\n")
+    assert made["weights"]["Bad"] < made["weights"]["Good"]
+
+    written = tomllib.loads((inputs / "weights.toml").read_text())
+    assert read_weights("weights.toml") == written["weights"] == made["weights"]
+    assert written["weights"].keys() == {"Good", "Bad", "p_target_given_source", "words", "rules", "glue", "unknown",
+                                         "lm", "lm_unknown"}  # fmt: skip
+    assert [{**one, "weights": None} for one in written["rounds"]] == [
+        {**one, "weights": None} for one in made["rounds"]
+    ]
+    assert written["rounds"][scores.index(max(scores))]["weights"] == written["weights"]
+    first = written["rounds"][0]["weights"]
+    assert first["p_target_given_source"] == DEFAULT_WEIGHTS["p_target_given_source"]
+    assert written["tuning"]["references"] == ["dev.en", "dev2.en"]
+    assert written["tuning"]["seed"] == 1
+    assert written["rounds"][-1]["candidates"] == 0 or len(scores) == 16
+
+
+def test_tuning_goes_on_from_weights_and_does_not_depend_on_threads(hierogram: Run, inputs: Path) -> None:
+    (inputs / "start.toml").write_text("[weights]\nGood = 0.125\nBad = 0.5\n")
+    files = []
+    for threads in ("1", "2"):
+        ran = hierogram("tune", "grammar.cdec", "dev.fr", "-r", "dev.en", "-o", f"{threads}.toml", "--weights",
+                        "start.toml", "--iterations", "2", "--threads", threads)  # fmt: skip
+        assert ran.out.splitlines()[0] == "round\tBLEU\tratio\tcandidates"
+        files.append((inputs / f"{threads}.toml").read_text())
+    assert files[0] == files[1]
+    first = tomllib.loads(files[0])["rounds"][0]["weights"]
+    assert (first["Good"], first["Bad"], first["words"]) == (0.125, 0.5, 0)
+
+
+def test_what_does_not_go_together_is_told(hierogram: Run, inputs: Path) -> None:
+    ran = hierogram("tune", "grammar.cdec", "dev.fr", "-r", "grammar.cdec", "-o", "weights.toml")
+    assert (ran.code, "grammar.cdec has 6 lines, dev.fr has 5" in ran.err) == (3, True)
+    ran = hierogram("tune", "grammar.cdec", "dev.fr", "-r", "dev2.en", "-o", "weights.toml")
+    assert (ran.code, "dev2.en: line 1: there is no reference" in ran.err) == (3, True)
+    assert not (inputs / "weights.toml").exists()
+
+
+def test_the_commands_of_the_document_run(hierogram: Run, inputs: Path) -> None:
+    (inputs / "test.fr").write_text("la maison verte\n")
+    shown = [shlex.split(line) for line in re.findall(r"^hierogram (.*)$", DOCUMENT, re.MULTILINE)]
+    assert [arguments[0] for arguments in shown] == ["lm", "tune", "translate"]
+    for arguments in shown:
+        ran = hierogram(*arguments)
+        assert ran.code == 0, ran.err
+    assert (inputs / "test.en").read_text() == "the house green\n"
+    for option in re.findall(r"`(--[a-z-]+)", DOCUMENT):
+        assert option in hierogram("tune", "--help").out, option
