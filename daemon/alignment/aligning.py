@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from hierogram.daemon.alignment.requests import BOTH, DIRECTIONS, FORWARD, Request
 from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side
+from hierogram.samplers.alignment.joint import LinkSamples, decode_links
 from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, add_marginals, empty_marginals
-from hierogram.samplers.alignment.models.registry import MODELS
+from hierogram.samplers.alignment.models.registry import JOINT_MODELS, every_model
 from hierogram.samplers.alignment.models.registry import options_for as model_options
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
 from hierogram.samplers.alignment.options import AlignerOptions
@@ -51,8 +52,8 @@ class Aligned:
 
 def options_for(request: Request, pairs: int) -> AlignerOptions:
     """The sampler's options for a corpus of so many pairs; raises `UsageError` where there is no such model."""
-    if request.model not in MODELS:
-        raise UsageError(f"no model is called {request.model!r}: there are {', '.join(MODELS)}")
+    if request.model not in every_model():
+        raise UsageError(f"no model is called {request.model!r}: there are {', '.join(every_model())}")
     return model_options(
         request.model,
         pairs,
@@ -144,6 +145,15 @@ def align(
         raise UsageError(f"no symmetrization is called {request.symmetrization!r}: there are {', '.join(METHODS)}")
     source_side, target_side = read_side(source, request.keep_case), read_side(target, request.keep_case)
     options = options_for(request, len(source_side.offset) - 1)
+    if request.model in JOINT_MODELS:
+        if request.direction != BOTH or known is not None:
+            without = "--priors" if known is not None else f"--direction {request.direction}"
+            raise UsageError(
+                f"the model {request.model} aligns both ways at once, from the pairs alone: leave out {without}"
+            )
+        return _align_jointly(source_side, target_side, options, request, report)
+    if request.chunks:
+        raise UsageError(f"--chunks is for {', '.join(JOINT_MODELS)}, not for {request.model}: leave it out")
     prior = known(source_side, target_side) if known is not None else (None, None)
     if request.direction == BOTH:
         both = align_sides(
@@ -154,6 +164,33 @@ def align(
     way = _way(number, source_side, target_side, prior[number])
     [marginals] = _sample([way], options, request.threads, report)
     return _one_direction(request.direction, way.direction, decode(way.direction, options.model, marginals))
+
+
+def _align_jointly(
+    source: Side,
+    target: Side,
+    options: AlignerOptions,
+    request: Request,
+    report: Callable[[int, int], None] | None,
+) -> Aligned:
+    """Align by a model of both directions at once; chains are added up in their order."""
+    sampler = JOINT_MODELS[options.model].sampler()(source, target, options)
+    sweeps = _Sweeps(options.chains * options.sweeps, report)
+    workers = min(request.threads or os.cpu_count() or 1, options.chains)
+
+    def run(chain: int) -> LinkSamples:
+        return sampler.sample(chain_seed(options.seed, 0, chain), sweeps.one_done)
+
+    with ThreadPoolExecutor(workers, "align") as pool:
+        try:
+            first, *others = pool.map(run, range(options.chains))
+        except BaseException:
+            sweeps.stopped = True
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    for more in others:
+        first = first + more
+    return Aligned(*decode_links(first, source, target, implied=request.chunks))
 
 
 @dataclass(frozen=True, slots=True)

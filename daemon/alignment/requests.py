@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS, described_default
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, described_default, every_model
 from hierogram.samplers.alignment.options import SYMMETRIZATIONS
 from hierogram.storage.options import Option
 
@@ -20,7 +20,7 @@ DIRECTIONS = {
 class Request:
     """What to align and how; None takes the model's default."""
 
-    model: Annotated[str, Option("Model", values={model.name: model.summary for model in MODELS.values()})] = (
+    model: Annotated[str, Option("Model", values={model.name: model.summary for model in every_model().values()})] = (
         DEFAULT_MODEL
     )
     direction: Annotated[str, Option("Direction", values=DIRECTIONS)] = BOTH
@@ -57,4 +57,7 @@ class Request:
     threads: Annotated[
         int | None, Option("Threads; the result does not depend on them.", least=1, shown="one a core")
     ] = None
+    chunks: Annotated[
+        bool, Option("With itg: link words without a link of their own to the word that their chunk has.")
+    ] = False
     keep_case: Annotated[bool, Option("Words that differ in case alone are different words.")] = False

@@ -59,6 +59,25 @@ def similarity(one, word, other, other_word):
 
 
 @njit
+def _similarities(one, words, other, other_words, to):
+    for k in range(len(words)):
+        if one.code[one.offset[words[k]]] == other.code[other.offset[other_words[k]]]:
+            to[k] = similarity(one, np.int64(words[k]), other, np.int64(other_words[k]))
+
+
+def similarities(
+    words: NDArray[np.int32],
+    vocabulary: tuple[str, ...],
+    other_words: NDArray[np.int32],
+    other_vocabulary: tuple[str, ...],
+) -> NDArray[np.float64]:
+    """The similarity of each word and the other word in its place, by their numbers: float64[N]."""
+    found = np.zeros(len(words))
+    _similarities(letters(vocabulary), words, letters(other_vocabulary), other_words, found)
+    return found
+
+
+@njit
 def _favour(first, sides, emitted, others, strength, pairs, conditioning):
     """Enter the favoured word pairs from pair `first` on; the pair at which the table had no room, or the end."""
     for pair in range(first, len(sides.emitted_offset) - 1):

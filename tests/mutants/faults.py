@@ -40,6 +40,16 @@ SCHEDULES = "tests/samplers/grammar/test_schedules.py"
 PARSING = "tests/daemon/treebanks/test_parsing.py"
 ALIGNMENT = "tests/samplers/alignment/test_kernels.py"
 
+_ITG = "tests/samplers/itg/test_draw_for_draw.py"
+_ITG_SLICE = (_ITG, "-k", "twins_do and slice")
+_OWN_COUNTED = (
+    "    count_derivation(batch, pair, scratch.nodes, length, state.counts, 1)\n"
+    "    weigh_rules(batch, pair, state.base, state.counts, scratch.weights)\n"
+    "    count_derivation(batch, pair, scratch.nodes, length, state.counts, -1)\n"
+    "    return length"
+)
+_ITG_TABLES = ("tests/samplers/itg/test_long_run.py", "-k", "tables and exhaustive")
+
 _LONG = (DRAWS, "-k", "long_rules")
 _SHORT = (DRAWS, "-m", "campaign", "-k", "longer_pairs and PY-0")
 
@@ -284,5 +294,132 @@ FAULTS = (
         "fertility[i] += change\n    chain.fertility[word, min(scratch.fertility[i], MOST_FERTILITY)] += 1",
         "fertility[i] += change\n    chain.fertility[word, min(scratch.fertility[i], MOST_FERTILITY - 1)] += 1",
         (ALIGNMENT, "-k", "more_links"),
+    ),
+    # Inversion transduction grammars.
+    Fault(
+        "cells of the derivation have slice variables from Beta",
+        "itg/slices.py",
+        "    if p > 0.0:\n        weight",
+        "    if p > 2.0:\n        weight",
+        _ITG_SLICE,
+    ),
+    Fault(
+        "another slice variable at a second visit",
+        "itg/sparse.py",
+        "    straight, inverted = rule_weights(slices, i, j, x, y)\n    for rule",
+        "    straight, inverted = rule_weights(slices, i, j, x, y + 1)\n    for rule",
+        _ITG_SLICE,
+    ),
+    Fault(
+        "emissions weigh their probability over the density",
+        "itg/slices.py",
+        "return _weight_off(unit, shape) if unit",
+        "return p * _weight_off(unit, shape) if unit",
+        _ITG_SLICE,
+    ),
+    Fault(
+        "rules weigh their probability alone",
+        "itg/slices.py",
+        "return weight if straight else 0.0, weight if inverted else 0.0",
+        "return slices.straight if straight else 0.0, slices.inverted if inverted else 0.0",
+        _ITG_SLICE,
+    ),
+    Fault(
+        "slice variables from Beta(1, a)",
+        "itg/slices.py",
+        "if unit <= p**shape else",
+        "if unit <= 1.0 - (1.0 - p) ** shape else",
+        _ITG_SLICE,
+    ),
+    Fault(
+        "every proposal is accepted",
+        "itg/sweeps.py",
+        "if uniform(advance(random)) * present >= ratio:",
+        "if ratio < 0.0:",
+        _ITG_SLICE,
+    ),
+    Fault(
+        "the ratio of Metropolis-Hastings upside down",
+        "itg/sweeps.py",
+        "if uniform(advance(random)) * present >= ratio:",
+        "if uniform(advance(random)) * ratio >= present:",
+        _ITG_SLICE,
+    ),
+    Fault(
+        "a pair's own counts are in its weights",
+        "itg/sweeps.py",
+        "    weigh_rules(batch, pair, state.base, state.counts, scratch.weights)\n    return length",
+        _OWN_COUNTED,
+        _ITG_SLICE,
+    ),
+    Fault(
+        "nulls are not put back",
+        "itg/model.py",
+        'counts.source_nulls[batch.source[s + node["i"]]] += change',
+        'counts.source_nulls[batch.source[s + node["i"]]] += min(change, 0)',
+        _ITG_SLICE,
+    ),
+    Fault(
+        "children of an inverted rule are swapped",
+        "itg/sparse.py",
+        "            low, high = (x, z) if rule == STRAIGHT else (z, y)\n            depth",
+        "            low, high = (x, z)\n            depth",
+        _ITG_SLICE,
+    ),
+    Fault(
+        "a cell is made before its last split is known",
+        "itg/sparse.py",
+        "for k in range(i + 1, j):",
+        "for k in range(i + 1, j - 1):",
+        _ITG_SLICE,
+    ),
+    Fault(
+        "a row is made before what stands beside target nulls",
+        "itg/sparse.py",
+        "for z in range(x - 1, -1, -1):",
+        "for z in range(x - 1, 0, -1):",
+        _ITG_SLICE,
+    ),
+    Fault(
+        "tables of the last sweep stay",
+        "itg/base.py",
+        "tables.source[:] = 0.0",
+        "tables.source[:] *= 1.0",
+        _ITG_TABLES,
+    ),
+    Fault(
+        "a table is a whole draw of its words",
+        "itg/base.py",
+        "SHARE = 0.5",
+        "SHARE = 1.0",
+        _ITG_TABLES,
+    ),
+    Fault(
+        "the beam of M1 stays after the start",
+        "itg/slices.py",
+        "x, x + 1), weights.pairs[i, x], shape)",
+        "x, x + 1), weights.pairs[i, x], shape) * (abs(i - x) < 2)",
+        _ITG_SLICE,
+    ),
+    Fault(
+        "cells that are needed are thought useless",
+        "itg/viability.py",
+        "and of.in_target[x, y, 1] < j",
+        "and of.in_target[x, y, 1] < j - 1",
+        _ITG_SLICE,
+    ),
+    Fault(
+        "a local move does not weigh how it leads back",
+        "itg/gibbs.py",
+        "    return 1.0 if leaves < PIECES and not whole else 0.5",
+        "    return 0.5",
+        (_ITG, "-k", "twins_do and gibbs"),
+    ),
+    Fault(
+        "the whole chart has no inverted splits beside target nulls",
+        "itg/charts.py",
+        "                    total += inverted * chart[last + x * (m + 1) + z] * rest\n",
+        "",
+        (_ITG, "-k", "twins_do and exhaustive"),
     ),
 )

@@ -1,6 +1,7 @@
 """The aligner's models: what each is called, its default options, and where its kernels are.
 
-A model is a module with kernels beside this one, and an entry in `MODELS`. Importing this module imports neither numpy
+A model is a module with kernels beside this one, and an entry in `MODELS`, or in `JOINT_MODELS` where it samples both
+directions at once. Importing this module imports neither numpy
 nor numba: kernels are imported when a model is run.
 """
 
@@ -12,9 +13,11 @@ from hierogram.samplers.alignment.options import ALL_POSITIONS, AlignerOptions
 from hierogram.samplers.exceptions import AlignmentInputError
 
 if TYPE_CHECKING:
+    from hierogram.samplers.alignment.joint import Prepare
     from hierogram.samplers.alignment.steps import Steps
 
 _PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
+_ITG_SWEEPS = 40
 _MOST_SWEEPS, _FEWEST_SWEEPS, _SWEEPS_SCALE = 60, 16, 3000
 
 
@@ -32,6 +35,16 @@ class Model:
     options: Callable[[int, int | None], AlignerOptions]
     steps: Callable[[], "Steps"]
     prior_counts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JointModel:
+    """A model of both directions at once: as `Model`, but `sampler` imports what samples whole alignments."""
+
+    name: str
+    summary: str
+    options: Callable[[int, int | None], AlignerOptions]
+    sampler: Callable[[], "Prepare"]
 
 
 def _papers(model: str) -> Callable[[int, int | None], AlignerOptions]:
@@ -74,6 +87,27 @@ def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
     )
 
 
+def _itg_options(pairs: int, sweeps: int | None) -> AlignerOptions:
+    """Chains that start from Model 1; a sample of every other sweep of the second half."""
+    chosen = sweeps or _ITG_SWEEPS
+    return AlignerOptions(
+        model="itg",
+        sweeps=chosen,
+        chains=2,
+        burn_in=chosen // 2,
+        thinning=2 if chosen > 4 else 1,
+        candidates=ALL_POSITIONS,
+        lexical=0.0,
+        similarity=1.0,
+    )
+
+
+def _itg() -> "Prepare":
+    from hierogram.samplers.alignment.models.itg import ItgAligner
+
+    return ItgAligner
+
+
 def _fertility() -> "Steps":
     from hierogram.samplers.alignment.models.fertility import STEPS
 
@@ -100,13 +134,25 @@ MODELS = {
         Model("bhmm-z", "HMM of the paper with collocations", _papers("bhmm-z"), _collocations),
     )
 }
-"""All models by name; the first is the default."""
+"""All models of one direction by name; the first is the default."""
+
+JOINT_MODELS = {
+    model.name: model
+    for model in (JointModel("itg", "inversion transduction grammar, both ways at once", _itg_options, _itg),)
+}
+"""All models of both directions at once by name."""
+
+
+def every_model() -> dict[str, Model | JointModel]:
+    """All models by name, the default first."""
+    return {**MODELS, **JOINT_MODELS}
+
 
 DEFAULT_MODEL = next(iter(MODELS))
 
 
 def model_named(name: str) -> Model:
-    """The model of that name; raises `AlignmentInputError` where there is none."""
+    """The model of one direction with that name; raises `AlignmentInputError` where there is none."""
     if name not in MODELS:
         raise AlignmentInputError(f"no model is called {name!r}: there are {', '.join(MODELS)}")
     return MODELS[name]
@@ -117,7 +163,10 @@ def options_for(name: str, pairs: int, sweeps: int | None = None, **chosen: floa
 
     Raises `AlignmentInputError`.
     """
-    defaults = model_named(name).options(pairs, sweeps)
+    models = every_model()
+    if name not in models:
+        raise AlignmentInputError(f"no model is called {name!r}: there are {', '.join(models)}")
+    defaults = models[name].options(pairs, sweeps)
     changes: dict[str, Any] = {option: value for option, value in chosen.items() if value is not None}
     return replace(defaults, **changes)
 
@@ -125,7 +174,7 @@ def options_for(name: str, pairs: int, sweeps: int | None = None, **chosen: floa
 def described_default(option: str) -> str:
     """An option's default for a help text: `4; 1 for bhmm, bhmm-z`."""
     by_value: dict[str, list[str]] = {}
-    for model in MODELS.values():
+    for model in every_model().values():
         by_value.setdefault(f"{getattr(model.options(1, None), option):g}", []).append(model.name)
     usual, *others = by_value.items()
     return "; ".join([usual[0], *(f"{value} for {', '.join(names)}" for value, names in others)])

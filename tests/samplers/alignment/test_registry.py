@@ -56,7 +56,7 @@ def test_a_model_is_added_by_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_help_texts_say() -> None:
     assert DEFAULT_MODEL == "bhmm-f"
-    assert described_default("chains") == "4; 1 for bhmm, bhmm-z"
+    assert described_default("chains") == "4; 1 for bhmm, bhmm-z; 2 for itg"
     assert described_default("candidates") == "0; 2 for bhmm, bhmm-z"
     assert described_default("similarity") == "1; 0 for bhmm, bhmm-z"
 
@@ -67,7 +67,7 @@ def test_options_are_the_model_s_but_for_those_that_are_named(model: str) -> Non
     assert usual.model == model
     chosen = options_for(model, 100, 40, chains=3, candidates=None, similarity=0.5)
     assert (chosen.sweeps, chosen.chains, chosen.candidates, chosen.similarity) == (40, 3, usual.candidates, 0.5)
-    with pytest.raises(AlignmentInputError, match="no model is called 'ibm4': there are bhmm-f, bhmm, bhmm-z"):
+    with pytest.raises(AlignmentInputError, match="no model is called 'ibm4': there are bhmm-f, bhmm, bhmm-z, itg"):
         options_for("ibm4", 5)
 
 

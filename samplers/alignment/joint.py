@@ -1,0 +1,54 @@
+"""What a model of both directions at once does: samples of whole alignments, and the links that they make likely."""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.alignment.bitext import Side
+from hierogram.samplers.alignment.options import AlignerOptions
+from hierogram.samplers.alignment.symmetrization import LinkList
+
+LIKELY = 0.5
+"""Links whose posterior is above are decoded; among one-to-one links no two of them share a word."""
+
+
+class LinkSamples(NamedTuple):
+    """How many samples have a link at each (source, target) position, pair after pair, row by row: `links` float32[C];
+    `implied` float32[C] those of words without a link whose neighbours imply one. `samples`: how many there are.
+    """
+
+    links: NDArray[np.float32]
+    implied: NDArray[np.float32]
+    samples: int
+
+    def __add__(self, other: "LinkSamples") -> "LinkSamples":  # type: ignore[override]
+        """The samples of both chains."""
+        return LinkSamples(self.links + other.links, self.implied + other.implied, self.samples + other.samples)
+
+
+class JointSampler(Protocol):
+    """The sampler of a corpus under a model."""
+
+    def sample(self, key: int, report: Callable[[], None] | None = None) -> LinkSamples:
+        """All sweeps of one chain; `report` is called after each sweep. Several threads may ask at once."""
+
+
+Prepare = Callable[[Side, Side, AlignerOptions], JointSampler]
+"""Makes the sampler of source and target sentences; raises `AlignmentInputError`."""
+
+
+def decode_links(
+    samples: LinkSamples, source: Side, target: Side, *, implied: bool
+) -> tuple[LinkList, NDArray[np.float32]]:
+    """The likely links and their posteriors float32[L]; with `implied` also those that chunks imply."""
+    posterior = samples.links + samples.implied if implied else samples.links
+    posterior = posterior / np.float32(max(samples.samples, 1))
+    heights, widths = np.diff(source.offset), np.diff(target.offset)
+    cell_offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(heights * widths)])
+    cells = np.flatnonzero(posterior > LIKELY)
+    pairs = np.searchsorted(cell_offset, cells, "right") - 1
+    rows, columns = np.divmod(cells - cell_offset[pairs], np.maximum(widths[pairs], 1))
+    offset = np.searchsorted(cells, cell_offset).astype(np.int64)
+    return LinkList(rows.astype(np.int16), columns.astype(np.int16), offset), posterior[cells]

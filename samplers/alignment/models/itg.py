@@ -1,0 +1,46 @@
+"""The ITG as an aligner: links of sampled derivations, both directions at once [BC10]."""
+
+from collections.abc import Callable
+
+from hierogram.samplers.alignment.bitext import Side
+from hierogram.samplers.alignment.joint import LinkSamples
+from hierogram.samplers.alignment.options import AlignerOptions
+from hierogram.samplers.alignment.orthography import similarities
+from hierogram.samplers.itg.batch import make_batch
+from hierogram.samplers.itg.links import add_links, empty_links
+from hierogram.samplers.itg.model import ItgSettings
+from hierogram.samplers.itg.model1 import train_model1
+from hierogram.samplers.itg.sampler import build, plan_of
+from hierogram.samplers.itg.starts import MODEL1
+from hierogram.samplers.itg.sweeps import BLOCKED
+
+SLICE_SHAPE = 0.1
+"""a of the slices of pairs that are too long for their whole chart."""
+
+
+class ItgAligner:
+    """The samplers of a corpus: Model 1 is trained once, each chain has its own memory."""
+
+    def __init__(self, source: Side, target: Side, options: AlignerOptions) -> None:
+        self._options = options
+        self._batch = make_batch(source.words, source.offset, target.words, target.offset)
+        prior = None
+        if options.similarity > 0:
+            batch = self._batch
+            prior = options.similarity * similarities(
+                batch.type_source, source.vocabulary, batch.type_target, target.vocabulary
+            )
+        self._model1 = train_model1(self._batch, prior)
+
+    def sample(self, key: int, report: Callable[[], None] | None = None) -> LinkSamples:
+        """All sweeps of one chain."""
+        kernel = build(self._batch, ItgSettings(slice_shape=SLICE_SHAPE), BLOCKED, self._model1)
+        state = kernel.init(key, MODEL1)
+        sums = empty_links(self._batch)
+        for sweep in range(1, self._options.sweeps + 1):
+            state, _ = kernel.step(key, state, plan_of(self._batch, sweep))
+            if self._options.is_sampled(sweep):
+                add_links(self._batch, state.derivations, sums)
+            if report is not None:
+                report()
+        return LinkSamples(sums.pairs, sums.chunks, int(sums.samples[0]))

@@ -1,0 +1,1 @@
+"""Inversion transduction grammars of unaligned sentence pairs, sampled derivation by derivation [BC10]."""

@@ -1,0 +1,207 @@
+"""The whole chart of an ITG: inside sums of every cell, and derivations drawn from them [Wu 1997].
+
+For fixed source spans the sums over target spans are products of upper triangular matrices, so the chart is a matrix
+for each source span.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.streams import advance, uniform
+from hierogram.samplers.itg.derivations import INVERTED, PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
+
+
+class Items(NamedTuple):
+    """What is parsed: weights `pairs` float64[n, m], `source_nulls` float64[n], `target_nulls` float64[m] of emissions
+    and `rules` float64[≥ 2] of straight and inverted rules; `size` int64[2] is n, m.
+    """
+
+    pairs: NDArray[np.float64]
+    source_nulls: NDArray[np.float64]
+    target_nulls: NDArray[np.float64]
+    rules: NDArray[np.float64]
+    size: NDArray[np.int64]
+
+
+class Drawn(NamedTuple):
+    """A derivation in preorder: `rules` uint8, and the items `source` and `target` int32 that a leaf emits."""
+
+    rules: NDArray[np.uint8]
+    source: NDArray[np.int32]
+    target: NDArray[np.int32]
+    stack: NDArray[np.int32]
+
+
+def make_items(longest_source: int, longest_target: int) -> Items:
+    """Room for the weights of so many items."""
+    n, m = longest_source, longest_target
+    return Items(np.zeros((n, m)), np.zeros(n), np.zeros(m), np.zeros(2), np.zeros(2, np.int64))
+
+
+def make_drawn(longest_source: int, longest_target: int) -> Drawn:
+    """Room for a derivation."""
+    most = 2 * (longest_source + longest_target)
+    return Drawn(
+        np.zeros(most, np.uint8), np.zeros(most, np.int32), np.zeros(most, np.int32), np.zeros(4 * most, np.int32)
+    )
+
+
+def chart_cells(source: int, target: int) -> int:
+    """Cells of the chart of so many items, those of empty spans and of no span included."""
+    return (source + 1) * (source + 2) // 2 * (target + 1) ** 2
+
+
+@njit_inline
+def _matrix(i, j, m):
+    """Where the matrix of a source span begins."""
+    return (j * (j + 1) // 2 + i) * (m + 1) * (m + 1)
+
+
+@njit
+def _multiply(chart, left, right, to, weight, m):
+    """Add weight · left · right to a matrix; all are upper triangular."""
+    for x in range(m + 1):
+        for z in range(x, m + 1):
+            value = weight * chart[left + x * (m + 1) + z]
+            if value != 0.0:
+                row, out = right + z * (m + 1), to + x * (m + 1)
+                for y in range(z, m + 1):
+                    chart[out + y] += value * chart[row + y]
+
+
+@njit
+def _finish(chart, items, i, j):
+    """Add emissions to a matrix, and what has a child with an empty source span."""
+    m = items.size[1]
+    here, first, last = _matrix(i, j, m), _matrix(i, i, m), _matrix(j, j, m)
+    straight, inverted = items.rules[STRAIGHT], items.rules[INVERTED]
+    for size in range(m + 1):
+        for x in range(m + 1 - size):
+            y = x + size
+            total = chart[here + x * (m + 1) + y]
+            if j - i == 1 and size == 1:
+                total += items.pairs[i, x]
+            elif j - i == 1 and size == 0:
+                total += items.source_nulls[i]
+            elif i == j and size == 1:
+                total += items.target_nulls[x]
+            if i == j:
+                for z in range(x + 1, y):
+                    total += (straight + inverted) * chart[here + x * (m + 1) + z] * chart[here + z * (m + 1) + y]
+            else:
+                for z in range(x + 1, y + 1):
+                    rest = chart[here + z * (m + 1) + y]
+                    total += straight * chart[first + x * (m + 1) + z] * rest
+                    total += inverted * chart[last + x * (m + 1) + z] * rest
+                for z in range(x, y):
+                    rest = chart[here + x * (m + 1) + z]
+                    total += straight * chart[last + z * (m + 1) + y] * rest
+                    total += inverted * chart[first + z * (m + 1) + y] * rest
+            chart[here + x * (m + 1) + y] = total
+
+
+@njit
+def sum_inside(chart, items):
+    """Fill the inside sums of all cells: chart[span i, j][x, y]."""
+    n, m = items.size[0], items.size[1]
+    for size in range(n + 1):
+        for i in range(n + 1 - size):
+            j = i + size
+            here = _matrix(i, j, m)
+            chart[here : here + (m + 1) * (m + 1)] = 0.0
+            for k in range(i + 1, j):
+                left, right = _matrix(i, k, m), _matrix(k, j, m)
+                _multiply(chart, left, right, here, items.rules[STRAIGHT], m)
+                _multiply(chart, right, left, here, items.rules[INVERTED], m)
+            _finish(chart, items, i, j)
+
+
+@njit_inline
+def _inside(chart, items, i, j, x, y):
+    """The sum of a cell; 0 for the cell without words."""
+    return chart[_matrix(i, j, items.size[1]) + x * (items.size[1] + 1) + y]
+
+
+@njit
+def _split(chart, items, i, j, x, y, left):
+    """Draw the rule of a cell and where it is split: (rule, k, z); `left` is a uniform number times the cell's sum.
+
+    The order: the emission, then straight splits, then inverted ones, each by source and then target position.
+    """
+    best = (PAIR, i, x)
+    if j - i <= 1 and y - x <= 1:
+        if i == j:
+            p, best = items.target_nulls[x], (TARGET_NULL, i, x)
+        elif x == y:
+            p, best = items.source_nulls[i], (SOURCE_NULL, i, x)
+        else:
+            p = items.pairs[i, x]
+        left -= p
+        if left < 0.0:
+            return best
+    for rule in (STRAIGHT, INVERTED):
+        for k in range(i, j + 1):
+            for z in range(x, y + 1):
+                if rule == STRAIGHT:
+                    share = _inside(chart, items, i, k, x, z) * _inside(chart, items, k, j, z, y)
+                else:
+                    share = _inside(chart, items, i, k, z, y) * _inside(chart, items, k, j, x, z)
+                share *= items.rules[rule]
+                if share > 0.0:
+                    best = (rule, k, z)
+                    left -= share
+                    if left < 0.0:
+                        return best
+    return best
+
+
+@njit
+def draw_derivation(chart, items, random, drawn):
+    """Draw a derivation top-down from filled sums; (its length, the stream's state after it)."""
+    stack = drawn.stack
+    stack[0], stack[1], stack[2], stack[3] = 0, items.size[0], 0, items.size[1]
+    depth, length = 1, 0
+    while depth > 0:
+        depth -= 1
+        at = 4 * depth
+        i, j, x, y = np.int64(stack[at]), np.int64(stack[at + 1]), np.int64(stack[at + 2]), np.int64(stack[at + 3])
+        random = advance(random)
+        u = uniform(random) * _inside(chart, items, i, j, x, y)
+        rule, k, z = _split(chart, items, i, j, x, y, u)
+        drawn.rules[length], drawn.source[length], drawn.target[length] = rule, i, x
+        length += 1
+        if rule in (STRAIGHT, INVERTED):
+            low, high = (x, z) if rule == STRAIGHT else (z, y)
+            other_low, other_high = (z, y) if rule == STRAIGHT else (x, z)
+            stack[at], stack[at + 1], stack[at + 2], stack[at + 3] = k, j, other_low, other_high
+            stack[at + 4], stack[at + 5], stack[at + 6], stack[at + 7] = i, k, low, high
+            depth += 2
+    return length, random
+
+
+@njit
+def level_out(items, scale):
+    """Scale the weights, word by word, so that the best emission of each is about 1 and sums stay finite.
+
+    Every derivation has each word once, so all are scaled alike. `scale` float64[n + m].
+    """
+    n, m = items.size[0], items.size[1]
+    for i in range(n):
+        best = items.source_nulls[i] * items.source_nulls[i]
+        for x in range(m):
+            best = max(best, items.pairs[i, x])
+        scale[i] = 1.0 / np.sqrt(best)
+    for x in range(m):
+        best = items.target_nulls[x] * items.target_nulls[x]
+        for i in range(n):
+            best = max(best, items.pairs[i, x])
+        scale[n + x] = 1.0 / np.sqrt(best)
+    for i in range(n):
+        items.source_nulls[i] *= scale[i]
+        for x in range(m):
+            items.pairs[i, x] *= scale[i] * scale[n + x]
+    for x in range(m):
+        items.target_nulls[x] *= scale[n + x]

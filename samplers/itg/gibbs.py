@@ -1,0 +1,367 @@
+"""The local Gibbs sampler of ITG derivations: one subtree's split, order and emissions at a time.
+
+[BC10 §3; Blunsom et al. 2009]. A move takes a node, its children, and the children of one of them: up to three
+subtrees. Words of those that are leaves may be emitted anew, larger ones stay as they are; what they hang from is drawn
+anew among all derivations of these pieces. A drawing from frozen weights is corrected by Metropolis-Hastings, since
+rules can repeat."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.streams import advance, uniform
+from hierogram.samplers.itg.charts import Drawn, Items, chart_cells, draw_derivation, make_drawn, make_items, sum_inside
+from hierogram.samplers.itg.derivations import (
+    INVERTED,
+    NODE,
+    PAIR,
+    RULE_TYPES,
+    SOURCE_NULL,
+    STRAIGHT,
+    TARGET_NULL,
+    lay_out,
+)
+from hierogram.samplers.itg.model import (
+    PAIR_STRENGTH,
+    SOURCE_NULL_STRENGTH,
+    TARGET_NULL_STRENGTH,
+    TYPE_PRIOR,
+    add_rule,
+    pair_mass,
+    source_null_mass,
+    target_null_mass,
+)
+
+PIECES = 3
+"""Most subtrees of a move."""
+
+_WORD = -1
+_BLOCKS, _SOURCES, _TARGETS = 0, 1, 2
+
+
+class Local(NamedTuple):
+    """Scratch memory of the local sampler.
+
+    `items`, `chart`, `drawn`: the pieces' own little chart. `pieces` int32[3] are the nodes of the subtrees, in source
+    order; `source` and `target` int32[3, 2] hold each item's piece (-1: a word of its own) and its word. `old`
+    int32[8, 3] lists the present rules with the words that they emit. `numbers` int64[3] counts pieces, source and
+    target items. `nodes` NODE and `rules` uint8 are the pair's derivation and the next one.
+    """
+
+    items: Items
+    chart: NDArray[np.float64]
+    drawn: Drawn
+    pieces: NDArray[np.int32]
+    source: NDArray[np.int32]
+    target: NDArray[np.int32]
+    old: NDArray[np.int32]
+    numbers: NDArray[np.int64]
+    nodes: NDArray[np.void]
+    rules: NDArray[np.uint8]
+
+
+def make_local(longest: int) -> Local:
+    """Scratch memory for derivations of so many rules at most."""
+    return Local(
+        make_items(PIECES, PIECES),
+        np.zeros(chart_cells(PIECES, PIECES)),
+        make_drawn(PIECES, PIECES),
+        np.zeros(PIECES, np.int32),
+        np.zeros((PIECES, 2), np.int32),
+        np.zeros((PIECES, 2), np.int32),
+        np.zeros((8, 3), np.int32),
+        np.zeros(3, np.int64),
+        np.zeros(longest, NODE),
+        np.zeros(longest + 1, np.uint8),
+    )
+
+
+@njit
+def _take_pieces(local, at, side):
+    """Find the pieces of a move at a node; whether there are any, and whether a child was opened."""
+    nodes, pieces = local.nodes, local.pieces
+    local.numbers[:] = 0
+    rule = nodes[at]["rule"]
+    if rule >= PAIR:
+        pieces[0] = at
+        local.numbers[_BLOCKS] = 1
+        return
+    left, right = at + 1, np.int64(nodes[at]["right"])
+    opened = left if side == 0 else right
+    number = 0
+    for child in (left, right):
+        if child == opened and nodes[child]["rule"] < PAIR:
+            pieces[number], pieces[number + 1] = child + 1, nodes[child]["right"]
+            number += 2
+        else:
+            pieces[number] = child
+            number += 1
+    local.numbers[_BLOCKS] = number
+
+
+@njit
+def _list_items(local):
+    """List the items of the pieces: source items in source order, target items in target order."""
+    nodes = local.nodes
+    sources = targets = 0
+    for number in range(local.numbers[_BLOCKS]):
+        piece = local.pieces[number]
+        node = nodes[piece]
+        held = _WORD if node["rule"] >= PAIR else piece
+        if node["j"] > node["i"]:
+            local.source[sources, 0], local.source[sources, 1] = held, node["i"]
+            sources += 1
+        if node["y"] > node["x"]:
+            to = targets
+            while to > 0 and local.target[to - 1, 1] > node["x"]:
+                local.target[to, 0], local.target[to, 1] = local.target[to - 1, 0], local.target[to - 1, 1]
+                to -= 1
+            local.target[to, 0], local.target[to, 1] = held, node["x"]
+            targets += 1
+    local.numbers[_SOURCES], local.numbers[_TARGETS] = sources, targets
+
+
+@njit
+def _list_rules(local, at):
+    """List the rules that a move takes out; how many."""
+    nodes = local.nodes
+    number = 0
+    place, last = at, at + nodes[at]["size"]
+    while place < last:
+        node = nodes[place]
+        piece = False
+        for k in range(local.numbers[_BLOCKS]):
+            piece |= local.pieces[k] == place
+        if piece and node["rule"] < PAIR:
+            place += np.int64(node["size"])
+            continue
+        local.old[number, 0], local.old[number, 1], local.old[number, 2] = node["rule"], node["i"], node["x"]
+        number += 1
+        place += 1
+    return number
+
+
+@njit
+def _take_out(batch, pair, counts, local, number):
+    """Take the listed rules out of the counts."""
+    width = batch.target_offset[pair + 1] - batch.target_offset[pair]
+    for k in range(number):
+        rule, i, x = local.old[k, 0], local.old[k, 1], local.old[k, 2]
+        counts.rules[rule] -= 1
+        if rule == PAIR:
+            counts.pairs[batch.types[batch.cell_offset[pair] + i * width + x]] -= 1
+        elif rule == SOURCE_NULL:
+            counts.source_nulls[batch.source[batch.source_offset[pair] + i]] -= 1
+        elif rule == TARGET_NULL:
+            counts.target_nulls[batch.target[batch.target_offset[pair] + x]] -= 1
+
+
+@njit
+def _weigh_items(batch, pair, base, counts, local):
+    """Fill the weights of the items, given the counts as they are."""
+    items, source, target = local.items, local.source, local.target
+    n, m = local.numbers[_SOURCES], local.numbers[_TARGETS]
+    items.size[0], items.size[1] = n, m
+    total = 0.0
+    for rule in range(RULE_TYPES):
+        total += counts.rules[rule] + TYPE_PRIOR
+    for rule in (STRAIGHT, INVERTED):
+        items.rules[rule] = (counts.rules[rule] + TYPE_PRIOR) / total
+    width = batch.target_offset[pair + 1] - batch.target_offset[pair]
+    scale = (counts.rules[PAIR] + TYPE_PRIOR) / total / (counts.rules[PAIR] + base.strengths[PAIR_STRENGTH])
+    for p in range(n):
+        for q in range(m):
+            if source[p, 0] == _WORD and target[q, 0] == _WORD:
+                of_type = batch.types[batch.cell_offset[pair] + source[p, 1] * width + target[q, 1]]
+                items.pairs[p, q] = scale * (counts.pairs[of_type] + pair_mass(batch, base, of_type))
+            else:
+                items.pairs[p, q] = 1.0 if source[p, 0] == target[q, 0] else 0.0
+    strength = base.strengths[SOURCE_NULL_STRENGTH]
+    scale = (counts.rules[SOURCE_NULL] + TYPE_PRIOR) / total / (counts.rules[SOURCE_NULL] + strength)
+    for p in range(n):
+        piece = source[p, 0]
+        if piece == _WORD:
+            word = batch.source[batch.source_offset[pair] + source[p, 1]]
+            items.source_nulls[p] = scale * (counts.source_nulls[word] + source_null_mass(base, word))
+        else:
+            items.source_nulls[p] = 1.0 if local.nodes[piece]["x"] == local.nodes[piece]["y"] else 0.0
+    strength = base.strengths[TARGET_NULL_STRENGTH]
+    scale = (counts.rules[TARGET_NULL] + TYPE_PRIOR) / total / (counts.rules[TARGET_NULL] + strength)
+    for q in range(m):
+        piece = target[q, 0]
+        if piece == _WORD:
+            word = batch.target[batch.target_offset[pair] + target[q, 1]]
+            items.target_nulls[q] = scale * (counts.target_nulls[word] + target_null_mass(base, word))
+        else:
+            items.target_nulls[q] = 1.0 if local.nodes[piece]["i"] == local.nodes[piece]["j"] else 0.0
+
+
+@njit_inline
+def _old_weight(local, k):
+    """The frozen weight of one of the listed rules."""
+    rule, i, x = local.old[k, 0], local.old[k, 1], local.old[k, 2]
+    if rule in (STRAIGHT, INVERTED):
+        return local.items.rules[rule]
+    p = q = 0
+    while rule != TARGET_NULL and (local.source[p, 0] != _WORD or local.source[p, 1] != i):
+        p += 1
+    while rule != SOURCE_NULL and (local.target[q, 0] != _WORD or local.target[q, 1] != x):
+        q += 1
+    if rule == PAIR:
+        return local.items.pairs[p, q]
+    return local.items.source_nulls[p] if rule == SOURCE_NULL else local.items.target_nulls[q]
+
+
+@njit
+def _add_old(batch, pair, base, counts, local, number):
+    """Add the listed rules again; their probability in turn over their weights."""
+    ratio = 1.0
+    for k in range(number):
+        p = add_rule(batch, pair, base, counts, local.old[k, 0], local.old[k, 1], local.old[k, 2])
+        ratio *= p / _old_weight(local, k)
+    return ratio
+
+
+@njit
+def _add_new(batch, pair, base, counts, local, length, change):
+    """Add the drawn rules (or take them out: change -1); their probability in turn over their weights."""
+    drawn, items = local.drawn, local.items
+    width = batch.target_offset[pair + 1] - batch.target_offset[pair]
+    ratio = 1.0
+    for k in range(length):
+        rule, p, q = np.int64(drawn.rules[k]), drawn.source[k], drawn.target[k]
+        if _is_piece(local, rule, p, q):
+            continue
+        # An item that a null does not emit may lie beyond the last one.
+        i = local.source[p, 1] if rule in (PAIR, SOURCE_NULL) else 0
+        x = local.target[q, 1] if rule in (PAIR, TARGET_NULL) else 0
+        if change < 0:
+            counts.rules[rule] -= 1
+            if rule == PAIR:
+                counts.pairs[batch.types[batch.cell_offset[pair] + i * width + x]] -= 1
+            elif rule == SOURCE_NULL:
+                counts.source_nulls[batch.source[batch.source_offset[pair] + i]] -= 1
+            elif rule == TARGET_NULL:
+                counts.target_nulls[batch.target[batch.target_offset[pair] + x]] -= 1
+            continue
+        if rule == PAIR:
+            weight = items.pairs[p, q]
+        elif rule == SOURCE_NULL:
+            weight = items.source_nulls[p]
+        elif rule == TARGET_NULL:
+            weight = items.target_nulls[q]
+        else:
+            weight = items.rules[rule]
+        ratio *= add_rule(batch, pair, base, counts, rule, i, x) / weight
+    return ratio
+
+
+@njit_inline
+def _is_piece(local, rule, p, q):
+    """Whether a drawn leaf stands for a subtree that stays as it is."""
+    if rule == TARGET_NULL:
+        return local.target[q, 0] != _WORD
+    return rule >= PAIR and local.source[p, 0] != _WORD
+
+
+@njit
+def _choices(local, length):
+    """How probable it is that the move's pieces are taken again where the drawn derivation stands; 0 for never."""
+    leaves = 0
+    whole = False
+    for k in range(length):
+        rule = np.int64(local.drawn.rules[k])
+        if rule >= PAIR:
+            leaves += 1
+            whole |= _is_piece(local, rule, local.drawn.source[k], local.drawn.target[k])
+    if leaves > PIECES:
+        return 0.0
+    return 1.0 if leaves < PIECES and not whole else 0.5
+
+
+@njit
+def _old_choices(local):
+    """The same of the present derivation."""
+    whole = False
+    for k in range(local.numbers[_BLOCKS]):
+        whole |= local.nodes[local.pieces[k]]["rule"] < PAIR
+    return 1.0 if local.numbers[_BLOCKS] < PIECES and not whole else 0.5
+
+
+@njit
+def _replace(local, rules, length, at, drawn_length):
+    """Put the drawn derivation in the place of a subtree; the new length."""
+    end = at + local.nodes[at]["size"]
+    to = 0
+    for k in range(drawn_length):
+        rule, p, q = np.int64(local.drawn.rules[k]), local.drawn.source[k], local.drawn.target[k]
+        if _is_piece(local, rule, p, q):
+            piece = local.target[q, 0] if rule == TARGET_NULL else local.source[p, 0]
+            for place in range(piece, piece + local.nodes[piece]["size"]):
+                local.rules[to] = rules[place]
+                to += 1
+        else:
+            local.rules[to] = rule
+            to += 1
+    moved = to - (end - at)
+    if moved > 0:
+        for place in range(length - 1, end - 1, -1):
+            rules[place + moved] = rules[place]
+    elif moved < 0:
+        for place in range(end, length):
+            rules[place + moved] = rules[place]
+    for place in range(to):
+        rules[at + place] = local.rules[place]
+    return length + moved
+
+
+@njit
+def _move(batch, pair, base, counts, local, at, side, random):
+    """Draw one node's surroundings anew: (length of what was drawn, 0 for what stays; the stream's state)."""
+    _take_pieces(local, at, side)
+    _list_items(local)
+    number = _list_rules(local, at)
+    _take_out(batch, pair, counts, local, number)
+    _weigh_items(batch, pair, base, counts, local)
+    sum_inside(local.chart, local.items)
+    drawn_length, random = draw_derivation(local.chart, local.items, random, local.drawn)
+    choices = _choices(local, drawn_length)
+    ratio = 0.0
+    if choices > 0.0:
+        ratio = choices * _add_new(batch, pair, base, counts, local, drawn_length, 1)
+        _add_new(batch, pair, base, counts, local, drawn_length, -1)
+    before = _old_choices(local) * _add_old(batch, pair, base, counts, local, number)
+    random = advance(random)
+    if uniform(random) * before >= ratio:
+        return 0, random
+    _take_out(batch, pair, counts, local, number)
+    _add_new(batch, pair, base, counts, local, drawn_length, 1)
+    return drawn_length, random
+
+
+@njit
+def resample_locally(batch, pair, base, counts, local, rules, length, random):
+    """As many moves as the pair's longest derivation has rules, each at a random node: (new length, moves accepted).
+
+    `rules` uint8 is the pair's derivation, counted in `counts`, with room for the longest one.
+    """
+    words = batch.source_offset[pair + 1] - batch.source_offset[pair]
+    words += batch.target_offset[pair + 1] - batch.target_offset[pair]
+    moves = 2 * words - 1
+    accepted = 0
+    lay_out(rules, length, local.nodes)
+    for _ in range(moves):
+        random = advance(random)
+        at = np.int64(uniform(random) * moves)
+        random = advance(random)
+        side = 0 if uniform(random) < 0.5 else 1
+        # A rank that no node has, or a word's own null: nothing can be otherwise.
+        if at < length and local.nodes[at]["rule"] <= PAIR:
+            drawn_length, random = _move(batch, pair, base, counts, local, at, side, random)
+            if drawn_length > 0:
+                accepted += 1
+                length = _replace(local, rules, length, at, drawn_length)
+                lay_out(rules, length, local.nodes)
+    return length, accepted

@@ -1,0 +1,250 @@
+"""The model of ITG derivations: rule types, emissions by Dirichlet processes, and their base distributions [BC10 §1].
+
+Word pairs are drawn from a Dirichlet process whose base is M0(f, e) = [P_f(f) P_M1(e|f) P_e(e) P_M1(f|e)]^(1/2)
+(DeNero, Bouchard-Côté & Klein 2008); null emissions from one of each side with the base [P_f(f) P_M1(f|ε)]^(1/2). P_f
+and P_e are drawn themselves (`hierogram.samplers.itg.base`); while pairs are sampled they are fixed, so that the counts
+alone are exchangeable."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.itg.batch import ItgBatch
+from hierogram.samplers.itg.derivations import PAIR, RULE_TYPES, SOURCE_NULL, TARGET_NULL
+from hierogram.samplers.itg.model1 import Model1
+
+PAIR_STRENGTH, SOURCE_NULL_STRENGTH, TARGET_NULL_STRENGTH, SOURCE_STRENGTH, TARGET_STRENGTH = range(5)
+"""Strengths α of the processes of word pairs and of both sides' nulls, γ of P_f and P_e."""
+STRENGTHS = ("pair", "source null", "target null", "source", "target")
+
+TYPE_PRIOR = 1.0
+"""Each parameter of the Dirichlet distribution of rule types."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItgSettings:
+    """How an ITG is sampled.
+
+    `slice_shape`: a of the Beta(a, 1) from which slice variables off the derivation are drawn; less prunes less.
+    `strengths`: those of the start; `sampled_strengths`: whether they are drawn anew after each sweep.
+    """
+
+    slice_shape: float = 0.15
+    strengths: tuple[float, float, float, float, float] = (100.0, 10.0, 10.0, 100.0, 100.0)
+    sampled_strengths: bool = True
+
+
+class Base(NamedTuple):
+    """What the base distributions are made of.
+
+    `lexical` float64[T] is [P_M1(e|f) P_M1(f|e)]^(1/2) of each type, `null_source` float64[Vf] and `null_target`
+    float64[Ve] are P_M1(f|ε)^(1/2) and P_M1(e|ε)^(1/2). These stay; `source` float64[Vf] and `target` float64[Ve], the
+    roots of P_f and P_e, and `strengths` float64[5] are drawn after each sweep.
+    """
+
+    lexical: NDArray[np.float64]
+    null_source: NDArray[np.float64]
+    null_target: NDArray[np.float64]
+    source: NDArray[np.float64]
+    target: NDArray[np.float64]
+    strengths: NDArray[np.float64]
+
+
+class Counts(NamedTuple):
+    """Uses: `pairs` int32[T] of types, `source_nulls` int32[Vf], `target_nulls` int32[Ve], `rules` int64[5]."""
+
+    pairs: NDArray[np.int32]
+    source_nulls: NDArray[np.int32]
+    target_nulls: NDArray[np.int32]
+    rules: NDArray[np.int64]
+
+
+class Weights(NamedTuple):
+    """Probabilities of a pair's rules: `pairs` float64[n, m], `source_nulls` float64[n], `target_nulls` float64[m],
+    `rules` float64[5] of the rule types; emissions include that of their rule type.
+    """
+
+    pairs: NDArray[np.float64]
+    source_nulls: NDArray[np.float64]
+    target_nulls: NDArray[np.float64]
+    rules: NDArray[np.float64]
+
+
+def make_base(batch: ItgBatch, model1: Model1, settings: ItgSettings) -> Base:
+    """The base distributions before the first draw: P_f and P_e are the words' relative frequencies."""
+    return Base(
+        np.sqrt(model1.source * model1.target),
+        np.sqrt(model1.null_source),
+        np.sqrt(model1.null_target),
+        np.sqrt(np.bincount(batch.source, minlength=batch.source_words) / max(len(batch.source), 1)),
+        np.sqrt(np.bincount(batch.target, minlength=batch.target_words) / max(len(batch.target), 1)),
+        np.array(settings.strengths),
+    )
+
+
+def empty_counts(batch: ItgBatch) -> Counts:
+    """No uses."""
+    return Counts(
+        np.zeros(len(batch.type_source), np.int32),
+        np.zeros(batch.source_words, np.int32),
+        np.zeros(batch.target_words, np.int32),
+        np.zeros(RULE_TYPES, np.int64),
+    )
+
+
+@njit_inline
+def pair_mass(batch, base, of_type):
+    """α M0 of a type."""
+    return (
+        base.strengths[PAIR_STRENGTH]
+        * base.lexical[of_type]
+        * base.source[batch.type_source[of_type]]
+        * base.target[batch.type_target[of_type]]
+    )
+
+
+@njit_inline
+def source_null_mass(base, word):
+    """α times the base probability of a source word's null emission."""
+    return base.strengths[SOURCE_NULL_STRENGTH] * base.null_source[word] * base.source[word]
+
+
+@njit_inline
+def target_null_mass(base, word):
+    """α times the base probability of a target word's null emission."""
+    return base.strengths[TARGET_NULL_STRENGTH] * base.null_target[word] * base.target[word]
+
+
+@njit
+def count_derivation(batch, pair, nodes, length, counts, change):
+    """Add `change` for each rule of a pair's derivation."""
+    s, t = batch.source_offset[pair], batch.target_offset[pair]
+    width = batch.target_offset[pair + 1] - t
+    for at in range(length):
+        node = nodes[at]
+        rule = np.int64(node["rule"])
+        counts.rules[rule] += change
+        if rule == PAIR:
+            counts.pairs[batch.types[batch.cell_offset[pair] + node["i"] * width + node["x"]]] += change
+        elif rule == SOURCE_NULL:
+            counts.source_nulls[batch.source[s + node["i"]]] += change
+        elif rule == TARGET_NULL:
+            counts.target_nulls[batch.target[t + node["x"]]] += change
+
+
+@njit
+def weigh_rules(batch, pair, base, counts, weights):
+    """Fill the probabilities of all rules of a pair, given the counts as they are."""
+    s, t = batch.source_offset[pair], batch.target_offset[pair]
+    height, width = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
+    total = 0.0
+    for rule in range(RULE_TYPES):
+        total += counts.rules[rule] + TYPE_PRIOR
+    for rule in range(RULE_TYPES):
+        weights.rules[rule] = (counts.rules[rule] + TYPE_PRIOR) / total
+    scale = weights.rules[PAIR] / (counts.rules[PAIR] + base.strengths[PAIR_STRENGTH])
+    at = batch.cell_offset[pair]
+    for i in range(height):
+        mass = base.strengths[PAIR_STRENGTH] * base.source[batch.source[s + i]]
+        for x in range(width):
+            of_type = batch.types[at + x]
+            here = mass * base.lexical[of_type] * base.target[batch.target[t + x]]
+            weights.pairs[i, x] = scale * (counts.pairs[of_type] + here)
+        at += width
+    scale = weights.rules[SOURCE_NULL] / (counts.rules[SOURCE_NULL] + base.strengths[SOURCE_NULL_STRENGTH])
+    for i in range(height):
+        word = batch.source[s + i]
+        weights.source_nulls[i] = scale * (counts.source_nulls[word] + source_null_mass(base, word))
+    scale = weights.rules[TARGET_NULL] / (counts.rules[TARGET_NULL] + base.strengths[TARGET_NULL_STRENGTH])
+    for x in range(width):
+        word = batch.target[t + x]
+        weights.target_nulls[x] = scale * (counts.target_nulls[word] + target_null_mass(base, word))
+
+
+@njit
+def copy_emissions(weights, to, n, m):
+    """Copy the weights of n source and m target words."""
+    for i in range(n):
+        to.source_nulls[i] = weights.source_nulls[i]
+        for x in range(m):
+            to.pairs[i, x] = weights.pairs[i, x]
+    for x in range(m):
+        to.target_nulls[x] = weights.target_nulls[x]
+
+
+@njit_inline
+def add_rule(batch, pair, base, counts, rule, i, x):
+    """Add one rule, an emission of source word i and target word x, to the counts; its probability before."""
+    total = RULE_TYPES * TYPE_PRIOR
+    for other in range(RULE_TYPES):
+        total += counts.rules[other]
+    of_rule = counts.rules[rule]
+    p = (of_rule + TYPE_PRIOR) / total
+    if rule == PAIR:
+        width = batch.target_offset[pair + 1] - batch.target_offset[pair]
+        of_type = batch.types[batch.cell_offset[pair] + i * width + x]
+        p *= (counts.pairs[of_type] + pair_mass(batch, base, of_type)) / (of_rule + base.strengths[PAIR_STRENGTH])
+        counts.pairs[of_type] += 1
+    elif rule == SOURCE_NULL:
+        word = batch.source[batch.source_offset[pair] + i]
+        p *= counts.source_nulls[word] + source_null_mass(base, word)
+        p /= of_rule + base.strengths[SOURCE_NULL_STRENGTH]
+        counts.source_nulls[word] += 1
+    elif rule == TARGET_NULL:
+        word = batch.target[batch.target_offset[pair] + x]
+        p *= counts.target_nulls[word] + target_null_mass(base, word)
+        p /= of_rule + base.strengths[TARGET_NULL_STRENGTH]
+        counts.target_nulls[word] += 1
+    counts.rules[rule] += 1
+    return p
+
+
+@njit
+def add_in_turn(batch, pair, base, nodes, length, counts, weights):
+    """Add a derivation's rules to the counts one after the other: P(derivation | rest) over its product of weights.
+
+    The factor is near 1: it holds what the frozen weights leave out, that a rule makes itself more probable.
+    """
+    ratio = 1.0
+    for at in range(length):
+        rule, i, x = np.int64(nodes[at]["rule"]), np.int64(nodes[at]["i"]), np.int64(nodes[at]["x"])
+        if rule == PAIR:
+            frozen = weights.pairs[i, x]
+        elif rule == SOURCE_NULL:
+            frozen = weights.source_nulls[i]
+        elif rule == TARGET_NULL:
+            frozen = weights.target_nulls[x]
+        else:
+            frozen = weights.rules[rule]
+        ratio *= add_rule(batch, pair, base, counts, rule, i, x) / frozen
+    return ratio
+
+
+@njit
+def _process(count, mass):
+    """ln of the rising factorial mass (mass + 1) … of so many factors."""
+    return math.lgamma(mass + count) - math.lgamma(mass) if count > 0 else 0.0
+
+
+@njit
+def log_likelihood(batch, base, counts):
+    """ln P of all derivations given the base distributions and strengths."""
+    total = 0
+    likelihood = 0.0
+    for rule in range(RULE_TYPES):
+        total += counts.rules[rule]
+        likelihood += _process(counts.rules[rule], TYPE_PRIOR)
+    likelihood -= _process(total, RULE_TYPES * TYPE_PRIOR)
+    for of_type in range(len(counts.pairs)):
+        likelihood += _process(counts.pairs[of_type], pair_mass(batch, base, of_type))
+    for word in range(len(counts.source_nulls)):
+        likelihood += _process(counts.source_nulls[word], source_null_mass(base, word))
+    for word in range(len(counts.target_nulls)):
+        likelihood += _process(counts.target_nulls[word], target_null_mass(base, word))
+    likelihood -= _process(counts.rules[PAIR], base.strengths[PAIR_STRENGTH])
+    likelihood -= _process(counts.rules[SOURCE_NULL], base.strengths[SOURCE_NULL_STRENGTH])
+    return likelihood - _process(counts.rules[TARGET_NULL], base.strengths[TARGET_NULL_STRENGTH])

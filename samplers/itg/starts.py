@@ -1,0 +1,258 @@
+"""Initial derivations [BC10 §3]: LB left-branching and monotone, M1 from a parse by Model 1, M4 from links."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.compiled.streams import advance, stream, uniform
+from hierogram.samplers.itg.derivations import INVERTED, PAIR, RULE_TYPES, SOURCE_NULL, STRAIGHT, TARGET_NULL
+from hierogram.samplers.itg.model import Weights
+from hierogram.samplers.itg.sparse import NO_ROOM, draw_from_emissions
+
+LEFT_BRANCHING, MODEL1, LINKS = "lb", "m1", "m4"
+STARTS = (LEFT_BRANCHING, MODEL1, LINKS)
+
+BEAM = 3.0
+"""M1: a word may be linked to those whose relative position is within so many words."""
+_STRAIGHT, _INVERTED, _NULL = 0.8, 0.2, 0.01
+
+
+@njit
+def start_left_branching(n, m, rules, random):
+    """Write LB of n source and m target words, which are not both 0: its length; words of the longer side are nulls by
+    chance, as many as it is longer.
+    """
+    longer, shorter = max(n, m), min(n, m)
+    nulls = longer - shorter
+    for at in range(longer - 1):
+        rules[at] = STRAIGHT
+    left = longer
+    for at in range(longer):
+        random = advance(random)
+        null = uniform(random) * left < nulls
+        left -= 1
+        if null:
+            nulls -= 1
+            rules[longer - 1 + at] = SOURCE_NULL if n > m else TARGET_NULL
+        else:
+            rules[longer - 1 + at] = PAIR
+    return 2 * longer - 1
+
+
+@njit
+def weigh_by_model1(batch, pair, base, weights):
+    """Fill the weights of M1: pairs near the diagonal, nulls of the longer side alone."""
+    s, t = batch.source_offset[pair], batch.target_offset[pair]
+    n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
+    at = batch.cell_offset[pair]
+    longer = max(n, m)
+    for i in range(n):
+        for x in range(m):
+            near = abs((i + 0.5) / n - (x + 0.5) / m) * longer <= BEAM
+            weights.pairs[i, x] = base.lexical[batch.types[at]] if near else 0.0
+            at += 1
+        weights.source_nulls[i] = _NULL * base.null_source[batch.source[s + i]] if n > m else 0.0
+    for x in range(m):
+        weights.target_nulls[x] = _NULL * base.null_target[batch.target[t + x]] if m > n else 0.0
+    weights.rules[STRAIGHT], weights.rules[INVERTED] = _STRAIGHT, _INVERTED
+
+
+@njit
+def start_by_model1(batch, pair, base, weights, chart, key):
+    """Draw M1 into `chart.rules`: its length, or what `draw_from_emissions` returns else."""
+    n = batch.source_offset[pair + 1] - batch.source_offset[pair]
+    m = batch.target_offset[pair + 1] - batch.target_offset[pair]
+    weigh_by_model1(batch, pair, base, weights)
+    return draw_from_emissions(chart, weights, n, m, stream(key, batch.pairs[pair], 0))
+
+
+@njit
+def _reduce(links, n, stack, tree):
+    """Shift-reduce one-to-one links, target ranks by source word or -1 [Zhang et al. 2006]: items left on the stack.
+
+    `stack` int32[n, 5] holds source words [i, j), ranks [x, y) and a node of `tree` int32[2n, 3]: rule, left and right;
+    leaves are numbered by their source words, inner nodes from n on.
+    """
+    depth = 0
+    nodes = n
+    for i in range(n):
+        if links[i] < 0:
+            continue
+        stack[depth, 0], stack[depth, 1], stack[depth, 4] = i, i + 1, i
+        stack[depth, 2], stack[depth, 3] = links[i], links[i] + 1
+        depth += 1
+        while depth > 1:
+            left, right = stack[depth - 2], stack[depth - 1]
+            if left[3] == right[2]:
+                tree[nodes, 0] = STRAIGHT
+            elif right[3] == left[2]:
+                tree[nodes, 0] = INVERTED
+            else:
+                break
+            tree[nodes, 1], tree[nodes, 2] = left[4], right[4]
+            left[1], left[4] = right[1], nodes
+            left[2], left[3] = min(left[2], right[2]), max(left[3], right[3])
+            nodes += 1
+            depth -= 1
+    return depth
+
+
+@njit
+def _rank(links, n, m, ranks):
+    """The place of each source word's link among all, by target position; -1 for no link. How many there are."""
+    number = 0
+    for i in range(n):
+        ranks[i] = -1
+    for x in range(m):
+        for i in range(n):
+            if links[i] == x:
+                ranks[i] = number
+                number += 1
+    return number
+
+
+@njit
+def _write_leaf(links, ranks, i, ends, rules, length):
+    """Write a linked word with the words without links that stand beside it; the length after it.
+
+    `ends`: numbers of source and target words.
+    """
+    n, m = ends
+    before = after = above = below = 0
+    if _first_linked(links, i):
+        before = i
+    k = i + 1
+    while k < n and links[k] < 0:
+        after += 1
+        k += 1
+    if ranks[i] == 0:
+        above = links[i]
+    below = m
+    for other in range(n):
+        if ranks[other] == ranks[i] + 1:
+            below = links[other]
+    below -= links[i] + 1
+    leaves = before + after + above + below + 1
+    for _ in range(leaves - 1):
+        rules[length] = STRAIGHT
+        length += 1
+    for nulls, rule in (
+        (before, SOURCE_NULL),
+        (above, TARGET_NULL),
+        (1, PAIR),
+        (after, SOURCE_NULL),
+        (below, TARGET_NULL),
+    ):
+        for _ in range(nulls):
+            rules[length] = rule
+            length += 1
+    return length
+
+
+@njit
+def _first_linked(links, i):
+    first = True
+    for k in range(i):
+        first &= links[k] < 0
+    return first
+
+
+@njit
+def start_from_links(links, n, m, room, rules, random):
+    """Write M4: the derivation of links that are one-to-one, int32[n] target positions or -1; its length.
+
+    Links that keep the others from being an ITG's are dropped, the smallest block first. `room` int32[n, 5], int32[2n,
+    3], int32[n], int32[2n]: scratch.
+    """
+    stack, tree, ranks, pending = room
+    while True:
+        number = _rank(links, n, m, ranks)
+        if number == 0:
+            return start_left_branching(n, m, rules, random)
+        depth = _reduce(ranks, n, stack, tree)
+        if depth == 1:
+            break
+        least = 0
+        for k in range(1, depth):
+            if stack[k, 3] - stack[k, 2] < stack[least, 3] - stack[least, 2]:
+                least = k
+        for i in range(stack[least, 0], stack[least, 1]):
+            links[i] = -1
+    pending[0] = stack[0, 4]
+    waiting, length = 1, 0
+    while waiting > 0:
+        waiting -= 1
+        node = pending[waiting]
+        if node < n:
+            length = _write_leaf(links, ranks, node, (n, m), rules, length)
+        else:
+            rules[length] = tree[node, 0]
+            length += 1
+            pending[waiting], pending[waiting + 1] = tree[node, 2], tree[node, 1]
+            waiting += 2
+    return length
+
+
+def one_to_one(
+    link_source: NDArray[np.int16], link_target: NDArray[np.int16], score: NDArray[np.float64], words: int
+) -> NDArray[np.int32]:
+    """Of one pair's links the best for each word, int32[words] target positions or -1: greedily by score."""
+    chosen = np.full(words, -1, np.int32)
+    taken: set[int] = set()
+    for k in np.argsort(-score, kind="stable").tolist():
+        i, x = int(link_source[k]), int(link_target[k])
+        if chosen[i] < 0 and x not in taken:
+            chosen[i] = x
+            taken.add(x)
+    return chosen
+
+
+class StartRoom(NamedTuple):
+    """Scratch memory: weights of M1; links int32[n] of M4, and what `start_from_links` works in."""
+
+    weights: Weights
+    links: NDArray[np.int32]
+    room: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
+
+
+def start_room(longest_source: int, longest_target: int) -> StartRoom:
+    """Scratch memory for pairs of so many words."""
+    n, m = longest_source, longest_target
+    return StartRoom(
+        Weights(np.zeros((n, m)), np.zeros(n), np.zeros(m), np.zeros(RULE_TYPES)),
+        np.zeros(n, np.int32),
+        (np.zeros((n, 5), np.int32), np.zeros((2 * n, 3), np.int32), np.zeros(n, np.int32), np.zeros(2 * n, np.int32)),
+    )
+
+
+@njit
+def start_pairs(first, batch, base, derivations, chart, room, how, key):
+    """Write the initial derivations of the pairs from `first` on; the pair whose chart found no room, or the number.
+
+    `how` is the place of the start in `STARTS`, and the links of M4, int32[N] target positions or -1.
+    """
+    start, links = how
+    for pair in range(first, len(batch.pairs)):
+        s = batch.source_offset[pair]
+        n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - batch.target_offset[pair]
+        if n + m == 0:
+            continue
+        rules = derivations.rules[derivations.offset[pair] : derivations.offset[pair + 1]]
+        random = stream(key, batch.pairs[pair], 0)
+        length = 0
+        if start == 1 and n > 0 and m > 0:
+            length = start_by_model1(batch, pair, base, room.weights, chart, key)
+            if length == NO_ROOM:
+                return pair
+            for at in range(max(length, 0)):
+                rules[at] = chart.rules[at]
+        elif start == 2 and n > 0 and m > 0:
+            for i in range(n):
+                room.links[i] = links[s + i]
+            length = start_from_links(room.links, n, m, room.room, rules, random)
+        if length <= 0:
+            length = start_left_branching(n, m, rules, random)
+        derivations.length[pair] = length
+    return len(batch.pairs)

@@ -1,0 +1,210 @@
+"""One sweep of the ITG samplers: how each pair is visited, by slices, by local moves or by its whole chart."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.compiled.streams import advance, stream, uniform
+from hierogram.samplers.itg.charts import Drawn, Items, draw_derivation, level_out, sum_inside
+from hierogram.samplers.itg.derivations import Derivations, lay_out
+from hierogram.samplers.itg.gibbs import Local, resample_locally
+from hierogram.samplers.itg.model import (
+    Base,
+    Counts,
+    Weights,
+    add_in_turn,
+    copy_emissions,
+    count_derivation,
+    weigh_rules,
+)
+from hierogram.samplers.itg.sparse import CELLS, COMBINATIONS, GIVEN_UP, NO_ROOM, SparseChart, draw_by_slices
+
+SLICE, GIBBS, EXHAUSTIVE, BLOCKED = "slice", "gibbs", "exhaustive", "blocked"
+METHODS = (SLICE, GIBBS, EXHAUSTIVE, BLOCKED)
+"""By slices; by local moves; by whole charts; by whole charts where these are small, else by slices."""
+
+SMALL_CHART = 2_000_000
+"""The blocked sampler takes whole charts of at most so many products, about a millisecond."""
+
+_SLICE, _GIBBS, _EXHAUSTIVE, _BLOCKED = range(4)
+_RESAMPLED, _PROPOSED, _ACCEPTED, _GIVEN_UP, _CELLS, _COMBINATIONS = range(6)
+
+
+class ItgState(NamedTuple):
+    """A chain: the derivations, the counts that follow from them, and the base distributions and strengths."""
+
+    derivations: Derivations
+    counts: Counts
+    base: Base
+
+
+class ItgPlan(NamedTuple):
+    """One sweep: its `number` in the chain, and the number of each pair's own sweep, int64[P], 0 to leave it out."""
+
+    number: int
+    sweeps: NDArray[np.int64]
+
+
+class Scratch(NamedTuple):
+    """What a sweep works in: `whole` float64 is the chart of the exhaustive sampler, `scale` float64[n + m];
+    `numbers` int64[6] adds up what was done.
+    """
+
+    nodes: NDArray[np.void]
+    proposed: NDArray[np.void]
+    weights: Weights
+    chart: SparseChart
+    local: Local
+    items: Items
+    drawn: Drawn
+    whole: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    numbers: NDArray[np.int64]
+
+
+@njit
+def _accept(batch, pair, state, scratch, proposal, random):
+    """Count the present derivation or the proposed one, by Metropolis-Hastings.
+
+    [Johnson, Griffiths & Goldwater 2007]. `proposal` is the rules and length of the proposed one; whether it was
+    accepted. Both were drawn, or weighed, by the weights in `scratch`, under which the pair's own rules are not
+    counted.
+    """
+    derivations, counts, base = state
+    rules, length = proposal
+    first = derivations.offset[pair]
+    before = derivations.length[pair]
+    lay_out(rules, length, scratch.proposed)
+    ratio = add_in_turn(batch, pair, base, scratch.proposed, length, counts, scratch.weights)
+    count_derivation(batch, pair, scratch.proposed, length, counts, -1)
+    present = add_in_turn(batch, pair, base, scratch.nodes, before, counts, scratch.weights)
+    if uniform(advance(random)) * present >= ratio:
+        return False
+    count_derivation(batch, pair, scratch.nodes, before, counts, -1)
+    count_derivation(batch, pair, scratch.proposed, length, counts, 1)
+    derivations.length[pair] = length
+    for at in range(length):
+        derivations.rules[first + at] = rules[at]
+    return True
+
+
+@njit
+def _is_same(derivations, pair, rules, length):
+    """Whether a drawn derivation is the one that stands."""
+    same = length == derivations.length[pair]
+    for at in range(length):
+        if not same:
+            break
+        same = derivations.rules[derivations.offset[pair] + at] == rules[at]
+    return same
+
+
+@njit
+def _settle(batch, pair, state, scratch, proposal, random):
+    """After a draw, with the pair's own rules not counted: count the derivation that stands then."""
+    rules, length = proposal
+    if _is_same(state.derivations, pair, rules, length):
+        count_derivation(batch, pair, scratch.nodes, length, state.counts, 1)
+    else:
+        scratch.numbers[_PROPOSED] += 1
+        if _accept(batch, pair, state, scratch, proposal, random):
+            scratch.numbers[_ACCEPTED] += 1
+
+
+@njit
+def _resample_locally(batch, pair, state, scratch, random):
+    """A pass of the local sampler over a pair: how many moves it accepted."""
+    derivations = state.derivations
+    first, last = derivations.offset[pair], derivations.offset[pair + 1]
+    rules = derivations.rules[first:last]
+    length, accepted = resample_locally(
+        batch, pair, state.base, state.counts, scratch.local, rules, np.int64(derivations.length[pair]), random
+    )
+    derivations.length[pair] = length
+    return accepted
+
+
+@njit
+def _take_items(scratch, n, m):
+    """The weights of a pair as what the whole chart parses."""
+    items, weights = scratch.items, scratch.weights
+    items.size[0], items.size[1] = n, m
+    copy_emissions(weights, items, n, m)
+    items.rules[0], items.rules[1] = weights.rules[0], weights.rules[1]
+    level_out(items, scratch.scale)
+
+
+@njit
+def _begin(batch, pair, state, scratch):
+    """Take a pair's own rules out of the counts and weigh all that it could have; its length."""
+    derivations = state.derivations
+    length = np.int64(derivations.length[pair])
+    lay_out(derivations.rules[derivations.offset[pair] :], length, scratch.nodes)
+    count_derivation(batch, pair, scratch.nodes, length, state.counts, -1)
+    weigh_rules(batch, pair, state.base, state.counts, scratch.weights)
+    return length
+
+
+@njit
+def _visit_by_slices(batch, pair, state, scratch, shape, visit):
+    """Resample a pair by slices; whether its chart found room."""
+    length = _begin(batch, pair, state, scratch)
+    drawn = draw_by_slices(scratch.chart, scratch.weights, shape, scratch.nodes, length, visit)
+    if drawn in (NO_ROOM, GIVEN_UP):
+        count_derivation(batch, pair, scratch.nodes, length, state.counts, 1)
+        if drawn == NO_ROOM:
+            return False
+        scratch.numbers[_GIVEN_UP] += 1
+        _resample_locally(batch, pair, state, scratch, ~visit)
+    else:
+        _settle(batch, pair, state, scratch, (scratch.chart.rules, drawn), ~visit)
+    scratch.numbers[_CELLS] += scratch.chart.registers[CELLS]
+    scratch.numbers[_COMBINATIONS] += scratch.chart.registers[COMBINATIONS]
+    return True
+
+
+@njit
+def _visit_whole(batch, pair, state, scratch, visit):
+    """Resample a pair from its whole chart."""
+    _begin(batch, pair, state, scratch)
+    _take_items(scratch, np.int64(scratch.nodes[0]["j"]), np.int64(scratch.nodes[0]["y"]))
+    sum_inside(scratch.whole, scratch.items)
+    drawn, random = draw_derivation(scratch.whole, scratch.items, visit, scratch.drawn)
+    _settle(batch, pair, state, scratch, (scratch.drawn.rules, drawn), random)
+
+
+def products_of(n: NDArray[np.int64], m: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many products the whole chart of so many words takes."""
+    return n * (n + 1) * (n + 2) // 3 * (m + 1) * (m + 2) * (m + 3) // 6
+
+
+@njit
+def _is_small(n, m):
+    """Whether the blocked sampler takes the whole chart, as `products_of` says."""
+    return n * (n + 1) * (n + 2) // 3 * (m + 1) * (m + 2) * (m + 3) // 6 <= SMALL_CHART
+
+
+@njit
+def sweep_pairs(first, batch, state, scratch, plan, how, key):
+    """Resample the pairs from `first` on; the pair whose chart found no room, or the number of pairs.
+
+    `how` is the place of the method in `METHODS` and a of the slices.
+    """
+    method, shape = how
+    for pair in range(first, len(batch.pairs)):
+        if plan.sweeps[pair] == 0 or state.derivations.length[pair] == 0:
+            continue
+        visit = stream(key, batch.pairs[pair], plan.sweeps[pair])
+        n = batch.source_offset[pair + 1] - batch.source_offset[pair]
+        m = batch.target_offset[pair + 1] - batch.target_offset[pair]
+        if method == _GIBBS:
+            scratch.numbers[_PROPOSED] += 2 * (n + m) - 1
+            scratch.numbers[_ACCEPTED] += _resample_locally(batch, pair, state, scratch, visit)
+        elif method == _EXHAUSTIVE or (method == _BLOCKED and _is_small(n, m)):
+            _visit_whole(batch, pair, state, scratch, visit)
+        elif not _visit_by_slices(batch, pair, state, scratch, shape, visit):
+            return pair
+        scratch.numbers[_RESAMPLED] += 1
+    return len(batch.pairs)

@@ -1,0 +1,512 @@
+"""The ITG's model and samplers in plain Python, from the equations of [BC10] and docs/model.md.
+
+A derivation is a nested tuple: (STRAIGHT or INVERTED, left, right), (PAIR,), (SOURCE_NULL,) or (TARGET_NULL,).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+
+from tests.reference.streams import GOLDEN, MASK, Stream, mix
+
+STRAIGHT, INVERTED, PAIR, SOURCE_NULL, TARGET_NULL = range(5)
+Tree = tuple  # type: ignore[type-arg]
+Cell = tuple[int, int, int, int]
+NOWHERE = 0xFFFF
+
+
+@dataclass(frozen=True)
+class Use:
+    """A rule of a derivation in its cell."""
+
+    rule: int
+    i: int
+    j: int
+    x: int
+    y: int
+
+    @property
+    def cell(self) -> Cell:
+        """The spans."""
+        return self.i, self.j, self.x, self.y
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Pairs of word numbers, and the fixed parts of the model: M0(f, e), and of nulls, as functions of words."""
+
+    pairs: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    base_pair: Callable[[int, int], float]
+    base_source_null: Callable[[int], float]
+    base_target_null: Callable[[int], float]
+    strengths: tuple[float, float, float] = (1.0, 1.0, 1.0)
+
+
+def size_of(tree: Tree) -> tuple[int, int]:
+    """Source and target words of a derivation."""
+    if tree[0] >= PAIR:
+        return int(tree[0] != TARGET_NULL), int(tree[0] != SOURCE_NULL)
+    (n, m), (k, z) = size_of(tree[1]), size_of(tree[2])
+    return n + k, m + z
+
+
+def uses_of(tree: Tree, i: int = 0, x: int = 0) -> list[Use]:
+    """The rules of a derivation with their cells, in preorder."""
+    n, m = size_of(tree)
+    here = [Use(tree[0], i, i + n, x, x + m)]
+    if tree[0] >= PAIR:
+        return here
+    (k, z), (_, w) = size_of(tree[1]), size_of(tree[2])
+    if tree[0] == STRAIGHT:
+        return here + uses_of(tree[1], i, x) + uses_of(tree[2], i + k, x + z)
+    return here + uses_of(tree[1], i, x + w) + uses_of(tree[2], i + k, x)
+
+
+def string_of(tree: Tree) -> tuple[int, ...]:
+    """The rule types in preorder."""
+    return (tree[0],) + (string_of(tree[1]) + string_of(tree[2]) if tree[0] < PAIR else ())
+
+
+def tree_of(string: tuple[int, ...]) -> Tree:
+    """Inverse of `string_of`."""
+    rules = iter(string)
+
+    def read() -> Tree:
+        rule = next(rules)
+        return (rule, read(), read()) if rule < PAIR else (rule,)
+
+    tree = read()
+    assert next(rules, None) is None
+    return tree
+
+
+@cache
+def derivations(n: int, m: int) -> tuple[Tree, ...]:
+    """All derivations of n source and m target words, by brute force."""
+    if (n, m) in ((1, 0), (0, 1)):
+        return ((SOURCE_NULL if n else TARGET_NULL,),)
+    found: list[Tree] = [(PAIR,)] if (n, m) == (1, 1) else []
+    for k in range(n + 1):
+        for z in range(m + 1):
+            if (k, z) not in ((0, 0), (n, m)):
+                for left in derivations(k, z):
+                    for right in derivations(n - k, m - z):
+                        found += [(STRAIGHT, left, right), (INVERTED, left, right)]
+    return tuple(found)
+
+
+def links_of(tree: Tree) -> frozenset[tuple[int, int]]:
+    """The word pairs that a derivation emits."""
+    return frozenset((use.i, use.x) for use in uses_of(tree) if use.rule == PAIR)
+
+
+@dataclass
+class Counts:
+    """How often rule types, word pairs and nulls are used."""
+
+    rules: Counter[int] = field(default_factory=Counter)
+    dishes: Counter[tuple[int, int, int]] = field(default_factory=Counter)
+
+    def add(self, dish: tuple[int, int, int], change: int) -> None:
+        """Count a rule: its type, and the words that it emits."""
+        self.rules[dish[0]] += change
+        self.dishes[dish] += change
+
+
+def dish_of(corpus: Corpus, pair: int, use: Use) -> tuple[int, int, int]:
+    """What a rule is, wherever it stands: its type and words, -1 for none."""
+    source, target = corpus.pairs[pair]
+    f = source[use.i] if use.rule in (PAIR, SOURCE_NULL) else -1
+    e = target[use.x] if use.rule in (PAIR, TARGET_NULL) else -1
+    return use.rule, f, e
+
+
+def predictive(corpus: Corpus, counts: Counts, dish: tuple[int, int, int]) -> float:
+    """P(rule | counts)."""
+    rule, f, e = dish
+    p = (counts.rules[rule] + 1.0) / (sum(counts.rules.values()) + 5.0)
+    if rule < PAIR:
+        return p
+    base = (lambda: corpus.base_pair(f, e), lambda: corpus.base_source_null(f), lambda: corpus.base_target_null(e))
+    strength = corpus.strengths[rule - PAIR]
+    return p * (counts.dishes[dish] + strength * base[rule - PAIR]()) / (counts.rules[rule] + strength)
+
+
+def count(corpus: Corpus, counts: Counts, pair: int, tree: Tree, change: int) -> None:
+    """Count a derivation's rules."""
+    for use in uses_of(tree):
+        counts.add(dish_of(corpus, pair, use), change)
+
+
+def add_in_turn(corpus: Corpus, counts: Counts, pair: int, tree: Tree) -> float:
+    """ln P of a derivation's rules, each counted before the next."""
+    total = 0.0
+    for use in uses_of(tree):
+        dish = dish_of(corpus, pair, use)
+        total += math.log(predictive(corpus, counts, dish))
+        counts.add(dish, 1)
+    return total
+
+
+def joint(corpus: Corpus, trees: tuple[Tree, ...]) -> float:
+    """ln P of the derivations of all pairs."""
+    counts = Counts()
+    return sum(add_in_turn(corpus, counts, pair, tree) for pair, tree in enumerate(trees))
+
+
+def posterior(corpus: Corpus) -> dict[tuple[Tree, ...], float]:
+    """P of all derivations of all pairs."""
+    states: list[tuple[Tree, ...]] = [()]
+    for source, target in corpus.pairs:
+        states = [(*trees, tree) for trees in states for tree in derivations(len(source), len(target))]
+    logs = [joint(corpus, trees) for trees in states]
+    most = max(logs)
+    weights = [math.exp(log - most) for log in logs]
+    total = sum(weights)
+    return {trees: weight / total for trees, weight in zip(states, weights, strict=True)}
+
+
+class Chart:
+    """Inside sums by recursion, and draws; `emission` and `rules` give the weights of a cell's rules, 0 for none."""
+
+    def __init__(
+        self, n: int, m: int, emission: Callable[[Cell], float], rules: Callable[[Cell], tuple[float, float]]
+    ) -> None:
+        self.size = n, m
+        self.emission, self.rules = emission, rules
+        self.sums: dict[Cell, float] = {}
+
+    def splits(self, cell: Cell) -> Iterator[tuple[int, Cell, Cell]]:
+        """The ways to make a cell of two: straight ones first, by source and target position."""
+        i, j, x, y = cell
+        for rule in (STRAIGHT, INVERTED):
+            for k in range(i, j + 1):
+                for z in range(x, y + 1):
+                    left = (i, k, x, z) if rule == STRAIGHT else (i, k, z, y)
+                    right = (k, j, z, y) if rule == STRAIGHT else (k, j, x, z)
+                    if cell not in (left, right):
+                        yield rule, left, right
+
+    def inside(self, cell: Cell) -> float:
+        """The sum over a cell's derivations."""
+        if cell not in self.sums:
+            i, j, x, y = cell
+            total = self.emission(cell) if max(j - i, y - x) == 1 else 0.0
+            weights = self.rules(cell)
+            for rule, left, right in self.splits(cell):
+                if weights[rule]:
+                    total += weights[rule] * self.inside(left) * self.inside(right)
+            self.sums[cell] = total
+        return self.sums[cell]
+
+    def draw(self, cell: Cell, uniform: Callable[[], float]) -> Tree:
+        """A derivation of a cell, drawn top-down, left before right."""
+        i, j, x, y = cell
+        left_over = uniform() * self.inside(cell)
+        weights = self.rules(cell)
+        chosen: tuple[int, Cell, Cell] | None = None
+        if max(j - i, y - x) == 1:
+            left_over -= self.emission(cell)
+            if left_over < 0:
+                return (TARGET_NULL if i == j else SOURCE_NULL if x == y else PAIR,)
+        for rule, left, right in self.splits(cell):
+            share = weights[rule] * self.inside(left) * self.inside(right) if weights[rule] else 0.0
+            if share > 0:
+                chosen = rule, left, right
+                left_over -= share
+                if left_over < 0:
+                    break
+        if chosen is None:
+            return (PAIR,)
+        rule, left, right = chosen
+        one = self.draw(left, uniform)
+        return rule, one, self.draw(right, uniform)
+
+
+class Draws:
+    """A stream from a given state on."""
+
+    def __init__(self, state: int) -> None:
+        self.state = state & MASK
+
+    def uniform(self) -> float:
+        """The next draw."""
+        self.state = (self.state + GOLDEN) & MASK
+        return (mix(self.state) >> 11) * 2.0**-53
+
+
+def unit(visit: int, cell: Cell) -> float:
+    """The uniform number of a cell's slice variable, in (0, 1]."""
+    i, j, x, y = cell
+    key = i << 48 | j << 32 | x << 16 | y
+    return 1.0 - (mix(visit + mix(key + 1)) >> 11) * 2.0**-53
+
+
+def site_of(cell: Cell) -> Cell | None:
+    """Which slice variable decides on a cell; None for rules with children over an empty span."""
+    i, j, x, y = cell
+    if i < j and x < y:
+        return cell
+    if (j - i, y - x) == (1, 0):
+        return i, j, NOWHERE, NOWHERE
+    return (NOWHERE, NOWHERE, x, y) if (j - i, y - x) == (0, 1) else None
+
+
+def weights_of(corpus: Corpus, counts: Counts, pair: int) -> Callable[[int, Cell], float]:
+    """The probability of a rule in a cell, frozen."""
+    frozen = Counts(counts.rules.copy(), counts.dishes.copy())
+
+    def weight(rule: int, cell: Cell) -> float:
+        return predictive(corpus, frozen, dish_of(corpus, pair, Use(rule, *cell)))
+
+    return cache(weight)
+
+
+def emission_rule(cell: Cell) -> int:
+    """The only emission that a cell of one word on a side can have."""
+    i, j, x, y = cell
+    return TARGET_NULL if i == j else SOURCE_NULL if x == y else PAIR
+
+
+def slice_variables(
+    tree: Tree, weight: Callable[[int, Cell], float], shape: float, visit: int
+) -> Callable[[Cell], float]:
+    """u of every site given a derivation [BC10 eq. 1]."""
+    own = {site_of(use.cell): weight(use.rule, use.cell) for use in uses_of(tree)}
+
+    def variable(site: Cell) -> float:
+        drawn = unit(visit, site)
+        return drawn * own[site] if site in own else drawn ** (1 / shape)
+
+    return variable
+
+
+def sliced_chart(
+    n: int, m: int, weight: Callable[[int, Cell], float], variable: Callable[[Cell], float], shape: float
+) -> Chart:
+    """The chart in which all rules above their cell's u weigh 1 / Beta(u; a, 1) [BC10 eq. 4]."""
+
+    def live(rule: int, cell: Cell) -> float:
+        site = site_of(cell)
+        if site is None:
+            return weight(rule, cell)
+        u = variable(site)
+        return 1 / (shape * u ** (shape - 1)) if u <= weight(rule, cell) else 0.0
+
+    return Chart(
+        n, m, lambda cell: live(emission_rule(cell), cell), lambda cell: (live(STRAIGHT, cell), live(INVERTED, cell))
+    )
+
+
+def accept(
+    corpus: Corpus, counts: Counts, pair: int, weight: Callable[[int, Cell], float], trees: tuple[Tree, Tree], u: float
+) -> Tree:
+    """Metropolis-Hastings between the present derivation and a proposed one, both drawn by frozen weights."""
+    ratios = []
+    for tree in trees:
+        now = Counts(counts.rules.copy(), counts.dishes.copy())
+        frozen = sum(math.log(weight(use.rule, use.cell)) for use in uses_of(tree))
+        ratios.append(math.exp(add_in_turn(corpus, now, pair, tree) - frozen))
+    return trees[1] if u * ratios[0] < ratios[1] else trees[0]
+
+
+def slice_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: float, key: tuple[int, int]) -> Tree:
+    """One visit of the slice sampler; `counts` are those of all other pairs. `key`: seed and sweep."""
+    n, m = map(len, corpus.pairs[pair])
+    visit = Stream(key[0], pair, key[1]).state
+    weight = weights_of(corpus, counts, pair)
+    chart = sliced_chart(n, m, weight, slice_variables(tree, weight, shape, visit), shape)
+    proposed = chart.draw((0, n, 0, m), Draws(visit + GOLDEN).uniform)
+    return accept(corpus, counts, pair, weight, (tree, proposed), Draws(~visit).uniform())
+
+
+def exhaustive_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, key: tuple[int, int]) -> Tree:
+    """One visit of the blocked sampler over the whole chart."""
+    n, m = map(len, corpus.pairs[pair])
+    draws = Draws(Stream(key[0], pair, key[1]).state)
+    weight = weights_of(corpus, counts, pair)
+    chart = Chart(
+        n,
+        m,
+        lambda cell: weight(emission_rule(cell), cell),
+        lambda cell: (weight(STRAIGHT, cell), weight(INVERTED, cell)),
+    )
+    proposed = chart.draw((0, n, 0, m), draws.uniform)
+    return tree if proposed == tree else accept(corpus, counts, pair, weight, (tree, proposed), draws.uniform())
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A subtree that a local move does not look into, or the words of a leaf."""
+
+    tree: Tree
+    cell: Cell
+
+
+def pieces_of(tree: Tree, cell: Cell, side: int) -> list[Piece]:
+    """The subtrees of a local move at a node: its children, one of which gives way to its own."""
+    if tree[0] >= PAIR:
+        return [Piece(tree, cell)]
+    found = []
+    uses = uses_of(tree, cell[0], cell[2])
+    right_at = 1 + len(string_of(tree[1]))
+    for number, (child, use) in enumerate(((tree[1], uses[1]), (tree[2], uses[right_at]))):
+        if number == side and child[0] < PAIR:
+            below = uses_of(child, use.i, use.x)
+            found += [Piece(child[1], below[1].cell), Piece(child[2], below[1 + len(string_of(child[1]))].cell)]
+        else:
+            found.append(Piece(child, use.cell))
+    return found
+
+
+def choices(pieces: int, whole: bool) -> float:
+    """How probable it is that a local move takes these pieces again: one side in two opens the right child."""
+    return 0.0 if pieces > 3 else 1.0 if pieces < 3 and not whole else 0.5
+
+
+def local_move(
+    corpus: Corpus, counts: Counts, pair: int, tree: Tree, at: tuple[Cell, int], draws: Draws
+) -> tuple[Tree, bool]:
+    """Draw anew what hangs the pieces of a subtree together, and the emissions of their words; whether it was accepted.
+
+    `counts` include the subtree's rules. `at`: the subtree's cell, and which child gives way to its own.
+    """
+    cell, side = at
+    pieces = pieces_of(tree, cell, side)
+    sources = [(p, p.cell[0]) for p in pieces if p.cell[0] < p.cell[1]]
+    targets = sorted(((p, p.cell[2]) for p in pieces if p.cell[2] < p.cell[3]), key=lambda item: item[1])
+    atoms = {piece.cell: piece for piece in pieces if piece.tree[0] < PAIR}
+
+    def rules_of(local: Tree, cell: Cell) -> list[Use]:
+        """The rules of a derivation of the pieces, those inside atoms left out."""
+        if cell in atoms and local == atoms[cell].tree:
+            return []
+        if local[0] >= PAIR:
+            return [Use(local[0], *cell)]
+        uses = uses_of(local, cell[0], cell[2])
+        below = uses[1], uses[1 + len(string_of(local[1]))]
+        return [uses[0], *rules_of(local[1], below[0].cell), *rules_of(local[2], below[1].cell)]
+
+    def old_rules() -> list[Use]:
+        uses = uses_of(tree, cell[0], cell[2])
+        hidden: set[int] = set()
+        strings = [string_of(piece.tree) for piece in pieces]
+        place, number = 0, 0
+        while place < len(uses):
+            if (
+                number < len(pieces)
+                and uses[place].cell == pieces[number].cell
+                and (string_of(tree)[place : place + len(strings[number])] == strings[number])
+            ):
+                if pieces[number].tree[0] < PAIR:
+                    hidden |= set(range(place, place + len(strings[number])))
+                place += len(strings[number])
+                number += 1
+            else:
+                place += 1
+        return [use for place, use in enumerate(uses) if place not in hidden]
+
+    old = old_rules()
+    for use in old:
+        counts.add(dish_of(corpus, pair, use), -1)
+    frozen = Counts(counts.rules.copy(), counts.dishes.copy())
+
+    def weight_of_use(use: Use) -> float:
+        return predictive(corpus, frozen, dish_of(corpus, pair, use))
+
+    def emission(item: Cell) -> float:
+        i, j, x, y = item
+        source, target = sources[i] if i < j else None, targets[x] if x < y else None
+        held = {id(side[0]): side[0] for side in (source, target) if side and side[0].tree[0] < PAIR}
+        if held:
+            piece = next(iter(held.values()))
+            both = piece.cell[0] < piece.cell[1], piece.cell[2] < piece.cell[3]
+            return float(len(held) == 1 and both == (i < j, x < y) and _alike(source, target))
+        return weight_of_use(real(emission_rule(item), item))
+
+    def real(rule: int, item: Cell) -> Use:
+        i = sources[item[0]][1] if rule in (PAIR, SOURCE_NULL) else 0
+        x = targets[item[2]][1] if rule in (PAIR, TARGET_NULL) else 0
+        return Use(rule, i, i, x, x)
+
+    straight, inverted = (weight_of_use(Use(rule, 0, 0, 0, 0)) for rule in (STRAIGHT, INVERTED))
+    chart = Chart(len(sources), len(targets), emission, lambda _: (straight, inverted))
+    local = chart.draw((0, len(sources), 0, len(targets)), draws.uniform)
+    new: list[Use] = []
+    whole = False
+    leaves = 0
+    for use in uses_of(local):
+        if use.rule < PAIR:
+            new.append(Use(use.rule, 0, 0, 0, 0))
+            continue
+        leaves += 1
+        source, target = sources[use.i] if use.i < use.j else None, targets[use.x] if use.x < use.y else None
+        if (source or target)[0].tree[0] < PAIR:  # type: ignore[index]
+            whole = True
+        else:
+            new.append(real(use.rule, use.cell))
+
+    def turn(uses: list[Use]) -> float:
+        now = Counts(frozen.rules.copy(), frozen.dishes.copy())
+        ratio = 1.0
+        for use in uses:
+            dish = dish_of(corpus, pair, use)
+            ratio *= predictive(corpus, now, dish) / weight_of_use(use)
+            now.add(dish, 1)
+        return ratio
+
+    after = choices(leaves, whole) * turn(new)
+    before = choices(len(pieces), bool(atoms)) * turn(old)
+    accepted = draws.uniform() * before < after
+    for use in new if accepted else old:
+        counts.add(dish_of(corpus, pair, use), 1)
+    if not accepted:
+        return tree, False
+
+    def grow(local: Tree, item: Iterator[Use]) -> Tree:
+        use = next(item)
+        if use.rule < PAIR:
+            one = grow(local[1], item)
+            return use.rule, one, grow(local[2], item)
+        held = (targets[use.x] if use.rule == TARGET_NULL else sources[use.i])[0]
+        return held.tree if held.tree[0] < PAIR else local
+
+    return grow(local, iter(uses_of(local))), True
+
+
+def _alike(source: tuple[Piece, int] | None, target: tuple[Piece, int] | None) -> bool:
+    return source is None or target is None or source[0] is target[0]
+
+
+def local_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, key: tuple[int, int]) -> tuple[Tree, int]:
+    """One pass of the local sampler; `counts` include the pair's own rules. The derivation, and moves accepted."""
+    draws = Draws(Stream(key[0], pair, key[1]).state)
+    moves = 2 * sum(map(len, corpus.pairs[pair])) - 1
+    done = 0
+    for _ in range(moves):
+        rank = int(draws.uniform() * moves)
+        side = 0 if draws.uniform() < 0.5 else 1
+        string = string_of(tree)
+        if rank < len(string) and string[rank] <= PAIR:
+            use = uses_of(tree)[rank]
+            end = rank + 1
+            while not _whole(string[rank:end]):
+                end += 1
+            part, accepted = local_move(corpus, counts, pair, tree_of(string[rank:end]), (use.cell, side), draws)
+            done += accepted
+            tree = tree_of(string[:rank] + string_of(part) + string[end:])
+    return tree, done
+
+
+def _whole(string: tuple[int, ...]) -> bool:
+    """Whether a string is one derivation."""
+    return sum(1 if rule < PAIR else -1 for rule in string) == -1
+
+
+def stirling(n: int, t: int) -> int:
+    """Ways to seat n customers at t tables: Stirling numbers of the first kind, unsigned."""
+    if n == t:
+        return 1
+    return 0 if t == 0 or t > n else stirling(n - 1, t - 1) + (n - 1) * stirling(n - 1, t)

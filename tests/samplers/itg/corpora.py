@@ -1,0 +1,78 @@
+"""What the tests of the ITG share: small corpora for kernels and twins, and chains over them."""
+
+from collections.abc import Iterable
+
+import numpy as np
+from tests.reference.itg import Corpus, Tree, string_of, tree_of
+
+from hierogram.samplers.itg.batch import ItgBatch, make_batch
+from hierogram.samplers.itg.derivations import Derivations, empty_derivations
+from hierogram.samplers.itg.model import ItgSettings
+from hierogram.samplers.itg.model1 import Model1
+from hierogram.samplers.itg.sampler import ItgKernel, build
+from hierogram.samplers.itg.sweeps import SLICE, ItgState
+
+Pairs = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+
+
+def batch_of(pairs: Pairs) -> ItgBatch:
+    """The pairs as the kernels take them, numbered from 0."""
+    sides = []
+    for side in (0, 1):
+        words = [word for pair in pairs for word in pair[side]]
+        offsets = np.cumsum([0, *[len(pair[side]) for pair in pairs]], dtype=np.int64)
+        sides += [np.array(words, np.int32), offsets]
+    return make_batch(*sides)
+
+
+def model1_of(batch: ItgBatch) -> Model1:
+    """Probabilities that differ from word to word, the same for whoever asks."""
+    source, target = batch.type_source.astype(float), batch.type_target.astype(float)
+    return Model1(
+        (1 + (source * 3 + target * 5) % 4) / 6,
+        (1 + (source * 5 + target * 2) % 5) / 7,
+        (1 + np.arange(batch.target_words) % 3) / 8,
+        (1 + np.arange(batch.source_words) % 2) / 9,
+    )
+
+
+def kernel_of(pairs: Pairs, method: str = SLICE, shape: float = 0.15, strength: float = 1.0) -> ItgKernel:
+    """A kernel over the pairs whose strengths stay as they are."""
+    batch = batch_of(pairs)
+    settings = ItgSettings(shape, (strength,) * 5, sampled_strengths=False)
+    return build(batch, settings, method, model1_of(batch))
+
+
+def corpus_of(pairs: Pairs, kernel: ItgKernel, state: ItgState) -> Corpus:
+    """The same as the twin takes it, with the base distributions of a state."""
+    batch, base = kernel.batch, state.base
+    types = {
+        (int(f), int(e)): number for number, (f, e) in enumerate(zip(batch.type_source, batch.type_target, strict=True))
+    }
+    return Corpus(
+        pairs,
+        lambda f, e: float(base.lexical[types[f, e]] * base.source[f] * base.target[e]),
+        lambda f: float(base.null_source[f] * base.source[f]),
+        lambda e: float(base.null_target[e] * base.target[e]),
+        tuple(base.strengths[:3].tolist()),  # type: ignore[arg-type]
+    )
+
+
+def put(batch: ItgBatch, trees: Iterable[Tree]) -> Derivations:
+    """Derivations as the kernels take them."""
+    derivations = empty_derivations(batch)
+    for pair, tree in enumerate(trees):
+        string = string_of(tree)
+        first = int(derivations.offset[pair])
+        derivations.rules[first : first + len(string)] = string
+        derivations.length[pair] = len(string)
+    return derivations
+
+
+def trees_of(state: ItgState) -> tuple[Tree, ...]:
+    """Derivations as the twins take them."""
+    found = []
+    for pair, length in enumerate(state.derivations.length.tolist()):
+        first = int(state.derivations.offset[pair])
+        found.append(tree_of(tuple(state.derivations.rules[first : first + length].tolist())))
+    return tuple(found)

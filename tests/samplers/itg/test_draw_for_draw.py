@@ -1,0 +1,90 @@
+"""The ITG's kernels against their twins, draw for draw."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from tests.reference.itg import (
+    Corpus,
+    Counts,
+    Tree,
+    count,
+    derivations,
+    exhaustive_visit,
+    joint,
+    local_visit,
+    slice_visit,
+)
+from tests.samplers.itg.corpora import Pairs, corpus_of, kernel_of, put, trees_of
+
+from hierogram.samplers.itg.sweeps import EXHAUSTIVE, GIBBS, METHODS, SLICE, ItgPlan
+
+
+def random_pairs(random: Random, pairs: int = 3, longest: int = 3) -> Pairs:
+    """Short pairs of few words; some sides are empty."""
+    found = []
+    while len(found) < pairs:
+        pair = tuple(tuple(random.randrange(3) for _ in range(random.choice(range(longest + 1)))) for _ in range(2))
+        if any(pair):
+            found.append(pair)
+    return tuple(found)  # type: ignore[arg-type]
+
+
+def sweep_of_twin(
+    corpus: Corpus, trees: tuple[Tree, ...], method: str, shape: float, key: tuple[int, int]
+) -> tuple[tuple[Tree, ...], int]:
+    counts = Counts()
+    for pair, tree in enumerate(trees):
+        count(corpus, counts, pair, tree, 1)
+    now = list(trees)
+    accepted = 0
+    for pair in range(len(now)):
+        if method == GIBBS:
+            now[pair], moves = local_visit(corpus, counts, pair, now[pair], key)
+            accepted += moves
+            continue
+        count(corpus, counts, pair, now[pair], -1)
+        if method == SLICE:
+            now[pair] = slice_visit(corpus, counts, pair, now[pair], shape, key)
+        else:
+            now[pair] = exhaustive_visit(corpus, counts, pair, now[pair], key)
+        count(corpus, counts, pair, now[pair], 1)
+    return tuple(now), accepted
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_kernels_draw_as_the_twins_do(method: str) -> None:
+    changes = 0
+    for trial in range(12):
+        random = Random(trial)
+        pairs = random_pairs(random)
+        shape = random.choice([0.1, 0.15, 0.25, 1.0])
+        trees = tuple(random.choice(derivations(len(f), len(e))) for f, e in pairs)
+        kernel = kernel_of(pairs, method, shape, strength=random.choice([0.3, 1.0, 5.0]))
+        state = kernel.resume(put(kernel.batch, trees))
+        for number in range(1, 7):
+            corpus = corpus_of(pairs, kernel, state)
+            assert kernel.log_likelihood(state) == pytest.approx(joint(corpus, trees))
+            expected, accepted = sweep_of_twin(corpus, trees, method, shape, (trial, number))
+            state, info = kernel.step(trial, state, ItgPlan(number, np.full(len(pairs), number)))
+            assert trees_of(state) == expected
+            if method == GIBBS:
+                assert info.accepted == accepted
+            changes += trees != expected
+            trees = expected
+    assert changes > 30
+
+
+def test_pairs_that_do_not_take_part_stay_and_are_counted() -> None:
+    pairs = (((0, 1), (1, 0)), ((0, 1), (1, 0)))
+    kernel = kernel_of(pairs, EXHAUSTIVE, strength=50.0)
+    state = kernel.init(3, "lb")
+    before = trees_of(state)
+    met = set()
+    for number in range(1, 20):
+        state, info = kernel.step(1, state, ItgPlan(number, np.array([number, 0])))
+        assert info.resampled == 1
+        assert trees_of(state)[1] == before[1]
+        met.add(trees_of(state)[0])
+    assert len(met) > 2
+    assert state.counts.rules.sum() == sum(state.derivations.length)

@@ -1,0 +1,193 @@
+"""Long-run frequencies of the ITG's samplers against exact enumeration: derivations, and tables with them."""
+
+import math
+from collections import Counter, defaultdict
+from itertools import product
+
+import numpy as np
+import pytest
+from tests.reference.goodness import draws, p_value
+from tests.reference.itg import (
+    PAIR,
+    SOURCE_NULL,
+    TARGET_NULL,
+    Corpus,
+    Counts,
+    Tree,
+    count,
+    derivations,
+    links_of,
+    posterior,
+    predictive,
+    stirling,
+    string_of,
+)
+from tests.samplers.itg.corpora import Pairs, corpus_of, kernel_of, put, trees_of
+
+from hierogram.samplers.itg.sampler import ItgKernel, plan_of
+from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, STARTS
+from hierogram.samplers.itg.sweeps import EXHAUSTIVE, GIBBS, METHODS, SLICE, ItgState
+
+ALPHA = 1e-5
+
+ONE: Pairs = (((0, 0), (0, 1)),)
+TWO: Pairs = (((0, 1), (0,)), ((0,), (0, 1)))
+THREE: Pairs = (((0,), (0,)), ((0,), (0, 0)), ((), (0,)))
+LARGE: Pairs = (((0, 1, 0), (0, 0, 1)),)
+CORPORA = {"one": ONE, "two": TWO, "three": THREE}
+
+
+def signature(trees: tuple[Tree, ...]) -> tuple[object, ...]:
+    """Derivations, told apart by links and by how many rules of each type they use."""
+    return tuple((links_of(tree), string_of(tree).count(0), string_of(tree).count(1)) for tree in trees)
+
+
+def frequencies(kernel: ItgKernel, state: ItgState, samples: int, thinning: int, seed: int) -> list[tuple[Tree, ...]]:
+    """The derivations of every so many sweeps; the base distributions stay as they are."""
+    fixed = state.base._replace(source=state.base.source.copy(), target=state.base.target.copy())
+    found = []
+    for number in range(1, samples * thinning + 1):
+        state, _ = kernel.step(seed, state, plan_of(kernel.batch, number))
+        state.base.source[:], state.base.target[:] = fixed.source, fixed.target
+        if number % thinning == 0:
+            found.append(trees_of(state))
+    return found
+
+
+def after_sweeps(kernel: ItgKernel, starts: list[tuple[Tree, ...]], seed: int) -> list[tuple[Tree, ...]]:
+    """What derivations become after one sweep, each with numbers of its own; the base distributions as at first."""
+    found = []
+    for number, trees in enumerate(starts, 1):
+        state = kernel.resume(put(kernel.batch, trees))
+        state, _ = kernel.step(seed, state, plan_of(kernel.batch, number))
+        found.append(trees_of(state))
+    return found
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+@pytest.mark.parametrize(
+    ("method", "shape"), [(SLICE, 0.1), (SLICE, 0.15), (SLICE, 0.25), (SLICE, 1.0), (GIBBS, 1.0), (EXHAUSTIVE, 1.0)]
+)
+def test_a_sweep_leaves_the_posterior_as_it_is(corpus: str, method: str, shape: float) -> None:
+    """From independent draws of the posterior, one sweep leads to draws of it: no chain's slowness hides a fault."""
+    pairs = CORPORA[corpus]
+    kernel = kernel_of(pairs, method, shape, strength=0.7)
+    exact = posterior(corpus_of(pairs, kernel, kernel.init(1, LEFT_BRANCHING)))
+    samples = after_sweeps(kernel, draws(exact, 12_000, seed=3), seed=7)
+    assert p_value(samples, exact) > ALPHA
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("method", METHODS)
+def test_each_start_leads_to_the_posterior(method: str, start: str) -> None:
+    kernel = kernel_of(ONE, method, 0.15, strength=2.0)
+    state = kernel.init(2, start, np.array([1, -1], np.int32) if start == LINKS else None)
+    exact = posterior(corpus_of(ONE, kernel, state))
+    samples = frequencies(kernel, state, 1_500, 1 if method == EXHAUSTIVE else 20, seed=4)
+    assert p_value(samples, exact) > ALPHA
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_sweep_leaves_the_posterior_of_three_by_three_words_as_it_is(method: str) -> None:
+    kernel = kernel_of(LARGE, method, 0.15, strength=2.0)
+    exact = posterior(corpus_of(LARGE, kernel, kernel.init(1, LEFT_BRANCHING)))
+    told: defaultdict[tuple[object, ...], float] = defaultdict(float)
+    for trees, p in exact.items():
+        told[signature(trees)] += p
+    samples = after_sweeps(kernel, draws(exact, 12_000, seed=5), seed=2)
+    assert p_value(map(signature, samples), told) > ALPHA
+
+
+def with_tables(kernel: ItgKernel, pairs: Pairs, state: ItgState) -> dict[tuple[object, ...], float]:
+    """P of derivations (by signature) and tables, P_f and P_e integrated out.
+
+    Of each dish of n customers at t tables: the ways to seat them, α^t, and the lexical part of the base to the t;
+    for each word, half a draw from P a table: a Dirichlet's moment.
+    """
+    batch, base = kernel.batch, state.base
+    strengths = base.strengths
+    types = {(int(f), int(e)): k for k, (f, e) in enumerate(zip(batch.type_source, batch.type_target, strict=True))}
+    lexical = {PAIR: lambda f, e: base.lexical[types[f, e]], SOURCE_NULL: lambda f, e: base.null_source[f],
+               TARGET_NULL: lambda f, e: base.null_target[e]}  # fmt: skip
+    corpus = Corpus(pairs, lambda f, e: 0.0, lambda f: 0.0, lambda e: 0.0)
+
+    def words(draws: Counter[int], strength: float, size: int) -> float:
+        log = math.lgamma(strength) - math.lgamma(strength + draws.total() / 2)
+        for number in draws.values():
+            log += math.lgamma(strength / size + number / 2) - math.lgamma(strength / size)
+        return log
+
+    weights: defaultdict[tuple[object, ...], float] = defaultdict(float)
+    for trees in product(*(derivations(len(f), len(e)) for f, e in pairs)):
+        counts = Counts()
+        for pair, tree in enumerate(trees):
+            count(corpus, counts, pair, tree, 1)
+        total = sum(counts.rules.values())
+        log = math.lgamma(5.0) - math.lgamma(5.0 + total)
+        for rule in range(5):
+            log += math.lgamma(1.0 + counts.rules[rule])
+            if rule >= PAIR:
+                strength = strengths[rule - PAIR]
+                log += math.lgamma(strength) - math.lgamma(strength + counts.rules[rule])
+        dishes = [dish for dish, n in counts.dishes.items() if n and dish[0] >= PAIR]
+        for tables in product(*(range(1, counts.dishes[dish] + 1) for dish in dishes)):
+            at = log
+            source: Counter[int] = Counter()
+            target: Counter[int] = Counter()
+            for (rule, f, e), t in zip(dishes, tables, strict=True):
+                n = counts.dishes[rule, f, e]
+                at += math.log(stirling(n, t)) + t * math.log(strengths[rule - PAIR] * lexical[rule](f, e))
+                if f >= 0:
+                    source[f] += t
+                if e >= 0:
+                    target[e] += t
+            at += words(source, strengths[3], batch.source_words) + words(target, strengths[4], batch.target_words)
+            weights[signature(trees), tuple(sorted(zip(dishes, tables, strict=True)))] += math.exp(at)
+    scale = sum(weights.values())
+    return {key: weight / scale for key, weight in weights.items()}
+
+
+def tables_now(kernel: ItgKernel, number: int, state: ItgState) -> tuple[object, ...]:
+    """The tables that a sweep has drawn."""
+    tables, batch = kernel._tables, kernel.batch
+    found = [
+        ((PAIR, int(f), int(e)), int(t))
+        for f, e, t in zip(batch.type_source, batch.type_target, tables.pairs, strict=True) if t
+    ]  # fmt: skip
+    found += [((SOURCE_NULL, f, -1), t) for f, t in enumerate(tables.source_nulls.tolist()) if t]
+    found += [((TARGET_NULL, -1, e), t) for e, t in enumerate(tables.target_nulls.tolist()) if t]
+    return tuple(sorted(found))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_derivations_and_tables_have_their_posterior(corpus: str, method: str) -> None:
+    pairs = CORPORA[corpus]
+    kernel = kernel_of(pairs, method, 0.25, strength=1.3)
+    state = kernel.init(5, LEFT_BRANCHING)
+    exact = with_tables(kernel, pairs, state)
+    samples = []
+    for number in range(1, 5 * 4_000 + 1):
+        state, _ = kernel.step(21, state, plan_of(kernel.batch, number))
+        if number % 5 == 0:
+            samples.append((signature(trees_of(state)), tables_now(kernel, number, state)))
+    assert p_value(samples, exact) > ALPHA
+
+
+@pytest.mark.parametrize("shape", [0.1, 0.15, 0.25, 1.0])
+def test_a_rule_off_the_derivation_survives_by_its_probability_to_the_a(shape: float) -> None:
+    """A word's null of the pair that the derivation emits, and the word pairs that it does not emit."""
+    pairs: Pairs = (((0, 1), (0, 1)),)
+    kernel = kernel_of(pairs, SLICE, shape, strength=0.1)
+    derivation = put(kernel.batch, [(0, (PAIR,), (PAIR,))])
+    corpus = corpus_of(pairs, kernel, kernel.resume(derivation))
+    emissions = kernel._scratch.chart.emissions
+    nulls = others = 0
+    sweeps = 20_000
+    for number in range(1, sweeps + 1):
+        kernel.step(9, kernel.resume(put(kernel.batch, [(0, (PAIR,), (PAIR,))])), plan_of(kernel.batch, number))
+        nulls += emissions.source_nulls[0] > 0
+        others += emissions.pairs[0, 1] > 0
+    for lives, dish in ((nulls, (SOURCE_NULL, 0, -1)), (others, (PAIR, 0, 1))):
+        expected = predictive(corpus, Counts(), dish) ** shape
+        assert lives / sweeps == pytest.approx(expected, abs=5 * math.sqrt(expected * (1 - expected) / sweeps))

@@ -1,0 +1,197 @@
+"""Initial derivations, Model 1, derivations as bytes, and links: what the samplers stand on."""
+
+from collections import defaultdict
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.reference.itg import Tree, derivations, links_of, size_of, string_of, uses_of
+from tests.samplers.itg.corpora import Pairs, batch_of, kernel_of, put, trees_of
+
+from hierogram.samplers.exceptions import AlignmentInputError, DerivationError
+from hierogram.samplers.grammar.columns import join_blobs, split_blobs
+from hierogram.samplers.itg.batch import LONGEST
+from hierogram.samplers.itg.derivations import PAIR, SOURCE_NULL, TARGET_NULL, decode, encode
+from hierogram.samplers.itg.links import add_links, empty_links
+from hierogram.samplers.itg.model1 import ITERATIONS, SMOOTHING, train_model1
+from hierogram.samplers.itg.sampler import build, plan_of
+from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_one
+from hierogram.samplers.itg.sweeps import EXHAUSTIVE, GIBBS, SLICE
+
+PAIRS: Pairs = (((0, 1, 2, 3), (1, 0)), ((2,), (0, 1, 2)), ((), (1, 1)), ((1, 0), ()), ((0, 1), (0, 1)), ((), ()))
+
+
+def depth_of_right_children(tree: Tree) -> int:
+    return 0 if tree[0] >= PAIR else max(depth_of_right_children(tree[1]), 1 + depth_of_right_children(tree[2]))
+
+
+def nonempty(kernel_trees: list[Tree], pairs: Pairs) -> None:
+    for tree, (source, target) in zip(kernel_trees, pairs, strict=True):
+        assert size_of(tree) == (len(source), len(target))
+
+
+def test_the_left_branching_start_has_nulls_on_the_longer_side() -> None:
+    pairs = PAIRS[:-1]
+    kernel = kernel_of(pairs)
+    where = set()
+    for seed in range(20):
+        trees = trees_of(kernel.init(seed, LEFT_BRANCHING))
+        nonempty(list(trees), pairs)
+        for tree, (source, target) in zip(trees, pairs, strict=True):
+            rules = string_of(tree)
+            assert depth_of_right_children(tree) <= 1
+            assert rules.count(SOURCE_NULL) == max(len(source) - len(target), 0)
+            assert rules.count(TARGET_NULL) == max(len(target) - len(source), 0)
+        where.add(string_of(trees[0]))
+    assert len(where) == 6, "two nulls among four words stand in each of six ways"
+
+
+def test_the_start_of_model1_follows_it_within_the_beam() -> None:
+    pairs: Pairs = (*(((k, (k + 1) % 5), ((k + 1) % 5, k)) for k in range(5)), ((0, 1, 2), (0, 1)))
+    batch = batch_of(pairs)
+    kernel = build(batch)
+    inverted = 0
+    for seed in range(10):
+        trees = trees_of(kernel.init(seed, MODEL1))
+        nonempty(list(trees), pairs)
+        assert string_of(trees[-1]).count(TARGET_NULL) == 0
+        inverted += sum(links_of(tree) == {(0, 1), (1, 0)} for tree in trees[:-1])
+    assert inverted > 40
+
+
+@given(st.permutations(range(7)), st.integers(0, 127))
+def test_the_start_from_links_keeps_what_an_itg_can_hold(permutation: list[int], kept: int) -> None:
+    links = np.array([target if kept >> k & 1 else -1 for k, target in enumerate(permutation)], np.int32)
+    kernel = _seven()
+    [tree] = trees_of(kernel.init(1, LINKS, links))
+    assert size_of(tree) == (7, 7)
+    found = links_of(tree)
+    wanted = {(k, int(target)) for k, target in enumerate(links) if target >= 0}
+    if wanted:
+        assert found <= wanted
+        order = [target for _, target in sorted(wanted)]
+        if is_binarizable(order):
+            assert found == wanted
+        else:
+            assert len(found) >= 3
+
+
+_KERNELS = {}
+
+
+def _seven():  # type: ignore[no-untyped-def]
+    if not _KERNELS:
+        _KERNELS[7] = kernel_of(((tuple(range(7)), tuple(range(7))),))
+    return _KERNELS[7]
+
+
+def is_binarizable(order: list[int]) -> bool:
+    """Brute force: some split into two blocks of neighbouring targets, both binarizable."""
+    ranks = [sorted(order).index(target) for target in order]
+    if len(ranks) == 1:
+        return True
+    return any(
+        (max(ranks[:k]) < min(ranks[k:]) or min(ranks[:k]) > max(ranks[k:]))
+        and is_binarizable(ranks[:k])
+        and is_binarizable(ranks[k:])
+        for k in range(1, len(ranks))
+    )
+
+
+def test_the_best_links_are_one_to_one() -> None:
+    chosen = one_to_one(np.array([0, 0, 1, 2]), np.array([0, 1, 1, 1]), np.array([0.5, 0.9, 0.8, 0.95]), 4)
+    assert chosen.tolist() == [0, -1, 1, -1]
+
+
+def test_model1_is_that_of_the_equations() -> None:
+    random = Random(2)
+    pairs: Pairs = tuple(
+        tuple(tuple(random.randrange(4) for _ in range(random.randint(1, 4))) for _ in range(2)) for _ in range(5)
+    )  # type: ignore[assignment]
+    batch = batch_of(pairs)
+    found = train_model1(batch)
+    for direction in (0, 1):
+        words = batch.target_words if direction == 0 else batch.source_words
+        p: dict[tuple[int, int], float] = {(g, e): 1 / words for g in range(-1, 4) for e in range(words)}
+        for _ in range(ITERATIONS):
+            expected: dict[tuple[int, int], float] = defaultdict(float)
+            for pair in pairs:
+                given, emitted = pair[direction], pair[1 - direction]
+                for word in emitted:
+                    mass = sum(p[g, word] for g in (-1, *given))
+                    for g in (-1, *given):
+                        expected[g, word] += p[g, word] / mass
+            totals: dict[int, float] = defaultdict(float)
+            for (g, _), share in expected.items():
+                totals[g] += share
+            p = {key: share / totals[key[0]] for key, share in expected.items()}
+        for number, (f, e) in enumerate(zip(batch.type_source.tolist(), batch.type_target.tolist(), strict=True)):
+            smooth = (1 - SMOOTHING) * p[(f, e) if direction == 0 else (e, f)] + SMOOTHING / words
+            assert (found.target if direction == 0 else found.source)[number] == pytest.approx(smooth)
+        nulls = found.null_target if direction == 0 else found.null_source
+        for word in range(words):
+            assert nulls[word] == pytest.approx((1 - SMOOTHING) * p.get((-1, word), 0.0) + SMOOTHING / words)
+
+
+def test_derivations_survive_as_bytes() -> None:
+    batch = batch_of(PAIRS)
+    random = Random(1)
+    trees = [random.choice(derivations(len(f), len(e))) for f, e in PAIRS[:-1] if len(f) < 4]
+    small = batch_of(tuple(pair for pair in PAIRS[:-1] if len(pair[0]) < 4))
+    stored = encode(put(small, trees))
+    assert split_blobs(stored) == [bytes(string_of(tree)) for tree in trees]
+    again = decode(small, stored)
+    assert encode(again).content.tolist() == stored.content.tolist()
+    for wrong in (b"", b"\x02", b"\x00\x02", b"\x00\x02\x02\x02", b"\x09", b"\x00\x03\x04\x03"):
+        with pytest.raises(DerivationError, match="number 0"):
+            decode(small, join_blobs([wrong, *split_blobs(stored)[1:]]))
+    assert batch.size == len(PAIRS)
+
+
+def test_pairs_without_any_word_have_no_derivation() -> None:
+    for method in (SLICE, GIBBS, EXHAUSTIVE):
+        kernel = kernel_of((((), ()), ((0,), (0,))), method)
+        state = kernel.init(1, LEFT_BRANCHING)
+        state, info = kernel.step(1, state, plan_of(kernel.batch, 1))
+        assert info.resampled == 1
+        assert state.derivations.length[0] == 0
+
+
+def test_links_of_pairs_and_of_chunks_are_counted() -> None:
+    pairs: Pairs = (((0, 1, 2, 3), (0, 1, 2)),)
+    batch = batch_of(pairs)
+    # ⟨[f0/e1 f1/ε] [ε/e0 …]⟩: the null f1 is in a chunk with e0's neighbour, the rest are not.
+    tree = (0, (0, (PAIR,), (SOURCE_NULL,)), (1, (PAIR,), (0, (TARGET_NULL,), (PAIR,))))
+    sums = empty_links(batch)
+    add_links(batch, put(batch, [tree]), sums)
+    linked = {divmod(int(cell), 3) for cell in np.flatnonzero(sums.pairs)}
+    assert linked == links_of(tree) == {(use.i, use.x) for use in uses_of(tree) if use.rule == PAIR}
+    assert {divmod(int(cell), 3) for cell in np.flatnonzero(sums.chunks)} == {(1, 0), (3, 1)}
+    assert sums.samples[0] == 1
+
+
+def test_a_side_that_is_too_long_is_refused_by_its_line() -> None:
+    with pytest.raises(AlignmentInputError, match=r"sentence pair 2 has 251 words on its target side"):
+        batch_of((((0,), (0,)), ((0,), (0,) * (LONGEST + 1))))
+
+
+@pytest.mark.parametrize(
+    ("method", "start", "why"), [("best", "lb", "no ITG sampler is called 'best'"), (SLICE, "m9", "no start is called")]
+)
+def test_what_does_not_exist_is_refused(method: str, start: str, why: str) -> None:
+    with pytest.raises(AlignmentInputError, match=why):
+        kernel_of((((0,), (0,)),), method).init(1, start)
+
+
+def test_long_pairs_are_sampled_in_bounded_memory() -> None:
+    """A hundred words a side, all of which may be linked to many: the chart has a limit, and something moves."""
+    words = tuple(random_word % 7 for random_word in range(100))
+    kernel = kernel_of(((words, words),), SLICE, 0.15)
+    state = kernel.init(1, LEFT_BRANCHING)
+    before = trees_of(state)
+    state, info = kernel.step(1, state, plan_of(kernel.batch, 1))
+    assert info.resampled == 1
+    assert trees_of(state) != before
+    assert len(kernel._scratch.chart.inside) <= 1 << 22
