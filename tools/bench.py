@@ -23,6 +23,7 @@ SECTIONS = (
     "absorbing",
     "starting",
     "trees",
+    "itg",
     "extraction",
     "asking",
     "exporting",
@@ -31,7 +32,7 @@ _DEFAULT_SECTIONS = ("forests", "sweeps", "long", "ingest", "learning", "startin
 
 
 def _measures() -> dict[str, Callable[..., dict[str, Any]]]:
-    from hierogram.tools.measures import exporting, grammars, sampling, starting, stores, treebanks
+    from hierogram.tools.measures import exporting, grammars, itg, sampling, starting, stores, treebanks
 
     return {
         "forests": sampling.measure_forests,
@@ -44,6 +45,7 @@ def _measures() -> dict[str, Callable[..., dict[str, Any]]]:
         "absorbing": stores.measure_absorbing,
         "starting": starting.measure_starting,
         "trees": treebanks.measure_trees,
+        "itg": itg.measure_itg,
         "extraction": grammars.measure_extraction,
         "asking": grammars.measure_asking,
         "exporting": exporting.measure_exporting,
@@ -109,6 +111,7 @@ def bench(
     \b
     Example:
       hierogram bench corpus.zh corpus.en align.gdfa --only sweeps --json
+      hierogram bench corpus.zh corpus.en --only itg
       hierogram bench --only trees --treebank trees.ptb --pairs 2000
     """
     from hierogram.tools.measures.machine import describe_machine, processor_times, stolen_share
@@ -118,7 +121,10 @@ def bench(
     unknown = [name for name in chosen if name not in SECTIONS]
     if unknown:
         raise typer.BadParameter(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}", param_hint="--only")
-    if (source is None or target is None or alignment is None) and chosen != ("trees",):
+    alone = set(chosen) <= {"trees", "itg"}
+    if ("itg" in chosen or not alone) and (source is None or target is None):
+        raise typer.BadParameter("name a bitext: SOURCE TARGET, and ALIGNMENT for all sections but itg")
+    if alignment is None and not alone:
         raise typer.BadParameter("name a bitext: SOURCE TARGET ALIGNMENT, or --only trees with --treebank")
     if "trees" in chosen and treebank is None:
         raise typer.BadParameter("the section trees needs a treebank", param_hint="--treebank")

@@ -30,12 +30,14 @@ class ItgSettings:
     """How an ITG is sampled.
 
     `slice_shape`: a of the Beta(a, 1) from which slice variables off the derivation are drawn; less prunes less.
+    `small_chart`: the blocked sampler takes whole charts of at most so many products, about a millisecond.
     `strengths`: those of the start; `sampled_strengths`: whether they are drawn anew after each sweep.
     """
 
     slice_shape: float = 0.15
     strengths: tuple[float, float, float, float, float] = (100.0, 10.0, 10.0, 100.0, 100.0)
     sampled_strengths: bool = True
+    small_chart: int = 2_000_000
 
 
 class Base(NamedTuple):

@@ -43,7 +43,6 @@ from hierogram.samplers.itg.sweeps import (
     EXHAUSTIVE,
     METHODS,
     SLICE,
-    SMALL_CHART,
     ItgPlan,
     ItgState,
     Scratch,
@@ -133,7 +132,7 @@ class ItgKernel:
         n, m = np.diff(self.batch.source_offset), np.diff(self.batch.target_offset)
         cells = (n + 1) * (n + 2) // 2 * (m + 1) ** 2
         if self.method == BLOCKED:
-            cells = cells[products_of(n, m) <= SMALL_CHART]
+            cells = cells[products_of(n, m) <= self.settings.small_chart]
         elif self.method != EXHAUSTIVE:
             return 1
         most = int(cells.max(initial=1))
@@ -179,7 +178,7 @@ class ItgKernel:
         """One sweep over the pairs of the plan, then new base distributions and strengths, all in place."""
         seed = np.uint64(key)
         self._scratch.numbers[:] = 0
-        how = METHODS.index(self.method), self.settings.slice_shape
+        how = METHODS.index(self.method), self.settings.slice_shape, self.settings.small_chart
         self._over_all_pairs(lambda first: int(sweep_pairs(first, self.batch, state, self._scratch, plan, how, seed)))
         self.draw_base(key, state, plan.number)
         return state, ItgInfo(*self._scratch.numbers.tolist())

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.compiled.streams import advance, stream, uniform
+from hierogram.samplers.compiled.streams import advance, mix, stream, uniform
 from hierogram.samplers.itg.charts import Drawn, Items, draw_derivation, level_out, sum_inside
 from hierogram.samplers.itg.derivations import Derivations, lay_out
 from hierogram.samplers.itg.gibbs import Local, resample_locally
@@ -23,10 +23,10 @@ from hierogram.samplers.itg.sparse import CELLS, COMBINATIONS, GIVEN_UP, NO_ROOM
 
 SLICE, GIBBS, EXHAUSTIVE, BLOCKED = "slice", "gibbs", "exhaustive", "blocked"
 METHODS = (SLICE, GIBBS, EXHAUSTIVE, BLOCKED)
-"""By slices; by local moves; by whole charts; by whole charts where these are small, else by slices."""
+"""By slices; by local moves; by whole charts; by whole charts where these are small, else by slices and local moves."""
 
-SMALL_CHART = 2_000_000
-"""The blocked sampler takes whole charts of at most so many products, about a millisecond."""
+LOCAL_PASSES = 3
+"""Passes of local moves that follow the slices of a long pair in the blocked sampler."""
 
 _SLICE, _GIBBS, _EXHAUSTIVE, _BLOCKED = range(4)
 _RESAMPLED, _PROPOSED, _ACCEPTED, _GIVEN_UP, _CELLS, _COMBINATIONS = range(6)
@@ -181,18 +181,17 @@ def products_of(n: NDArray[np.int64], m: NDArray[np.int64]) -> NDArray[np.int64]
 
 
 @njit
-def _is_small(n, m):
-    """Whether the blocked sampler takes the whole chart, as `products_of` says."""
-    return n * (n + 1) * (n + 2) // 3 * (m + 1) * (m + 2) * (m + 3) // 6 <= SMALL_CHART
+def _products(n, m):
+    return n * (n + 1) * (n + 2) // 3 * (m + 1) * (m + 2) * (m + 3) // 6
 
 
 @njit
 def sweep_pairs(first, batch, state, scratch, plan, how, key):
     """Resample the pairs from `first` on; the pair whose chart found no room, or the number of pairs.
 
-    `how` is the place of the method in `METHODS` and a of the slices.
+    `how` is the place of the method in `METHODS`, a of the slices, and the most products of a small chart.
     """
-    method, shape = how
+    method, shape, small = how
     for pair in range(first, len(batch.pairs)):
         if plan.sweeps[pair] == 0 or state.derivations.length[pair] == 0:
             continue
@@ -202,9 +201,12 @@ def sweep_pairs(first, batch, state, scratch, plan, how, key):
         if method == _GIBBS:
             scratch.numbers[_PROPOSED] += 2 * (n + m) - 1
             scratch.numbers[_ACCEPTED] += _resample_locally(batch, pair, state, scratch, visit)
-        elif method == _EXHAUSTIVE or (method == _BLOCKED and _is_small(n, m)):
+        elif method == _EXHAUSTIVE or (method == _BLOCKED and _products(n, m) <= small):
             _visit_whole(batch, pair, state, scratch, visit)
         elif not _visit_by_slices(batch, pair, state, scratch, shape, visit):
             return pair
+        elif method == _BLOCKED:
+            for number in range(LOCAL_PASSES):
+                _resample_locally(batch, pair, state, scratch, mix(visit + np.uint64(number)))
         scratch.numbers[_RESAMPLED] += 1
     return len(batch.pairs)

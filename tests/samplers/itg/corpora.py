@@ -36,10 +36,12 @@ def model1_of(batch: ItgBatch) -> Model1:
     )
 
 
-def kernel_of(pairs: Pairs, method: str = SLICE, shape: float = 0.15, strength: float = 1.0) -> ItgKernel:
+def kernel_of(
+    pairs: Pairs, method: str = SLICE, shape: float = 0.15, strength: float = 1.0, small: int = 10**6
+) -> ItgKernel:
     """A kernel over the pairs whose strengths stay as they are."""
     batch = batch_of(pairs)
-    settings = ItgSettings(shape, (strength,) * 5, sampled_strengths=False)
+    settings = ItgSettings(shape, (strength,) * 5, sampled_strengths=False, small_chart=small)
     return build(batch, settings, method, model1_of(batch))
 
 

@@ -86,5 +86,5 @@ def test_pairs_that_do_not_take_part_stay_and_are_counted() -> None:
         assert info.resampled == 1
         assert trees_of(state)[1] == before[1]
         met.add(trees_of(state)[0])
-    assert len(met) > 2
+    assert len(met) > 1
     assert state.counts.rules.sum() == sum(state.derivations.length)

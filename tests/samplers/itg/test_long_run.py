@@ -26,7 +26,7 @@ from tests.samplers.itg.corpora import Pairs, corpus_of, kernel_of, put, trees_o
 
 from hierogram.samplers.itg.sampler import ItgKernel, plan_of
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, STARTS
-from hierogram.samplers.itg.sweeps import EXHAUSTIVE, GIBBS, METHODS, SLICE, ItgState
+from hierogram.samplers.itg.sweeps import BLOCKED, EXHAUSTIVE, GIBBS, METHODS, SLICE, ItgState
 
 ALPHA = 1e-5
 
@@ -66,12 +66,13 @@ def after_sweeps(kernel: ItgKernel, starts: list[tuple[Tree, ...]], seed: int) -
 
 @pytest.mark.parametrize("corpus", CORPORA)
 @pytest.mark.parametrize(
-    ("method", "shape"), [(SLICE, 0.1), (SLICE, 0.15), (SLICE, 0.25), (SLICE, 1.0), (GIBBS, 1.0), (EXHAUSTIVE, 1.0)]
+    ("method", "shape"),
+    [(SLICE, 0.1), (SLICE, 0.15), (SLICE, 0.25), (SLICE, 1.0), (GIBBS, 1.0), (EXHAUSTIVE, 1.0), (BLOCKED, 0.15)],
 )
 def test_a_sweep_leaves_the_posterior_as_it_is(corpus: str, method: str, shape: float) -> None:
     """From independent draws of the posterior, one sweep leads to draws of it: no chain's slowness hides a fault."""
     pairs = CORPORA[corpus]
-    kernel = kernel_of(pairs, method, shape, strength=0.7)
+    kernel = kernel_of(pairs, method, shape, strength=0.7, small=40)
     exact = posterior(corpus_of(pairs, kernel, kernel.init(1, LEFT_BRANCHING)))
     samples = after_sweeps(kernel, draws(exact, 12_000, seed=3), seed=7)
     assert p_value(samples, exact) > ALPHA

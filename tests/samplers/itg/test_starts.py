@@ -160,15 +160,15 @@ def test_pairs_without_any_word_have_no_derivation() -> None:
 
 
 def test_links_of_pairs_and_of_chunks_are_counted() -> None:
-    pairs: Pairs = (((0, 1, 2, 3), (0, 1, 2)),)
+    pairs: Pairs = (((0, 1, 2, 3), (0, 1, 2, 0)),)
     batch = batch_of(pairs)
-    # ⟨[f0/e1 f1/ε] [ε/e0 …]⟩: the null f1 is in a chunk with e0's neighbour, the rest are not.
+    # [[f0/e0 f1/ε] ⟨f2/e3 [ε/e1 f3/e2]⟩]: f1 stands in a chunk with e0, e1 in one with f3.
     tree = (0, (0, (PAIR,), (SOURCE_NULL,)), (1, (PAIR,), (0, (TARGET_NULL,), (PAIR,))))
     sums = empty_links(batch)
     add_links(batch, put(batch, [tree]), sums)
-    linked = {divmod(int(cell), 3) for cell in np.flatnonzero(sums.pairs)}
+    linked = {divmod(int(cell), 4) for cell in np.flatnonzero(sums.pairs)}
     assert linked == links_of(tree) == {(use.i, use.x) for use in uses_of(tree) if use.rule == PAIR}
-    assert {divmod(int(cell), 3) for cell in np.flatnonzero(sums.chunks)} == {(1, 0), (3, 1)}
+    assert {divmod(int(cell), 4) for cell in np.flatnonzero(sums.chunks)} == {(1, 0), (3, 1)}
     assert sums.samples[0] == 1
 
 

@@ -1,0 +1,80 @@
+"""Sweeps of the ITG's samplers on one core: pairs a second, and what a pair costs by its length."""
+
+import time
+
+import numpy as np
+
+from hierogram.daemon.alignment.files import read_sentences
+from hierogram.samplers.alignment.bitext import read_side
+from hierogram.samplers.itg.batch import ItgBatch, make_batch
+from hierogram.samplers.itg.model import ItgSettings
+from hierogram.samplers.itg.model1 import train_model1
+from hierogram.samplers.itg.sampler import build, plan_of
+from hierogram.samplers.itg.sweeps import EXHAUSTIVE, GIBBS, SLICE, ItgPlan
+from hierogram.tools.measures.results import Corpus, Figures
+
+_LONGEST = 40
+_SHAPES = (0.10, 0.15, 0.25)
+_BURN_IN, _SWEEPS = 5, 5
+_WHOLE = 500
+"""So many pairs of the exhaustive sampler, spread over the corpus."""
+_WIDTHS = ((1, 10), (11, 20), (21, 30), (31, 40))
+
+
+def _read(corpus: Corpus) -> ItgBatch:
+    sentences = zip(read_sentences(corpus.source), read_sentences(corpus.target), strict=True)
+    kept = [pair for pair in sentences if max(len(side.split()) for side in pair) <= _LONGEST][: corpus.pairs]
+    source, target = read_side(pair[0] for pair in kept), read_side(pair[1] for pair in kept)
+    return make_batch(source.words, source.offset, target.words, target.offset)
+
+
+def measure_itg(corpus: Corpus) -> Figures:
+    """Pairs a second of processor time, steady state, by sampler and a; the exhaustive sampler on some of the pairs."""
+    batch = _read(corpus)
+    model1 = train_model1(batch)
+    lengths = np.maximum(np.diff(batch.source_offset), np.diff(batch.target_offset))
+    figures: Figures = {"pairs": batch.size, "words": len(batch.source) + len(batch.target)}
+    some = np.linspace(0, batch.size - 1, min(_WHOLE, batch.size)).astype(np.int64)
+    for method, shape in (*((SLICE, shape) for shape in _SHAPES), (GIBBS, 1.0), (EXHAUSTIVE, 1.0)):
+        kernel = build(batch, ItgSettings(slice_shape=shape), method, model1)
+        state = kernel.init(corpus.seed)
+        seconds = []
+        acceptance = []
+        number = 0
+        rounds = 2 if method == EXHAUSTIVE else _BURN_IN + _SWEEPS
+        chosen = some if method == EXHAUSTIVE else np.arange(batch.size)
+        for number in range(1, rounds + 1):
+            sweeps = np.zeros(batch.size, np.int64)
+            sweeps[chosen] = number
+            started = time.process_time()
+            state, info = kernel.step(corpus.seed, state, ItgPlan(number, sweeps))
+            seconds.append(time.process_time() - started)
+            acceptance.append(info.acceptance)
+        spent = float(np.mean(seconds[rounds // 2 :]))
+        name = f"{method}_{shape:.2f}" if method == SLICE else method
+        figures[name] = {
+            "microseconds_a_pair": 1e6 * spent / len(chosen),
+            "pairs_a_second": len(chosen) / spent,
+            "acceptance": float(np.mean(acceptance)),
+            "given_up": info.given_up,
+        }
+        if method != EXHAUSTIVE:
+            for low, high in _WIDTHS:
+                here = np.flatnonzero((lengths >= low) & (lengths <= high))
+                if not len(here):
+                    continue
+                number += 1
+                plan = plan_of(batch, number)
+                plan.sweeps[(lengths < low) | (lengths > high)] = 0
+                started = time.process_time()
+                state, info = kernel.step(corpus.seed, state, plan)
+                figures[name][f"microseconds_of_{low}_to_{high}_words"] = (
+                    1e6 * (time.process_time() - started) / len(here)
+                )
+    figures["exhaustive_over_slice_0.15"] = (
+        figures[EXHAUSTIVE]["microseconds_a_pair"] / figures["slice_0.15"]["microseconds_a_pair"]
+    )
+    figures["slice_0.15_over_gibbs"] = (
+        figures["slice_0.15"]["microseconds_a_pair"] / figures[GIBBS]["microseconds_a_pair"]
+    )
+    return figures
