@@ -1,4 +1,4 @@
-"""The chart of a visit by slices: inside sums of those cells alone whose children live, and draws from them.
+"""The chart of a visit by slices: inside sums of those cells alone whose children live, and draws from them [BC10 §2].
 
 A cell is made when all its splits are known: cells of shorter source spans come first, then longer ones; within a
 source span rows come from the last target position on, and a row's cells from the shortest on. The cells of a source

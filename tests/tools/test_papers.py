@@ -91,3 +91,19 @@ def test_the_table_measures_by_the_paper_s_schedule() -> None:
 def test_the_report_has_means_and_deviations() -> None:
     said = report([*points("a", 1, [-9, -5]), *points("a", 2, [-9, -3])])
     assert said == f"a: -9, -4 after 1 sweeps, -4 (deviation {np.std([-5, -3], ddof=1):,.0f}) after 1 in 2.0 s"
+
+
+def test_the_itg_s_samplers_are_compared(bitext: list[str], tmp_path: Path) -> None:
+    """Table 1 and Figure 1 of the slice sampler, with manual links."""
+    gold = tmp_path / "gold"
+    gold.write_text("0-0 1-1 2-2 3-3 4-4\n" * 20)
+    arguments = ["--sweeps", "6", "--exhaustive", "2", "--seeds", "2", "--gold", str(gold)]
+    rows = rows_of("slice_sampling", *bitext[:2], *arguments, figure=tmp_path / "t.png")
+    names = {row["sampler"] for row in rows}
+    assert names == {
+        "gibbs LB", "gibbs M1", "gibbs M4", "slice a=0.15 LB", "slice a=0.10 M1", "slice a=0.15 M1", "slice a=0.25 M1",
+        "exhaustive M1",
+    }  # fmt: skip
+    assert len(rows) == 2 * (7 * 7 + 3)
+    last = {(row["sampler"], row["seed"], row["sweep"]): float(row["log_likelihood"]) for row in rows}
+    assert last["slice a=0.15 LB", "1", "6"] != last["slice a=0.15 LB", "2", "6"]

@@ -9,9 +9,8 @@ The start M4 takes its links from this package's default aligner.
 """
 
 import csv
-import json
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -184,9 +183,9 @@ def main(
     exhaustive: Annotated[int, typer.Option(min=0, help="Sweeps of the exhaustive sampler; 0 leaves it out.")] = 20,
     seeds: Annotated[int, typer.Option(min=1)] = 1,
     gold: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="Manual links of all pairs.")] = None,
-    figure: Annotated[Path, typer.Option(help="PNG to write.")] = Path("slice-sampling.png"),
-    table: Annotated[Path, typer.Option("--csv", help="Curves to write.")] = Path("slice-sampling.csv"),
-    as_json: Annotated[bool, typer.Option("--json", help="Write all runs as JSON.")] = False,
+    figure: Annotated[Path, typer.Option(help="PNG to write; the curves stand beside it as .csv.")] = Path(
+        "slices.png"
+    ),
 ) -> None:
     """Sample raw pairs by every sampler from every start; print Table 1, draw Figure 1."""
     bitext = read_bitext(source, target, pairs, gold)
@@ -200,14 +199,14 @@ def main(
             sample(tiny, run, 1, 1)
             runs += [sample(bitext, run, seed, number) for seed in range(1, seeds + 1)]
             print("\n".join(rows_of(runs[-seeds:])[2:]), flush=True)
-    with table.open("w", newline="") as file:
+    with figure.with_suffix(".csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["sampler", "seed", "sweep", "seconds", "log_likelihood"])
         for done in runs:
             for sweep, (spent, value) in enumerate(zip(done.seconds, done.log_likelihood, strict=True)):
                 writer.writerow([done.name, done.seed, sweep, f"{spent:.4f}", f"{value:.3f}"])
     draw(runs, figure)
-    print(json.dumps([asdict(done) for done in runs]) if as_json else "\n".join(rows_of(runs)))
+    print("\n".join(rows_of(runs)))
 
 
 if __name__ == "__main__":

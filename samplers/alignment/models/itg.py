@@ -14,8 +14,13 @@ from hierogram.samplers.itg.sampler import build, plan_of
 from hierogram.samplers.itg.starts import MODEL1
 from hierogram.samplers.itg.sweeps import BLOCKED
 
-SLICE_SHAPE = 0.1
-"""a of the slices of pairs that are too long for their whole chart."""
+SETTINGS = ItgSettings(
+    slice_shape=0.1,
+    strengths=(30.0, 10.0, 10.0, 1000.0, 1000.0),
+    sampled_strengths=False,
+    small_chart=8_000_000,
+)
+"""Low strengths have words translated alike throughout a corpus; sampled ones rise, since Model 1 knows the corpus."""
 
 
 class ItgAligner:
@@ -34,7 +39,7 @@ class ItgAligner:
 
     def sample(self, key: int, report: Callable[[], None] | None = None) -> LinkSamples:
         """All sweeps of one chain."""
-        kernel = build(self._batch, ItgSettings(slice_shape=SLICE_SHAPE), BLOCKED, self._model1)
+        kernel = build(self._batch, SETTINGS, BLOCKED, self._model1)
         state = kernel.init(key, MODEL1)
         sums = empty_links(self._batch)
         for sweep in range(1, self._options.sweeps + 1):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 import numpy as np
-from tests.reference.itg import Corpus, Tree, string_of, tree_of
+from tests.reference.itg.samplers import Corpus, Tree, string_of, tree_of
 
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.derivations import Derivations, empty_derivations

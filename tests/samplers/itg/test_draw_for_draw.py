@@ -4,7 +4,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from tests.reference.itg import (
+from tests.reference.itg.samplers import (
     Corpus,
     Counts,
     Tree,

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from tests.reference.goodness import draws, p_value
-from tests.reference.itg import (
+from tests.reference.itg.samplers import (
     PAIR,
     SOURCE_NULL,
     TARGET_NULL,

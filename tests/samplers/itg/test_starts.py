@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.reference.itg import Tree, derivations, links_of, size_of, string_of, uses_of
+from tests.reference.itg.samplers import Tree, derivations, links_of, size_of, string_of, uses_of
 from tests.samplers.itg.corpora import Pairs, batch_of, kernel_of, put, trees_of
 
 from hierogram.samplers.exceptions import AlignmentInputError, DerivationError

@@ -1,0 +1,1 @@
+"""The twins of the ITG's samplers."""
