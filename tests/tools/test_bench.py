@@ -90,6 +90,16 @@ def test_exports_are_measured_by_format(bitext: list[str]) -> None:
         assert figures[case]["peak_memory_mb"] > 0
 
 
+def test_samplers_of_raw_pairs_are_measured(bitext: list[str]) -> None:
+    options = ["--json", "--only", "itg"]
+    figures = json.loads(run("hierogram.daemon.main", "bench", *bitext[:2], *options))["sections"]["itg"]
+    assert (figures["pairs"], figures["words"]) == (40, 400)
+    for sampler in ("slice_0.10", "slice_0.15", "slice_0.25", "gibbs", "exhaustive"):
+        assert figures[sampler]["pairs_a_second"] > 0
+        assert 0 < figures[sampler]["acceptance"] <= 1
+    assert figures["slice_0.15"]["microseconds_of_1_to_10_words"] > 0
+
+
 def test_schemes_are_compared_over_five_seeds(bitext: list[str]) -> None:
     report = json.loads(run("hierogram.daemon.main", "bench", *bitext, "--json", "--only", "schemes"))
     figures = report["sections"]["schemes"]
