@@ -46,7 +46,7 @@ def demo(
         Path | None,
         typer.Option(metavar="WHEEL", help="Local copy of the data package, for machines without a network."),
     ] = None,
-    sweeps: Annotated[int, typer.Option(min=0, help="Sweeps over all pairs after the stratified schedule.")] = 30,
+    sweeps: Annotated[int, typer.Option(min=0, help="Sweeps over all pairs after their burn-in.")] = 30,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="File to export the grammar to.")
     ] = DEMO_EXPORT,

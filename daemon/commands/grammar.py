@@ -42,7 +42,7 @@ def learn(
     context: typer.Context,
     sweeps: Annotated[
         int | None,
-        typer.Option(min=0, help="Sweeps over all pairs after the stratified schedule.", show_default="30"),
+        typer.Option(min=0, help="Sweeps over all pairs after their burn-in.", show_default="30"),
     ] = None,
     threads: Annotated[
         int | None,
@@ -51,7 +51,7 @@ def learn(
     as_json: AsJson = False,
     store: StoreUrl = None,
 ) -> None:
-    """Learn the grammar: new pairs through the stratified schedule, then more sweeps over all pairs.
+    """Learn the grammar: new pairs by the schedule until they have burned in, then more sweeps over all pairs.
 
     Pairs without an alignment are aligned first, with what is known from those that have one. Where the last run was
     interrupted and had as many --sweeps (or none are given), it is continued to the same end. SIGTERM and Ctrl-C end it

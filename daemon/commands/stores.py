@@ -47,6 +47,8 @@ def init(
     from hierogram.daemon.corpora.preparation import check_settings
 
     check_settings(settings)
+    if settings.type_moves and settings.model != DIRICHLET:
+        raise UsageError("--type-moves: they need an exchangeable model: --model dirichlet")
     opened, made = open_or_make(url, settings)
     with opened:
         if chosen:

@@ -18,7 +18,7 @@ from hierogram.storage.records import SAMPLING, SETTLED, WAITING, LearningRun, P
 from hierogram.storage.store import Store
 
 DEFAULT_SWEEPS = 30
-"""Sweeps over everything that follow the stratified ones, which makes 100 in all [CFGŠ14 §5.4.2]."""
+"""Sweeps over everything that follow the burn-in; after that of the schedule `paper` these make 100 [CFGŠ14 §5.4.2]."""
 
 ALIGNED = [WAITING, SAMPLING, SETTLED]
 """States of the pairs that have an alignment."""

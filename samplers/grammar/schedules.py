@@ -14,6 +14,11 @@ NO_POWERS = np.zeros(0)
 """The powers of a sweep in which every pair is sampled at T = 1."""
 
 
+def at_temperature_one(powers: NDArray[np.float64]) -> bool:
+    """Whether no pair is sampled at another temperature."""
+    return bool((powers == 1.0).all())
+
+
 class PairSchedule(Protocol):
     """What sweeps over sentence pairs need of a schedule, by the number of each pair's sweep, from 1."""
 

@@ -15,7 +15,7 @@ UNALIGNED = "unaligned"
 WAITING = "waiting"
 """State of a pair that is stored and aligned but has no derivation yet."""
 SAMPLING = "sampling"
-"""State of a pair on its way through the stratified schedule."""
+"""State of a pair that has a derivation and has not burned in."""
 SETTLED = "settled"
 """State of a pair that has been through every stage."""
 UNSETTLED = (UNALIGNED, WAITING, SAMPLING)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from hierogram.samplers.grammar.kinds import NOTATIONS
+from hierogram.samplers.grammar.limits import MOST_TYPE_MOVES
 from hierogram.samplers.grammar.settings import (
     CUT,
     DIRICHLET,
@@ -60,6 +61,10 @@ class Settings:
     settling: Annotated[
         int, Option("Sweeps at T = 1 until a new pair has burned in; not for `paper`, nor for trees.", least=1)
     ] = 10
+    type_moves: Annotated[
+        int,
+        Option("Type-based moves after a sweep at T = 1; of a Dirichlet process.", least=0, most=MOST_TYPE_MOVES),
+    ] = 0
     max_tokens: Annotated[int, Option("Longest side, in tokens, that ingest takes.", least=1, most=LONGEST_SIDE)] = 200
     key_salt: int = 0
     grammar: Annotated[str, Option("Rules between two languages, or fragments of trees", values=NOTATIONS.keys())] = (

@@ -34,6 +34,7 @@ class Fault(NamedTuple):
 
 TREES = "tests/samplers/trees/test_tree_sampler.py"
 DRAWS = "tests/samplers/synchronous/test_draw_for_draw.py"
+TYPES = "tests/samplers/synchronous/test_type_moves.py"
 MODELS = "tests/samplers/counts/test_models.py"
 PRODUCTS = "tests/samplers/counts/test_products.py"
 SCHEDULES = "tests/samplers/grammar/test_schedules.py"
@@ -229,6 +230,42 @@ FAULTS = (
         "return Scaled(math.exp(logarithm - exponent * LOG_SCALE), np.int64(exponent))",
         "return Scaled(math.exp(logarithm - exponent * LOG_SCALE), np.int64(0))",
         (PRODUCTS,),
+    ),
+    # Type-based moves.
+    Fault(
+        "it does not count in how many ways the split sites can be chosen",
+        "synchronous/type_moves.py",
+        "weights = logs[sites] - logs[split] - logs[sites - split]",
+        "weights = 0.0 * logs[split]",
+        (TYPES,),
+    ),
+    Fault(
+        "sites that share a rule move together",
+        "synchronous/type_moves.py",
+        "if used.isdisjoint(own):",
+        "if used is not own:",
+        (TYPES,),
+    ),
+    Fault(
+        "the sites' own rules stay in the counts",
+        "synchronous/type_moves.py",
+        "for high, low in rules.keys], np.int64) - own",
+        "for high, low in rules.keys], np.int64)",
+        (TYPES,),
+    ),
+    Fault(
+        "types are those of before the move",
+        "synchronous/type_moves.py",
+        "derivations.cut[sites] = after\n        self._note(derivations, pairs)",
+        "derivations.cut[sites] = after",
+        (TYPES,),
+    ),
+    Fault(
+        "two equal parts do not see each other",
+        "synchronous/type_moves.py",
+        "if rules.equal_parts:\n        weights",
+        "if rules.equal_parts and sites < 0:\n        weights",
+        (TYPES,),
     ),
     # Schedules.
     Fault(

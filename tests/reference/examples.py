@@ -2,7 +2,7 @@
 
 from random import Random
 
-from tests.reference.forest import Forest, Link, direct_forest
+from tests.reference.forest import Forest, Link, Node, direct_forest
 
 RandomPair = tuple[tuple[str, ...], tuple[str, ...], set[Link]]
 """Source words, target words, links."""
@@ -34,6 +34,13 @@ BLOCKS = pair("a a b c c d", "A A B C C D", "0-0 0-1 1-0 1-1 2-2 3-3 3-4 4-3 4-4
 WIDE = pair("a b c c c d d d", "A B C C C D D D", "0-0 1-1 2-2 2-4 4-2 4-4 5-5 5-7 7-5 7-7")
 """Four phrases in a row, the last two of them three words wide."""
 UNLINKED = pair("a b", "A", "")
+
+
+def ladder(rungs: int) -> Forest:
+    """One node for each end of a pair of equal words: each holds a word and, but for the last, the node after it."""
+    spans = [(rungs - 1 - k, rungs) for k in range(rungs)]
+    nodes = [Node(span, span, (((k - 1,) if k else ()),), k + 1) for k, span in enumerate(spans)]
+    return Forest(("a",) * rungs, ("A",) * rungs, tuple(nodes))
 
 
 def random_pair(random: Random, longest: int, words: str = "abcdefg") -> RandomPair:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +21,12 @@ from hierogram.samplers.forests.batch import State, initial_state
 from hierogram.samplers.forests.forest import Forests
 from hierogram.samplers.grammar.keys import rule_key
 from hierogram.samplers.grammar.rules import Rule, Side, parse_side, render_side
-from hierogram.samplers.grammar.schedules import Annealing, Schedule, quick_schedule
+from hierogram.samplers.grammar.schedules import Annealing, Schedule, at_temperature_one, quick_schedule
 from hierogram.samplers.grammar.settings import ANNEALED, CUT, PAPER, RANDOM, SYNCHRONOUS
 from hierogram.samplers.grammar.sizes import pack_size
 from hierogram.samplers.synchronous.passes import SweepPlan
 from hierogram.samplers.synchronous.sweeps import Blocks, build
+from hierogram.samplers.synchronous.type_moves import TypeSampler
 from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
 from hierogram.storage.store import Store
 
@@ -101,6 +103,8 @@ class PhraseChain:
             workers=self._threads, run=self._executor.map,
         )  # fmt: skip
         kernel.compile_merging(self.table)
+        moves = self._settings.type_moves
+        types = TypeSampler(self.model, batch) if moves and not self.model.pitman_yor else None
         self._compiling.wait()
 
         def take(
@@ -109,7 +113,10 @@ class PhraseChain:
             stages = self._schedule.stages(sweeps)
             stages[~active] = 0
             plan = SweepPlan(sweeps, stages, self._schedule.powers(sweeps))
-            (state, self.table), info = kernel.step(self._settings.seed, ChainState(state, self.table), plan, report)
+            chain, info = kernel.step(self._settings.seed, ChainState(state, self.table), plan, report)
+            if types is not None and at_temperature_one(plan.powers):
+                chain, _ = types.step(self._settings.seed, chain, int(sweeps.max(initial=0)), moves)
+            state, self.table = chain
             return state, info
 
         return take
@@ -159,7 +166,8 @@ class Synchronous:
 
     def trial(self, loaded: Loaded, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions) -> PhraseTrial:
         """A chain by the store's model and schedule."""
-        return PhraseTrial(model_of(settings, vocabulary), loaded.batch, schedule_of(settings), how)
+        model = model_of(settings, vocabulary)
+        return PhraseTrial(model, loaded.batch, schedule_of(settings), replace(how, type_moves=settings.type_moves))
 
     def key(self, source: str, target: str, salt: int) -> Key:
         """The key of a rule."""

@@ -14,16 +14,18 @@ from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import RuleTable, empty_table
 from hierogram.samplers.forests.batch import Batch, State, initial_state
-from hierogram.samplers.grammar.schedules import PairSchedule
+from hierogram.samplers.grammar.schedules import PairSchedule, at_temperature_one
 from hierogram.samplers.grammar.settings import CUT
 from hierogram.samplers.synchronous.passes import SweepPlan
 from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks, build
+from hierogram.samplers.synchronous.type_moves import TypeSampler
 
 
 @dataclass(frozen=True, slots=True)
 class TrialOptions:
     """How a chain runs: its seed and start (`STARTS`), threads, the method of its kernel, and, for comparisons only,
-    `exact` (no blocks, however many the pairs) and without the density factor."""
+    `exact` (no blocks, however many the pairs) and without the density factor; type-based moves after each sweep at
+    T = 1."""
 
     seed: int = 1
     start: str = CUT
@@ -31,6 +33,7 @@ class TrialOptions:
     method: int = GIBBS
     exact: bool = False
     density: bool = True
+    type_moves: int = 0
 
 
 class Trial(Protocol):
@@ -69,6 +72,7 @@ class PhraseTrial:
             model, batch, method=how.method, blocks=None if how.exact else Blocks.suited_to(batch.size),
             workers=how.threads, run=self._executor.map,
         )  # fmt: skip
+        self._types = TypeSampler(model, batch) if how.type_moves and not model.pitman_yor else None
         derivations = initial_state(how.seed, batch, how.start)
         table = count_rules(batch, derivations, empty_table(batch.longest_rule), model)
         self._chain = ChainState(derivations, table)
@@ -92,6 +96,9 @@ class PhraseTrial:
         plan = SweepPlan(self._sweeps, stages, powers, self._how.density)
         started = time.perf_counter()
         self._chain, _ = self._kernel.step(self._how.seed, self._chain, plan)
+        if self._types is not None and at_temperature_one(powers):
+            number = int(self._sweeps[0])
+            self._chain, _ = self._types.step(self._how.seed, self._chain, number, self._how.type_moves)
         self.seconds += time.perf_counter() - started
 
     def log_likelihood(self) -> float:

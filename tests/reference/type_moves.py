@@ -1,0 +1,176 @@
+"""Type-based moves [Liang, Jordan & Klein 2010], from the definition: all sites of one type drawn together."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb, exp, log
+from typing import NamedTuple
+
+from tests.reference.corpus import Joint, replaced
+from tests.reference.forest import Forest
+from tests.reference.models import Model, Tally, log_score
+from tests.reference.rules import (
+    Rule,
+    cut_is_free,
+    preorder,
+    rule_at,
+    rule_holder,
+    rules_of,
+    with_cut,
+)
+from tests.reference.streams import Stream
+
+NO_CHOICES = "no_choices"
+"""The number of ways to choose the split sites is left out."""
+NO_CONFLICTS = "no_conflicts"
+"""Sites that share a rule are drawn together."""
+OWN_COUNTED = "own_counted"
+"""The sites' own rules stay in the counts."""
+PARTS_APART = "parts_apart"
+"""Two equal parts do not see each other."""
+NEVER_BACK = "never_back"
+"""A draw that brings other sites into the move is not taken back."""
+PIVOTS = 1 << 62
+MOST_PIVOTS = 1 << 20
+
+
+class Site(NamedTuple):
+    """A node of a pair's derivation whose cut is free."""
+
+    pair: int
+    node: int
+
+
+class Type(NamedTuple):
+    """The rules of a site: joined, upper, lower."""
+
+    joined: Rule
+    upper: Rule
+    lower: Rule
+
+
+@dataclass(frozen=True)
+class TypeMoves:
+    """Type-based moves over a corpus."""
+
+    forests: Sequence[Forest]
+    model: Model
+    span_limit: int = 0
+    mutant: str | None = None
+
+    def free(self) -> list[Site]:
+        """All free cuts, on derivations or not."""
+        return [
+            Site(p, v)
+            for p, forest in enumerate(self.forests)
+            for v in range(len(forest.nodes))
+            if cut_is_free(forest, v, self.span_limit)
+        ]
+
+    def type_of(self, site: Site, joint: Joint) -> Type | None:
+        """The type; None where the node is off the derivation."""
+        forest, variables = self.forests[site.pair], joint[site.pair]
+        if site.node not in preorder(forest, variables):
+            return None
+        joined, split = (with_cut(variables, site.node, cut) for cut in (0, 1))
+        above = rule_holder(forest, joined, site.node)
+        return Type(rule_at(forest, joined, above), rule_at(forest, split, above), rule_at(forest, split, site.node))
+
+    def tokens(self, site: Site, joint: Joint) -> set[Site]:
+        """The heads of the site's rules as they are."""
+        forest, variables = self.forests[site.pair], joint[site.pair]
+        above = rule_holder(forest, with_cut(variables, site.node, 0), site.node)
+        heads = {Site(site.pair, above)}
+        return heads | {site} if variables.cuts[site.node] else heads
+
+    def sites(self, pivot: Site, joint: Joint) -> list[Site]:
+        """The sites that move with a pivot."""
+        wanted = self.type_of(pivot, joint)
+        if wanted is None:
+            return []
+        used: set[Site] = set()
+        found = []
+        for site in (pivot, *(s for s in self.free() if s != pivot)):
+            if self.type_of(site, joint) == wanted:
+                own = self.tokens(site, joint)
+                if self.mutant == NO_CONFLICTS or used.isdisjoint(own):
+                    used |= own
+                    found.append(site)
+        return found
+
+    def rules(self, joint: Joint) -> list[Rule]:
+        """All rules of all pairs."""
+        return [r for f, variables in zip(self.forests, joint, strict=True) for r in rules_of(f, variables)]
+
+    def weights(self, sites: Sequence[Site], joint: Joint) -> list[float]:
+        """By the number of split sites: the probability of all choices of as many, up to a constant."""
+        rules = self.type_of(sites[0], joint)
+        assert rules is not None
+        split = [joint[s.pair].cuts[s.node] for s in sites]
+        rest = Tally(self.rules(joint))
+        if self.mutant != OWN_COUNTED:
+            for cut in split:
+                rest.remove([rules.upper, rules.lower] if cut else [rules.joined])
+        logs = []
+        for m in range(len(sites) + 1):
+            own = [rules.joined] * (len(sites) - m) + [rules.upper, rules.lower] * m
+            if self.mutant == PARTS_APART and rules.upper == rules.lower:
+                halves = [rules.joined] * (len(sites) - m) + [rules.upper] * m
+                score = log_score(self.model, halves, rest) + log_score(self.model, [rules.lower] * m, rest)
+            else:
+                score = log_score(self.model, own, rest)
+            logs.append(score + (0.0 if self.mutant == NO_CHOICES else log(comb(len(sites), m))))
+        return [exp(value - max(logs)) for value in logs]
+
+    def with_cuts(self, sites: Sequence[Site], cuts: Sequence[int], joint: Joint) -> Joint:
+        """The state with other cuts at these sites."""
+        for site, cut in zip(sites, cuts, strict=True):
+            joint = replaced(joint, site.pair, with_cut(joint[site.pair], site.node, cut))
+        return joint
+
+    def settled(self, pivot: Site, sites: Sequence[Site], before: Joint, after: Joint) -> Joint:
+        """The state after a draw: the one before, where other sites would move with the pivot then."""
+        taken_back = self.sites(pivot, after) != list(sites) and self.mutant != NEVER_BACK
+        return before if taken_back else after
+
+    def outcomes(self, pivot: Site, joint: Joint) -> Iterator[tuple[Joint, float]]:
+        """All states after one move, with their probabilities."""
+        sites = self.sites(pivot, joint)
+        if len(sites) < 2:
+            yield joint, 1.0
+            return
+        weights = self.weights(sites, joint)
+        for m, weight in enumerate(weights):
+            for chosen in combinations(range(len(sites)), m):
+                cuts = [int(k in chosen) for k in range(len(sites))]
+                after = self.settled(pivot, sites, joint, self.with_cuts(sites, cuts, joint))
+                yield after, weight / sum(weights) / comb(len(sites), m)
+
+    def push(self, distribution: dict[Joint, float], pivot: Site) -> dict[Joint, float]:
+        """The exact distribution after one move."""
+        after: dict[Joint, float] = {}
+        for joint, mass in distribution.items():
+            for outcome, p in self.outcomes(pivot, joint):
+                after[outcome] = after.get(outcome, 0.0) + mass * p
+        return after
+
+    def step(self, joint: Joint, seed: int, number: int, pivots: int) -> Joint:
+        """The state after so many moves, draw by draw."""
+        free = self.free()
+        for k in range(pivots):
+            stream = Stream(seed, PIVOTS, number * MOST_PIVOTS + k)
+            pivot = free[int(stream.uniform() * len(free))]
+            sites = self.sites(pivot, joint)
+            if len(sites) < 2:
+                continue
+            weights = self.weights(sites, joint)
+            goal = stream.uniform() * sum(weights)
+            left = 0
+            while left < len(sites) and sum(weights[: left + 1]) <= goal:
+                left += 1
+            cuts = []
+            for i in range(len(sites)):
+                cuts.append(int(stream.uniform() * (len(sites) - i) < left))
+                left -= cuts[-1]
+            joint = self.settled(pivot, sites, joint, self.with_cuts(sites, cuts, joint))
+        return joint

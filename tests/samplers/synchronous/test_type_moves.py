@@ -1,0 +1,120 @@
+"""The compiled type-based moves walk the twin's trajectory, and switch what single cuts cannot."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.reference import examples
+from tests.reference.forest import Forest, direct_forest
+from tests.reference.models import Dirichlet, Model, PitmanYor, Tally
+from tests.reference.type_moves import TypeMoves
+from tests.samplers.synchronous.kernel_chain import SALT, KernelChain
+
+from hierogram.samplers.counts.table import fill_table
+from hierogram.samplers.grammar.keys import rule_key
+from hierogram.samplers.grammar.rules import Rule
+from hierogram.samplers.grammar.sizes import pack_size
+from hierogram.samplers.synchronous.type_moves import TypeInfo, TypeSampler
+
+MODELS: dict[str, Model] = {
+    "DP": Dirichlet(strength=1.0, source_words=4, target_words=5),
+    "balanced DP": Dirichlet(strength=5.0, source_words=2, target_words=2),
+}
+RANDOM = [direct_forest(*pair) for pair in examples.random_pairs(41, 8, 5, "ab")]
+CORPORA: dict[str, Sequence[Forest]] = {
+    "random pairs, each twice": RANDOM * 2,
+    "equal pairs": [examples.THREE] * 4 + [examples.COUPLE] * 3,
+    "ladders": [examples.ladder(n) for n in (9, 4, 5, 4)],
+}
+
+
+@pytest.mark.parametrize("span_limit", [0, 3])
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", CORPORA)
+def test_type_moves_and_sweeps_in_turn(name: str, model: str, span_limit: int) -> None:
+    forests = CORPORA[name]
+    kernel = KernelChain(forests, MODELS[model], seed=3, span_limit=span_limit)
+    sampler = TypeSampler(kernel.model, kernel.batch)
+    twin = TypeMoves(forests, MODELS[model], span_limit)
+    done = np.zeros(len(TypeInfo._fields), np.int64)
+    for number in range(1, 9):
+        kernel.sweep()
+        joint = twin.step(kernel.variables(), 3, number, 12)
+        kernel.chain, info = sampler.step(3, kernel.chain, number, 12)
+        assert kernel.variables() == joint
+        done += np.array(info)
+        expected = MODELS[model].log_likelihood(Tally(twin.rules(joint)))
+        assert kernel.log_likelihood() == pytest.approx(expected, rel=1e-9)
+    found = TypeInfo(*done.tolist())
+    assert found.pivots >= found.moves > 0
+    assert found.changed > 0
+
+
+def test_a_process_that_is_not_exchangeable_is_refused() -> None:
+    kernel = KernelChain([examples.COUPLE], PitmanYor(0.5, 5.0, 2.0), seed=1)
+    with pytest.raises(ValueError, match="exchangeable"):
+        TypeSampler(kernel.model, kernel.batch)
+
+
+PAIRS = 50
+OUTSIDE = 1_500
+"""Uses of the lower rule outside of the pairs."""
+PLANTED = Dirichlet(strength=0.2, source_words=2, target_words=2)
+
+
+def planted() -> KernelChain:
+    """Fifty equal pairs with one free cut each: nearly all joined or nearly all split, with weights of one order."""
+    kernel = KernelChain([examples.ladder(2)] * PAIRS, PLANTED, seed=5)
+    high, low = rule_key(Rule(("a",), ("A",)), SALT)
+    one = np.ones(1, np.int64)
+    table = fill_table(
+        kernel.table, kernel.model, np.array([[high, low]], np.uint64), OUTSIDE * one, pack_size(2 * one, one, one)
+    )
+    kernel.chain = kernel.chain._replace(table=table)
+    return kernel
+
+
+def most_are_split(kernel: KernelChain) -> bool:
+    return float(kernel.state.cut[kernel.batch.forests.node["free"] == 1].mean()) > 0.5
+
+
+def weight_of_split() -> float:
+    """The exact posterior that more than half of the pairs are split; that few more or less are is unlikely."""
+    joined, upper, lower = (PLANTED.strength * 2.0**-words for words in (4, 2, 2))
+    split = np.arange(PAIRS + 1)
+
+    def rising(start: float, most: int = PAIRS) -> NDArray[np.float64]:
+        return np.concatenate(([0.0], np.cumsum(np.log(start + np.arange(most)))))
+
+    choices = rising(1.0)
+    logs = choices[PAIRS] - choices[split] - choices[PAIRS - split] + rising(joined)[PAIRS - split]
+    logs += rising(upper)[split] + rising(lower + OUTSIDE)[split]
+    logs -= rising(PLANTED.strength + OUTSIDE, 2 * PAIRS)[PAIRS + split]
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    assert weights[8:43].sum() < 0.05
+    return float(weights[PAIRS // 2 + 1 :].sum())
+
+
+def test_planted_modes_switch_with_the_right_weights() -> None:
+    kernel = planted()
+    sampler = TypeSampler(kernel.model, kernel.batch)
+    modes = []
+    for number in range(1, 401):
+        kernel.sweep()
+        kernel.chain, _ = sampler.step(5, kernel.chain, number, 1)
+        modes.append(most_are_split(kernel))
+    switches = np.flatnonzero(np.diff(np.array(modes, np.int8)))
+    assert len(switches) > 50
+    assert np.diff(np.concatenate(([0], switches, [len(modes)]))).max() < 100
+    assert np.mean(modes) == pytest.approx(weight_of_split(), abs=0.1)
+
+
+def test_single_cuts_hardly_switch() -> None:
+    kernel = planted()
+    modes = []
+    for _ in range(400):
+        kernel.sweep()
+        modes.append(most_are_split(kernel))
+    assert np.abs(np.diff(np.array(modes, np.int8))).sum() < 5

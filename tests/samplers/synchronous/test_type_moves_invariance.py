@@ -1,0 +1,83 @@
+"""Deterministic proof: a type-based move leaves the exact posterior of all pairs as it is; a mutant's move does not."""
+
+import pytest
+from tests.reference import examples
+from tests.reference.enumeration import all_trees, posterior, total_variation, variables_of
+from tests.reference.forest import Forest
+from tests.reference.models import Dirichlet, Model, PitmanYor
+from tests.reference.rules import Variables
+from tests.reference.type_moves import (
+    NEVER_BACK,
+    NO_CHOICES,
+    NO_CONFLICTS,
+    OWN_COUNTED,
+    PARTS_APART,
+    TypeMoves,
+)
+
+EXACT = 1e-10
+CLEAR = 0.02
+"""Total variation that a mutant's single move must exceed."""
+MODELS: dict[str, Model] = {
+    "DP": Dirichlet(strength=1.0, source_words=4, target_words=5),
+    "balanced DP": Dirichlet(strength=5.0, source_words=2, target_words=2),
+    "PY without discount": PitmanYor(discount=0.0, strength=1.5, rate=2.0),
+}
+CORPORA: dict[str, tuple[list[Forest], int]] = {
+    "three equal pairs": ([examples.COUPLE] * 3, 0),
+    "three ladders": ([examples.ladder(3)] * 3, 0),
+    "two ladders, sites share rules": ([examples.ladder(4)] * 2, 0),
+    "ladders of two lengths": ([examples.ladder(5), examples.ladder(3)], 0),
+    "ladders, limit 2": ([examples.ladder(4)] * 2, 2),
+    "repeats within and between": ([examples.TWICE_APART, examples.TWICE], 0),
+    "a part of a longer pair": ([examples.THREE, examples.COUPLE], 0),
+    "a part of a longer pair, limit 1": ([examples.THREE, examples.THREE, examples.COUPLE], 1),
+    "a swap among equals": ([examples.COUPLE, examples.SWAPPED, examples.COUPLE], 0),
+}
+
+
+def moved(forests: list[Forest], span_limit: int, model: Model, mutant: str | None = None) -> float:
+    """By how much (total variation) a move moves the exact posterior, by its worst pivot.
+
+    Variables off a derivation keep their values, so one setting of them stands for all.
+    """
+    moves = TypeMoves(forests, model, span_limit, mutant)
+    before: dict[tuple[Variables, ...], float] = {}
+    for joint, p in posterior(forests, model, span_limit).items():
+        before[tuple(variables_of(f, tree) for f, tree in zip(forests, joint, strict=True))] = p
+    return max(total_variation(before, moves.push(before, pivot)) for pivot in moves.free())
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", CORPORA)
+def test_type_moves_leave_the_posterior_as_it_is(name: str, model: str) -> None:
+    forests, limit = CORPORA[name]
+    assert moved(forests, limit, MODELS[model]) < EXACT
+
+
+MUTANTS = {
+    NO_CHOICES: "three equal pairs",
+    OWN_COUNTED: "three equal pairs",
+    PARTS_APART: "three ladders",
+    NEVER_BACK: "two ladders, sites share rules",
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_mutants_of_type_moves_do_move_it(mutant: str) -> None:
+    forests, limit = CORPORA[MUTANTS[mutant]]
+    assert moved(forests, limit, MODELS["balanced DP"], mutant) > CLEAR
+    assert moved(forests, limit, MODELS["balanced DP"]) < EXACT
+
+
+def test_sites_that_share_rules_cannot_move_together() -> None:
+    forests, limit = CORPORA["two ladders, sites share rules"]
+    with pytest.raises(ValueError, match="is left to remove"):
+        moved(forests, limit, MODELS["balanced DP"], NO_CONFLICTS)
+
+
+def test_a_move_spans_three_pairs() -> None:
+    moves = TypeMoves([examples.COUPLE] * 3, MODELS["DP"])
+    joint = tuple(variables_of(f, next(all_trees(f, 0))) for f in moves.forests)
+    assert len({site.pair for site in moves.sites(moves.free()[0], joint)}) == 3
+    assert {len(set(after)) for after, _ in moves.outcomes(moves.free()[0], joint)} == {1, 2}
