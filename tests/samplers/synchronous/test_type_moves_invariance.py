@@ -31,7 +31,7 @@ CORPORA: dict[str, tuple[list[Forest], int]] = {
     "ladders, limit 2": ([examples.ladder(4)] * 2, 2),
     "repeats within and between": ([examples.TWICE_APART, examples.TWICE], 0),
     "a part of a longer pair": ([examples.THREE, examples.COUPLE], 0),
-    "a part of a longer pair, limit 1": ([examples.THREE, examples.THREE, examples.COUPLE], 1),
+    "a part of a longer pair, limit 1": ([examples.THREE, examples.COUPLE, examples.COUPLE], 1),
     "a swap among equals": ([examples.COUPLE, examples.SWAPPED, examples.COUPLE], 0),
 }
 
