@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tests.reference import examples
 from tests.reference.forest import Forest, direct_forest
 from tests.reference.models import Dirichlet, Model, PitmanYor, Tally
-from tests.reference.type_moves import TypeMoves
+from tests.reference.moves.type_moves import TypeMoves
 from tests.samplers.synchronous.kernel_chain import SALT, KernelChain
 
 from hierogram.samplers.counts.table import fill_table

@@ -5,8 +5,7 @@ from tests.reference import examples
 from tests.reference.enumeration import all_trees, posterior, total_variation, variables_of
 from tests.reference.forest import Forest
 from tests.reference.models import Dirichlet, Model, PitmanYor
-from tests.reference.rules import Variables
-from tests.reference.type_moves import (
+from tests.reference.moves.type_moves import (
     NEVER_BACK,
     NO_CHOICES,
     NO_CONFLICTS,
@@ -14,6 +13,7 @@ from tests.reference.type_moves import (
     PARTS_APART,
     TypeMoves,
 )
+from tests.reference.rules import Variables
 
 EXACT = 1e-10
 CLEAR = 0.02

@@ -1,0 +1,1 @@
+"""Moves besides sweeps of single variables."""
