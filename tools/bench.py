@@ -27,12 +27,13 @@ SECTIONS = (
     "extraction",
     "asking",
     "exporting",
+    "translating",
 )
 _DEFAULT_SECTIONS = ("forests", "sweeps", "long", "ingest", "learning", "starting")
 
 
 def _measures() -> dict[str, Callable[..., dict[str, Any]]]:
-    from hierogram.tools.measures import exporting, grammars, itg, sampling, starting, stores, treebanks
+    from hierogram.tools.measures import exporting, grammars, itg, sampling, starting, stores, translating, treebanks
 
     return {
         "forests": sampling.measure_forests,
@@ -49,6 +50,7 @@ def _measures() -> dict[str, Callable[..., dict[str, Any]]]:
         "extraction": grammars.measure_extraction,
         "asking": grammars.measure_asking,
         "exporting": exporting.measure_exporting,
+        "translating": translating.measure_translating,
     }
 
 
@@ -78,7 +80,7 @@ class Measured:
     postgres: Annotated[str | None, Option("URL of an empty Postgres database for the ingest section.")] = None
     small: Annotated[int, Option("Pairs of the small store of the absorbing section.", least=1)] = 5_000
     large: Annotated[int, Option("Pairs of its large store.", least=1)] = 150_000
-    rules: Annotated[int, Option("Rules of the stores of the asking and exporting sections.", least=1)] = 1_000_000
+    rules: Annotated[int, Option("Rules of the asking, exporting and translating sections.", least=1)] = 1_000_000
 
 
 @with_options

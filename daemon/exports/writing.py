@@ -64,13 +64,18 @@ class Place:
 
 def write_rules(scratch: Scratch, snapshot: Snapshot, wanted: Wanted, place: Place, heard: Heard) -> Written:
     """Writes the rules of the view `kept`, and the format's glue rules."""
-    features, format = wanted.features, wanted.format
     prepare(scratch, snapshot, wanted)
     if place.final is not None:
         assert wanted.options.filter_for is not None
         folder = Folder(place.path.parent, place.final, place.compress, place.path.suffix)
         rules = scratch.row("SELECT count(*) FROM scored")[0]
-        return Written(rules, write_sentences(scratch, features, wanted.options.filter_for, folder))
+        return Written(rules, write_sentences(scratch, wanted.features, wanted.options.filter_for, folder))
+    return write_scored(scratch, wanted, place, heard)
+
+
+def write_scored(scratch: Scratch, wanted: Wanted, place: Place, heard: Heard) -> Written:
+    """Writes the rules of the view `scored`, and the format's glue rules."""
+    features, format = wanted.features, wanted.format
     if format.line is None:
         written = _write_table(scratch, features, format, place.path)
     else:

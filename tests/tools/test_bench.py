@@ -100,6 +100,15 @@ def test_samplers_of_raw_pairs_are_measured(bitext: list[str]) -> None:
     assert figures["slice_0.15"]["microseconds_of_1_to_10_words"] > 0
 
 
+def test_translating_is_measured(bitext: list[str]) -> None:
+    options = ["--json", "--only", "translating", "--rules", "1000"]
+    figures = json.loads(run("hierogram.daemon.main", "bench", *bitext, *options))["sections"]["translating"]
+    assert 0 < figures["rules"] <= 1000
+    assert figures["ngrams"] > 0
+    assert figures["reading_seconds"] > 0
+    assert figures["sentences"] == 0
+
+
 def test_schemes_are_compared_over_five_seeds(bitext: list[str]) -> None:
     report = json.loads(run("hierogram.daemon.main", "bench", *bitext, "--json", "--only", "schemes"))
     figures = report["sections"]["schemes"]

@@ -1,6 +1,6 @@
 """The comparison: heuristic and sampled grammars of one snapshot of a store, measured alike."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -11,17 +11,16 @@ from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.samplers.extraction.coverage import NGrams, count_ngrams
 from hierogram.samplers.extraction.extraction import Limits
 from hierogram.samplers.extraction.runs import read_sources, rule_lines
-from hierogram.samplers.forests.forest import Bitext
 from hierogram.samplers.grammar.kinds import LINKS, notation_of
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import UNALIGNED, WAITING, RuleRow
 from hierogram.storage.store import Store
+from hierogram.tools.comparison.bitexts import Bitexts
 from hierogram.tools.comparison.heuristic_grammar import HeuristicGrammar
 from hierogram.tools.comparison.measuring import GrammarFigures, Measure
-from hierogram.tools.comparison.numbering import Numbering, RuleSides, to_bitext
+from hierogram.tools.comparison.numbering import Numbering, RuleSides
 
 LONGEST_NGRAM = 4
-_PAIRS_A_BITEXT = 1_000
 _RULES_A_BLOCK = 20_000
 
 Report = Callable[[str, int, int | None], None]
@@ -74,7 +73,7 @@ def compare(
         sides = RuleSides(source)
         ngrams = count_ngrams(*source.flat(held_out), LONGEST_NGRAM) if held_out else None
         samples = snapshot.settings().samples
-        bitexts = _Bitexts(snapshot, source, target)
+        bitexts = Bitexts(snapshot, source, target)
         with HeuristicGrammar(limits, threads) as grammar:
             grammar.add(bitexts, lambda done: report("extract", done, total))
             heuristic = _heuristic(grammar, source, target, max_scope, ngrams, report)
@@ -86,23 +85,6 @@ def compare(
     return Comparison(
         total, bitexts.source_words, bitexts.target_words, max_scope, samples, len(held_out), limits.loose, rows
     )
-
-
-class _Bitexts:
-    """The snapshot's pairs with derivations as bitexts; counts their words as they pass."""
-
-    def __init__(self, snapshot: Snapshot, source: Numbering, target: Numbering) -> None:
-        self._snapshot = snapshot
-        self._source = source
-        self._target = target
-        self.source_words = self.target_words = 0
-
-    def __iter__(self) -> Iterator[Bitext]:
-        for rows in self._snapshot.iterate_derivations(_PAIRS_A_BITEXT):
-            bitext = to_bitext(rows, self._source, self._target)
-            self.source_words += len(bitext.source)
-            self.target_words += len(bitext.target)
-            yield bitext
 
 
 def _heuristic(

@@ -1,0 +1,115 @@
+"""Translating at work: reading a large grammar, sentences with a language model, memory."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hierogram.daemon.decoding.fixed_words import Glossary
+from hierogram.daemon.decoding.grammars import open_grammar, write_grammar
+from hierogram.daemon.decoding.opening import Equipment
+from hierogram.daemon.decoding.requests import TranslateOptions
+from hierogram.daemon.decoding.translating import Translator
+from hierogram.daemon.decoding.weights import DEFAULT_WEIGHTS
+from hierogram.daemon.language_models.files import open_language_model
+from hierogram.daemon.language_models.making import make
+from hierogram.daemon.language_models.options import EstimationOptions
+from hierogram.daemon.progress import progress
+from hierogram.samplers.extraction.runs import rule_lines
+from hierogram.tools.comparison.heuristic_grammar import HeuristicGrammar
+from hierogram.tools.comparison.numbering import Numbering, to_bitext
+from hierogram.tools.measures.results import Corpus, Figures
+from hierogram.tools.measures.sampling import read_rows
+from hierogram.tools.measures.stores import temporary_folder
+
+_PAIRS_A_BITEXT = 1_000
+_WORDS = 20
+_SENTENCES = 100
+_ORDERS = (3, 5)
+
+
+def measure_translating(corpus: Corpus) -> Figures:
+    """Seconds to read a grammar as text and packed, seconds a sentence of 20 words on one thread, with 3-grams.
+
+    The grammar is made of the rules that heuristic extraction finds more than once in the bitext, as many as asked for.
+    Memory is that of the grammar and a model of 5-grams together.
+    """
+    rows = read_rows(corpus)
+    wanted = int(corpus.extra["rules"])
+    with temporary_folder() as folder:
+        path = folder / "grammar.cdec"
+        rules = _write_rules(path, rows, corpus.threads, wanted)
+        text = folder / "target.txt"
+        text.write_text("".join(row.target + "\n" for row in rows), encoding="utf-8")
+        models = {order: _model(text, order) for order in _ORDERS}
+        # Kernels are compiled, or loaded from their cache, before anything is timed.
+        small = folder / "small.cdec"
+        small.write_text("[X] ||| a ||| b ||| EGivenF=-1 ||| 0-0\n")
+        _read(small)
+        reading, grammar = _timed(lambda: _read(path))
+        packed = folder / "grammar.packed"
+        write_grammar(packed, grammar)
+        mapping, grammar = _timed(lambda: _read(packed))
+        with progress("read the language model", "n-grams") as shown:
+            opened = {order: open_language_model(str(model), shown) for order, model in models.items()}
+        figures: Figures = {
+            "rules": rules,
+            "reading_seconds": reading,
+            "reading_packed_seconds": mapping,
+            "ngrams": sum(opened[_ORDERS[-1]].counts()),
+        }
+        sentences = [row.source for row in rows if row.source.count(" ") == _WORDS - 1][:_SENTENCES]
+        for order, model in opened.items():
+            equipment = Equipment(TranslateOptions(), dict(DEFAULT_WEIGHTS), model, Glossary())
+            weighing, translator = _timed(lambda chosen=equipment: chosen.translator(grammar))  # type: ignore[misc]
+            figures[f"weighing_seconds_{order}_grams"] = weighing
+            figures[f"seconds_a_sentence_{order}_grams"] = _seconds(translator, sentences, 1)
+            figures[f"seconds_a_sentence_{order}_grams_100_best"] = _seconds(translator, sentences, 100)
+        figures["sentences"] = len(sentences)
+    return figures
+
+
+def _seconds(translator: Translator, sentences: list[str], best: int) -> float:
+    for line in sentences[:2]:
+        translator.translate(line, best)
+    seconds, _ = _timed(lambda: [translator.translate(line, best) for line in sentences])
+    return seconds / max(len(sentences), 1)
+
+
+def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    started = time.perf_counter()
+    done = work()
+    return time.perf_counter() - started, done
+
+
+def _read(path: Path) -> Any:
+    with progress("read the grammar", "rules") as shown:
+        return open_grammar(str(path), 2, shown)
+
+
+def _model(text: Path, order: int) -> Path:
+    path = text.with_name(f"target.{order}.lm")
+    with progress("lm", "n-grams") as shown:
+        make([str(text)], [path], EstimationOptions(order=order), shown)
+    return path
+
+
+def _write_rules(path: Path, rows: Any, threads: int, wanted: int) -> int:
+    """Rules as lines of cdec's, with their relative frequencies; how many there are."""
+    source = Numbering(sorted({word for row in rows for word in row.source.split(" ")}))
+    target = Numbering(sorted({word for row in rows for word in row.target.split(" ")}))
+    written = 0
+    with HeuristicGrammar(threads=threads) as grammar, path.open("w", encoding="utf-8") as file:
+        starts = range(0, len(rows), _PAIRS_A_BITEXT)
+        grammar.add(to_bitext(rows[k : k + _PAIRS_A_BITEXT], source, target) for k in starts)
+        for block in grammar.blocks():
+            several = block[block[:, grammar.shape.occurrences] > 1][: wanted - written]
+            written += len(several)
+            lines = rule_lines(several, grammar.shape, source.spellings, target.spellings).decode().splitlines()
+            for line in lines:
+                sides, _, mass = line.rpartition(" ||| ")
+                value = np.log10(float(mass) + 1e-3)
+                file.write(f"[X] ||| {sides} ||| EGivenF={value:.4f} FGivenE={value:.3f} LexEGivenF=-1 LexFGivenE=-1\n")
+    return written
