@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hierogram.daemon.exports.compression import CompressedFile
-from hierogram.daemon.exports.filters import apply_filters
+from hierogram.daemon.exports.filters import apply_filters, read_test_set
 from hierogram.daemon.exports.formats.format import Compression, Format
 from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
@@ -39,6 +40,9 @@ UNITS = 10_000
 _SHAPE = ("scope", "nonterminals", "source_terminals", "target_terminals")
 _KINDS = {"source": "VARCHAR", "target": "VARCHAR", **dict.fromkeys(_SHAPE, "INTEGER"), "uses": "BIGINT"}
 _MEMORY = 1 << 30
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_NO_WORD = "\x01"
+"""What no sentence holds: the lines of corpora have no control characters."""
 _GAP = re.compile(r"\[X,[1-9]\]\Z")
 
 
@@ -70,11 +74,12 @@ def export_heuristic(store: Store, path: Path, options: ExportOptions, heuristic
         source, target = (Numbering(snapshot.words(side)) for side in ("source", "target"))
         with HeuristicGrammar(heuristic.limits, heuristic.threads) as grammar, scratch(Path(folder), _MEMORY) as rules:
             grammar.add(Bitexts(snapshot, source, target))
-            _load(rules, grammar, (source, target), heuristic.singletons)
-            scopes = rules.columns("SELECT scope, count(*) FROM rules GROUP BY scope")
-            counts = {scope: number for rows in scopes for scope, number in rows}
-            by_scope = [counts.get(scope, 0) for scope in range(max(counts, default=-1) + 1)]
-            return HeuristicFile(_write(rules, snapshot, wanted, path, format), by_scope)
+            words = None
+            if options.filter_for is not None:
+                words = {word for text in read_test_set(options.filter_for).texts for word in text.split(" ")}
+            gathered = _Gathered(grammar, source, target, heuristic, words)
+            _load(rules, gathered)
+            return HeuristicFile(_write(rules, snapshot, wanted, path, format), gathered.by_scope.tolist())
 
 
 def _write(rules: Scratch, snapshot: Snapshot, wanted: Wanted, path: Path, format: Format) -> Written:
@@ -91,9 +96,10 @@ def _write(rules: Scratch, snapshot: Snapshot, wanted: Wanted, path: Path, forma
     return write_scored(rules, wanted, Place(path, glue, lambda to: CompressedFile(to, compression)), lambda _: None)
 
 
-def _load(rules: Scratch, grammar: HeuristicGrammar, numberings: tuple[Numbering, Numbering], singletons: bool) -> None:
+def _load(rules: Scratch, gathered: "_Gathered") -> None:
     """Make the view `rules`, as exports have it."""
-    rules.load("loaded", _KINDS, _blocks(grammar, numberings, singletons))
+    rules.load("loaded", _KINDS, gathered.blocks())
+    rules.load("loaded", _KINDS, gathered.others())
     rules.run("""
         CREATE VIEW rules AS
         SELECT rowid AS id, coalesce(source, '') AS source, coalesce(target, '') AS target, '' AS alignment,
@@ -127,32 +133,111 @@ def _link(rules: Scratch) -> None:
     rules.run("DROP TABLE chosen")
 
 
-def _blocks(grammar: HeuristicGrammar, numberings: tuple[Numbering, Numbering], singletons: bool) -> Iterator[Block]:
-    """The rules; columns of the shape, as filters look at them."""
-    shape = grammar.shape
-    source, target = numberings
-    done = 0
-    for block in grammar.blocks():
-        rows = block
-        if not singletons:
-            _, _, words = read_sources(block, shape)
-            rows = block[(block[:, shape.occurrences] > 1) | (words <= 1)]
-        if not len(rows):
-            continue
-        _, scopes, _ = read_sources(rows, shape)
-        lines = rule_lines(rows, shape, source.spellings, target.spellings).decode().splitlines()
-        sides = [line.split(" ||| ") for line in lines]
-        uses = np.maximum(np.rint(rows[:, shape.mass].astype(np.float64) * UNITS / MASS_UNIT), 1).astype(np.int64)
-        symbols_of = [(side[0].split(" "), side[1].split(" ")) for side in sides]
-        gaps = [sum(bool(_GAP.match(symbol)) for symbol in source_side) for source_side, _ in symbols_of]
+class _Gathered:
+    """The rules of a heuristic grammar as blocks; with a test set, those whose source words all are in it.
+
+    What the others count with the same target sides is one rule more for each, which can match nothing: probabilities
+    are among all rules. `by_scope` counts all.
+    """
+
+    def __init__(
+        self,
+        grammar: HeuristicGrammar,
+        source: Numbering,
+        target: Numbering,
+        heuristic: Heuristic,
+        words: set[str] | None,
+    ) -> None:
+        self._grammar = grammar
+        self._source = source
+        self._target = target
+        self._heuristic = heuristic
+        self._known = None if words is None else np.array([word in words for word in source], np.bool_)
+        self.by_scope: NDArray[np.int64] = np.zeros(1, np.int64)
+        self._hashes: list[NDArray[np.uint64]] = []
+        self._uses: list[NDArray[np.int64]] = []
+        self._kept: dict[int, tuple[str, int]] = {}
+
+    def blocks(self) -> Iterator[Block]:
+        """The rules."""
+        done = 0
+        shape = self._grammar.shape
+        for block in self._grammar.blocks():
+            sides, scopes, words = read_sources(block, shape)
+            chosen = np.ones(len(block), np.bool_)
+            if not self._heuristic.singletons:
+                chosen = (block[:, shape.occurrences] > 1) | (words <= 1)
+            found = np.bincount(scopes[chosen], minlength=len(self.by_scope))
+            found[: len(self.by_scope)] += self.by_scope
+            self.by_scope = found
+            uses = np.maximum(np.rint(block[:, shape.mass].astype(np.float64) * UNITS / MASS_UNIT), 1).astype(np.int64)
+            hashes = _hashed(block[:, shape.source_words : shape.symbol_words])
+            if self._known is not None:
+                self._hashes.append(hashes[chosen])
+                self._uses.append(uses[chosen])
+                chosen &= _all_known(sides.symbols, sides.starts, self._known)
+            done += len(block)
+            if chosen.any():
+                yield done, self._columns(block[chosen], scopes[chosen], uses[chosen], hashes[chosen])
+
+    def _columns(
+        self,
+        rows: NDArray[np.uint64],
+        scopes: NDArray[np.int32],
+        uses: NDArray[np.int64],
+        hashes: NDArray[np.uint64],
+    ) -> list[str]:
+        lines = rule_lines(rows, self._grammar.shape, self._source.spellings, self._target.spellings)
+        sides = [line.split(" ||| ") for line in lines.decode().splitlines()]
+        pairs = [(side[0].split(" "), side[1].split(" ")) for side in sides]
+        gaps = [sum(bool(_GAP.match(symbol)) for symbol in pair[0]) for pair in pairs]
+        if self._known is not None:
+            for side, own, used in zip(sides, hashes.tolist(), uses.tolist(), strict=True):
+                self._kept[own] = (side[1], self._kept.get(own, ("", 0))[1] + used)
         columns = [
             [side[0] for side in sides],
             [side[1] for side in sides],
             scopes.tolist(),
             gaps,
-            [len(pair[0]) - number for pair, number in zip(symbols_of, gaps, strict=True)],
-            [len(pair[1]) - number for pair, number in zip(symbols_of, gaps, strict=True)],
+            [len(pair[0]) - number for pair, number in zip(pairs, gaps, strict=True)],
+            [len(pair[1]) - number for pair, number in zip(pairs, gaps, strict=True)],
             uses.tolist(),
         ]
-        done += len(rows)
-        yield done, ["\n".join(map(str, column)) for column in columns]
+        return ["\n".join(map(str, column)) for column in columns]
+
+    def others(self) -> Iterator[Block]:
+        """What rules that were left out count with the target sides of the others."""
+        if not self._kept:
+            return
+        hashes, places = np.unique(np.concatenate(self._hashes), return_inverse=True)
+        totals = np.zeros(len(hashes), np.int64)
+        np.add.at(totals, places, np.concatenate(self._uses))
+        at = np.searchsorted(hashes, np.array(list(self._kept), np.uint64))
+        left = [
+            (target, int(total) - used)
+            for (target, used), total in zip(self._kept.values(), totals[at], strict=True)
+            if total > used
+        ]
+        size = len(left)
+        numbers = "\n".join(["0"] * size)
+        texts = ["\n".join([_NO_WORD] * size), "\n".join(target for target, _ in left)]
+        if size:
+            yield size, [*texts, *([numbers] * len(_SHAPE)), "\n".join(str(used) for _, used in left)]
+
+
+def _hashed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A hash of each row."""
+    value = np.zeros(len(words), np.uint64)
+    for column in words.T:
+        value = (value ^ column) * _MULTIPLIER
+        value ^= value >> np.uint64(32)
+    return value
+
+
+def _all_known(symbols: NDArray[np.int32], starts: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether each side has no other words, bool[n]."""
+    strange = np.zeros(len(symbols) + 1, np.int64)
+    words = symbols >= 0
+    strange[1:][words] = ~known[symbols[words]]
+    sums = np.cumsum(strange)
+    return np.asarray(sums[starts[1:]] == sums[starts[:-1]], np.bool_)
