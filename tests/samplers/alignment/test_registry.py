@@ -97,4 +97,4 @@ def test_names_and_defaults_need_neither_numpy_nor_numba() -> None:
         "print(registry.described_default('chains'), 'numpy' in sys.modules, 'numba' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert ran.stdout == "4; 1 for bhmm, bhmm-z False False\n"
+    assert ran.stdout == "4; 1 for bhmm, bhmm-z; 2 for itg False False\n"

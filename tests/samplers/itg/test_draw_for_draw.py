@@ -55,12 +55,15 @@ def sweep_of_twin(
 @pytest.mark.parametrize("method", METHODS)
 def test_the_kernels_draw_as_the_twins_do(method: str) -> None:
     changes = 0
-    for trial in range(12):
+    for trial in range(40):
         random = Random(trial)
         pairs = random_pairs(random)
+        if trial % 2:
+            # Of long pairs many words must be linked, some of them across.
+            pairs = tuple(((0, 1, 2), tuple(random.sample(range(3), 3))) for _ in range(3))
         shape = random.choice([0.1, 0.15, 0.25, 1.0])
         trees = tuple(random.choice(derivations(len(f), len(e))) for f, e in pairs)
-        kernel = kernel_of(pairs, method, shape, strength=random.choice([0.3, 1.0, 5.0]))
+        kernel = kernel_of(pairs, method, shape, strength=random.choice([0.01, 0.3, 1.0, 5.0]))
         state = kernel.resume(put(kernel.batch, trees))
         for number in range(1, 7):
             corpus = corpus_of(pairs, kernel, state)
