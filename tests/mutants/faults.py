@@ -41,6 +41,9 @@ SCHEDULES = "tests/samplers/grammar/test_schedules.py"
 PARSING = "tests/daemon/treebanks/test_parsing.py"
 ALIGNMENT = "tests/samplers/alignment/test_kernels.py"
 
+LANGUAGE_MODELS = "tests/samplers/language_models/test_model.py"
+ESTIMATION = ("tests/daemon/language_models/test_estimation.py", "-k", "definition")
+
 _ITG = "tests/samplers/itg/test_draw_for_draw.py"
 _ITG_SLICE = (_ITG, "-k", "twins_do and slice")
 _OWN_COUNTED = (
@@ -458,5 +461,41 @@ FAULTS = (
         "                    total += inverted * chart[last + x * (m + 1) + z] * rest\n",
         "",
         (_ITG, "-k", "twins_do and exhaustive"),
+    ),
+    # Language models.
+    Fault(
+        "a context that is given up does not charge its weight",
+        "language_models/model.py",
+        "        given_up += model.states[at].backoff\n",
+        "",
+        (LANGUAGE_MODELS,),
+    ),
+    Fault(
+        "open words end a word early",
+        "language_models/model.py",
+        "model.states[state].length <= k or",
+        "model.states[state].length <= k + 1 or",
+        (LANGUAGE_MODELS, "-k", "depends"),
+    ),
+    Fault(
+        "every n-gram is a state",
+        "language_models/building.py",
+        "nodes[k].extended != 0 or nodes[k].backoff != 0)",
+        "nodes[k].extended != 0 or nodes[k].backoff <= 0)",
+        (LANGUAGE_MODELS, "-k", "states"),
+    ),
+    Fault(
+        "an n-gram that was pruned does not charge its context's weight",
+        "language_models/building.py",
+        "log10 = parts.nodes[short].backoff + parts.nodes[end].log10",
+        "log10 = parts.nodes[end].log10",
+        (LANGUAGE_MODELS, "-k", "states"),
+    ),
+    Fault(
+        "sentences run into each other",
+        "language_models/text.py",
+        "inside = inside and back <= k and numbers[k - back] != END",
+        "inside = inside and back <= k",
+        ESTIMATION,
     ),
 )
