@@ -16,7 +16,7 @@ from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.kinds.trials import Trial, TrialOptions
 from hierogram.samplers.counts.deltas import empty_ledger, tally
 from hierogram.samplers.diagnostics.overlap import KEY, Counts, counts_of, mean_of
-from hierogram.samplers.diagnostics.watching import Watch
+from hierogram.samplers.diagnostics.watching import Watch, counts_of_rules
 from hierogram.samplers.grammar.settings import CUT, JOINED, RANDOM
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
@@ -120,6 +120,9 @@ class _Run:
         self._report = report
         self._done = 0
         self._overhead = 0.0
+        # What writes draws down is compiled, or loaded, before the clock starts.
+        counts_of_rules(trials[0].table, np.zeros((0, 2), np.uint64))
+        trials[0].log_likelihood()
 
     def draws(self, warm_up: int, starts: list[str]) -> Draws:
         """Take all chains through their sweeps."""

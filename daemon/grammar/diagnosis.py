@@ -14,6 +14,7 @@ from hierogram.samplers.diagnostics.watching import TOTALS
 
 _SHOWN = 10
 _HALF_A_USE = 0.5
+_LARGEST = 1e6
 Figure = float | None
 """A number, None where there is none."""
 
@@ -89,7 +90,8 @@ def diagnose(taken: Draws) -> Diagnosis:
 
 
 def _figure(value: float) -> Figure:
-    return float(value) if np.isfinite(value) else None
+    """The value; R-hat of chains that each stay at a value of their own is as large as rounding makes it."""
+    return min(float(value), _LARGEST) if np.isfinite(value) or value == np.inf else None
 
 
 def _figures(values: Sequence[float]) -> tuple[Figure, Figure, Figure, Figure, Figure, Figure]:
