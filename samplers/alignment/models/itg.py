@@ -1,6 +1,9 @@
 """The ITG as an aligner: links of sampled derivations, both directions at once [BC10]."""
 
 from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
 
 from hierogram.samplers.alignment.bitext import Side
 from hierogram.samplers.alignment.joint import LinkSamples
@@ -12,14 +15,12 @@ from hierogram.samplers.itg.model import ItgSettings
 from hierogram.samplers.itg.model1 import train_model1
 from hierogram.samplers.itg.sampler import build, plan_of
 from hierogram.samplers.itg.starts import MODEL1
-from hierogram.samplers.itg.sweeps import BLOCKED
+from hierogram.samplers.itg.sweeps import BLOCKED, products_of
 
-SETTINGS = ItgSettings(
-    slice_shape=0.1,
-    strengths=(30.0, 10.0, 10.0, 1000.0, 1000.0),
-    sampled_strengths=False,
-    small_chart=8_000_000,
-)
+PRODUCTS_A_SWEEP = 5_000_000_000
+"""Whole charts of a sweep take at most so many products, some seconds: those of the shorter pairs of a large corpus."""
+
+SETTINGS = ItgSettings(slice_shape=0.1, strengths=(30.0, 10.0, 10.0, 1000.0, 1000.0), sampled_strengths=False)
 """Low strengths have words translated alike throughout a corpus; sampled ones rise, since Model 1 knows the corpus."""
 
 
@@ -29,6 +30,9 @@ class ItgAligner:
     def __init__(self, source: Side, target: Side, options: AlignerOptions) -> None:
         self._options = options
         self._batch = make_batch(source.words, source.offset, target.words, target.offset)
+        products = np.sort(products_of(np.diff(source.offset), np.diff(target.offset)))
+        fitting = int(np.searchsorted(np.cumsum(products), PRODUCTS_A_SWEEP, "right"))
+        self._settings = replace(SETTINGS, small_chart=int(products[:fitting].max(initial=0)))
         prior = None
         if options.similarity > 0:
             batch = self._batch
@@ -39,7 +43,7 @@ class ItgAligner:
 
     def sample(self, key: int, report: Callable[[], None] | None = None) -> LinkSamples:
         """All sweeps of one chain."""
-        kernel = build(self._batch, SETTINGS, BLOCKED, self._model1)
+        kernel = build(self._batch, self._settings, BLOCKED, self._model1)
         state = kernel.init(key, MODEL1)
         sums = empty_links(self._batch)
         for sweep in range(1, self._options.sweeps + 1):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hierogram.samplers.alignment.steps import Steps
 
 _PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
-_ITG_SWEEPS = 40
+_ITG_SWEEPS = 20
 _MOST_SWEEPS, _FEWEST_SWEEPS, _SWEEPS_SCALE = 60, 16, 3000
 
 
