@@ -24,6 +24,7 @@ from tests.reference.itg.samplers import (
 )
 from tests.samplers.itg.corpora import Pairs, corpus_of, kernel_of, put, trees_of
 
+from hierogram.samplers.itg.base import draw_words
 from hierogram.samplers.itg.sampler import ItgKernel, plan_of
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, STARTS
 from hierogram.samplers.itg.sweeps import BLOCKED, EXHAUSTIVE, GIBBS, METHODS, SLICE, ItgState
@@ -173,6 +174,28 @@ def test_derivations_and_tables_have_their_posterior(corpus: str, method: str) -
         if number % 5 == 0:
             samples.append((signature(trees_of(state)), tables_now(kernel, number, state)))
     assert p_value(samples, exact) > ALPHA
+
+
+def test_a_table_is_half_a_draw_of_each_of_its_words() -> None:
+    """And P_f is drawn from the Dirichlet distribution that these draws give: its square root is kept."""
+    kernel = kernel_of(TWO, EXHAUSTIVE, strength=1.3)
+    state = kernel.init(3, LEFT_BRANCHING)
+    batch = kernel.batch
+    for number in range(1, 6):
+        state, _ = kernel.step(8, state, plan_of(batch, number))
+        tables = kernel._tables
+        source, target = tables.source_nulls / 2, tables.target_nulls / 2
+        np.add.at(source, batch.type_source, tables.pairs / 2)
+        np.add.at(target, batch.type_target, tables.pairs / 2)
+        assert tables.source.tolist() == source.tolist()
+        assert tables.target.tolist() == target.tolist()
+        assert sum(tables.source) > 0
+    mean = np.zeros(batch.source_words)
+    for number in range(4_000):
+        draw_words(state.base, tables, np.uint64(2), number)
+        mean += state.base.source**2 / 4_000
+    expected = (1.3 / batch.source_words + source) / (1.3 + source.sum())
+    assert mean == pytest.approx(expected, abs=0.03)
 
 
 @pytest.mark.parametrize("shape", [0.1, 0.15, 0.25, 1.0])
