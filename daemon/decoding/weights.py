@@ -18,13 +18,13 @@ from hierogram.samplers.decoding.weighing import COUNTED
 
 DEFAULT_WEIGHTS: Mapping[str, float] = {
     "p_target_given_source": 0.25,
-    "p_source_given_target": 0.25,
-    "lex_target_given_source": 0.2,
-    "lex_source_given_target": 0.2,
-    "lm": 0.5,
-    "words": 0.5,
+    "p_source_given_target": 0.2,
+    "lex_target_given_source": 0.15,
+    "lex_source_given_target": 0.1,
+    "lm": 0.35,
+    "words": 1.0,
     "rules": 0.0,
-    "glue": -0.3,
+    "glue": -0.1,
     "unknown": -5.0,
     "lm_unknown": -1.0,
 }
