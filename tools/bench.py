@@ -28,12 +28,23 @@ SECTIONS = (
     "asking",
     "exporting",
     "translating",
+    "pages",
 )
 _DEFAULT_SECTIONS = ("forests", "sweeps", "long", "ingest", "learning", "starting")
 
 
 def _measures() -> dict[str, Callable[..., dict[str, Any]]]:
-    from hierogram.tools.measures import exporting, grammars, itg, sampling, starting, stores, translating, treebanks
+    from hierogram.tools.measures import (
+        exporting,
+        grammars,
+        itg,
+        pages,
+        sampling,
+        starting,
+        stores,
+        translating,
+        treebanks,
+    )
 
     return {
         "forests": sampling.measure_forests,
@@ -51,6 +62,7 @@ def _measures() -> dict[str, Callable[..., dict[str, Any]]]:
         "asking": grammars.measure_asking,
         "exporting": exporting.measure_exporting,
         "translating": translating.measure_translating,
+        "pages": pages.measure_pages,
     }
 
 
@@ -77,10 +89,10 @@ class Measured:
     pairs: Annotated[int | None, Option("Only the first so many pairs, or trees.", least=1)] = None
     threads: Annotated[int, Option("Threads of the sampler.", least=1)] = 2
     seed: Annotated[int, Option("Seed of the random streams.")] = 1
-    postgres: Annotated[str | None, Option("URL of an empty Postgres database for the ingest section.")] = None
+    postgres: Annotated[str | None, Option("URL of an empty Postgres database, for ingest or pages.")] = None
     small: Annotated[int, Option("Pairs of the small store of the absorbing section.", least=1)] = 5_000
     large: Annotated[int, Option("Pairs of its large store.", least=1)] = 150_000
-    rules: Annotated[int, Option("Rules of the asking, exporting and translating sections.", least=1)] = 1_000_000
+    rules: Annotated[int, Option("Rules for asking, exporting, translating and pages.", least=1)] = 1_000_000
 
 
 @with_options

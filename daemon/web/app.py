@@ -1,7 +1,7 @@
 """The HTTP application: the API and the pages, behind the guard."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
 
 from anyio import to_thread
@@ -30,10 +30,17 @@ _READERS = 6
 """Threads that read the store; with the intakes and the loops, they stay within its pool of connections."""
 
 
-@asynccontextmanager
-async def _few_threads(_app: FastAPI) -> AsyncIterator[None]:
-    to_thread.current_default_thread_limiter().total_tokens = _READERS
-    yield
+def _lifespan(reader: Reader | None) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    """Few threads, and in the end the reader is closed."""
+
+    @asynccontextmanager
+    async def few_threads(_app: FastAPI) -> AsyncIterator[None]:
+        to_thread.current_default_thread_limiter().total_tokens = _READERS
+        yield
+        if reader is not None:
+            reader.close()
+
+    return few_threads
 
 
 class _Switch:
@@ -61,6 +68,7 @@ def build_app(
     `limits` bound how much of a body may be rejected; `translating` says what sentences are translated with.
     """
     metrics = RequestMetrics()
+    reader = Reader(service.store.engine.url) if configuration.pages else None
     app = FastAPI(
         title="Hierogram",
         summary="A grammar store that keeps learning.",
@@ -69,7 +77,7 @@ def build_app(
         dependencies=[Depends(refuse_unknown)],
         docs_url=None,
         redoc_url=None,
-        lifespan=_few_threads,
+        lifespan=_lifespan(reader),
     )
     answer_problems(app)
     describe(app, with_token=configuration.token is not None)
@@ -83,16 +91,14 @@ def build_app(
         return JSONResponse(app.openapi())
 
     sessions = _sessions(configuration)
-    pages = None
-    if configuration.pages:
-        pages = build_pages(Reader(service.store.engine.url), sessions, service, _asking(configuration))
+    pages = build_pages(reader, sessions, service, _asking(configuration)) if reader else None
     return Guard(_Switch(app, pages), configuration, metrics, sessions)
 
 
 def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
     """The pages of a store without a daemon, where nothing can be changed."""
     sessions = _sessions(configuration)
-    pages = build_pages(reader, sessions, asking=_asking(configuration), lifespan=_few_threads)
+    pages = build_pages(reader, sessions, asking=_asking(configuration), lifespan=_lifespan(None))
     return Guard(pages, configuration, RequestMetrics(), sessions)
 
 

@@ -20,8 +20,9 @@ _PROBABILITIES = {SOURCE: "p_target_given_source", TARGET: "p_source_given_targe
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A rule with a side in common: its other side, its uses, and the probability of that side."""
+    """A rule with a side in common: its id, its other side, its uses, and the probability of that side."""
 
+    id: int
     other: str
     count: int
     probability: float
@@ -49,10 +50,10 @@ def find_rule(look: Look, source: str, target: str) -> Found | None:
 
 
 def rivals(look: Look, side: str, text: str, limit: int) -> list[Rival]:
-    """The most used rules with this side, and how many uses all of them have."""
+    """The most used rules with this side."""
     other = TARGET if side == SOURCE else SOURCE
     rows = look.rows(
-        f"""SELECT {other}, count, {_PROBABILITIES[side]}
+        f"""SELECT id, {other}, count, {_PROBABILITIES[side]}
   FROM by_{side}
  WHERE {side} = :side
  ORDER BY count DESC, {other}

@@ -50,6 +50,15 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
+class Used:
+    """A rule by its sides, and its uses."""
+
+    source: str
+    target: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where a page of answers ended: the last rule's probability (0 where it does not order), count and id."""
 
@@ -111,6 +120,22 @@ def search(look: Look, phrase: Phrase, query: Query, after: Place | None = None)
     last = rules[-1]
     ordering = 0.0 if query.order == USE else float(rows[query.limit - 1][11])
     return Answer(rules, Place(ordering, last.count, last.id))
+
+
+def most_used(look: Look, phrase: Phrase, side: str, limit: int) -> list[Used]:
+    """The most used rules that hold the phrase on a side, without their probabilities, which take their time."""
+    notation = notation_of(look.settings().grammar)
+    query = Query(side=side)
+    conditions, values = _conditions(look, phrase, query, word_counts(look, phrase), notation)
+    if conditions is None:
+        return []
+    rows = look.rows(
+        f"SELECT r.source, r.target, r.count\n          FROM {conditions}\n         ORDER BY r.count DESC, r.id\n"
+        "         LIMIT :most",
+        most=limit,
+        **values,
+    )
+    return [Used(*row) for row in rows]
 
 
 def _conditions(
@@ -199,19 +224,23 @@ def _after_probability(after: Place | None, query: Query, values: dict[str, Valu
 
 
 def _by_probability(conditions: str, query: Query, side: str, filters: str) -> str:
-    columns = ", ".join(f"r.{column}" for column in _COLUMNS.split(", "))
     order = f"m.p{' DESC' if query.order == PROBABILITY else ''}, m.count DESC, m.id"
-    # All rules with this side match, since that depends on the side alone: so the sum is the side's.
+    columns = ", ".join(f"r.{column}" for column in _COLUMNS.split(", "))
+    # All rules with this side match, since that depends on the side alone: so the sum is the side's. Few columns, since
+    # there may be many rules to be sorted.
     return f"""WITH matched AS (
-        SELECT {columns},
-               CAST(r.count AS DOUBLE PRECISION) / sum(r.count) OVER (PARTITION BY r.{side}) AS p
+        SELECT r.id, r.count, CAST(r.count AS DOUBLE PRECISION) / sum(r.count) OVER (PARTITION BY r.{side}) AS p
           FROM {conditions}),
-     found AS (
-        SELECT *
+     best AS (
+        SELECT m.id, m.p
           FROM matched AS m
          WHERE {filters}
          ORDER BY {order}
-         LIMIT :most)
+         LIMIT :most),
+     found AS (
+        SELECT {columns}, b.p
+          FROM best AS b
+          JOIN rules AS r ON r.id = b.id)
 {_with_totals(", f.p")}
  ORDER BY {order.replace("m.", "f.")}"""
 

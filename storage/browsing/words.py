@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from hierogram.samplers.grammar.kinds import SOURCE, notation_of
 from hierogram.storage.browsing.reader import Look
-from hierogram.storage.browsing.search import Found
+from hierogram.storage.browsing.search import Used
 
 SAMPLED_PAIRS = 3_000
 """Pairs that are looked at to see where a word occurs, spread evenly over all."""
@@ -49,7 +49,7 @@ def word_count(look: Look, side: str, token: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def collocates(look: Look, side: str, token: str, rules: Sequence[Found], limit: int) -> list[Collocate]:
+def collocates(look: Look, side: str, token: str, rules: Sequence[Used], limit: int) -> list[Collocate]:
     """Words that stand on the same side of these rules as the word, by logDice, the strongest first.
 
     logDice = 14 + log₂(2·f(x, y) / (f(x) + f(y))), where f(x, y) are the rules' uses, the others counts in all pairs.

@@ -109,6 +109,15 @@ def test_translating_is_measured(bitext: list[str]) -> None:
     assert figures["sentences"] == 0
 
 
+def test_pages_are_measured(bitext: list[str]) -> None:
+    options = ["--json", "--only", "pages", "--rules", "100"]
+    figures = json.loads(run("hierogram.daemon.main", "bench", *bitext, *options))["sections"]["pages"]["sqlite"]
+    assert figures["rules"] > 0
+    for name in ("search for a word", "search by probability", "rule", "word", "all"):
+        assert 0 < figures[name]["median_ms"] <= figures[name]["95_percent_ms"] <= figures[name]["most_ms"]
+        assert 0 < figures[name]["share_within_300_ms"] <= 1
+
+
 def test_schemes_are_compared_over_five_seeds(bitext: list[str]) -> None:
     report = json.loads(run("hierogram.daemon.main", "bench", *bitext, "--json", "--only", "schemes"))
     figures = report["sections"]["schemes"]

@@ -35,7 +35,7 @@ def measure_exporting(corpus: Corpus) -> Figures:
     """A store of a million rules (phrases of the corpus, and phrases with a gap), exported with zstd."""
     with temporary_folder() as folder:
         inner = replace(corpus, extra=corpus.extra | {"store": f"sqlite:///{folder}/rules.db"})
-        figures = dict(measured("generate", _generate, inner).figures)
+        figures = dict(measured("generate", generate, inner).figures)
         for name, (format, features) in _CASES.items():
             extra = inner.extra | {"format": format, "features": ",".join(features or ())}
             result = measured(name, _export, replace(inner, extra=extra))
@@ -64,7 +64,7 @@ def _export(corpus: Corpus) -> Figures:
     }
 
 
-def _generate(corpus: Corpus) -> Figures:
+def generate(corpus: Corpus) -> Figures:
     """A store with the corpus's pairs and as many rules from them as are wanted."""
     wanted = int(corpus.extra.get("rules", _RULES))
     counts: Counter[str] = Counter()

@@ -15,10 +15,11 @@ from hierogram.daemon.web.pages.rendering.texts import symbols_of
 from hierogram.daemon.web.pages.visit import Visit
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
-from hierogram.storage.browsing import words
+from hierogram.storage.browsing import rules, words
 from hierogram.storage.browsing.phrases import Phrase
 from hierogram.storage.browsing.reader import Look
-from hierogram.storage.browsing.search import PART, WHOLE, Found, Query, search
+from hierogram.storage.browsing.rules import Rival
+from hierogram.storage.browsing.search import most_used
 
 _RENDERINGS = 200
 _SHOWN_RENDERINGS = 15
@@ -54,33 +55,32 @@ def _content(look: Look, side: str, token: str) -> dict[str, Any]:
     two_sides = TWO_SIDES in notation.offers
     phrase = Phrase((token,))
     count = words.word_count(look, side, token)
-    renderings = search(look, phrase, Query(side=side, match=WHOLE, limit=_RENDERINGS)).rules if two_sides else []
-    within = search(look, phrase, Query(side=side, match=PART, limit=_RULES)).rules
-    alone = [(rule, _probability(rule, side)) for rule in renderings]
+    renderings = rules.rivals(look, side, phrase.side(), _RENDERINGS) if two_sides else []
+    within = most_used(look, phrase, side, _RULES)
     by_corpus = words.uses_by_corpus(look, [rule.id for rule in renderings[:_COMPARED]])
     return {
         "side": side,
         "token": token,
         "count": count,
-        "renderings": [
-            {"text": rule.target if side == SOURCE else rule.source, "count": rule.count, "probability": p,
-             "source": rule.source, "target": rule.target}
-            for rule, p in alone[:_SHOWN_RENDERINGS]
-        ],
-        "more_renderings": max(0, len(alone) - _SHOWN_RENDERINGS),
-        "perplexity": _perplexity([p for _, p in alone]),
+        "renderings": [_rendering(rule, side, phrase.side()) for rule in renderings[:_SHOWN_RENDERINGS]],
+        "more_renderings": max(0, len(renderings) - _SHOWN_RENDERINGS),
+        "perplexity": _perplexity([rule.probability for rule in renderings]),
         "rules": [rule for rule in within if not two_sides or " " in getattr(rule, side)][:_SHOWN_RULES],
         "collocates": words.collocates(look, side, token, within, _COLLOCATES),
         "dispersion": words.dispersion(look, side, token),
-        "inconsistent": _inconsistent(alone, side, by_corpus),
+        "inconsistent": _inconsistent(renderings, side, phrase.side(), by_corpus),
         "sql": look.asked,
         "_two_sides": two_sides,
         "_symbols": lambda text: symbols_of(text, notation),
     }  # fmt: skip
 
 
-def _probability(rule: Found, side: str) -> float:
-    return rule.p_target_given_source if side == SOURCE else rule.p_source_given_target
+def _rendering(rule: Rival, side: str, text: str) -> dict[str, Any]:
+    sides = (text, rule.other) if side == SOURCE else (rule.other, text)
+    return {
+        "text": rule.other, "count": rule.count, "probability": rule.probability,
+        "source": sides[0], "target": sides[1],
+    }  # fmt: skip
 
 
 def _perplexity(probabilities: Sequence[float]) -> float | None:
@@ -92,22 +92,18 @@ def _perplexity(probabilities: Sequence[float]) -> float | None:
 
 
 def _inconsistent(
-    renderings: Sequence[tuple[Found, float]], side: str, by_corpus: Sequence[words.CorpusUses]
+    renderings: Sequence[Rival], side: str, text: str, by_corpus: Sequence[words.CorpusUses]
 ) -> dict[str, Any]:
     """Renderings that are rare beside the most frequent one, and which rendering each corpus prefers."""
     if not renderings:
         return {"rare": [], "renderings": [], "corpora": []}
-    texts_of = {rule.id: rule.target if side == SOURCE else rule.source for rule, _ in renderings[:_COMPARED]}
+    texts_of = {rule.id: rule.other for rule in renderings[:_COMPARED]}
     uses: dict[str, dict[int, int]] = defaultdict(dict)
     for rule_id, corpus, number in by_corpus:
         uses[corpus][rule_id] = number
-    rare = [(rule, p) for rule, p in renderings[1:] if p < _RARE]
+    rare = [rule for rule in renderings[1:] if rule.probability < _RARE]
     return {
-        "rare": [
-            {"text": rule.target if side == SOURCE else rule.source, "count": rule.count, "probability": p,
-             "source": rule.source, "target": rule.target}
-            for rule, p in rare[-_SHOWN_RENDERINGS:][::-1]
-        ],
+        "rare": [_rendering(rule, side, text) for rule in rare[-_SHOWN_RENDERINGS:][::-1]],
         "renderings": list(texts_of.values()),
         "corpora": [
             {"corpus": corpus, "uses": [numbers.get(rule_id, 0) for rule_id in texts_of],

@@ -16,7 +16,7 @@
     for (const other of pair.querySelectorAll(".w[data-key]")) {
       if (!keys.has(other.dataset.key)) continue;
       light(other);
-      if (other.dataset.key !== word.dataset.key) partners.add(other.textContent.trim());
+      if (other.dataset.key !== word.dataset.key && other.closest(".sentence")) partners.add(other.textContent.trim());
     }
     for (const link of pair.querySelectorAll("[data-keys]"))
       if (link.dataset.keys.split(" ").includes(word.dataset.key)) light(link);

@@ -1,0 +1,88 @@
+"""A real browser, and the daemon's pages for it to look at.
+
+Where there is no chromium these tests are left out, and say so; where the environment says that it is a continuous
+integration (CI=true) they fail instead.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from tests.daemon.web.conftest import FakeService
+from tests.daemon.web.running import Running
+
+from hierogram.storage.store import Store
+
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+CHROMIUM = "/usr/bin/chromium"
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Chromium, for the tests of a module: Playwright keeps an event loop in this thread meanwhile."""
+    path = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
+    if path is None:
+        missing = f"no browser: install Debian's package chromium ({CHROMIUM})"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+Serve = Callable[..., str]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Serves the pages of a store, and says at which address."""
+    with ExitStack() as stack:
+
+        def start(store: Store, **values: object) -> str:
+            running = Running(FakeService(store), **values)
+            stack.callback(running.end)
+            host, port = running.loop.address or ("", 0)
+            return f"http://{host}:{port}"
+
+        yield start
+
+
+Visit = Callable[..., Any]
+
+
+@pytest.fixture
+def visit(chromium: Any) -> Iterator[Visit]:
+    """Opens a page of its own; in the end none has asked another host, and the browser had nothing to complain of."""
+    said: list[str] = []
+    hosts: set[str] = set()
+    wanted: set[str] = set()
+    with ExitStack() as stack:
+
+        def open_page(address: str, complaints: tuple[str, ...] = (), **options: object) -> Any:
+            context = chromium.new_context(**options)
+            stack.callback(context.close)
+            context.set_default_timeout(30_000)
+            wanted.add(urlsplit(address).netloc)
+            context.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
+            page = context.new_page()
+            page.on("console", lambda message: said.append(message.text))
+            page.on("pageerror", lambda error: said.append(str(error)))
+            page.on("dialog", lambda dialog: (said.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+            page.goto(address)
+            return page
+
+        yield open_page
+        assert hosts <= wanted
+        assert said == []

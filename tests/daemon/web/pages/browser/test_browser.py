@@ -1,0 +1,159 @@
+"""People find their way in a real browser: with the keyboard alone, with the mouse, and without JavaScript."""
+
+from typing import Any
+from urllib.parse import quote
+
+from tests.daemon.web.pages.browser.conftest import Serve, Visit
+
+from hierogram.daemon.learning.learning import learn
+from hierogram.storage.store import Store
+
+TOKEN = "a token of some length"
+MOST_TABS = 80
+
+
+def tab_to(page: Any, selector: str) -> None:
+    """Presses Tab until what the selector means has the focus."""
+    for _ in range(MOST_TABS):
+        page.keyboard.press("Tab")
+        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+            return
+    raise AssertionError(f"Tab does not lead to {selector}")
+
+
+def lit(page: Any) -> set[str]:
+    return set(page.locator(".sentence .w.lit").all_text_contents())
+
+
+def test_by_keyboard_alone(learned: Store, serve: Serve, visit: Visit) -> None:
+    uses = learned.find_rules("ne [X,1] pas", "not [X,1]")[0].count
+    page = visit(serve(learned))
+    page.keyboard.type("ne _ pas")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("table.rules")
+    assert page.locator("tbody .rule").first.text_content().replace("\n", "") == "ne X1 pas→ to not X1"
+
+    tab_to(page, "a.rule")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/rule?*")
+    assert page.locator("dt:has-text('Uses now') + dd").text_content() == str(uses)
+
+    page.wait_for_selector(".concordance")
+    marked = page.locator(".concordance li").first.locator(".marked").all_text_contents()
+    assert marked == ["ne", "pas", "not"]
+    tab_to(page, ".sentence")
+    for _ in range(3):
+        if "pas" in lit(page):
+            break
+        page.keyboard.press("ArrowRight")
+    while "pas" not in lit(page):
+        page.keyboard.press("ArrowRight")
+    assert lit(page) == {"pas", "not"}
+    assert page.locator("#said").text_content() == "pas – not"
+
+    tab_to(page, ".concordance .number")
+    number = page.evaluate("document.activeElement.closest('.pair').dataset.pair")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/pairs/{number}")
+    rules = len(page.request.get(f"{page.url}.json").json()["rules"])
+    assert page.locator("svg.trees .node").count() == 2 * rules
+    assert page.locator(".samples article").count() >= 1
+
+    tab_to(page, "a.danger")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/withdraw")
+    tab_to(page, "button.danger")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/withdrawn/{number}")
+    assert page.locator("h1").text_content() == f"Pair {number} has left"
+    assert learned.find_pair(int(number)) is None
+
+
+def test_by_mouse(learned: Store, serve: Serve, visit: Visit) -> None:
+    address = serve(learned)
+    page = visit(f"{address}/pairs/1")
+    page.locator(".sentence .w", has_text="blanche").hover()
+    assert lit(page) == {"blanche", "white"}
+    assert page.locator("svg.trees .word.lit").count() == 2
+    assert page.locator("svg.trees .arc.lit").count() == 1
+    page.locator("svg.trees .node").first.hover()
+    assert page.locator("svg.trees .node.lit").count() == 2
+    assert lit(page) == set()
+
+
+def test_results_follow_while_one_types(learned: Store, serve: Serve, visit: Visit) -> None:
+    page = visit(serve(learned))
+    page.locator("#q").press_sequentially("maison")
+    page.wait_for_selector("table.rules")
+    assert "q=maison" in page.url
+    page.locator(".filters summary").click()
+    page.locator("select[name=match]").select_option("whole")
+    page.wait_for_url("**match=whole*")
+    page.wait_for_function("document.querySelectorAll('tbody .rule').length <= 2")
+    assert page.locator("#q").input_value() == "maison"
+
+
+def test_the_curve_follows_learning(learned: Store, serve: Serve, visit: Visit) -> None:
+    page = visit(f"{serve(learned)}/now")
+    page.wait_for_selector(".curve canvas")
+
+    def sweeps() -> int:
+        return int(page.locator("#now").get_attribute("data-sweeps"))
+
+    before = sweeps()
+    drawn = page.evaluate("JSON.parse(document.querySelector('.curve').dataset.points).length")
+    page.evaluate("document.querySelector('.curve canvas').id = 'first'")
+    learn(learned, sweeps=3)
+    page.wait_for_function("n => Number(document.getElementById('now').dataset.sweeps) > n", arg=before)
+    assert sweeps() == learned.status().sweeps
+    assert page.evaluate("JSON.parse(document.querySelector('.curve').dataset.points).length") >= drawn
+    # The same canvas shows the new points, and nothing was drawn twice.
+    assert page.locator("#first").count() == 1
+    assert page.locator(".curve canvas").count() == page.locator(".curve").count()
+
+
+def test_a_question_of_the_cookbook_by_keyboard(learned: Store, serve: Serve, visit: Visit) -> None:
+    page = visit(f"{serve(learned)}/ask")
+    tab_to(page, ".recipes a")
+    while page.evaluate("document.activeElement.textContent") != "How far are the pairs?":
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#answer")
+    assert page.locator("#answer tbody td").first.text_content() == "settled"
+    assert "GROUP BY state" in page.locator("#sql").input_value()
+
+
+def test_a_question_is_typed(learned: Store, serve: Serve, visit: Visit) -> None:
+    address = serve(learned)
+    page = visit(f"{address}/ask")
+    page.locator("#sql").fill("SELECT 2 + 3 AS sum")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("#answer")
+    assert page.locator("#answer td").text_content() == "5"
+
+
+def test_without_javascript(learned: Store, serve: Serve, visit: Visit) -> None:
+    page = visit(serve(learned), java_script_enabled=False)
+    page.locator("#q").fill("ne _ pas")
+    page.keyboard.press("Enter")
+    page.locator("a.rule").first.click()
+    page.get_by_role("link", name="Show the pairs").click()
+    assert page.locator(".concordance li").count() == learned.find_rules("ne [X,1] pas", "not [X,1]")[0].count
+    page.locator(".concordance .number").first.click()
+    assert page.locator("svg.trees").count() == 1
+    page.get_by_role("link", name="Now").click()
+    assert page.locator("h1").text_content() == "Now"
+
+
+def test_the_token_is_asked_for_once(learned: Store, serve: Serve, visit: Visit) -> None:
+    page = visit(f"{serve(learned, token=TOKEN)}/search?q={quote('ne _ pas')}")
+    assert page.locator("h1").text_content() == "Enter"
+    page.keyboard.type(TOKEN)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("table.rules")
+    assert page.locator("#q").input_value() == "ne _ pas"
+    [cookie] = page.context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+    page.get_by_role("link", name="Leave").click()
+    page.get_by_role("button", name="Leave").click()
+    assert page.locator("h1").text_content() == "Enter"

@@ -1,0 +1,127 @@
+"""Pages are for everyone: all scripts and lengths, light and dark, wide and narrow, with whatever help people use."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from tests.conftest import CopyStore
+from tests.daemon.conftest import QUICK
+from tests.daemon.web.pages.browser.conftest import Serve, Visit
+from tests.daemon.web.pages.texts import SCRIPTS, learn_from, odd_pairs, odd_tokens
+
+from hierogram.storage.store import Store, open_store
+
+WIDE, NARROW = {"width": 1200, "height": 800}, {"width": 360, "height": 740}
+MOODS = {
+    "light": {"viewport": WIDE, "color_scheme": "light"},
+    "dark": {"viewport": WIDE, "color_scheme": "dark"},
+    "narrow": {"viewport": NARROW, "color_scheme": "light"},
+}
+
+
+@pytest.fixture
+def many(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
+    """A store of pairs of many scripts and lengths, and of odd words, once on each database."""
+
+    def make(url: str) -> None:
+        with open_store(url, create=True, settings=QUICK) as store:
+            learn_from(store, [*SCRIPTS, *odd_pairs(odd_tokens(60, 3))])
+
+    copy_store("many", store_url, make)
+    with open_store(store_url) as store:
+        yield store
+
+
+LONG_PAIR = 5
+
+
+def paths(store: Store) -> list[str]:
+    """Every page, of one thing at least."""
+    rule = store.find_rules(limit=1)[0]
+    sides = f"source={quote(rule.source)}&target={quote(rule.target)}"
+    return [
+        "/", f"/search?q={quote('הבית')}", f"/search?q={quote('红')}&order=surprise", "/search?q=nowhere",
+        f"/rule?{sides}", f"/rule/pairs?{sides}", "/pairs/1", "/pairs/7", f"/word?token={quote('我')}", "/now",
+        "/ask?sql=SELECT+source,+count+FROM+rules+LIMIT+9", "/pairs/1/withdraw",
+    ]  # fmt: skip
+
+
+def violations(page: Any) -> list[str]:
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    return [f"{entry['id']}: {[node['html'][:120] for node in entry['nodes'][:3]]}" for entry in found]
+
+
+def test_nobody_is_barred(many: Store, serve: Serve, visit: Visit) -> None:
+    mood = "narrow" if many.url.startswith("sqlite") else "dark"
+    look_everywhere(visit(serve(many), **MOODS[mood]), paths(many))
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("mood", MOODS)
+def test_nobody_is_barred_however_the_pages_look(many: Store, serve: Serve, visit: Visit, mood: str) -> None:
+    look_everywhere(visit(serve(many), **MOODS[mood]), [*paths(many), f"/pairs/{LONG_PAIR}"])
+
+
+def look_everywhere(page: Any, places: list[str]) -> None:
+    address = page.url.rstrip("/")
+    for path in places:
+        page.goto(address + path)
+        page.wait_for_load_state()
+        if page.locator("[hx-trigger=load]").count():
+            page.wait_for_selector("#pairs:not([hx-get])", state="attached")
+        assert violations(page) == [], path
+        across = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert across[0] <= across[1], f"{path} is wider than the window: {across}"
+
+
+def test_what_goes_wrong_bars_nobody_either(many: Store, serve: Serve, chromium: Any) -> None:
+    address = serve(many)
+    page = chromium.new_page()
+    for path in ("/nowhere", "/ask?sql=SELEC", "/search?min_count=x"):
+        assert page.goto(address + path).status >= 400
+        assert violations(page) == [], path
+    page.close()
+
+
+def test_right_to_left(many: Store, serve: Serve, visit: Visit) -> None:
+    page = visit(f"{serve(many)}/pairs/1")
+    source, target = page.locator(".texts .sentence").all()
+    assert (source.get_attribute("dir"), target.get_attribute("dir")) == ("rtl", "ltr")
+    places = [box["x"] for box in (word.bounding_box() for word in source.locator(".w").all())]
+    assert places == sorted(places, reverse=True)
+    drawn = page.locator("svg.trees .word").all()
+    across = [box["x"] for box in (word.bounding_box() for word in drawn[:3])]
+    assert across == sorted(across, reverse=True)
+    source.focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("ArrowLeft")
+    assert page.locator("#said").text_content() == "הלבן – white"
+
+
+def test_two_hundred_words(many: Store, serve: Serve, visit: Visit) -> None:
+    page = visit(f"{serve(many)}/pairs/{LONG_PAIR}")
+    assert page.locator(".texts .sentence").first.locator(".w").count() == 200
+    assert page.locator("svg.trees .arc").count() == 200
+    page.locator(".texts .sentence .w").nth(150).hover()
+    assert set(page.locator(".texts .w.lit").all_text_contents()) == {"word150", "wort150"}
+    boxes = [word.bounding_box() for word in page.locator("svg.trees .word").all()[:200:10]]
+    assert all(left["x"] + left["width"] < right["x"] for left, right in pairwise(boxes))
+
+
+def test_words_without_spaces(many: Store, serve: Serve, visit: Visit) -> None:
+    page = visit(serve(many))
+    page.locator("#q").fill("红")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("table.rules")
+    page.goto(page.url.split("/search")[0] + "/pairs/3")
+    page.locator(".texts .w", has_text="房子").hover()
+    assert set(page.locator(".texts .w.lit").all_text_contents()) == {"房子", "house"}
+    # The drawing keeps its words apart, however wide their letters are.
+    for side in ("s", "t"):
+        boxes = [word.bounding_box() for word in page.locator(f"svg.trees .word[data-key^={side}]").all()]
+        assert all(left["x"] + left["width"] <= right["x"] for left, right in pairwise(boxes))
