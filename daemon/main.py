@@ -102,6 +102,7 @@ for command, example in (
     (serving.browse, "hierogram browse hierogram-demo.db"),
     (translating.translate, "hierogram translate grammar.cdec.gz news.fr --lm news.lm -o news.en"),
     (translating.pack_grammar, "hierogram pack-grammar grammar.cdec.gz grammar.packed"),
+    (serving.datasette, "hierogram datasette hierogram-demo.db -o datasette.json"),
     (treebanks.parse, "hierogram parse grammar.txt news.en -o news.trees"),
     (treebanks.evaluate_parse, "hierogram evaluate-parse gold.mrg news.trees"),
     (serving.withdraw, "hierogram withdraw --corpus news"),

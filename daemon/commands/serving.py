@@ -1,4 +1,4 @@
-"""Commands of the daemon, and those that stand in for it or speak with it: serve, browse, withdraw."""
+"""Commands of the daemon, and those that stand in for it or speak with it: serve, browse, datasette, withdraw."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -110,6 +110,34 @@ def browse(
 
     with interruptible("nothing was changed"), Reader(named or store_url(context, store)) as reader:
         serve_pages(reader, configuration, ready)
+
+
+def datasette(
+    context: typer.Context,
+    named: Annotated[str | None, typer.Argument(metavar="[STORE]", help="SQLite store, as --store.")] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", dir_okay=False, help="The configuration.")
+    ] = Path("datasette.json"),
+    store: StoreUrl = None,
+) -> None:
+    """Write a configuration for Datasette over an SQLite store: canned queries, facets off, a time limit.
+
+    Datasette is a package of others (`pip install datasette`); it is not needed for anything here.
+    """
+    import json
+
+    from hierogram.daemon.files import appearing
+    from hierogram.daemon.grammar.datasette import datasette_configuration
+
+    if named is not None and store is not None:
+        raise UsageError("name the store once: as STORE or with --store")
+    file, configuration = datasette_configuration(named or store_url(context, store))
+    try:
+        with appearing(output) as written:
+            written.write(json.dumps(configuration, indent=2, ensure_ascii=False).encode() + b"\n")
+    except OSError as error:
+        raise UsageError(f"{output}: cannot be written: {error.strerror or error}") from error
+    say(f"{output}: now run  datasette serve {file} --config {output}")
 
 
 def withdraw(

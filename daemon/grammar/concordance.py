@@ -10,7 +10,7 @@ from hierogram.storage.browsing import rules
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.records import PairRow, Settings
 
-SEARCH_SECONDS = 0.5
+SEARCH_SECONDS = 2.0
 """How long pairs are looked for by their texts, where the index has none."""
 
 _CANDIDATES = 50

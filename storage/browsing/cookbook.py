@@ -21,3 +21,16 @@ def cookbook() -> tuple[Recipe, ...]:
         title, _, sql = part.partition("\n")
         found.append(Recipe(title.strip(), sql.strip()))
     return tuple(found)
+
+EXAMPLES = {
+    "'la maison'": ":source", "'the house'": ":target", "'maison'": ":word", "'house'": ":other_word",
+    "pair_id = 1": "pair_id = :pair",
+}  # fmt: skip
+"""What the questions ask for, for example, and the parameters that may take its place."""
+
+
+def with_parameters(sql: str) -> str:
+    """The question with parameters in the places of its examples."""
+    for example, parameter in EXAMPLES.items():
+        sql = sql.replace(example, parameter)
+    return sql

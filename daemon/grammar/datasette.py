@@ -1,0 +1,41 @@
+"""A configuration for Datasette, with the questions of the cookbook, over the file of an SQLite store."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.storage.browsing.cookbook import cookbook, with_parameters
+from hierogram.storage.database.connection import parse_url, shown_url, sqlite_file
+
+_TIME_LIMIT_MS = 10_000
+_ROWS_A_PAGE = 50
+
+
+def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
+    """The store's file, and what Datasette is to know: canned queries with parameters, no facets, a time limit.
+
+    Facets would count every value of every column, which takes minutes on a large table. Raises `UsageError` for a
+    store that is no file.
+    """
+    parsed = parse_url(url)
+    file = sqlite_file(parsed)
+    if file is None:
+        raise UsageError(f"{shown_url(parsed)} is no file, and Datasette shows SQLite files: see `hierogram browse`")
+    queries = {
+        _name(recipe.title): {"title": recipe.title, "sql": with_parameters(recipe.sql)} for recipe in cookbook()
+    }
+    return file, {
+        "settings": {
+            "allow_facet": False,
+            "suggest_facets": False,
+            "sql_time_limit_ms": _TIME_LIMIT_MS,
+            "default_page_size": _ROWS_A_PAGE,
+        },
+        "databases": {file.stem: {"queries": queries}},
+    }
+
+
+def _name(title: str) -> str:
+    """The title as part of an address."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")

@@ -1,0 +1,46 @@
+"""docs/pages.md shows commands that run, pictures that are there, and pages that answer."""
+
+import re
+import shlex
+from pathlib import Path
+
+from starlette.testclient import TestClient
+from tests.daemon.conftest import Run, teach
+
+from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.web.app import build_browser
+from hierogram.storage.browsing.reader import Reader
+
+DOCS = Path(__file__).parents[3] / "docs"
+DOCUMENT = (DOCS / "pages.md").read_text()
+BLOCKS = re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL)
+COMMANDS = [shlex.split(line) for block in BLOCKS for line in block.splitlines()]
+ADDRESS = "http://127.0.0.1:8470"
+
+
+def test_the_commands_run(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+    teach(f"sqlite:///{tmp_path}/hierogram-demo.db", corpus)
+    assert [arguments[:2] for arguments in COMMANDS] == [
+        ["hierogram", "browse"], ["curl", "-s"], ["hierogram", "datasette"],
+    ]  # fmt: skip
+    browse, curl, datasette = COMMANDS
+    assert hierogram(*datasette[1:]).code == 0
+    with Reader(browse[2]) as reader:
+        client = TestClient(build_browser(reader, HttpConfiguration()), ADDRESS)
+        found = client.get(curl[2].removeprefix(ADDRESS)).json()
+    assert found["rules"][0]["source"] == "ne [X,1] pas"
+
+
+def test_the_pictures_are_there() -> None:
+    shown = re.findall(r"\]\((figures/[\w-]+\.png)\)", DOCUMENT)
+    assert len(set(shown)) == 9
+    for name in shown:
+        picture = (DOCS / name).read_bytes()
+        assert picture.startswith(b"\x89PNG")
+        assert len(picture) < 300_000
+
+
+def test_the_configuration_that_it_names_is_there() -> None:
+    for key in ("pages", "ask", "ask_seconds", "token"):
+        assert f"`{key}" in DOCUMENT
+        assert key in HttpConfiguration.model_fields

@@ -1,0 +1,37 @@
+"""The configuration for Datasette: questions that run, over the store's file."""
+
+import json
+import re
+import sqlite3
+from pathlib import Path
+
+from tests.daemon.conftest import Run, teach
+
+
+def test_canned_queries_run(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+    teach(f"sqlite:///{tmp_path}/grammar.db", corpus)
+    ran = hierogram("datasette", "grammar.db", "-o", "datasette.json")
+    assert ran.code == 0, ran.err
+    assert "datasette serve grammar.db --config datasette.json" in ran.out
+    written = json.loads((tmp_path / "datasette.json").read_text())
+    assert written["settings"]["allow_facet"] is False
+    assert written["settings"]["suggest_facets"] is False
+    queries = written["databases"]["grammar"]["queries"]
+    values = {"source": "la maison", "target": "the house", "word": "maison", "other_word": "house", "pair": 1}
+    with sqlite3.connect(tmp_path / "grammar.db") as connection:
+        found = {
+            name: connection.execute(query["sql"].rstrip(";"), values).fetchall() for name, query in queries.items()
+        }
+    connection.close()
+    assert len(found) > 20
+    assert found["which-translations-has-a-source-side-how-often-how-sure"]
+    assert {parameter for query in queries.values() for parameter in re.findall(r":(\w+)", query["sql"])} == set(values)
+    assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in queries)
+
+
+def test_it_is_for_files(hierogram: Run) -> None:
+    ran = hierogram("datasette", "postgresql://nobody@localhost/nowhere")
+    assert ran.code == 2
+    assert "hierogram browse" in ran.err
+    assert hierogram("datasette", "a.db", "--store", "b.db").code == 2
+    assert hierogram("datasette", "a.db", "-o", "no/such/folder/x.json").code == 2

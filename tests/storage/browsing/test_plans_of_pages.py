@@ -1,0 +1,82 @@
+"""What pages ask goes through indexes, whatever the size of the store."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.conftest import CopyStore
+from tests.storage.building import commit, delta, ingest, pair, query, update
+from tests.storage.plans import assert_no_scan, plans
+
+from hierogram.storage.browsing import pairs, progress, rules, words
+from hierogram.storage.browsing.phrases import read_phrase
+from hierogram.storage.browsing.reader import Look, Reader
+from hierogram.storage.browsing.search import PROBABILITY, SURPRISE, USE, WHOLE, Place, Query, most_used, search
+from hierogram.storage.store import open_store
+
+GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "rule_pairs", "rule_history", "r", "w", "p", "v")
+"""Tables that grow with the store, by their names and by those that statements give them."""
+
+
+@pytest.fixture
+def look(store_url: str, copy_store: CopyStore) -> Iterator[Look]:
+    """A store that is large enough for the planners to prefer indexes."""
+    copy_store("large", store_url, make)
+    with Reader(store_url) as reader, reader.look() as looking:
+        yield looking
+
+
+def make(url: str) -> None:
+    with open_store(url, create=True) as store:
+        ingest(store, [pair(f"s{n} common", f"t{n} usual") for n in range(4_000)])
+        commit(
+            store,
+            [update(n, state="settled") for n in range(1, 3_900)],
+            [delta(f"s{n} common", f"t{n % 1000} usual", 1 + n % 5) for n in range(4_000)],
+        )
+    query(url, "INSERT INTO rule_pairs (rule_id, pair_id, uses) SELECT id, id, 1 FROM rules WHERE id < 3000")
+    if not url.startswith("sqlite"):
+        query(url, "ANALYZE")
+
+
+QUESTIONS: dict[str, Callable[[Look], object]] = {
+    "search": lambda look: search(look, read_phrase("s17"), Query()).rules,
+    "a phrase": lambda look: search(look, read_phrase("s17 common"), Query()).rules,
+    "a gap": lambda look: [search(look, read_phrase("s17 _ common"), Query())],
+    "a whole side": lambda look: search(look, read_phrase("s17 common"), Query(match=WHOLE)).rules,
+    "by probability": lambda look: search(look, read_phrase("s17"), Query(order=PROBABILITY)).rules,
+    "by surprise": lambda look: search(look, read_phrase("s17 common"), Query(order=SURPRISE, match=WHOLE)).rules,
+    "the next page": lambda look: [search(look, read_phrase("s17"), Query(order=USE), Place(0.0, 5, 7))],
+    "of a corpus": lambda look: search(look, read_phrase("s17"), Query(corpus="corpus")).rules,
+    "most used": lambda look: most_used(look, read_phrase("t17"), "target", 20),
+    "a rule": lambda look: rules.find_rule(look, "s17 common", "t17 usual"),
+    "rivals": lambda look: rules.rivals(look, "source", "s17 common", 20),
+    "the past": lambda look: [rules.past_counts(look, 17)],
+    "users": lambda look: rules.indexed_users(look, 17, 0, 20),
+    "likely users": lambda look: rules.likely_users(look, ("s17 common", "t17 usual"), 0, 20),
+    "pairs": lambda look: rules.pairs_with_derivations(look, [17, 18]),
+    "a pair": lambda look: pairs.find_pair(look, 17),
+    "neighbours": lambda look: pairs.neighbours(look, 17),
+    "counts": lambda look: pairs.present_counts(look, [("s17 common", "t17 usual")]),
+    "a word": lambda look: words.word_count(look, "source", "s17"),
+    "dispersion": lambda look: words.dispersion(look, "source", "s17"),
+    "by corpus": lambda look: words.uses_by_corpus(look, [17, 18]),
+    "common words": lambda look: words.common_words(look, "target", 5),
+    "sweeps": lambda look: [progress.last_sweeps(look, 20)],
+    "batches": lambda look: progress.last_batches(look, 5),
+    "exports": lambda look: [progress.last_exports(look, 5)],
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_no_page_reads_a_table_from_end_to_end(look: Look, name: str) -> None:
+    with plans() as seen:
+        assert QUESTIONS[name](look)
+    assert seen
+    for entry in seen:
+        if name == "common words":
+            # In the order of ids, and no further than it has to.
+            continue
+        for table in GROWING:
+            assert_no_scan(entry["plan"], f"{table}\n")
+            assert f"Seq Scan on {table} " not in entry["plan"], entry
+            assert not entry["plan"].endswith(f"SCAN {table}"), entry
