@@ -507,4 +507,11 @@ FAULTS = (
         "    if closed or size > 0:\n        return size, state, closed, final + log10, promised\n",
         _DECODING,
     ),
+    Fault(
+        "the state at the end of an item is taken from no context",
+        "decoding/states.py",
+        "    if there.closed:\n        state = there.state\n        closed = True\n",
+        "    if there.closed:\n        closed = True\n",
+        _DECODING,
+    ),
 )
