@@ -159,7 +159,7 @@ def _show_rules(store: "Store") -> None:
 
 def _rule(rule: "RuleRow") -> str:
     sure = f"p(e|f) {rule.p_target_given_source:.2f}, p(f|e) {rule.p_source_given_target:.2f}"
-    return f"{rule.source} → {rule.target}   ({plural(rule.count, 'use')}, {sure})"
+    return f"{rule.source} → {rule.target}   ({rule.mean:.1f} uses, {sure})"
 
 
 def _say_how_to_go_on(url: str) -> None:

@@ -122,13 +122,16 @@ def diff(
             f"{plural(found.same, 'rule')} as before, {found.changed:,} changed, {found.added:,} added, "
             f"{found.removed:,} removed"
         )
+        if found.news is not None:
+            say(f"{plural(found.news, 'rule')} moved by more than twice the error of sampling")
         for title, rules in (
+            ("moved most, beyond the error of sampling", found.most_news),
             ("added", found.most_added),
             ("removed", found.most_removed),
-            ("changed", found.most_changed),
+            ("changed most", found.most_changed),
         ):
             if rules:
-                say(f"{title}, those with the highest counts first" if title != "changed" else "changed most")
+                say(f"{title}, those with the highest counts first" if title in ("added", "removed") else title)
                 say_table(
                     ("before", "after", "source", "target"),
                     [(_shown(rule.before), _shown(rule.after), rule.source, rule.target) for rule in rules],

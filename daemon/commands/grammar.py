@@ -216,6 +216,7 @@ class Wanted(RuleQuery):
 
     containing: Annotated[bool, Option("WORDS occur anywhere in the rule, on either side.")] = False
     tree: Annotated[bool, Option("Draw the fragments of a tree grammar.")] = False
+    drawn: Annotated[bool, Option("Uses in the present derivations, one draw, instead of means.")] = False
 
 
 @with_options
@@ -229,7 +230,7 @@ def rules(
     as_json: AsJson = False,
     store: StoreUrl = None,
 ) -> None:
-    """Show rules, most used first, with their counts and probabilities both ways.
+    """Show rules, most used first, with their expected uses, the error of these, and probabilities both ways.
 
     A side is written as in `la [X,1] de`: words, and nonterminals numbered in source order. In a store of a tree
     grammar WORDS is the label of the fragments' roots, and the probability that of the fragment given it.
@@ -242,7 +243,7 @@ def rules(
             raise UsageError("give the source side as WORDS or with --source, not both")
         source, words = " ".join(words), []
     with open_store(store_url(context, store)) as opened:
-        found = opened.find_rules(source, wanted.target, words=words, limit=wanted.limit)
+        found = opened.find_rules(source, wanted.target, words=words, limit=wanted.limit, drawn=wanted.drawn)
         notation = notation_of(opened.settings().grammar)
         if not found and not opened.status().rules:
             raise NothingLearnedError(opened.url)
@@ -256,13 +257,13 @@ def rules(
         note("no rule in use is like that" + (": try --containing" if source is not None else ""))
         return
     if fragments:
-        _say_fragments(found, wanted.tree)
+        _say_fragments(found, wanted)
         return
     say_table(
-        ("count", "p(e|f)", "p(f|e)", "source", "target"),
+        (*_uses_columns(wanted), "p(e|f)", "p(f|e)", "source", "target"),
         [
             (
-                str(rule.count),
+                *_uses(rule, wanted),
                 f"{rule.p_target_given_source:.4f}",
                 f"{rule.p_source_given_target:.4f}",
                 rule.source,
@@ -270,21 +271,32 @@ def rules(
             )
             for rule in found
         ],
-        numeric=(0, 1, 2),
+        numeric=range(len(_uses_columns(wanted)) + 2),
     )
 
 
-def _say_fragments(found: "Sequence[RuleRow]", drawn: bool) -> None:
+def _uses_columns(wanted: Wanted) -> tuple[str, ...]:
+    return ("count",) if wanted.drawn else ("mean", "±")
+
+
+def _uses(rule: "RuleRow", wanted: Wanted) -> tuple[str, ...]:
+    return (str(rule.count),) if wanted.drawn else (f"{rule.mean:.2f}", f"{rule.mean_error:.2f}")
+
+
+def _say_fragments(found: "Sequence[RuleRow]", wanted: Wanted) -> None:
     """Fragments as a table, or each with a drawing."""
-    rows = [(str(rule.count), f"{rule.p_target_given_source:.4f}", rule.source, rule.target) for rule in found]
-    if not drawn:
-        say_table(("count", "p", "root", "fragment"), rows, numeric=(0, 1))
+    if not wanted.tree:
+        rows = [(*_uses(rule, wanted), f"{rule.p_target_given_source:.4f}", rule.source, rule.target) for rule in found]
+        columns = _uses_columns(wanted)
+        say_table((*columns, "p", "root", "fragment"), rows, numeric=range(len(columns) + 1))
         return
     from nltk.tree import Tree
     from nltk.tree.prettyprinter import TreePrettyPrinter
 
-    for count, probability, _, fragment in rows:
-        say(f"{fragment}   ({plural(int(count), 'use')}, p {probability})")
+    for rule in found:
+        uses = plural(rule.count, "use") if wanted.drawn else f"{rule.mean:.2f} ± {rule.mean_error:.2f} uses"
+        fragment = rule.target
+        say(f"{fragment}   ({uses}, p {rule.p_target_given_source:.4f})")
         # Words are quoted, so that they do not look like frontier nonterminals.
         read = Tree.fromstring(fragment, read_leaf=lambda word: f"'{word}'")
         for line in TreePrettyPrinter(read).text(unicodelines=True).rstrip().split("\n"):

@@ -41,7 +41,8 @@ def verify(context: typer.Context, as_json: AsJson = False, store: StoreUrl = No
             say(f"… and {plural(found.more_problems, 'more problem')}")
         checked = f"{plural(found.pairs, 'pair')} with a derivation and {plural(found.rules, 'rule')}"
         if not found.problems:
-            say(f"sound: {checked} counted again, {found.rule_tokens:,} uses and {found.sampled_tokens:,} in samples")
+            expected = found.sampled_tokens / 8
+            say(f"sound: {checked} counted again, {found.rule_tokens:,} uses and {expected:,.0f} expected ones")
     if found.problems:
         number = plural(len(found.problems) + found.more_problems, "problem")
         note(f"hierogram: the store is damaged: {number}: {advice}")

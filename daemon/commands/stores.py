@@ -116,7 +116,7 @@ def _status_lines(now: "StoreStatus") -> list[tuple[str, str]]:
         ("pairs", f"{sum(now.pairs.values()):,} ({states})"),
         *((f"  {name}", f"{number:,}") for name, number in now.corpora.items()),
         ("lag", f"{plural(sum(now.behind.values()), 'pair')} not settled yet"),
-        ("rules", f"{now.rules:,}, used {now.rule_tokens:,} times ({now.sampled_tokens:,} times in samples)"),
+        ("rules", f"{now.rules:,}, used {now.rule_tokens:,} times ({now.expected_tokens:,.0f} expected)"),
         ("sweeps", f"{now.sweeps:,}"),
         ("log-likelihood", likelihood),
         ("rejected lines", f"{now.rejected:,}"),

@@ -1,7 +1,8 @@
 """How two exports differ: rules added, removed, and most changed."""
 
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from hierogram.daemon.exports.reading import Exported, find_export, read_export
 from hierogram.daemon.exports.tables.scratch import Blocks, Scratch, quoted, scratch
 
 _LINES_A_BLOCK = 10_000
+_ERRORS = 2
+"""Standard errors that chance is given credit for."""
 _KINDS = ("same", "changed", "added", "removed")
 _COLUMNS = {"source": "VARCHAR", "target": "VARCHAR", "count": "DOUBLE"}
 # Logarithms come with six digits: counts that differ by less are the same.
@@ -29,7 +32,11 @@ class ChangedRule:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Numbers of rules, and of each kind those with the highest counts, or the greatest change of it."""
+    """Numbers of rules, and of each kind those with the highest counts, or the greatest change of it.
+
+    `news` are the rules, of all kinds, whose counts moved by more than twice the Monte-Carlo standard error of the
+    difference; None where an export, of an earlier version, does not tell its error.
+    """
 
     same: int
     changed: int
@@ -38,6 +45,8 @@ class Difference:
     most_added: list[ChangedRule]
     most_removed: list[ChangedRule]
     most_changed: list[ChangedRule]
+    news: int | None = None
+    most_news: list[ChangedRule] = field(default_factory=list)
 
 
 def compare(before: Path, after: Path, limit: int) -> Difference:
@@ -59,6 +68,7 @@ def compare(before: Path, after: Path, limit: int) -> Difference:
             CREATE TABLE pairs AS
             SELECT coalesce(a.source, b.source) AS source, coalesce(a.target, b.target) AS target,
                    a.count AS before, b.count AS after,
+                   {_news(a, b)} AS news,
                    CASE WHEN b.target IS NULL THEN 'removed' WHEN a.target IS NULL THEN 'added'
                         WHEN a.count IS NULL OR b.count IS NULL OR {_SAME} THEN 'same' ELSE 'changed' END AS kind
               FROM {_together("a")} AS a FULL JOIN {_together("b")} AS b
@@ -74,7 +84,35 @@ def compare(before: Path, after: Path, limit: int) -> Difference:
             _most(database, "added", "after", limit),
             _most(database, "removed", "before", limit),
             _most(database, "changed", "abs(after - before)", limit),
+            *_told_news(database, limit, (a, b)),
         )
+
+
+def _told(exported: Sequence[Exported]) -> bool:
+    """Whether all of the exports tell how large the error of a count is."""
+    return all(one.manifest.get("variance_a_use") is not None for one in exported)
+
+
+def _news(a: Exported, b: Exported) -> str:
+    """The condition on which a rule's count moved by more than chance explains."""
+    if not _told((a, b)):
+        return "false"
+    before, after = "coalesce(a.count, 0)", "coalesce(b.count, 0)"
+    variance = " + ".join(
+        f"{float(one.manifest['variance_a_use'])!r} * {count}" for one, count in ((a, before), (b, after))
+    )
+    return f"(abs({after} - {before}) > {_ERRORS} * sqrt({variance}))"
+
+
+def _told_news(database: Scratch, limit: int, exported: Sequence[Exported]) -> tuple[int | None, list[ChangedRule]]:
+    if not _told(exported):
+        return None, []
+    [number] = database.row("SELECT count(*) FROM pairs WHERE news AND kind <> 'same'")
+    query = (
+        "SELECT source, target, before, after FROM pairs WHERE news AND kind <> 'same'"
+        f" ORDER BY abs(coalesce(after, 0) - coalesce(before, 0)) DESC, source, target LIMIT {limit}"
+    )
+    return number, [ChangedRule(*row) for rows in database.columns(query) for row in rows]
 
 
 def _together(table: str) -> str:

@@ -34,6 +34,7 @@ from hierogram.daemon.exports.tables.scratch import scratch
 from hierogram.daemon.exports.writing import Place, Wanted, Written, write_rules
 from hierogram.daemon.plain_options import all_plain
 from hierogram.samplers.grammar.kinds import LINKS, notation_of
+from hierogram.samplers.grammar.uses import ONE_USE, SWEEPS_A_DRAW
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.store import Store
@@ -197,8 +198,8 @@ class _Work:
         self._settings = snapshot.settings()
         options = how.options
         corpus = None if options.corpus is None else corpus_id(snapshot, options.corpus)
-        counted = Counted(corpus, options.sampled)
-        self._wanted = Wanted(options, how.format, counted, self._settings.samples if options.sampled else 1)
+        counted = Counted(corpus, not options.drawn)
+        self._wanted = Wanted(options, how.format, counted, 1 if options.drawn else ONE_USE)
         self._filters: list[FilterCount] = []
 
     def write(self, path: Path, glue: Path, final: Path | None = None) -> Written:
@@ -264,4 +265,5 @@ class _Work:
             sha256=rules.sha256,
             created_at=today(),
             others=[ExportedFile(other.name, other.bytes, other.sha256) for other in others],
+            variance_a_use=float(SWEEPS_A_DRAW) if options.drawn else self._snapshot.variance_a_use(),
         )

@@ -29,7 +29,7 @@ class Manifest:
     `file`, `bytes` and `sha256` are those of the rules' file, `others` the files beside it; `position` is the store
     position that it shows, `settings` are the store's, `options` what was asked for, presets spelled out; `filters`
     tell, in their order, how many rules there were before and after each. `marginals` is the former name of
-    `normalization`.
+    `normalization`. The squared Monte-Carlo error of a count is about `variance_a_use` times the count.
     """
 
     manifest_version: int
@@ -52,6 +52,7 @@ class Manifest:
     sha256: str
     created_at: str
     others: list[ExportedFile] = field(default_factory=list)
+    variance_a_use: float | None = None
 
     def text(self) -> str:
         """The manifest as its file holds it."""

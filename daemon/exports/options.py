@@ -68,7 +68,8 @@ class ExportOptions:
     level: Annotated[int | None, Option("Level of the compression.", least=1, most=22, shown="3 or 6")] = None
     long_distance: Annotated[bool, Option("zstd: look for repeats up to 128 MiB back.")] = False
     compression_threads: Annotated[int, Option("zstd: threads beside the writing one.", least=0, most=256)] = 0
-    sampled: Annotated[bool, Option("Counts averaged over the kept samples, instead of those of now.")] = False
+    drawn: Annotated[bool, Option("Counts of the present derivations, one draw, instead of means.")] = False
+    sampled: Annotated[bool, Option("Means, as without it: for commands made for earlier versions.")] = False
     corpus: Annotated[str | None, Option("Only what the pairs of this corpus use, counted anew.", metavar="NAME")] = (
         None
     )
@@ -107,6 +108,8 @@ class ExportOptions:
             except ValueError as error:
                 raise OptionError(name, f"{getattr(self, name)!r} is not there; there are {', '.join(kind)}") from error
         check(self)
+        if self.drawn and self.sampled:
+            raise OptionError("drawn", "asks for one draw, and --sampled for means: give one of them")
         if self.format is None:
             return
         format = find_format(self.format)

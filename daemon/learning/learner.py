@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import Means, Sweep
+from hierogram.daemon.learning.kinds.kind import Means, Sweep, Turn
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.learning.withdrawing import withdraw
@@ -194,12 +194,12 @@ class Learner:
             self._tell("pairs", stage, at_work, done + pairs * at_work // len(batch.rows))
 
         started = time.perf_counter()
-        batch.state, info = take(batch.state, batch.sweeps, active, report)
+        turn = Turn(batch.sweeps, active, active & (batch.sweeps > self.course.burn_in))
+        batch.state, info = take(batch.state, batch.averages, turn, report)
         seconds = time.perf_counter() - started
         self.sampling_seconds += seconds
         self.sweeps += 1
         self.pair_sweeps += at_work
-        batch.keep_samples(active & self.course.samples(batch.sweeps))
         due = self.sweeps % self.options.likelihood_every == 0 and self._may_measure()
         record = SweepRecord(
             stage, at_work, self.measure() if due else None,

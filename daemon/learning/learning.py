@@ -17,8 +17,9 @@ from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollision
 from hierogram.storage.records import SAMPLING, SETTLED, WAITING, LearningRun, PairRow
 from hierogram.storage.store import Store
 
-DEFAULT_SWEEPS = 30
-"""Sweeps over everything that follow the burn-in; after that of the schedule `paper` these make 100 [CFGŠ14 §5.4.2]."""
+DEFAULT_SWEEPS = 70
+"""Sweeps over everything that follow the burn-in, over which uses are averaged; with a quick schedule 100 in all
+[CFGŠ14 §5.4.2]."""
 
 ALIGNED = [WAITING, SAMPLING, SETTLED]
 """States of the pairs that have an alignment."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hierogram.daemon.learning.deltas import rule_deltas, tree_change
+from hierogram.daemon.learning.deltas import present_changes, rule_deltas
 from hierogram.daemon.learning.kinds.kind import Chain
 from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.samplers.forests.derivations import encode_states, encode_trees
@@ -58,9 +58,11 @@ class Rebuilt:
         )
 
     def deltas(self) -> RuleDeltas:
-        """By how much rules' counts change: the old derivations and all their samples leave, the new ones come."""
+        """By how much rules' counts change: the old derivations and all that they averaged leave, the new ones come."""
         trees = encode_trees(self.after.loaded.batch.forests, self.after.state)
-        return join_deltas([self.before.leaving(), rule_deltas(self.after.loaded, [tree_change(trees, 1)])])
+        return join_deltas(
+            [self.before.leaving(), rule_deltas(self.after.loaded, present_changes(trees, no_blobs(trees.size), 1))]
+        )
 
     def change(self, chain: Chain) -> None:
         """Make the same changes in a chain's counts."""

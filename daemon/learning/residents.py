@@ -7,39 +7,49 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.deltas import in_order_of_sources, rule_deltas, sample_change, tree_change
+from hierogram.daemon.learning.deltas import (
+    average_change,
+    averages_of,
+    in_order_of_sources,
+    present_changes,
+    rule_deltas,
+)
 from hierogram.daemon.learning.kinds.kind import Loaded
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.prefetch import ahead
+from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.batch import State
 from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees
-from hierogram.samplers.forests.samples import keep_samples
-from hierogram.samplers.grammar.columns import Blobs, join_blobs, part_of, split_blobs
+from hierogram.samplers.forests.records import read_averages, write_averages
+from hierogram.samplers.grammar.columns import Blobs, join_blobs, no_blobs, part_of, split_blobs
 from hierogram.storage.records import LabelRow, LearningRun, PairRow, Settings, SweepRecord
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas
 from hierogram.storage.store import Store
 
 _WORDS_A_BATCH = 4_000_000
 _PAIRS_A_READ = 5_000
-_PAIRS_A_COMMIT = 16_384
+_PAIRS_A_COMMIT = 4_096
 _SMALLER_AT_FIRST = 4
 """A commit's first part, beside which nothing is written, has so many times fewer pairs than the others."""
 
 
 @dataclass(slots=True)
 class ResidentBatch:
-    """Pairs in memory: their batch, present state, samples and sweeps, and both as last committed."""
+    """Pairs in memory: their batch, present state, averages and sweeps, and all as last committed.
+
+    The averages are read when they are first asked for.
+    """
 
     rows: list[PairRow]
     loaded: Loaded
     state: State
     sweeps: NDArray[np.int64]
-    samples: Blobs
     committed_state: State | None
     committed: NDArray[np.bool_]
-    committed_samples: Blobs
+    committed_averages: Blobs
     committed_sweeps: NDArray[np.int64]
     settings: Settings
+    present_averages: Averages | None = None
 
     @classmethod
     def of(cls, rows: list[PairRow], settings: Settings) -> "ResidentBatch":
@@ -55,26 +65,26 @@ class ResidentBatch:
                 fresh = split_blobs(encode_states(forests, state))
                 states = [blob or own for blob, own in zip(states, fresh, strict=True)]
             state = decode_states(forests, join_blobs(states))
-        samples = join_blobs([row.ring or b"" for row in rows])
+        averages = join_blobs([row.ring or b"" for row in rows])
         sweeps = np.array([row.sweep for row in rows], np.int64)
         return cls(
             rows,
             loaded,
             state,
             sweeps,
-            samples,
             State(state.edge.copy(), state.cut.copy()) if stored.any() else None,
             stored,
-            samples,
+            averages,
             sweeps.copy(),
             settings,
         )
 
-    def keep_samples(self, due: NDArray[np.bool_]) -> None:
-        """Retain the present trees of the pairs that are due, and drop those samples that are too old."""
-        if due.any():
-            forests = self.loaded.batch.forests
-            self.samples = keep_samples(forests, self.samples, self.state, due, self.settings.samples)
+    @property
+    def averages(self) -> Averages:
+        """What the pairs expect to use; raises `DerivationError` where stored bytes do not fit."""
+        if self.present_averages is None:
+            self.present_averages = read_averages(self.loaded.batch, self.committed_averages)
+        return self.present_averages
 
     def commit(
         self,
@@ -83,20 +93,21 @@ class ResidentBatch:
         labels: Sequence[LabelRow] = (),
         run: LearningRun | None = None,
     ) -> None:
-        """Write derivations, samples and the changes of counts since the last commit, in one transaction.
+        """Write derivations, averages and the changes of counts since the last commit, in one transaction.
 
         So the store always holds these pairs as they were after one sweep, however the process ends. Some thousand of
         them are worked out at a time, while those before them are written, so that memory does not grow with the batch.
         The sweeps, what is learned of a tree grammar's `labels`, and how far the `run` has come go with them.
         """
-        with closing(ahead(self._parts())) as parts:
+        averages = self.committed_averages if self.present_averages is None else write_averages(self.present_averages)
+        with closing(ahead(self._parts(averages))) as parts:
             store.commit_parts(parts, records, labels, run)
         self.committed_state = State(self.state.edge.copy(), self.state.cut.copy())
         self.committed = np.ones(len(self.rows), np.bool_)
-        self.committed_samples = self.samples
+        self.committed_averages = averages
         self.committed_sweeps = self.sweeps.copy()
 
-    def _parts(self) -> Iterator[tuple[PairUpdates, RuleDeltas]]:
+    def _parts(self, averages: Blobs) -> Iterator[tuple[PairUpdates, RuleDeltas]]:
         """What a commit writes, some thousand pairs at a time: pairs, and the changes of counts that they cause."""
         course = kind_of(self.settings).course(self.settings)
         stages = course.reached(self.sweeps)
@@ -113,29 +124,29 @@ class ResidentBatch:
             updates = PairUpdates(
                 ids[first:last],
                 part_of(states, first, last),
-                part_of(self.samples, first, last),
+                part_of(averages, first, last),
                 self.sweeps[first:last] >= course.burn_in,
                 stages[first:last],
                 self.sweeps[first:last],
                 self.committed_sweeps[first:last],
             )
-            changes = [
-                tree_change(part_of(after, first, last), 1).of_pairs(first),
-                sample_change(part_of(self.committed_samples, first, last), -1).of_pairs(first),
-                sample_change(part_of(self.samples, first, last), 1).of_pairs(first),
-            ]
+            old, new = (part_of(column, first, last) for column in (self.committed_averages, averages))
+            changes = present_changes(part_of(after, first, last), new, 1)
             if before is not None:
                 known = self.committed[first:last]
-                changes.append(tree_change(part_of(before, first, last), -1, known).of_pairs(first))
-            yield updates, in_order_of_sources(rule_deltas(self.loaded, changes))
+                changes += present_changes(part_of(before, first, last), old, -1, known)
+            fragments, trees = average_change(averages_of(old, self.settings), averages_of(new, self.settings))
+            changes = [change.of_pairs(first) for change in changes + trees]
+            yield updates, in_order_of_sources(rule_deltas(self.loaded, changes, fragments.of_pairs(first)))
 
     def leaving(self) -> RuleDeltas:
         """By how much the counts of rules change when all pairs leave the store, as they were last committed."""
-        changes = [sample_change(self.committed_samples, -1)]
+        nothing = averages_of(no_blobs(len(self.rows)), self.settings)
+        fragments, changes = average_change(averages_of(self.committed_averages, self.settings), nothing)
         if self.committed_state is not None:
             trees = encode_trees(self.loaded.batch.forests, self.committed_state)
-            changes.append(tree_change(trees, -1, self.committed))
-        return rule_deltas(self.loaded, changes)
+            changes += present_changes(trees, self.committed_averages, -1, self.committed)
+        return rule_deltas(self.loaded, changes, fragments)
 
 
 def read_batches(store: Store, states: list[str] | None = None, after_id: int = 0) -> Iterator[list[PairRow]]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.alignment.links.stored import count_links
-from hierogram.daemon.learning.deltas import rule_deltas, sample_change, tree_change
+from hierogram.daemon.learning.deltas import averages_of, present_changes, rule_deltas
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.prefetch import made_in_threads
 from hierogram.samplers.counts.joining import first_of_each_key, match_keys
@@ -19,6 +19,7 @@ from hierogram.samplers.counts.rendering import same_texts
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.forests.derivations import decode_states, encode_trees
 from hierogram.samplers.grammar.columns import join_blobs
+from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import AlignerChange, AlignerCounts, PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas, StoredRules, join_deltas
@@ -35,6 +36,7 @@ COMPARED = (
     "hiero",
     "count",
     "sampled_count",
+    "sampled_variance",
 )
 """Numbers of a rule, by the names of their columns."""
 
@@ -73,11 +75,13 @@ class _Problems:
 
 
 def _recount(rows: list[PairRow], settings: Settings) -> RuleDeltas:
-    """The rules of the pairs' derivations and samples, counted from nothing."""
+    """The rules of the pairs' derivations and averages, counted from nothing."""
     loaded = kind_of(settings).load(rows, settings)
     forests = loaded.batch.forests
     trees = encode_trees(forests, decode_states(forests, join_blobs([row.current or b"" for row in rows])))
-    return rule_deltas(loaded, [tree_change(trees, 1), sample_change(join_blobs([row.ring or b"" for row in rows]), 1)])
+    records = join_blobs([row.ring or b"" for row in rows])
+    averaged = averages_of(records, settings)
+    return rule_deltas(loaded, [*present_changes(trees, records, 1), averaged.trees], averaged.fragments)
 
 
 class Fault(NamedTuple):
@@ -153,10 +157,11 @@ def added_up(parts: list[RuleDeltas]) -> tuple[RuleDeltas, NDArray[np.int64], li
         f"rules {_shown(rules, int(firsts[row]))} and {_shown(rules, row)} have the same key"
         for row in later[~same].tolist()
     ]
-    counts, sampled = np.zeros(len(firsts), np.int64), np.zeros(len(firsts), np.int64)
+    counts, sampled, variances = (np.zeros(len(firsts), np.int64) for _ in range(3))
     np.add.at(counts, firsts, rules.counts)
     np.add.at(sampled, firsts, rules.sampled_counts)
-    return rules.with_counts(counts, sampled), np.flatnonzero(firsts == np.arange(len(firsts))), shared
+    np.add.at(variances, firsts, rules.sampled_variances)
+    return rules.with_counts(counts, sampled, variances), np.flatnonzero(firsts == np.arange(len(firsts))), shared
 
 
 def _shown(rules: RuleDeltas, row: int) -> str:
@@ -170,7 +175,7 @@ def _compare(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64], 
     for row in matches.only_theirs.tolist():
         problems.add(
             f"rule {stored.ids[row]} {_shown(rules, row)}: no derivation uses it, yet its count is {rules.counts[row]}"
-            f" and its sampled count {rules.sampled_counts[row]}"
+            f" and its expected uses {rules.sampled_counts[row] / ONE_USE:g}"
         )
     ours, theirs = rows[matches.ours], matches.theirs
     for name, side in (("source", "sources"), ("target", "targets")):
@@ -183,8 +188,8 @@ def _compare(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64], 
             problems.add(_difference(stored, theirs[k], name, here[k], there[k]))
     for row in rows[matches.only_ours].tolist():
         problems.add(
-            f"rule {_shown(counted, row)} is used {counted.counts[row]} times ({counted.sampled_counts[row]} in"
-            " samples) and missing from the rules"
+            f"rule {_shown(counted, row)} is used {counted.counts[row]} times"
+            f" ({counted.sampled_counts[row] / ONE_USE:g} expected) and missing from the rules"
         )
 
 
@@ -284,7 +289,7 @@ def _verify_tables(store: Store, report: Report | None) -> VerifyReport:
         recount.pairs,
         len(rules),
         int(rules.counts.sum()),
-        int(rules.sampled_counts.sum()),
+        8 * int(rules.sampled_counts.sum()) // ONE_USE,
         problems.first,
         problems.more,
     )

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from hierogram.daemon.learning.deltas import rule_deltas, sample_change, tree_change
+from hierogram.daemon.learning.deltas import averages_of, rule_deltas, tree_change
 from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.samplers.forests.averages import add_trees
 from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees
-from hierogram.samplers.forests.samples import keep_samples
+from hierogram.samplers.forests.records import read_averages, write_averages
 from hierogram.samplers.grammar.columns import no_blobs
 from hierogram.storage.records import Settings
 
@@ -15,6 +16,8 @@ def warm_up(settings: Settings) -> None:
     loaded, state = kind_of(settings).warm_up(settings)
     forests = loaded.batch.forests
     due = np.ones(loaded.batch.size, np.bool_)
-    samples = keep_samples(forests, no_blobs(loaded.batch.size), state, due, settings.samples)
+    averages = read_averages(loaded.batch, no_blobs(loaded.batch.size))
+    add_trees(averages, loaded.batch, state, due)
+    averaged = averages_of(write_averages(averages), settings)
     state = decode_states(forests, encode_states(forests, state))
-    rule_deltas(loaded, [tree_change(encode_trees(forests, state), 1), sample_change(samples, 1)])
+    rule_deltas(loaded, [tree_change(encode_trees(forests, state), 1), averaged.trees], averaged.fragments)

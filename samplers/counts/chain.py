@@ -3,14 +3,18 @@
 from typing import NamedTuple
 
 from hierogram.samplers.counts.table import RuleTable
+from hierogram.samplers.forests.averages import NO_AVERAGES, Averages
 from hierogram.samplers.forests.batch import State
 
 
 class ChainState(NamedTuple):
-    """The derivations of a batch, and the counts of all rules: those of the derivations, and of what lies outside."""
+    """The derivations of a batch, the counts of all rules (those of the derivations, and of what lies outside), and the
+    rules that each pair expects to use.
+    """
 
     derivations: State
     table: RuleTable
+    averages: Averages = NO_AVERAGES
 
 
 class CountsError(RuntimeError):

@@ -13,11 +13,18 @@ from hierogram.samplers.forests.samples import Trees
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Trees, and by how much each of them changes the count and the sampled count of its rules."""
+    """Trees, and by how much each of them changes the count and the sampled count of its rules, and the variance of
+    the error of the latter.
+    """
 
     trees: Trees
     count: int
     sampled: int
+    variance: int = 0
+
+    def negative(self) -> "Change":
+        """The change that takes this one back."""
+        return replace(self, count=-self.count, sampled=-self.sampled, variance=-self.variance)
 
     def of_pairs(self, first: int) -> "Change":
         """The same, where pair 0 of the trees is pair `first` of the batch."""
@@ -25,11 +32,14 @@ class Change:
 
 
 class WeightedTrees(NamedTuple):
-    """Trees, and by how much each changes the count and the sampled count of its rules: int64[m]."""
+    """Trees, and by how much each changes the count and the sampled count of its rules, and the variance of the error
+    of the latter: int64[m].
+    """
 
     trees: Trees
     counts: NDArray[np.int64]
     sampled: NDArray[np.int64]
+    variances: NDArray[np.int64]
 
 
 @njit
@@ -54,8 +64,10 @@ def _merge_equal(weighted, kept):
             if _same(trees.content, trees.starts[earlier], trees.ends[earlier], trees.starts[k], trees.ends[k]):
                 weighted.counts[earlier] += weighted.counts[k]
                 weighted.sampled[earlier] += weighted.sampled[k]
+                weighted.variances[earlier] += weighted.variances[k]
                 weighted.counts[k] = 0
                 weighted.sampled[k] = 0
+                weighted.variances[k] = 0
                 break
     for k in range(len(kept)):
         kept[k] = weighted.counts[k] != 0 or weighted.sampled[k] != 0
@@ -79,6 +91,7 @@ def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
         trees,
         np.repeat(np.array([change.count for change in changes], np.int64), sizes)[order],
         np.repeat(np.array([change.sampled for change in changes], np.int64), sizes)[order],
+        np.repeat(np.array([change.variance for change in changes], np.int64), sizes)[order],
     )
     kept = np.empty(len(pairs), np.bool_)
     _merge_equal(weighted, kept)
@@ -86,4 +99,5 @@ def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
         Trees(trees.content, trees.pairs[kept], trees.starts[kept], trees.ends[kept]),
         weighted.counts[kept],
         weighted.sampled[kept],
+        weighted.variances[kept],
     )

@@ -15,11 +15,13 @@ from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.symbols import source_symbols, target_symbols
 from hierogram.samplers.counts.table import KEY_HIGH, KEY_LOW, RuleTable, add, find, with_room
 from hierogram.samplers.exceptions import DerivationError, KeyCollisionError
+from hierogram.samplers.forests.averages import decode_fragment
 from hierogram.samplers.forests.batch import Batch, State
 from hierogram.samplers.forests.derivations import decode_tree, empty_state, most_nodes
 from hierogram.samplers.forests.fragments import key_of, scope_of, size_of
+from hierogram.samplers.forests.records import Fragments
 from hierogram.samplers.forests.views import view_pair
-from hierogram.samplers.forests.walk import WalkSpace, begin_walk, next_rule, walk_space
+from hierogram.samplers.forests.walk import WalkSpace, begin_walk, make_summary, next_rule, walk_space
 
 ENTRY = 2
 _PAIRS_A_CALL = 4096
@@ -30,9 +32,10 @@ class Ledger(NamedTuple):
 
     `rows` uint64[capacity, 4] maps keys to entries; `keys` uint64[e, 2]; `rule_sizes` uint64[e] as in
     `hierogram.samplers.grammar.sizes`; `scopes`, `nonterminals`, `adjacent` int32[e] (scope; nonterminals; adjacent
-    pairs of them on the source side); `counts`, `sampled` int64[e] the changes; `starts` int64[e], `source_sizes`,
-    `target_sizes` int32[e] where a rule's symbols lie in `symbols` int32 (source side, then target side; terminals are
-    word numbers, a nonterminal k is -k); `sizes` int64[2] entries and symbols taken.
+    pairs of them on the source side); `counts`, `sampled`, `variances` int64[e] the changes of counts, of
+    expected uses and of the variance of their error; `starts` int64[e], `source_sizes`, `target_sizes` int32[e] where a
+    rule's symbols lie in `symbols` int32 (source side, then target side; terminals are word numbers, a nonterminal k is
+    -k); `sizes` int64[2] entries and symbols taken.
     """
 
     rows: NDArray[np.uint64]
@@ -43,6 +46,7 @@ class Ledger(NamedTuple):
     adjacent: NDArray[np.int32]
     counts: NDArray[np.int64]
     sampled: NDArray[np.int64]
+    variances: NDArray[np.int64]
     starts: NDArray[np.int64]
     source_sizes: NDArray[np.int32]
     target_sizes: NDArray[np.int32]
@@ -71,6 +75,7 @@ def empty_ledger(expected_rules: int = 0) -> Ledger:
         np.zeros(half, np.int64),
         np.zeros(half, np.int64),
         np.zeros(half, np.int64),
+        np.zeros(half, np.int64),
         np.zeros(half, np.int32),
         np.zeros(half, np.int32),
         np.zeros(8 * half, np.int32),
@@ -92,56 +97,66 @@ def _tally_space(batch: Batch) -> TallySpace:
 
 
 @njit
-def _enter_pair(ledger, batch, state, pair, count, sampled, space):
-    """Enter the rules of one pair's derivation. False: two rules had one key."""
+def _enter_rule(ledger, batch, pair, v, view, weights, space):
+    """Enter the rule at v, whose summary is made, with its weights: what is added to count, uses and variance."""
     bitext = batch.bitext
     work = space.walk
-    view = view_pair(batch, state, pair)
     source = bitext.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1]]
     target = bitext.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1]]
-    depth = begin_walk(view, work)
+    high, low = key_of(work.summary, v, batch.words.key_mask)
+    start = ledger.sizes[1]
+    middle, nonterminals = source_symbols(v, view, source, ledger.symbols, start, space)
+    end = target_symbols(v, view, target, ledger.symbols, middle, space)
+    row = find(ledger.rows, high, low)
+    if ledger.rows[row, KEY_LOW] == np.uint64(0) and ledger.rows[row, KEY_HIGH] == np.uint64(0):
+        entry = ledger.sizes[0]
+        ledger.rows[row, KEY_HIGH] = high
+        ledger.rows[row, KEY_LOW] = low
+        ledger.rows[row, ENTRY] = np.uint64(entry)
+        ledger.keys[entry, 0] = high
+        ledger.keys[entry, 1] = low
+        ledger.rule_sizes[entry] = size_of(work.summary, v)
+        ledger.scopes[entry] = scope_of(work.summary, v)
+        ledger.nonterminals[entry] = nonterminals
+        ledger.adjacent[entry] = np.int64(work.summary[v]["adjacent"])
+        ledger.counts[entry] = 0
+        ledger.sampled[entry] = 0
+        ledger.variances[entry] = 0
+        ledger.starts[entry] = start
+        ledger.source_sizes[entry] = middle - start
+        ledger.target_sizes[entry] = end - middle
+        ledger.sizes[0] = entry + 1
+        ledger.sizes[1] = end
+    entry = np.int64(ledger.rows[row, ENTRY])
+    if ledger.source_sizes[entry] != middle - start or ledger.target_sizes[entry] != end - middle:
+        return False
+    for k in range(end - start):
+        if ledger.symbols[ledger.starts[entry] + k] != ledger.symbols[start + k]:
+            return False
+    ledger.counts[entry] += weights[0]
+    ledger.sampled[entry] += weights[1]
+    ledger.variances[entry] += weights[2]
+    return True
+
+
+@njit
+def _enter_pair(ledger, batch, state, pair, weights, space):
+    """Enter the rules of one pair's derivation. False: two rules had one key."""
+    view = view_pair(batch, state, pair)
+    depth = begin_walk(view, space.walk)
     while True:
-        v, depth = next_rule(view, work, depth)
+        v, depth = next_rule(view, space.walk, depth)
         if v < 0:
             return True
-        high, low = key_of(work.summary, v, batch.words.key_mask)
-        start = ledger.sizes[1]
-        middle, nonterminals = source_symbols(v, view, source, ledger.symbols, start, space)
-        end = target_symbols(v, view, target, ledger.symbols, middle, space)
-        row = find(ledger.rows, high, low)
-        if ledger.rows[row, KEY_LOW] == np.uint64(0) and ledger.rows[row, KEY_HIGH] == np.uint64(0):
-            entry = ledger.sizes[0]
-            ledger.rows[row, KEY_HIGH] = high
-            ledger.rows[row, KEY_LOW] = low
-            ledger.rows[row, ENTRY] = np.uint64(entry)
-            ledger.keys[entry, 0] = high
-            ledger.keys[entry, 1] = low
-            ledger.rule_sizes[entry] = size_of(work.summary, v)
-            ledger.scopes[entry] = scope_of(work.summary, v)
-            ledger.nonterminals[entry] = nonterminals
-            ledger.adjacent[entry] = np.int64(work.summary[v]["adjacent"])
-            ledger.counts[entry] = 0
-            ledger.sampled[entry] = 0
-            ledger.starts[entry] = start
-            ledger.source_sizes[entry] = middle - start
-            ledger.target_sizes[entry] = end - middle
-            ledger.sizes[0] = entry + 1
-            ledger.sizes[1] = end
-        entry = np.int64(ledger.rows[row, ENTRY])
-        if ledger.source_sizes[entry] != middle - start or ledger.target_sizes[entry] != end - middle:
+        if not _enter_rule(ledger, batch, pair, v, view, weights, space):
             return False
-        for k in range(end - start):
-            if ledger.symbols[ledger.starts[entry] + k] != ledger.symbols[start + k]:
-                return False
-        ledger.counts[entry] += count
-        ledger.sampled[entry] += sampled
 
 
 @njit
 def _tally(ledger, batch, state, pairs, count, sampled, space):
     """Enter the rules of the pairs' derivations. False: two rules had one key."""
     k = 0
-    while k < len(pairs) and _enter_pair(ledger, batch, state, pairs[k], count, sampled, space):
+    while k < len(pairs) and _enter_pair(ledger, batch, state, pairs[k], (count, sampled, 0), space):
         k += 1
     return k == len(pairs)
 
@@ -157,7 +172,8 @@ def _tally_trees(ledger, batch, state, weighted, first, last, stack, space):
         pair = trees.pairs[k]
         if not decode_tree(batch.forests, pair, trees.content, trees.starts[k], trees.ends[k], stack, state):
             return MISFITS, pair
-        if not _enter_pair(ledger, batch, state, pair, weighted.counts[k], weighted.sampled[k], space):
+        weights = weighted.counts[k], weighted.sampled[k], weighted.variances[k]
+        if not _enter_pair(ledger, batch, state, pair, weights, space):
             return COLLIDES, pair
     return FITS, -1
 
@@ -218,6 +234,7 @@ def _with_room(ledger: Ledger, rules: int, symbols: int) -> Ledger:
         longer(ledger.adjacent, most),
         longer(ledger.counts, most),
         longer(ledger.sampled, most),
+        longer(ledger.variances, most),
         longer(ledger.starts, most),
         longer(ledger.source_sizes, most),
         longer(ledger.target_sizes, most),
@@ -278,6 +295,59 @@ def tally_trees(ledger: Ledger, batch: Batch, weighted: WeightedTrees) -> Ledger
             raise _collision()
         if outcome == MISFITS:
             raise DerivationError(f"a tree of pair number {pair} of the batch does not fit its forest")
+    return ledger
+
+
+@njit
+def _symbols_of(batch, fragments, first, last):
+    """Symbols that the rules of the fragments first..last have at most."""
+    symbols = 0
+    for k in range(first, last):
+        pair = fragments.pairs[k]
+        place = batch.forests.node_offset[pair] + fragments.roots[k]
+        if place >= batch.forests.node_offset[pair + 1]:
+            continue  # It does not fit the forest, as will be seen.
+        node = batch.forests.node[place]
+        symbols += np.int64(node["source_end"]) - np.int64(node["source_start"])
+        symbols += np.int64(node["target_end"]) - np.int64(node["target_start"])
+        # Labels and brackets of the nodes that the bytes stand for.
+        symbols += 4 * (fragments.ends[k] - fragments.starts[k])
+    return symbols
+
+
+@njit
+def _tally_fragments(ledger, batch, state, fragments, first, last, stack, space):
+    """Enter the rules of fragments first..last; whether all went well, else what did not, and of which pair."""
+    for k in range(first, last):
+        pair, root = fragments.pairs[k], fragments.roots[k]
+        view = view_pair(batch, state, pair)
+        if not decode_fragment(root, view, stack, fragments.content, fragments.starts[k], fragments.ends[k]):
+            return MISFITS, pair
+        space.walk.registers[0]["epoch"] += 1
+        make_summary(root, view, space.walk)
+        weights = 0, fragments.weights[k], fragments.variances[k]
+        if not _enter_rule(ledger, batch, pair, root, view, weights, space):
+            return COLLIDES, pair
+    return FITS, -1
+
+
+def tally_fragments(ledger: Ledger, batch: Batch, fragments: Fragments) -> Ledger:
+    """The ledger with the weights of the fragments added to the sampled counts of their rules; consumes the ledger.
+
+    Raises as `tally_trees`, where a fragment does not fit its pair's forest.
+    """
+    space = _tally_space(batch)
+    state = empty_state(batch.forests)
+    stack = np.empty(most_nodes(batch.forests) + 1, np.int64)
+    longest = 2 * (batch.most_nodes + 1) + batch.longest_rule
+    for first in range(0, len(fragments.pairs), _PAIRS_A_CALL):
+        last = min(first + _PAIRS_A_CALL, len(fragments.pairs))
+        ledger = _with_room(ledger, last - first, longest + _symbols_of(batch, fragments, first, last))
+        outcome, pair = _tally_fragments(ledger, batch, state, fragments, first, last, stack, space)
+        if outcome == COLLIDES:
+            raise _collision()
+        if outcome == MISFITS:
+            raise DerivationError(f"the averages of pair number {pair} of the batch do not fit its forest")
     return ledger
 
 

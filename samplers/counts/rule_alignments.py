@@ -8,10 +8,14 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.counts.deltas import ENTRY, Ledger
 from hierogram.samplers.counts.table import find
+from hierogram.samplers.exceptions import DerivationError
+from hierogram.samplers.forests.averages import decode_fragment
 from hierogram.samplers.forests.batch import Batch, State
+from hierogram.samplers.forests.derivations import empty_state
 from hierogram.samplers.forests.fragments import key_of
+from hierogram.samplers.forests.records import Fragments
 from hierogram.samplers.forests.views import tails_of, view_pair
-from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
+from hierogram.samplers.forests.walk import begin_walk, make_summary, next_rule, walk_space
 
 SIDE_BITS = 16
 
@@ -64,53 +68,100 @@ def _mark_nonterminals(v, view, stack, source_end, target_end):
 
 
 @njit
-def _rule_links(ledger, batch, state, chosen, work, scratch, found):
-    """Write the uses of the chosen pairs' rules; returns how many there are."""
+def _note_links(pair, bitext, first_link):
+    """Note where the links of each source word of the pair begin."""
+    last = bitext.link_offset[pair + 1]
+    k = bitext.link_offset[pair]
+    words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
+    for word in range(words):
+        first_link[word] = k
+        while k < last and bitext.link_source[k] == word:
+            k += 1
+    first_link[words] = k
+
+
+@njit
+def _write_links(v, view, bitext, stack, scratch, links, written):
+    """Write the links inside the rule at v; the position after them. The pair's links are noted in `scratch[4]`."""
     source_end, target_end, source_place, target_place, first_link = (
         scratch[0], scratch[1], scratch[2], scratch[3], scratch[4],
     )  # fmt: skip
-    bitext = batch.bitext
+    _mark_nonterminals(v, view, stack, source_end, target_end)
+    start = np.int64(view.node[v]["source_start"])
+    end = np.int64(view.node[v]["source_end"])
+    for word in range(start, end):
+        source_place[word] = -1
+    _number_symbols(start, end, source_end, source_place)
+    target_start = np.int64(view.node[v]["target_start"])
+    _number_symbols(target_start, np.int64(view.node[v]["target_end"]), target_end, target_place)
+    for word in range(start, end):
+        if source_place[word] < 0:
+            continue
+        # Where a word of a rule is linked, both are that rule's: every phrase is closed under links.
+        for k in range(first_link[word], first_link[word + 1]):
+            links[written] = (source_place[word] << SIDE_BITS) + target_place[np.int64(bitext.link_target[k])]
+            written += 1
+    return written
+
+
+@njit
+def _entry_of(v, ledger, batch, work):
+    """The entry of the rule at v, whose summary is made."""
+    high, low = key_of(work.summary, v, batch.words.key_mask)
+    return np.int64(ledger.rows[find(ledger.rows, high, low), ENTRY])
+
+
+@njit
+def _rule_links(ledger, batch, state, chosen, work, scratch, found):
+    """Write the uses of the chosen pairs' rules; returns how many there are."""
     taken = 0
     written = 0
     for pair in range(len(batch.pairs)):
         if not chosen[pair]:
             continue
         view = view_pair(batch, state, pair)
-        last_link = bitext.link_offset[pair + 1]
-        k = bitext.link_offset[pair]
-        for word in range(len(view.source) - 1):
-            first_link[word] = k
-            while k < last_link and bitext.link_source[k] == word:
-                k += 1
-        first_link[len(view.source) - 1] = k
+        _note_links(pair, batch.bitext, scratch[4])
         depth = begin_walk(view, work)
         while True:
             v, depth = next_rule(view, work, depth)
             if v < 0:
                 break
-            high, low = key_of(work.summary, v, batch.words.key_mask)
-            _mark_nonterminals(v, view, work.walk, source_end, target_end)
-            start = np.int64(view.node[v]["source_start"])
-            end = np.int64(view.node[v]["source_end"])
-            for word in range(start, end):
-                source_place[word] = -1
-            _number_symbols(start, end, source_end, source_place)
-            target_start = np.int64(view.node[v]["target_start"])
-            _number_symbols(target_start, np.int64(view.node[v]["target_end"]), target_end, target_place)
-            found.entries[taken] = np.int64(ledger.rows[find(ledger.rows, high, low), ENTRY])
+            found.entries[taken] = _entry_of(v, ledger, batch, work)
             found.offset[taken] = written
-            for word in range(start, end):
-                if source_place[word] < 0:
-                    continue
-                # Where a word of a rule is linked, both are that rule's: every phrase is closed under links.
-                for k in range(first_link[word], first_link[word + 1]):
-                    found.links[written] = (source_place[word] << SIDE_BITS) + target_place[
-                        np.int64(bitext.link_target[k])
-                    ]
-                    written += 1
+            written = _write_links(v, view, batch.bitext, work.walk, scratch, found.links, written)
             taken += 1
     found.offset[taken] = written
     return taken
+
+
+@njit
+def _fragment_links(ledger, batch, state, fragments, work, scratch, found):
+    """Write the links of the fragments' rules; False where a fragment does not fit."""
+    written = 0
+    for k in range(len(fragments.pairs)):
+        pair, root = fragments.pairs[k], fragments.roots[k]
+        view = view_pair(batch, state, pair)
+        if k == 0 or pair != fragments.pairs[k - 1]:
+            _note_links(pair, batch.bitext, scratch[4])
+        if not decode_fragment(root, view, work.pending, fragments.content, fragments.starts[k], fragments.ends[k]):
+            return False
+        work.registers[0]["epoch"] += 1
+        make_summary(root, view, work)
+        found.entries[k] = _entry_of(root, ledger, batch, work)
+        found.offset[k] = written
+        written = _write_links(root, view, batch.bitext, work.walk, scratch, found.links, written)
+    found.offset[len(fragments.pairs)] = written
+    return True
+
+
+def _scratch(batch: Batch) -> NDArray[np.int64]:
+    bitext = batch.bitext
+    longest = int(max(np.diff(bitext.source_offset).max(initial=0), np.diff(bitext.target_offset).max(initial=0)))
+    return np.zeros((5, longest + 2), np.int64)
+
+
+def _room(uses: int, links: int) -> RuleLinks:
+    return RuleLinks(np.empty(uses, np.int64), np.zeros(uses + 1, np.int64), np.empty(links, np.uint32))
 
 
 def rule_links(ledger: Ledger, batch: Batch, state: State, chosen: NDArray[np.bool_] | None = None) -> RuleLinks:
@@ -120,12 +171,19 @@ def rule_links(ledger: Ledger, batch: Batch, state: State, chosen: NDArray[np.bo
     """
     if chosen is None:
         chosen = np.ones(batch.size, np.bool_)
-    bitext = batch.bitext
-    longest = int(max(np.diff(bitext.source_offset).max(initial=0), np.diff(bitext.target_offset).max(initial=0)))
-    most = int(batch.derivation_rules[-1])
-    found = RuleLinks(
-        np.empty(most, np.int64), np.zeros(most + 1, np.int64), np.empty(len(bitext.link_source), np.uint32)
-    )
-    scratch = np.zeros((5, longest + 2), np.int64)
-    taken = _rule_links(ledger, batch, state, chosen, walk_space(batch), scratch, found)
+    found = _room(int(batch.derivation_rules[-1]), len(batch.bitext.link_source))
+    taken = _rule_links(ledger, batch, state, chosen, walk_space(batch), _scratch(batch), found)
     return RuleLinks(found.entries[:taken], found.offset[: taken + 1], found.links[: found.offset[taken]])
+
+
+def fragment_links(ledger: Ledger, batch: Batch, fragments: Fragments) -> RuleLinks:
+    """As `rule_links`, of fragments whose rules the ledger has all entered, one use for each in their order.
+
+    Raises `DerivationError` where a fragment does not fit its pair's forest.
+    """
+    most = int(np.diff(batch.bitext.link_offset)[fragments.pairs].sum())
+    found = _room(len(fragments.pairs), most)
+    work, state = walk_space(batch), empty_state(batch.forests)
+    if not _fragment_links(ledger, batch, state, fragments, work, _scratch(batch), found):
+        raise DerivationError("the averages of a pair do not fit its forest")
+    return found._replace(links=found.links[: found.offset[-1]])

@@ -15,10 +15,12 @@ from hierogram.samplers.forests.views import push_tails, view_forest
 from hierogram.samplers.grammar.columns import Blobs
 
 _MORE = 0x80
+_MOST_BITS = 56
 
 
 @njit
-def _put(buffer, position, value):
+def put_number(buffer, position, value):
+    """Write a number from 0 on as LEB128 varint; the position after it."""
     while value >= _MORE:
         buffer[position] = (value & 0x7F) | _MORE
         value >>= 7
@@ -28,11 +30,11 @@ def _put(buffer, position, value):
 
 
 @njit
-def _get(buffer, position, end):
+def get_number(buffer, position, end):
     """The varint at `position` and where the next begins; (-1, position) where the bytes end too soon."""
     value = 0
     shift = 0
-    while position < end and shift < 28:
+    while position < end and shift < _MOST_BITS:
         byte = np.int64(buffer[position])
         position += 1
         value |= (byte & 0x7F) << shift
@@ -47,7 +49,7 @@ def _encode_states(forests, edge, cut, offsets, buffer):
     position = 0
     for pair in range(len(forests.node_offset) - 1):
         for v in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
-            position = _put(buffer, position, 2 * np.int64(edge[v]) + np.int64(cut[v]))
+            position = put_number(buffer, position, 2 * np.int64(edge[v]) + np.int64(cut[v]))
         offsets[pair + 1] = position
     return position
 
@@ -61,7 +63,7 @@ def encode_tree(forests, pair, state, stack, content, position):
     while depth > 0:
         depth -= 1
         v = stack[depth]
-        position = _put(content, position, 2 * np.int64(view.edge[v]) + np.int64(view.cut[v]))
+        position = put_number(content, position, 2 * np.int64(view.edge[v]) + np.int64(view.cut[v]))
         depth = push_tails(v, view, stack, depth)
     return position
 
@@ -82,7 +84,7 @@ def _decode_states(forests, offsets, buffer, edge, cut):
         position = offsets[pair]
         end = offsets[pair + 1]
         for v in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
-            value, position = _get(buffer, position, end)
+            value, position = get_number(buffer, position, end)
             if value < 0 or value >> 1 >= np.int64(forests.node[v]["degree"]):
                 return pair
             edge[v] = value >> 1
@@ -105,7 +107,7 @@ def decode_tree(forests, pair, content, first, last, stack, state):
     while depth > 0:
         depth -= 1
         v = stack[depth]
-        value, position = _get(content, position, last)
+        value, position = get_number(content, position, last)
         if value < 0 or value >> 1 >= np.int64(view.node[v]["degree"]):
             return False
         view.edge[v] = value >> 1

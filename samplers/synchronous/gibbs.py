@@ -13,6 +13,7 @@ from hierogram.samplers.counts.products import draw, raised, times, value_beside
 from hierogram.samplers.forests.fragments import compose
 from hierogram.samplers.forests.views import tails_of
 from hierogram.samplers.forests.walk import make_summary
+from hierogram.samplers.synchronous.averaging import credit_cut, credit_forced
 from hierogram.samplers.synchronous.resampling import (
     add_rules,
     begin_pair,
@@ -180,7 +181,9 @@ def sample_cut(v, u, at):
     remove_rules(work.used, _list_cut(joined, upper, lower, present, work), at)
     one = tempered(score(work.used, _list_cut(joined, upper, lower, 0, work), at), at)
     two = tempered(score(work.used, _list_cut(joined, upper, lower, 1, work), at), at)
-    choice = 0 if one.value > u * (one.value + value_beside(two, one)) else 1
+    total = one.value + value_beside(two, one)
+    credit_cut(v, lower, one.value / total, at)
+    choice = 0 if one.value > u * total else 1
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
     at.pair.cut[v] = choice
     work.statistics[0]["cuts_sampled"] += 1
@@ -215,6 +218,8 @@ def sweep_pair(random, stage, at):
             if pair.node[v]["free"]:
                 random = advance(random)
                 sample_cut(v, uniform(random), at)
+            else:
+                credit_forced(v, at)
         first, last = tails_of(v, pair)
         for i in range(last - 1, first - 1, -1):
             t = pair.tails[i]

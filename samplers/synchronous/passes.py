@@ -10,8 +10,11 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import mask_of
 from hierogram.samplers.compiled.streams import stream
 from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, SIZE, TOKENS, add, fetch
+from hierogram.samplers.forests.averages import add_tree
 from hierogram.samplers.forests.views import view_pair
 from hierogram.samplers.grammar.schedules import NO_POWERS
+from hierogram.samplers.grammar.uses import NOT_AVERAGED
+from hierogram.samplers.synchronous.averaging import begin_credits, end_credits
 from hierogram.samplers.synchronous.gibbs import sweep_pair
 from hierogram.samplers.synchronous.metropolis import propose_pair
 from hierogram.samplers.synchronous.resampling import Resampling, fetch_rows, hand_over, remember_rows
@@ -84,13 +87,15 @@ class SweepPlan(NamedTuple):
     """One sweep: `sweeps` int64[P] the number of each pair's sweep, from 1; `stages` int16[P] the highest level that
     may change in it (0: the pair is left alone); `powers` float64[P] the power 1/T of each pair's conditionals, or
     float64[0] where all are 1. Without `density` options lack the density factor, so that the sampler's target is a
-    wrong one [CFGŠ14 §4.3].
+    wrong one [CFGŠ14 §4.3]. `averaged` bool[P] which pairs' expected uses are added to their averages, only where
+    every level is sampled at T = 1, or bool[0] for none.
     """
 
     sweeps: NDArray[np.int64]
     stages: NDArray[np.int16]
     powers: NDArray[np.float64] = NO_POWERS
     density: bool = True
+    averaged: NDArray[np.bool_] = NOT_AVERAGED
 
 
 @njit_inline
@@ -108,8 +113,14 @@ def _resampling(batch, state, p, table, model, work, plan):
     )
 
 
+@njit_inline
+def _is_averaged(plan, p):
+    """Whether the pair's expected uses are added to its averages."""
+    return len(plan.averaged) > 0 and plan.averaged[p]
+
+
 @njit
-def sweep_pairs(block, batch, state, plan, table, model, work):
+def sweep_pairs(block, batch, state, averages, plan, table, model, work):
     """Sweep over blocks of a round as long as there are any left."""
     forests = batch.forests
     sound = True
@@ -128,7 +139,9 @@ def sweep_pairs(block, batch, state, plan, table, model, work):
                 ahead = forests.node_offset[p + 1]
                 fetch_rows(ahead, forests.node_offset[p + 2] - ahead, table, work)
             at = _resampling(batch, state, p, table, model, work, plan)
+            begin_credits(_is_averaged(plan, p), work)
             sweep_pair(stream(block.key, batch.pairs[p], plan.sweeps[p]), plan.stages[p], at)
+            end_credits(averages, p, at)
             here = forests.node_offset[p]
             remember_rows(here, forests.node_offset[p + 1] - here, work)
             sound &= hand_over(block.direct, at)
@@ -138,7 +151,7 @@ def sweep_pairs(block, batch, state, plan, table, model, work):
 
 
 @njit
-def propose_pairs(block, batch, state, plan, table, model, work):
+def propose_pairs(block, batch, state, averages, plan, table, model, work):
     """As `sweep_pairs`, one Metropolis-Hastings step a pair."""
     sound = True
     work.registers[0]["logged"] = 0
@@ -152,6 +165,8 @@ def propose_pairs(block, batch, state, plan, table, model, work):
                 continue
             at = _resampling(batch, state, p, table, model, work, plan)
             propose_pair(stream(block.key, batch.pairs[p], plan.sweeps[p]), at)
+            if _is_averaged(plan, p):
+                add_tree(averages, p, at.pair, work, work.fragments)
             sound &= hand_over(block.direct, at)
         if not block.direct:
             _log_overlay(work)

@@ -69,6 +69,23 @@ def _is_place_of(at, place, key):
 
 
 @njit_inline
+def _place_of(source_hash, target_hash, at):
+    """Where the number of the rule with these hashes is, or goes."""
+    stamp = np.uint64(at.work.registers[0]["stamp"])
+    home = ((source_hash * _SPREAD + target_hash) >> _32) & at.places_mask
+    return probe(home, at.places_mask, _is_place_of, at, (stamp, source_hash, target_hash))
+
+
+@njit_inline
+def met_number(source_hash, target_hash, at):
+    """The local number of the rule with these hashes, or -1 where the pair has not met it."""
+    entry = at.work.places[_place_of(source_hash, target_hash, at)]
+    if (entry >> _32) == np.uint64(at.work.registers[0]["stamp"]):
+        return np.int64(entry & _LOW_HALF)
+    return np.int64(-1)
+
+
+@njit_inline
 def number_of(v, at):
     """The local number of the rule summed up at v; `read_counts` reads the counts of those that are met first.
 
@@ -78,8 +95,7 @@ def number_of(v, at):
     source_hash = work.summary[v]["source_hash"]
     target_hash = work.summary[v]["target_hash"]
     stamp = np.uint64(work.registers[0]["stamp"])
-    home = ((source_hash * _SPREAD + target_hash) >> _32) & at.places_mask
-    place = probe(home, at.places_mask, _is_place_of, at, (stamp, source_hash, target_hash))
+    place = _place_of(source_hash, target_hash, at)
     if (work.places[place] >> _32) == stamp:
         return np.int64(work.places[place] & _LOW_HALF)
     number = work.registers[0]["met"]

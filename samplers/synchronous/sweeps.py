@@ -17,6 +17,7 @@ from hierogram.samplers.counts.chain import ChainState, CountsError, SweepInfo
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import RuleTable, empty_table, with_room
+from hierogram.samplers.forests.averages import NO_AVERAGES
 from hierogram.samplers.forests.batch import Batch, State, initial_state
 from hierogram.samplers.forests.forest import NODE, Bitext, Forests
 from hierogram.samplers.forests.fragments import Words
@@ -86,7 +87,7 @@ class PhraseKernel:
         The result is the same for any number of workers. Raises `CountsError` where derivations and counts do not
         belong together.
         """
-        derivations, table = state
+        derivations, table, averages = state
         sound = True
         for work in self.workers:
             _rest_stamps(work)
@@ -101,7 +102,8 @@ class PhraseKernel:
             round_ = Round(key, start, end, blocks.pairs_a_block, turns, self.blocks is None)
 
             def work_off(worker: int, round_: Round = round_, table: RuleTable = table) -> bool:
-                return bool(resample(round_, self.batch, derivations, plan, table, self.model, self.workers[worker]))
+                work = self.workers[worker]
+                return bool(resample(round_, self.batch, derivations, averages, plan, table, self.model, work))
 
             sound &= all(list(self.run(work_off, range(len(self.workers)))))
             if self.blocks is not None:
@@ -111,7 +113,7 @@ class PhraseKernel:
                 report(end)
         if not sound:
             raise CountsError("a rule's count fell below zero: state and counts do not belong together")
-        return ChainState(derivations, table), self._info()
+        return ChainState(derivations, table, averages), self._info()
 
     def _info(self) -> SweepInfo:
         return SweepInfo(*(int(sum(work.statistics[0][name] for work in self.workers)) for name in SweepInfo._fields))
@@ -167,6 +169,7 @@ def _rest_stamps(work: Workspace) -> None:
         work.registers["stamp"] = 0
         work.registers["epoch"] = 0
         work.places[:] = 0
+        work.credits["stamp"] = 0
         work.summary["made"] = 0
         work.summary["rule_made"] = 0
         work.summary["list_made"] = 0
@@ -193,4 +196,4 @@ def compile_sweep(method: int = GIBBS) -> None:
     state = State(np.zeros(0, np.uint16), np.zeros(0, np.uint8))
     plan = SweepPlan(np.zeros(0, np.int64), np.zeros(0, np.int16))
     nothing = Round(0, 0, 0, 1, np.zeros(1, np.int64), True)
-    kernel_of(method)(nothing, batch, state, plan, empty_table(batch.longest_rule), model, work)
+    kernel_of(method)(nothing, batch, state, NO_AVERAGES, plan, empty_table(batch.longest_rule), model, work)

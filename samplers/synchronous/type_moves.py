@@ -224,7 +224,7 @@ class TypeSampler:
         Pivots are drawn among all free cuts, whether they are on a derivation or not, so that the choice does not
         depend on the state.
         """
-        derivations, table = state
+        derivations, table, averages = state
         self._note(derivations, np.arange(self._batch.size))
         found = np.zeros(4, np.int64)
         for pivot in range(pivots if len(self._free) else 0):
@@ -232,7 +232,7 @@ class TypeSampler:
             node = int(self._free[int(draws.uniform() * len(self._free))])
             table = with_room(table, 3)
             found += self._move(node, draws, derivations, table)
-        return ChainState(derivations, table), TypeInfo(*found.tolist())
+        return ChainState(derivations, table, averages), TypeInfo(*found.tolist())
 
     def _note(self, derivations: State, pairs: NDArray[np.int64]) -> None:
         _note_pairs(pairs, self._batch, derivations, self._sites, self._space)

@@ -20,10 +20,15 @@ REGISTERS = np.dtype(
         ("customers", np.int64),
         ("overlaid", np.int64),
         ("logged", np.int64),
+        ("averaged", np.int64),
+        ("credited", np.int64),
+        ("encoded", np.int64),
+        ("uses", np.int64),
     ]
 )
 """The number of the pair that is being resampled and that of its summaries; rules met in it, and how many of them have
-their counts read; places taken by lists; customers of all rules; rows taken in the overlay; changes in the log."""
+their counts read; places taken by lists; customers of all rules; rows taken in the overlay; changes in the log; 1 if
+the pair is averaged in this sweep; rules credited in it, bytes of their fragments, uses credited in all."""
 
 STATISTICS = np.dtype(
     [
@@ -57,6 +62,13 @@ RULE = np.dtype(
 row in the rule table; its length, and 1 if it is to be scored by logarithms."""
 
 
+CREDIT = np.dtype(
+    [("stamp", np.int64), ("uses", np.int64), ("start", np.int32), ("size", np.int32), ("root", np.int32)], align=True
+)
+"""What a rule of the pair was credited with in this sweep: the number of the pair for which this is valid; uses in
+units of 1/`ONE_USE`; where its fragment lies in `fragments`, its bytes, the node at which it begins."""
+
+
 class Workspace(NamedTuple):
     """Scratch memory of one worker; nothing is allocated during a sweep.
 
@@ -68,7 +80,8 @@ class Workspace(NamedTuple):
     `overlay_list` its taken rows; `log` uint64[c, 4] the changes of all the worker's blocks of a round (key, change,
     size); `saved_edge`, `saved_cut` a pair's variables; `registers` REGISTERS[1]; `statistics` STATISTICS[1];
     `rows_read` uint32[N], shared by all workers: which rows of the table each pair read last, as long as they fit in
-    its nodes' places.
+    its nodes' places; `credits` CREDIT[r] by local rule, `credited` int32 the rules that were credited, `fragments`
+    uint8 the bytes of their fragments.
     """
 
     summary: NDArray[np.void]
@@ -94,6 +107,9 @@ class Workspace(NamedTuple):
     registers: NDArray[np.void]
     statistics: NDArray[np.void]
     rows_read: NDArray[np.uint32]
+    credits: NDArray[np.void]
+    credited: NDArray[np.int32]
+    fragments: NDArray[np.uint8]
 
 
 def power_of_two(least: int) -> int:
@@ -132,4 +148,7 @@ def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_rea
         registers=np.zeros(1, REGISTERS),
         statistics=np.zeros(1, STATISTICS),
         rows_read=rows_read,
+        credits=np.zeros(batch.most_rules, CREDIT),
+        credited=np.zeros(batch.most_rules, np.int32),
+        fragments=np.zeros(64 * nodes + 1024, np.uint8),
     )

@@ -81,6 +81,7 @@ staged_counts = _staged(
     Column("rule_id", SERIAL),
     Column("count", SERIAL),
     Column("sampled_count", SERIAL),
+    Column("sampled_variance", SERIAL),
 )
 staged_ids = _staged("staged_ids", Column("id", SERIAL))
 staged_rule_words = _staged("staged_rule_words", Column("word_id", SERIAL), Column("rule_id", SERIAL))
@@ -91,6 +92,8 @@ staged_history = _staged(
     Column("source", TEXT),
     Column("target", TEXT),
     Column("count", SERIAL),
+    Column("sampled_count", SERIAL),
+    Column("sampled_variance", SERIAL),
 )
 staged_uses = _staged(
     "staged_uses",

@@ -23,7 +23,10 @@ PAIR_COLUMNS = ("source", "target", "alignment")
 
 
 def rule_blocks(connection: Connection, columns: Sequence[str], *, sampled: bool) -> Iterator[Block]:
-    """The columns of all rules with a count (over the samples, if `sampled`), then the count; blocks reach to ids."""
+    """The columns of all rules in use, then the count, or, `sampled`, expected uses in units of 1/`ONE_USE`.
+
+    Blocks reach to ids.
+    """
     count = "sampled_count" if sampled else "count"
     last = read_state(connection).last_rule_id
     return _blocks(connection, "rules", (*columns, count), last, f"AND {count} > 0")

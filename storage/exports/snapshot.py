@@ -6,10 +6,11 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Double, Executable, Select, cast, func, select
 
+from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.aligner.aligner import all_aligner_counts, iterate_links
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.exports.blocks import Block, corpus_number, pair_blocks, rule_blocks
-from hierogram.storage.grammar.queries import status
+from hierogram.storage.grammar.queries import means, status
 from hierogram.storage.operations.settings import read_settings
 from hierogram.storage.pairs.pairs import pair_rows
 from hierogram.storage.records import AlignerCounts, LinkRow, PairRow, RuleRow, Settings, StoredRule, StoreStatus
@@ -57,13 +58,12 @@ class Snapshot:
         """Rules in the byte order of (source, target), streamed.
 
         `max_scope` leaves out rules that parse slower than O(n^max_scope), `hiero` those that Chiang's (2007)
-        constraints forbid, `min_count` the rarer ones. With `sampled`, counts over the thinned samples take
-        the place of the current ones, in the filter and in the probabilities. Probabilities are relative
-        frequencies among all rules of the store with that source or target, before any filter.
+        constraints forbid, `min_count` the rarer ones. With `sampled`, expected uses take the place of the current
+        ones, in the filter and in the probabilities. Probabilities are relative frequencies among all rules of the
+        store with that source or target, before any filter.
         """
-        statement = _rules_with_probabilities(sampled).where(
-            (rules.c.sampled_count if sampled else rules.c.count) >= max(min_count, 1)
-        )
+        least = rules.c.sampled_count >= max(min_count * ONE_USE, 1) if sampled else rules.c.count >= max(min_count, 1)
+        statement = _rules_with_probabilities(sampled).where(least)
         if max_scope is not None:
             statement = statement.where(rules.c.scope <= max_scope)
         if hiero:
@@ -84,6 +84,12 @@ class Snapshot:
     def rule_blocks(self, columns: Sequence[str], *, sampled: bool = False) -> Iterator[Block]:
         """Columns of the rules with a count, and the count, the quickest way to read them all: see `storage.bulk`."""
         return rule_blocks(self._connection, columns, sampled=sampled)
+
+    def variance_a_use(self) -> float | None:
+        """The variance of the error of expected uses over these, of all rules together; None without any."""
+        sums = select(func.sum(rules.c.sampled_variance), func.sum(rules.c.sampled_count))
+        variance, uses = self._connection.execute(sums).one()
+        return float(variance) / float(uses) if uses else None
 
     def pair_blocks(self, corpus_id: int | None = None) -> Iterator[Block]:
         """Pairs, all or those of a corpus, as blocks of columns: see `storage.bulk`."""
@@ -146,8 +152,8 @@ def _rules_with_probabilities(sampled: bool) -> Select[tuple[object, ...]]:
             rules.c.scope,
             rules.c.nonterminals,
             rules.c.hiero,
+            *means(rules.c),
             rules.c.count,
-            rules.c.sampled_count,
             cast(count, Double) / cast(source_totals.c.total, Double),
             cast(count, Double) / cast(target_totals.c.total, Double),
         )

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sqlalchemy import select, text, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.database.loading import (
     columns_of,
     staged_counts,
@@ -40,6 +41,7 @@ _RULE_COLUMNS = (
     "hiero",
     "count",
     "sampled_count",
+    "sampled_variance",
 )
 
 Rows = NDArray[np.int64]
@@ -48,11 +50,12 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """Of each delta's rule as it is stored: `ids` int64[n] (0: it is not), `counts`, `sampled` int64[n]."""
+    """Of each delta's rule as it is stored: `ids` (0: it is not), `counts`, `sampled`, `variances`, int64[n]."""
 
     ids: NDArray[np.int64]
     counts: NDArray[np.int64]
     sampled: NDArray[np.int64]
+    variances: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +82,23 @@ def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
     named = _merged(deltas)
     deltas = named.deltas
     before = _stored(writing, named)
-    after = _Stored(before.ids, before.counts + deltas.counts, before.sampled + deltas.sampled_counts)
+    after = _Stored(
+        before.ids,
+        before.counts + deltas.counts,
+        before.sampled + deltas.sampled_counts,
+        before.variances + deltas.sampled_variances,
+    )
     _check_counts(deltas, after)
     writing.state.rules += int((after.counts > 0).sum() - (before.counts > 0).sum())
     writing.state.rule_tokens += int(deltas.counts.sum())
     writing.state.sampled_tokens += int(deltas.sampled_counts.sum())
     known, used = before.ids > 0, (after.counts > 0) | (after.sampled > 0)
     changed = known & (deltas.counts != 0)
-    remembered = np.flatnonzero(changed & (before.counts >= REMEMBERED_COUNT))
-    ids, counts = before.ids[remembered].tolist(), before.counts[remembered].tolist()
-    remember_counts(writing, list(zip(ids, *named.sides(remembered), counts, strict=True)))
-    _set_counts(writing, after, changed & used, known & used & ~changed & (deltas.sampled_counts != 0))
+    remembered = np.flatnonzero((deltas.sampled_counts != 0) & (before.sampled >= REMEMBERED_COUNT * ONE_USE))
+    numbers = (column[remembered].tolist() for column in (before.counts, before.sampled, before.variances))
+    rows = zip(before.ids[remembered].tolist(), *named.sides(remembered), *numbers, strict=True)
+    remember_counts(writing, list(rows))
+    _set_counts(writing, after, changed & used, known & used & ~changed & _moved_in_averages(deltas))
     _note_words(writing, named, after, np.flatnonzero(known & (before.counts == 0) & (after.counts > 0)))
     gone = np.flatnonzero(known & ~used)
     _delete_rules(writing, named, before, gone)
@@ -119,27 +128,34 @@ def _merged(deltas: RuleDeltas) -> _Named:
     for row, earlier in zip(order[~first].tolist(), firsts[~first].tolist(), strict=True):
         if (sources[row], targets[row]) != (sources[earlier], targets[earlier]):
             raise KeyCollisionError(deltas.shown(earlier), deltas.shown(row))
-    counts, sampled = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64)
+    counts, sampled, variances = (np.zeros(len(order), np.int64) for _ in range(3))
     np.add.at(counts, firsts, deltas.counts[order])
     np.add.at(sampled, firsts, deltas.sampled_counts[order])
-    return _Named(deltas.with_counts(counts, sampled), keys, sources, targets)
+    np.add.at(variances, firsts, deltas.sampled_variances[order])
+    return _Named(deltas.with_counts(counts, sampled, variances), keys, sources, targets)
+
+
+def _moved_in_averages(deltas: RuleDeltas) -> NDArray[np.bool_]:
+    moved: NDArray[np.bool_] = (deltas.sampled_counts != 0) | (deltas.sampled_variances != 0)
+    return moved
 
 
 def _stored(writing: Writing, named: _Named) -> _Stored:
     """What is stored of the deltas' rules; raises `KeyCollisionError`."""
-    stored = _Stored(*(np.zeros(len(named.keys), np.int64) for _ in range(3)))
+    stored = _Stored(*(np.zeros(len(named.keys), np.int64) for _ in range(4)))
     rows, ids = candidates(writing, named.keys)
     if not len(ids):
         return stored
     writing.loader.stage(staged_rules, ((rule_id,) for rule_id in np.unique(ids).tolist()))
-    wanted = (rules.c[name] for name in ("id", "key_high", "key_low", "count", "sampled_count", "source", "target"))
+    names = ("id", "key_high", "key_low", "count", "sampled_count", "sampled_variance", "source", "target")
+    wanted = (rules.c[name] for name in names)
     found = columns_of(
         writing.connection, select(*wanted).select_from(staged_rules.join(rules, rules.c.id == staged_rules.c.rule_id))
     )
     if not found:
         return stored
-    numbers = np.array(found[:5], np.int64)
-    sources, targets = found[5:]
+    numbers = np.array(found[:6], np.int64)
+    sources, targets = found[6:]
     by_id = np.argsort(numbers[0], kind="stable")
     places = np.searchsorted(numbers[0], ids, sorter=by_id)
     there = places < len(by_id)
@@ -149,16 +165,17 @@ def _stored(writing: Writing, named: _Named) -> _Stored:
     for row, place in zip(rows.tolist(), places.tolist(), strict=True):
         if named.sources[row] != sources[place] or named.targets[row] != targets[place]:
             raise KeyCollisionError(f"{sources[place]} ||| {targets[place]}", named.deltas.shown(row))
-    stored.ids[rows], stored.counts[rows], stored.sampled[rows] = numbers[[0, 3, 4]][:, places]
+    for column, number in zip((stored.ids, stored.counts, stored.sampled, stored.variances), (0, 3, 4, 5), strict=True):
+        column[rows] = numbers[number][places]
     return stored
 
 
 def _check_counts(deltas: RuleDeltas, after: _Stored) -> None:
-    negative = np.flatnonzero((after.counts < 0) | (after.sampled < 0))
+    negative = np.flatnonzero((after.counts < 0) | (after.sampled < 0) | (after.variances < 0))
     if len(negative):
         row = int(negative[0])
         raise CountError(
-            f"the counts of rule {deltas.shown(row)!r} would become {after.counts[row]} and, of samples, "
+            f"the counts of rule {deltas.shown(row)!r} would become {after.counts[row]} and, of expected uses, "
             f"{after.sampled[row]}: they are out of step with the derivations: run `hierogram verify`"
         )
 
@@ -166,12 +183,13 @@ def _check_counts(deltas: RuleDeltas, after: _Stored) -> None:
 def _set_counts(writing: Writing, after: _Stored, changed: NDArray[np.bool_], sampled_only: NDArray[np.bool_]) -> None:
     found = rules.c.id == staged_counts.c.rule_id
     # Apart, because naming `count` would rewrite its index entries even where it stays the same.
-    for chosen, columns in ((changed, ("count", "sampled_count")), (sampled_only, ("sampled_count",))):
+    averaged = ("sampled_count", "sampled_variance")
+    for chosen, columns in ((changed, ("count", *averaged)), (sampled_only, averaged)):
         rows = np.flatnonzero(chosen)
         if len(rows):
             rows = rows[np.argsort(after.ids[rows])]
-            values = (after.ids[rows].tolist(), after.counts[rows].tolist(), after.sampled[rows].tolist())
-            writing.loader.stage(staged_counts, zip(*values, strict=True))
+            values = (after.ids, after.counts, after.sampled, after.variances)
+            writing.loader.stage(staged_counts, zip(*(column[rows].tolist() for column in values), strict=True))
             assignments = {name: staged_counts.c[name] for name in columns}
             writing.connection.execute(update(rules).values(assignments).where(found))
 
@@ -204,6 +222,7 @@ def _insert_rows(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.in
         deltas.hiero.view(np.int8),
         deltas.counts,
         deltas.sampled_counts,
+        deltas.sampled_variances,
     )
     columns = [
         ids.tolist(),

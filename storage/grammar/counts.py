@@ -39,6 +39,7 @@ _NUMBERS = {
     "hiero": 4,
     "count": 8,
     "sampled_count": 8,
+    "sampled_variance": 8,
 }
 
 # Postgres sends an array as a header (dimensions, nulls, type, length, lower bound), then each element after
@@ -86,6 +87,7 @@ def stored_rules(connection: Connection) -> StoredRules:
         hiero=named["hiero"].astype(np.bool_),
         counts=named["count"].astype(np.int64),
         sampled_counts=named["sampled_count"].astype(np.int64),
+        sampled_variances=named["sampled_variance"].astype(np.int64),
     )
     return StoredRules(named["id"].astype(np.int64), rules)
 

@@ -117,18 +117,18 @@ class Grammar(Access):
         source_words: Sequence[str] = (),
         target_words: Sequence[str] = (),
         limit: int = 20,
-        offset: int = 0,
         after: tuple[int, str, str] | None = None,
+        drawn: bool = False,
     ) -> list[RuleRow]:
-        """Rules in current use that meet all conditions, most often used first.
+        """Rules that meet all conditions, most often used first: as expected, or, `drawn`, in the present derivations.
 
         `source` and `target` are whole sides in the notation of rules; `words` have to occur on either side,
-        `source_words` and `target_words` on theirs. `after` is count, source and target of the rule after which to go
-        on, the last of an earlier answer.
+        `source_words` and `target_words` on theirs. `after` is uses, source and target of the rule after which to go
+        on, the last of an earlier answer; expected uses are in units of 1/`ONE_USE`.
         """
         with reading(self._engine) as connection:
-            wanted = queries.Wanted(source, target, words, source_words, target_words, after)
-            return queries.find_rules(connection, wanted, limit, offset)
+            wanted = queries.Wanted(source, target, words, source_words, target_words, after, drawn)
+            return queries.find_rules(connection, wanted, limit)
 
     def unindexed_pairs(self, after_id: int = 0, limit: int = 1_000) -> tuple[int, list[PairRow]]:
         """The position, and pairs above `after_id` whose present derivation is not in the index of rules' pairs."""

@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Double, Select, cast, func, select, tuple_
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.records import (
     LabelRow,
@@ -17,7 +20,10 @@ from hierogram.storage.schema.tables import corpora, labels, rule_words, rules, 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What rules to find: whole sides, words on either side or on theirs, and those after a rule (count and sides)."""
+    """What rules to find: whole sides, words on either side or on theirs, and those after a rule (its uses and sides).
+
+    Uses are expected ones in units of 1/`ONE_USE`, or, `drawn`, those of the present derivations.
+    """
 
     source: str | None
     target: str | None
@@ -25,17 +31,18 @@ class Wanted:
     source_words: Sequence[str]
     target_words: Sequence[str]
     after: tuple[int, str, str] | None
+    drawn: bool = False
 
 
-def find_rules(connection: Connection, conditions: Wanted, limit: int, offset: int) -> list[RuleRow]:
-    """Rules with a count, best (most often used) first, that meet every condition."""
+def find_rules(connection: Connection, conditions: Wanted, limit: int) -> list[RuleRow]:
+    """Rules that meet every condition, best (most often used) first."""
     source, target, after = conditions.source, conditions.target, conditions.after
-    found = select(rules).where(rules.c.count > 0)
+    uses = rules.c.count if conditions.drawn else rules.c.sampled_count
+    found = select(rules).where(uses > 0)
     if after is not None:
-        count, *sides = after
+        least, *sides = after
         found = found.where(
-            (rules.c.count < count)
-            | ((rules.c.count == count) & (tuple_(rules.c.source, rules.c.target) > tuple_(*sides)))
+            (uses < least) | ((uses == least) & (tuple_(rules.c.source, rules.c.target) > tuple_(*sides)))
         )
     if source is not None:
         found = found.where(rules.c.source == source)
@@ -47,17 +54,13 @@ def find_rules(connection: Connection, conditions: Wanted, limit: int, offset: i
     for n, ids in enumerate(wanted):
         # The first is the rarest: it finds the rules, the others only test them.
         found = found.where(_holds_first(ids) if n == 0 and source is None and target is None else _holds(ids))
-    best = (
-        found.order_by(rules.c.count.desc(), rules.c.source, rules.c.target)
-        .limit(limit)
-        .offset(offset)
-        .subquery("best")
-    )
-    of_source = rules.alias("of_source")
-    of_target = rules.alias("of_target")
-    source_total = select(func.sum(of_source.c.count)).where(of_source.c.source == best.c.source).scalar_subquery()
-    target_total = select(func.sum(of_target.c.count)).where(of_target.c.target == best.c.target).scalar_subquery()
-    uses = cast(best.c.count, Double)
+    best = found.order_by(uses.desc(), rules.c.source, rules.c.target).limit(limit).subquery("best")
+    used = best.c[uses.name]
+    totals = []
+    for name in (SOURCE, TARGET):
+        of_side = rules.alias(f"of_{name}")
+        total = select(func.sum(of_side.c[uses.name])).where(of_side.c[name] == best.c[name]).scalar_subquery()
+        totals.append(cast(used, Double) / cast(total, Double))
     statement = select(
         best.c.id,
         best.c.source,
@@ -66,12 +69,18 @@ def find_rules(connection: Connection, conditions: Wanted, limit: int, offset: i
         best.c.scope,
         best.c.nonterminals,
         best.c.hiero,
+        *means(best.c),
         best.c.count,
-        best.c.sampled_count,
-        uses / cast(source_total, Double),
-        uses / cast(target_total, Double),
-    ).order_by(best.c.count.desc(), best.c.source, best.c.target)
-    return [RuleRow(*row) for row in connection.execute(statement)]
+        *totals,
+    ).order_by(used.desc(), best.c.source, best.c.target)
+    rows: list[tuple[Any, ...]] = [tuple(row) for row in connection.execute(statement)]
+    return [RuleRow(*row) for row in rows]
+
+
+def means(columns: ReadOnlyColumnCollection[str, Any]) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
+    """How often a rule is expected to be used, and the standard error of that."""
+    variance = cast(columns["sampled_variance"], Double) / ONE_USE
+    return cast(columns["sampled_count"], Double) / ONE_USE, func.sqrt(variance, type_=Double)
 
 
 def _word_ids(
@@ -122,7 +131,8 @@ def status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
         pairs=state.pairs(),
         rules=state.rules,
         rule_tokens=state.rule_tokens,
-        sampled_tokens=state.sampled_tokens,
+        sampled_tokens=8 * state.sampled_tokens // ONE_USE,
+        expected_tokens=state.sampled_tokens / ONE_USE,
         rejected=state.rejected,
         sweeps=state.sweeps,
         last_log_likelihood=last,

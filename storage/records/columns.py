@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from hierogram.samplers.grammar.columns import Blobs, Texts
 
 
-_COLUMNS = {"length": "lengths", "scope": "scopes", "count": "counts", "sampled_count": "sampled_counts"}
+_COLUMNS = {
+    "length": "lengths",
+    "scope": "scopes",
+    "count": "counts",
+    "sampled_count": "sampled_counts",
+    "sampled_variance": "sampled_variances",
+}
 
 _SIDES = ("sources", "targets")
 """Columns of texts."""
@@ -25,9 +31,10 @@ class RuleDeltas:
     """By how much rules' counts change; the rules themselves come along, so that their identity can be checked.
 
     `keys` uint64[n, 2], the two halves (high, low) of each rule's key; `sources` and `targets` its sides as texts;
-    `lengths`, `scopes`, `nonterminals`, `source_terminals` and `target_terminals` int32[n]; `hiero` bool[n]; `counts`
-    and `sampled_counts` int64[n] the changes. New rules are stored in the order in which they come: in that of their
-    sources, those that are looked up together lie together.
+    `lengths`, `scopes`, `nonterminals`, `source_terminals` and `target_terminals` int32[n]; `hiero` bool[n]; `counts`,
+    `sampled_counts` and `sampled_variances` int64[n] the changes of counts, of expected uses and of the variance of
+    their error, the last two in units of 1/`ONE_USE`. New rules are stored in the order in which they come: in that of
+    their sources, those that are looked up together lie together.
     """
 
     keys: NDArray[np.uint64]
@@ -41,6 +48,7 @@ class RuleDeltas:
     hiero: NDArray[np.bool_]
     counts: NDArray[np.int64]
     sampled_counts: NDArray[np.int64]
+    sampled_variances: NDArray[np.int64]
 
     def __len__(self) -> int:
         """How many rules there are."""
@@ -51,9 +59,11 @@ class RuleDeltas:
         named: NDArray[np.generic] = getattr(self, _COLUMNS.get(column, column))
         return named
 
-    def with_counts(self, counts: NDArray[np.int64], sampled_counts: NDArray[np.int64]) -> RuleDeltas:
+    def with_counts(
+        self, counts: NDArray[np.int64], sampled_counts: NDArray[np.int64], sampled_variances: NDArray[np.int64]
+    ) -> RuleDeltas:
         """The same rules with other changes."""
-        return replace(self, counts=counts, sampled_counts=sampled_counts)
+        return replace(self, counts=counts, sampled_counts=sampled_counts, sampled_variances=sampled_variances)
 
     def at(self, rows: NDArray[np.int64], sources: Texts, targets: Texts) -> RuleDeltas:
         """These rows, whose sides are given."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -59,7 +59,12 @@ class SweepRecord(NamedTuple):
 
 @dataclass(slots=True)
 class RuleRow:
-    """A rule with its counts and relative frequencies, as people and exports see it."""
+    """A rule with its uses and relative frequencies, as people and exports see it.
+
+    `mean` is how often it is expected to be used, `mean_error` the Monte-Carlo standard error of that, `count` its uses
+    in the present derivations; probabilities are relative frequencies of the mean, or of the count where draws were
+    asked for. `sampled_count` is the mean in eight samples, as earlier versions told it.
+    """
 
     id: int
     source: str
@@ -68,10 +73,15 @@ class RuleRow:
     scope: int
     nonterminals: int
     hiero: bool
+    mean: float
+    mean_error: float
     count: int
-    sampled_count: int
     p_target_given_source: float
     p_source_given_target: float
+    sampled_count: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sampled_count = round(8 * self.mean)
 
 
 @dataclass(slots=True)
@@ -91,3 +101,4 @@ class StoredRule:
     hiero: bool
     count: int
     sampled_count: int
+    sampled_variance: int

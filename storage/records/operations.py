@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """How much a store holds and how far sampling has come."""
+    """How much a store holds and how far sampling has come.
+
+    `expected_tokens`: how often its rules are expected to be used in all; `sampled_tokens` is that in eight samples, as
+    earlier versions told it.
+    """
 
     url: str
     schema: str
@@ -24,6 +28,7 @@ class StoreStatus:
     sampled_tokens: int = 0
     rejected: int = 0
     sweeps: int = 0
+    expected_tokens: float = 0.0
     last_log_likelihood: float | None = None
     corpora: dict[str, int] = field(default_factory=dict)
 

@@ -29,7 +29,7 @@ from hierogram.storage.schema.aligner_tables import (
 from hierogram.storage.schema.postgres_options import on_postgres
 from hierogram.storage.schema.types import MOMENT, SERIAL, TEXT, metadata
 
-REVISIONS = tuple(f"{number:04}" for number in range(1, 16))
+REVISIONS = tuple(f"{number:04}" for number in range(1, 17))
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
 BLOCK_BITS = 17
@@ -199,6 +199,7 @@ rules = Table(
     Column("hiero", Boolean, nullable=False),
     Column("count", BigInteger, nullable=False),
     Column("sampled_count", BigInteger, nullable=False),
+    Column("sampled_variance", BigInteger, nullable=False, server_default="0"),
     CheckConstraint("count >= 0 AND sampled_count >= 0 AND count + sampled_count > 0", name="rules_counts"),
 )
 # Room on each page for the new version of a row whose counts change.
@@ -253,6 +254,8 @@ rule_history = Table(
     Column("source", TEXT, nullable=False),
     Column("target", TEXT, nullable=False),
     Column("count", BigInteger, nullable=False),
+    Column("sampled_count", BigInteger),
+    Column("sampled_variance", BigInteger),
     sqlite_with_rowid=False,
 )
 

@@ -2,12 +2,23 @@
 
 VIEWS = {
     "rule_table": """
+SELECT r.id, r.source, r.target, CAST(r.sampled_count AS DOUBLE PRECISION) / 4096 AS mean,
+       sqrt(CAST(r.sampled_variance AS DOUBLE PRECISION) / 4096) AS mean_error,
+       CAST(r.sampled_count AS DOUBLE PRECISION)
+         / (SELECT sum(s.sampled_count) FROM rules AS s WHERE s.source = r.source) AS p_target_given_source,
+       CAST(r.sampled_count AS DOUBLE PRECISION)
+         / (SELECT sum(t.sampled_count) FROM rules AS t WHERE t.target = r.target) AS p_source_given_target,
+       r.count, CAST(round(CAST(r.sampled_count AS DOUBLE PRECISION) / 512) AS BIGINT) AS sampled_count,
+       r.length, r.scope, r.nonterminals, r.hiero
+  FROM rules AS r
+ WHERE r.sampled_count > 0""",
+    "drawn_rule_table": """
 SELECT r.id, r.source, r.target, r.count,
        CAST(r.count AS DOUBLE PRECISION)
          / (SELECT sum(s.count) FROM rules AS s WHERE s.source = r.source) AS p_target_given_source,
        CAST(r.count AS DOUBLE PRECISION)
          / (SELECT sum(t.count) FROM rules AS t WHERE t.target = r.target) AS p_source_given_target,
-       r.sampled_count, r.length, r.scope, r.nonterminals, r.hiero
+       r.length, r.scope, r.nonterminals, r.hiero
   FROM rules AS r
  WHERE r.count > 0""",
     "word_rules": """
@@ -37,7 +48,8 @@ SELECT id, source, target, count,
  WHERE count > 0""",
     "averaged_grammar": """
 SELECT id, source, target,
-       sampled_count / (SELECT CAST(value AS DOUBLE PRECISION) FROM settings WHERE name = 'samples') AS count,
+       CAST(sampled_count AS DOUBLE PRECISION) / 4096 AS count,
+       sqrt(CAST(sampled_variance AS DOUBLE PRECISION) / 4096) AS error,
        CAST(sampled_count AS DOUBLE PRECISION) / sum(sampled_count) OVER (PARTITION BY source) AS p_target_given_source,
        CAST(sampled_count AS DOUBLE PRECISION) / sum(sampled_count) OVER (PARTITION BY target) AS p_source_given_target,
        CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END AS words_only,
@@ -45,10 +57,18 @@ SELECT id, source, target,
   FROM rules
  WHERE sampled_count > 0""",
     "rule_changes": """
-SELECT h.day, h.rule_id, h.source, h.target, h.count AS count_before, coalesce(r.count, 0) AS count_now,
-       coalesce(r.count, 0) - h.count AS change
-  FROM rule_history AS h
-  LEFT JOIN rules AS r ON r.source = h.source AND r.target = h.target""",
+SELECT c.day, c.rule_id, c.source, c.target, c.count_before, c.count_now, c.count_now - c.count_before AS change,
+       sqrt(c.variance) AS error,
+       CASE WHEN abs(c.count_now - c.count_before) > 2 * sqrt(c.variance) THEN 1 ELSE 0 END AS news
+  FROM (
+        SELECT h.day, h.rule_id, h.source, h.target,
+               coalesce(CAST(h.sampled_count AS DOUBLE PRECISION) / 4096, h.count) AS count_before,
+               coalesce(CAST(r.sampled_count AS DOUBLE PRECISION) / 4096, 0) AS count_now,
+               (coalesce(h.sampled_variance, 24576 * h.count) + CAST(coalesce(r.sampled_variance, 0)
+                 AS DOUBLE PRECISION)) / 4096 AS variance
+          FROM rule_history AS h
+          LEFT JOIN rules AS r ON r.source = h.source AND r.target = h.target
+       ) AS c""",
     "rule_support": """
 SELECT r.id AS rule_id, r.source AS rule_source, r.target AS rule_target, u.uses, p.id AS pair_id, c.name AS corpus,
        p.source, p.target, p.alignment, CASE WHEN i.position = v.position THEN 1 ELSE 0 END AS current

@@ -53,12 +53,66 @@ _OWN_COUNTED = (
     "    return length"
 )
 _ITG_TABLES = ("tests/samplers/itg/test_long_run.py", "-k", "half_a_draw")
+CREDITS = "tests/samplers/synchronous/test_expected_uses.py"
+AVERAGES = "tests/samplers/forests/test_averages.py"
 
 _DECODING = ("tests/samplers/decoding/test_decoding.py", "-k", "all_derivations and (True-3 or True-4)")
 _LONG = (DRAWS, "-k", "long_rules")
 _SHORT = (DRAWS, "-m", "campaign", "-k", "longer_pairs and PY-0")
 
 FAULTS = (
+    # Expected uses.
+    Fault(
+        "options' probabilities are credited after the draw",
+        "synchronous/gibbs.py",
+        """    credit_cut(v, lower, one.value / total, at)
+    choice = 0 if one.value > u * total else 1
+    add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
+""",
+        """    choice = 0 if one.value > u * total else 1
+    add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
+    one = score(work.used, _list_cut(joined, upper, lower, 0, work), at)
+    two = score(work.used, _list_cut(joined, upper, lower, 1, work), at)
+    credit_cut(v, lower, one.value / (one.value + value_beside(two, one)), at)
+    _list_cut(joined, upper, lower, choice, work)
+""",
+        (CREDITS, "-k", "kernel_credits"),
+    ),
+    Fault(
+        "a rule is credited with the probability that it is not there",
+        "synchronous/gibbs.py",
+        "credit_cut(v, lower, one.value / total, at)",
+        "credit_cut(v, lower, 1.0 - one.value / total, at)",
+        (CREDITS, "-k", "kernel_credits"),
+    ),
+    Fault(
+        "rules at forced cuts are not credited",
+        "synchronous/averaging.py",
+        "credit(rule_at(v, at), v, 1.0, at)",
+        "credit(rule_at(v, at), v, 0.0, at)",
+        (CREDITS, "-k", "kernel_credits"),
+    ),
+    Fault(
+        "only the last sweep's uses of a known rule are kept",
+        "synchronous/averaging.py",
+        'entry["uses"] += work.credits[number]["uses"]',
+        'entry["uses"] = work.credits[number]["uses"]',
+        (CREDITS, "-k", "kernel_credits"),
+    ),
+    Fault(
+        "a fragment is kept with the variables of the option tried last",
+        "forests/averages.py",
+        "position = put_number(content, position, 2 * np.int64(view.edge[v]) + 1)",
+        "position = put_number(content, position, 1)",
+        (CREDITS, "-k", "kernel_credits"),
+    ),
+    Fault(
+        "sweeps are halved without their uses",
+        "forests/averages.py",
+        'averages.entry[k]["uses"] //= 2',
+        'averages.entry[k]["uses"] //= 1',
+        (AVERAGES, "-k", "forgotten"),
+    ),
     # Tree-substitution grammars.
     Fault(
         "two equal fragments do not see each other where they are joined",

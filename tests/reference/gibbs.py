@@ -4,9 +4,10 @@ A sweep is a list of tasks (an edge or a cut of a node) and a rule for what come
 option of every task; `transitions` follows all of them with their probabilities. Both run the same code.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 from typing import NamedTuple
 
@@ -203,3 +204,74 @@ def initial_variables(forest: Forest, stream: Stream) -> Variables:
     """Every node cut, a uniformly random edge at each node."""
     edges = [int(stream.uniform() * v.degree) if v.degree > 1 else 0 for v in forest.nodes]
     return Variables(tuple(edges), (1,) * len(forest.nodes))
+
+
+# Expected uses, credited where cuts are drawn: with the probability of a cut, before it is drawn.
+
+AFTER_DRAW = "after_draw"
+"""Probabilities are those that hold once the variable is drawn, its own rules in the counts."""
+ONLY_DRAWN = "only_drawn"
+"""Only what is drawn is credited, with its probability."""
+OTHER_OPTION = "other_option"
+"""The rule is credited with the probability that it is not there."""
+FORCED_FORGOTTEN = "forced_forgotten"
+"""Rules that begin where a cut is forced are not credited."""
+CREDIT_MUTANTS = (AFTER_DRAW, ONLY_DRAWN, OTHER_OPTION, FORCED_FORGOTTEN)
+
+ONE_USE = 4096
+
+
+def credited(sweep: Sweep, task: Task, variables: Variables, mutant: str | None = None) -> tuple[Rule, float] | None:
+    """The rule that a task credits before it is done, and with how many uses."""
+    if not task.cut or sweep.forest.nodes[task.node].level > sweep.stage:
+        return None
+    if not cut_is_free(sweep.forest, task.node, sweep.span_limit):
+        rule = rule_at(sweep.forest, variables, task.node)
+        return None if mutant == FORCED_FORGOTTEN else (rule, 1.0)
+    options = sweep.options(task, variables)
+    joined, split = options.probabilities()
+    uses = split
+    if mutant == OTHER_OPTION:
+        uses = joined
+    elif mutant == ONLY_DRAWN:
+        uses = split * split
+    elif mutant == AFTER_DRAW:
+        stale = replace(sweep, mutant=STALE_COUNTS)
+        after = [stale.options(task, outcome).probabilities()[1] for outcome in options.outcomes]
+        uses = joined * after[0] + split * after[1]
+    return rule_at(sweep.forest, with_cut(variables, task.node, 1), task.node), uses
+
+
+def sample_credits(sweep: Sweep, variables: Variables, stream: Stream) -> tuple[Variables, Counter[Rule]]:
+    """As `Sweep.sample`, and the credits of the sweep in whole parts of a use."""
+    credits: Counter[Rule] = Counter()
+    agenda = sweep.start()
+    while agenda:
+        if found := credited(sweep, agenda[0], variables):
+            credits[found[0]] += int(found[1] * ONE_USE + 0.5)
+        options = sweep.options(agenda[0], variables)
+        chosen = options.choose(stream.uniform()) if len(options.outcomes) > 1 else 0
+        variables = options.outcomes[chosen]
+        agenda = sweep.after(agenda, variables)
+    return variables, credits
+
+
+def expected_credits(
+    sweep: Sweep, distribution: Mapping[Variables, float], mutant: str | None = None
+) -> dict[Rule, float]:
+    """The exact expectation of a sweep's credits that starts from a distribution, not rounded."""
+    credits: dict[Rule, float] = {}
+    running = {(variables, sweep.start()): p for variables, p in distribution.items()}
+    while running:
+        following: dict[tuple[Variables, Agenda], float] = {}
+        for (variables, agenda), mass in running.items():
+            if not agenda:
+                continue
+            if found := credited(sweep, agenda[0], variables, mutant):
+                credits[found[0]] = credits.get(found[0], 0.0) + mass * found[1]
+            options = sweep.options(agenda[0], variables)
+            for outcome, p in zip(options.outcomes, options.probabilities(), strict=True):
+                key = (outcome, sweep.after(agenda, outcome))
+                following[key] = following.get(key, 0.0) + mass * p
+        running = following
+    return credits

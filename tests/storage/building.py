@@ -31,6 +31,7 @@ class Delta(NamedTuple):
     hiero: bool
     count: int
     sampled_count: int
+    sampled_variance: int = 0
 
 
 class Update(NamedTuple):
@@ -67,7 +68,7 @@ def rows_of(pairs: NewPairs) -> list[NewPair]:
 
 
 def deltas_of(rows: Iterable[Delta]) -> RuleDeltas:
-    columns = list(zip(*rows, strict=True)) or [()] * 12
+    columns = list(zip(*rows, strict=True)) or [()] * 13
     keys = np.array(columns[:2], np.int64).T.reshape(-1, 2).copy().view(np.uint64)
     shape = (np.array(column, np.int32) for column in columns[4:9])
     counts = (np.array(column, np.int64) for column in columns[10:])

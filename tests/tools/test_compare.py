@@ -76,8 +76,8 @@ def test_figures_are_those_of_slow_counting(store_url: str, tmp_path: Path, max_
         "no singletons": [rule for rule, n in heuristic.items() if n > 1 or rule.source_terminals < 2],
         "single sample": [rule for rule, count, _, _ in stored if count],
         "single sample, Hiero's constraints": [rule for rule, count, _, hiero in stored if count and hiero],
-        "3 samples averaged": [rule for rule, _, sampled, _ in stored if sampled],
-        "3 samples averaged, Hiero's constraints": [rule for rule, _, sampled, hiero in stored if sampled and hiero],
+        "posterior means": [rule for rule, _, sampled, _ in stored if sampled],
+        "posterior means, Hiero's constraints": [rule for rule, _, sampled, hiero in stored if sampled and hiero],
     }
     assert [row.name for row in compared.grammars] == list(expected)
     whole = sum(by_scope(expected["Hiero"], max_scope))

@@ -79,8 +79,8 @@ def compare(
             heuristic = _heuristic(grammar, source, target, max_scope, ngrams, report)
         hiero = heuristic[0].figures()
         rows = [hiero, *(measure.figures(hiero.rules) for measure in heuristic[1:])]
-        for name, averaged in (("single sample", False), (f"{samples} samples averaged", True)):
-            measures = _sampled(snapshot, sides, name, samples if averaged else 0, max_scope, ngrams, report)
+        for name, averaged in (("single sample", False), ("posterior means", True)):
+            measures = _sampled(snapshot, sides, name, averaged, max_scope, ngrams, report)
             rows += [measure.figures(hiero.rules) for measure in measures]
     return Comparison(
         total, bitexts.source_words, bitexts.target_words, max_scope, samples, len(held_out), limits.loose, rows
@@ -121,27 +121,27 @@ def _sampled(
     snapshot: Snapshot,
     sides: RuleSides,
     name: str,
-    samples: int,
+    averaged: bool,
     max_scope: int,
     ngrams: NGrams | None,
     report: Report,
 ) -> list[Measure]:
-    """A sampled grammar (averaged over `samples`, of the present sample where that is 0), whole and as Hiero admits."""
+    """A sampled grammar (posterior means, or the present sample), whole and as Hiero admits."""
     measures = [Measure(name, max_scope, ngrams), Measure(f"{name}, Hiero's constraints", max_scope, ngrams)]
-    rules = snapshot.iterate_rules(sampled=bool(samples))
+    rules = snapshot.iterate_rules(sampled=averaged, min_count=0)
     done = 0
     while block := list(islice(rules, _RULES_A_BLOCK)):
         for measure, chosen in zip(measures, (block, [rule for rule in block if rule.hiero]), strict=True):
             scopes: NDArray[np.int32] = np.array([rule.scope for rule in chosen], np.int32)
             kept = [chosen[k] for k in np.flatnonzero(measure.count(scopes))]
             measure.cover(*sides.flat(dict.fromkeys(rule.source for rule in kept)))
-            measure.write("".join(_line(rule, samples) for rule in kept).encode())
+            measure.write("".join(_line(rule, averaged) for rule in kept).encode())
         done += len(block)
         report(f"rules of {name}", done, None)
     return measures
 
 
-def _line(rule: RuleRow, samples: int) -> str:
+def _line(rule: RuleRow, averaged: bool) -> str:
     """As `rule_lines` writes it."""
-    count = f"{rule.sampled_count / samples:.4f}".rstrip("0").rstrip(".") if samples else str(rule.count)
+    count = f"{rule.mean:.4f}".rstrip("0").rstrip(".") if averaged else str(rule.count)
     return f"{rule.source} ||| {rule.target} ||| {count}\n"

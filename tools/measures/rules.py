@@ -42,4 +42,5 @@ def deltas_of(rules: Iterable[MadeRule]) -> RuleDeltas:
         hiero=np.ones(len(rules), np.bool_),
         counts=uses,
         sampled_counts=sampled,
+        sampled_variances=sampled,
     )

@@ -29,7 +29,7 @@ FEATURES = (
     ),
     Feature("lex_target_given_source", "lexical weight of the target words", "lex_target_given_source", True, True),
     Feature("lex_source_given_target", "lexical weight of the source words", "lex_source_given_target", True, True),
-    Feature("count", "how often it is used; with averaged samples, in a sample", "count"),
+    Feature("count", "how often it is expected to be used; with `drawn`, how often it is", "count"),
     Feature("singleton", "1 where it is used at most once", "CASE WHEN count <= 1 THEN 1 ELSE 0 END"),
     Feature(
         "source_singleton",

@@ -37,7 +37,8 @@ def load_rules(
         same = "".join(f"min({name}) AS {name}, " for name in shape)
         scratch.run(f"""
             CREATE TABLE loaded AS
-            SELECT source, target, {same}CAST(sum(uses) AS BIGINT) AS uses FROM parts GROUP BY source, target""")
+            SELECT source, target, {same}CAST(sum(uses) AS BIGINT) AS uses FROM parts
+             WHERE uses > 0 GROUP BY source, target""")
         scratch.run("DROP TABLE parts")
     shown = "".join(f"{name}, " for name in shape)
     scratch.run(f"""
@@ -66,8 +67,8 @@ def _recounted(snapshot: Snapshot, counted: Counted, shape: Collection[str], hea
         pairs += len(rows)
         if heard:
             heard(pairs)
-        if len(rules):
-            uses = rules.sampled_counts if counted.sampled else rules.counts
+        uses = rules.sampled_counts if counted.sampled else rules.counts
+        if (uses > 0).any():
             numbers = [*(rules.numbers(name) for name in shape), uses]
             texts = ["\n".join(map(str, column.tolist())) for column in numbers]
             yield pairs, [_text(rules.sources), _text(rules.targets), *texts]
@@ -80,19 +81,19 @@ def _text(column: Texts) -> str:
 
 def _counting() -> Callable[..., RuleDeltas]:
     # Here, because it brings the compiled samplers with it.
-    from hierogram.daemon.learning.deltas import rule_deltas, sample_change, tree_change
+    from hierogram.daemon.learning.deltas import averages_of, present_changes, rule_deltas, tree_change
     from hierogram.daemon.learning.kinds.registry import kind_of
     from hierogram.samplers.forests.derivations import decode_states, encode_trees
     from hierogram.samplers.grammar.columns import join_blobs
 
     def count(rows: list[PairRow], settings: Settings, sampled: bool) -> RuleDeltas:
         loaded = kind_of(settings).load(rows, settings)
-        if sampled:
-            change = sample_change(join_blobs([row.ring or b"" for row in rows]), 1)
-        else:
-            forests = loaded.batch.forests
-            state = decode_states(forests, join_blobs([row.current or b"" for row in rows]))
-            change = tree_change(encode_trees(forests, state), 1)
-        return rule_deltas(loaded, [change])
+        forests = loaded.batch.forests
+        trees = encode_trees(forests, decode_states(forests, join_blobs([row.current or b"" for row in rows])))
+        if not sampled:
+            return rule_deltas(loaded, [tree_change(trees, 1)])
+        records = join_blobs([row.ring or b"" for row in rows])
+        averaged = averages_of(records, settings)
+        return rule_deltas(loaded, [*present_changes(trees, records, 1), averaged.trees], averaged.fragments)
 
     return count

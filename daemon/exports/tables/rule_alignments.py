@@ -11,9 +11,6 @@ from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import Settings
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from hierogram.storage.records import PairRow
 
 _PAIRS_A_READ = 2_000
@@ -71,45 +68,40 @@ def _reader() -> Columns:
     import numpy as np
 
     from hierogram.daemon.learning.deltas import count_changes
-    from hierogram.daemon.learning.kinds.kind import Loaded
     from hierogram.daemon.learning.kinds.registry import kind_of
     from hierogram.samplers.counts.changes import Change
-    from hierogram.samplers.counts.deltas import Ledger
-    from hierogram.samplers.counts.rule_alignments import SIDE_BITS, rule_links
-    from hierogram.samplers.forests.batch import State
+    from hierogram.samplers.counts.rule_alignments import SIDE_BITS, RuleLinks, fragment_links, rule_links
     from hierogram.samplers.forests.derivations import decode_states, encode_trees
-    from hierogram.samplers.forests.samples import decode_trees, samples_of, trees_of
-    from hierogram.samplers.grammar.columns import join_blobs
+    from hierogram.samplers.forests.records import fragments_of, read_averages, write_averages
+    from hierogram.samplers.forests.samples import trees_of
+    from hierogram.samplers.grammar.columns import join_blobs, no_blobs
+    from hierogram.samplers.grammar.uses import ONE_USE
 
     def text(links: bytes) -> str:
         packed = np.frombuffer(links, np.uint32).tolist()
         return " ".join(f"{link >> SIDE_BITS}-{link & (1 << SIDE_BITS) - 1}" for link in packed)
 
-    def count(
-        uses: Counter[tuple[int, bytes]], ledger: Ledger, loaded: Loaded, state: State, chosen: "NDArray[np.bool_]"
-    ) -> None:
-        found = rule_links(ledger, loaded.batch, state, chosen)
+    def counted(uses: "Counter[tuple[int, bytes]]", found: RuleLinks, weights: list[int]) -> None:
         links = found.links.tobytes()
-        ends = (4 * found.offset).tolist()
-        inside = [links[start:end] for start, end in pairwise(ends)]
-        uses.update(zip(found.entries.tolist(), inside, strict=True))
+        inside = [links[start:end] for start, end in pairwise((4 * found.offset).tolist())]
+        for entry, inner, weight in zip(found.entries.tolist(), inside, weights, strict=True):
+            uses[entry, inner] += weight
 
     def columns_of(rows: "list[PairRow]", settings: Settings, sampled: bool) -> list[str]:
         loaded = kind_of(settings).load(rows, settings)
         forests = loaded.batch.forests
         uses: Counter[tuple[int, bytes]] = Counter()
-        if sampled:
-            samples = samples_of(join_blobs([row.ring or b"" for row in rows]))
-        else:
-            state = decode_states(forests, join_blobs([row.current or b"" for row in rows]))
-            samples = trees_of(encode_trees(forests, state))
-        ledger = count_changes(loaded, [Change(samples, 1, 0)])
-        rank = 0
-        while len((trees := samples.of_rank(rank)).pairs):
-            chosen = np.zeros(len(rows), np.bool_)
-            chosen[trees.pairs] = True
-            count(uses, ledger, loaded, decode_trees(forests, trees), chosen)
-            rank += 1
+        state = decode_states(forests, join_blobs([row.current or b"" for row in rows]))
+        trees = trees_of(encode_trees(forests, state))
+        records = join_blobs([row.ring or b"" for row in rows]) if sampled else no_blobs(len(rows))
+        records = write_averages(read_averages(loaded.batch, records))
+        fragments = fragments_of(records)
+        ledger = count_changes(loaded, [Change(trees, 1, 0)], fragments)
+        found = fragment_links(ledger, loaded.batch, fragments)
+        counted(uses, found, fragments.weights.tolist())
+        alone = np.diff(records.offsets) == 0
+        found = rule_links(ledger, loaded.batch, state, alone)
+        counted(uses, found, [ONE_USE] * len(found.entries))
         rules = loaded.rules(ledger, np.arange(ledger.entries))
         sources, targets = rules.sources.strings(), rules.targets.strings()
         used = ((sources[entry], targets[entry], text(links), str(number)) for (entry, links), number in uses.items())

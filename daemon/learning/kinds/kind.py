@@ -5,7 +5,7 @@ A new kind is a module with these things, an entry in `registry.KINDS`, and one 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.learning.kinds.trials import Trial, TrialOptions
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.deltas import Ledger
+from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.batch import Batch, State
 from hierogram.samplers.synchronous.sweeps import GIBBS
 from hierogram.storage.records import LabelRow, PairRow, Settings
@@ -54,9 +55,19 @@ class Course(Protocol):
         """Whether the state after each pair's sweep is kept as a sample."""
 
 
-Sweep = Callable[[State, NDArray[np.int64], NDArray[np.bool_], Report], tuple[State, SweepInfo]]
-"""Takes a state one sweep further and changes the chain's counts: state, the number of each pair's sweep (from 1),
-which pairs take part, and who hears of it. Consumes the state."""
+class Turn(NamedTuple):
+    """What a sweep does: the number of each pair's sweep (from 1), which pairs take part, and which of these are
+    averaged, too.
+    """
+
+    sweeps: NDArray[np.int64]
+    active: NDArray[np.bool_]
+    averaged: NDArray[np.bool_]
+
+
+Sweep = Callable[[State, Averages, Turn, Report], tuple[State, SweepInfo]]
+"""Takes a state one sweep further and changes the chain's counts: state, what the pairs expect to use, the turn, who
+hears of it. Consumes the state, and changes the averages in place."""
 
 
 class Chain(Protocol):

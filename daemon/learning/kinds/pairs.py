@@ -49,6 +49,7 @@ class LoadedPairs:
             hiero=is_hiero(nonterminals, ledger.adjacent[chosen], source_terminals, target_terminals),
             counts=ledger.counts[chosen],
             sampled_counts=ledger.sampled[chosen],
+            sampled_variances=ledger.variances[chosen],
         )
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.compiling import SweepKernel
 from hierogram.daemon.learning.kinds.derivations import expansions_of, places_of
-from hierogram.daemon.learning.kinds.kind import Key, Loaded, Means, Report, RuleUse, Span, Sweep
+from hierogram.daemon.learning.kinds.kind import Key, Loaded, Means, Report, RuleUse, Span, Sweep, Turn
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, load_pairs, longest_rule
 from hierogram.daemon.learning.kinds.trials import PhraseTrial, TrialOptions
 from hierogram.samplers.counts.chain import ChainState, SweepInfo
@@ -17,6 +17,7 @@ from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table
+from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.batch import State, initial_state
 from hierogram.samplers.forests.forest import Forests
 from hierogram.samplers.grammar.keys import rule_key
@@ -107,16 +108,15 @@ class PhraseChain:
         types = TypeSampler(self.model, batch) if moves and not self.model.pitman_yor else None
         self._compiling.wait()
 
-        def take(
-            state: State, sweeps: NDArray[np.int64], active: NDArray[np.bool_], report: Report
-        ) -> tuple[State, SweepInfo]:
-            stages = self._schedule.stages(sweeps)
-            stages[~active] = 0
-            plan = SweepPlan(sweeps, stages, self._schedule.powers(sweeps))
-            chain, info = kernel.step(self._settings.seed, ChainState(state, self.table), plan, report)
+        def take(state: State, averages: Averages, turn: Turn, report: Report) -> tuple[State, SweepInfo]:
+            stages = self._schedule.stages(turn.sweeps)
+            stages[~turn.active] = 0
+            before = ChainState(state, self.table, averages)
+            plan = SweepPlan(turn.sweeps, stages, self._schedule.powers(turn.sweeps), averaged=turn.averaged)
+            chain, info = kernel.step(self._settings.seed, before, plan, report)
             if types is not None and at_temperature_one(plan.powers):
-                chain, _ = types.step(self._settings.seed, chain, int(sweeps.max(initial=0)), moves)
-            state, self.table = chain
+                chain, _ = types.step(self._settings.seed, chain, int(turn.sweeps.max(initial=0)), moves)
+            state, self.table, _ = chain
             return state, info
 
         return take

@@ -55,6 +55,7 @@ class LoadedTrees:
             hiero=none.astype(np.bool_),
             counts=ledger.counts[chosen],
             sampled_counts=ledger.sampled[chosen],
+            sampled_variances=ledger.variances[chosen],
         )
 
 

@@ -7,10 +7,11 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.chains import LabelPrior, TreeChain, TreeTrial
 from hierogram.daemon.learning.kinds.derivations import expansions_of, places_of, tails_of
-from hierogram.daemon.learning.kinds.kind import Key, Loaded, Means, Report, RuleUse, Sweep
+from hierogram.daemon.learning.kinds.kind import Key, Loaded, Means, Report, RuleUse, Sweep, Turn
 from hierogram.daemon.learning.kinds.treebanks import LoadedTrees, load_trees
 from hierogram.daemon.learning.kinds.trials import TrialOptions
 from hierogram.samplers.counts.chain import SweepInfo
+from hierogram.samplers.forests.averages import Averages, add_trees
 from hierogram.samplers.forests.batch import State, initial_state
 from hierogram.samplers.forests.forest import Forests
 from hierogram.samplers.grammar.keys import fragment_key
@@ -72,13 +73,12 @@ class TreebankChain:
         assert chain is not None
         assert chain.loaded is loaded
 
-        def take(
-            state: State, sweeps: NDArray[np.int64], active: NDArray[np.bool_], report: Report
-        ) -> tuple[State, SweepInfo]:
-            temperatures = np.where(active, self._annealing.temperatures(sweeps), 0.0)
+        def take(state: State, averages: Averages, turn: Turn, report: Report) -> tuple[State, SweepInfo]:
+            temperatures = np.where(turn.active, self._annealing.temperatures(turn.sweeps), 0.0)
             self._sweeps += 1
             assert state is chain.state
-            info = chain.sweep(self._sweeps, sweeps, temperatures, report)
+            info = chain.sweep(self._sweeps, turn.sweeps, temperatures, report)
+            add_trees(averages, loaded.batch, chain.state, turn.averaged)
             return chain.state, info
 
         return take

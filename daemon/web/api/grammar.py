@@ -12,6 +12,7 @@ from hierogram.daemon.plain_options import constraints
 from hierogram.daemon.web.api.records import DerivationAnswer, PairAnswer, RuleAnswer, RulesAnswer, RuleUseAnswer
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.service import Service
+from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.records import PairRow, RuleRow
 
 SVG = "image/svg+xml"
@@ -19,7 +20,7 @@ SVG = "image/svg+xml"
 _LARGEST_ID = (1 << 63) - 1
 _NO_NUL = r"^[^\x00]+$"
 _CURSOR = r"^[0-9]{1,18}\t[^\x00\t]*\t[^\x00\t]*$"
-"""Count, source and target of a page's last rule: whatever has this form is a place among the rules."""
+"""Uses, source and target of a page's last rule: whatever has this form is a place among the rules."""
 
 PairId = Annotated[int, Path(ge=1, le=_LARGEST_ID, description="Number of the pair.")]
 _SIDE = {"max_length": 10_000, "pattern": _NO_NUL}
@@ -44,15 +45,17 @@ def grammar_routes(service: Service) -> APIRouter:
         cursor: Annotated[
             str | None, Query(max_length=100_000, pattern=_CURSOR, description="`next` of the page before.")
         ] = None,
+        drawn: Annotated[bool, Query(description="Uses in the present derivations, not expected ones.")] = False,
     ) -> RulesAnswer:
         """Rules with these sides or words (all rules, where none are given), most often used first."""
         after = None if cursor is None else _read_cursor(cursor)
-        found = service.store.find_rules(source, target, words=containing or (), limit=limit + 1, after=after)
+        words = containing or ()
+        found = service.store.find_rules(source, target, words=words, limit=limit + 1, after=after, drawn=drawn)
         if not found and not service.store.status().rules:
             raise ProblemError(HTTPStatus.CONFLICT, "nothing is learned yet: GET /v1/status says how far sampling is")
         page = found[:limit]
         return RulesAnswer(
-            rules=[_rule(row) for row in page], next=_cursor(page[-1]) if len(found) > limit else None
+            rules=[_rule(row) for row in page], next=_cursor(page[-1], drawn) if len(found) > limit else None
         )  # fmt: skip
 
     @router.get("/pairs/{pair_id}", responses=_MISSING)
@@ -105,8 +108,9 @@ def _rule(row: RuleRow) -> RuleAnswer:
     return RuleAnswer(**{name: getattr(row, name) for name in RuleAnswer.model_fields})
 
 
-def _cursor(row: RuleRow) -> str:
-    return f"{row.count}\t{row.source}\t{row.target}"
+def _cursor(row: RuleRow, drawn: bool) -> str:
+    uses = row.count if drawn else round(row.mean * ONE_USE)
+    return f"{uses}\t{row.source}\t{row.target}"
 
 
 def _read_cursor(cursor: str) -> tuple[int, str, str]:

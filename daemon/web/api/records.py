@@ -10,8 +10,10 @@ class RuleAnswer(BaseModel):
 
     source: str
     target: str
+    mean: float = Field(description="Expected uses: the posterior mean.")
+    mean_error: float = Field(description="Monte-Carlo standard error of the mean.")
     count: int = Field(description="Uses in the present derivations.")
-    sampled_count: int = Field(description="Uses in all kept samples.")
+    sampled_count: int = Field(description="Expected uses in eight samples; `mean` takes its place.")
     p_target_given_source: float
     p_source_given_target: float
     length: int
@@ -127,6 +129,7 @@ class StoreAnswer(BaseModel):
     rules: int
     rule_tokens: int
     sampled_tokens: int
+    expected_tokens: float
     rejected: int
     sweeps: int
     last_log_likelihood: float | None

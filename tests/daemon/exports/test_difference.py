@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import LINES, Run
-from tests.storage.building import Delta, commit
+from tests.storage.building import Delta, commit, query
 
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.difference import compare
@@ -15,19 +15,20 @@ from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
+from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.store import Store
 
 
-def delta(source: str, target: str, count: int) -> Delta:
+def delta(source: str, target: str, count: int, expected: int = 0) -> Delta:
     key = hash((source, target)) & 0x7FFFFFFF
-    return Delta(key, 1, source, target, 2, 0, source.count("[X,"), 1, 1, True, count, 0)
+    return Delta(key, 1, source, target, 2, 0, source.count("[X,"), 1, 1, True, count, expected)
 
 
 @pytest.mark.parametrize(
     "format", sorted(name for name, format in FORMATS.items() if format.serves(NOTATIONS[SYNCHRONOUS]))
 )
 def test_rules_added_removed_and_changed(store: Store, tmp_path: Path, format: str) -> None:
-    options = ExportOptions(format=format)
+    options = ExportOptions(drawn=True, format=format)
     commit(store, [], [delta("a", "x", 3), delta("b", "x", 2), delta("c", "z", 5), delta("d", "z", 1)])
     export(store, tmp_path / "a", options)
     commit(store, [], [delta("a", "x", 4), delta("b", "x", -2), delta("d", "z", 1), delta("e", "z", 8)])
@@ -49,7 +50,7 @@ def test_rules_added_removed_and_changed(store: Store, tmp_path: Path, format: s
 def test_links_of_nonterminals_tell_rules_apart(store: Store, tmp_path: Path, format: str) -> None:
     """To Moses, who writes nonterminals without numbers, they are all that does."""
     straight, crossed = ("a [X,1] [X,2]", "x [X,1] [X,2]"), ("a [X,1] [X,2]", "x [X,2] [X,1]")
-    options = ExportOptions(format=format, max_scope=None)
+    options = ExportOptions(drawn=True, format=format, max_scope=None)
     commit(store, [], [delta(*straight, 3), delta(*crossed, 5)])
     export(store, tmp_path / "a", options)
     commit(store, [], [delta(*crossed, 2)])
@@ -63,7 +64,7 @@ def test_links_of_nonterminals_tell_rules_apart(store: Store, tmp_path: Path, fo
 
 def test_rules_that_a_format_writes_alike_are_one(store: Store, tmp_path: Path) -> None:
     commit(store, [], [delta("|", "x", 3), delta("&#124;", "x", 5)])
-    export(store, tmp_path / "a.moses")
+    export(store, tmp_path / "a.moses", ExportOptions(drawn=True, format="moses"))
     found = compare(tmp_path / "a.moses", tmp_path / "a.moses", 10)
     assert (found.same, found.changed, found.added, found.removed) == (1, 0, 0, 0)
 
@@ -72,7 +73,7 @@ def test_tables_of_earlier_versions_are_read(store: Store, tmp_path: Path) -> No
     """They had no quotes around fields."""
     rules = [('"', "x", 3), ('""', '"y" z', 5), ("a", "b", 1)]
     commit(store, [], [delta(*rule) for rule in rules])
-    export(store, tmp_path / "new.tsv")
+    export(store, tmp_path / "new.tsv", ExportOptions(drawn=True, format="tsv"))
     head, *lines = (tmp_path / "new.tsv").read_text().splitlines(keepends=True)
     old = ["\t".join(next(csv.reader([line], delimiter="\t"))) + "\n" for line in lines]
     assert '"\tx\t' in "".join(old)
@@ -85,8 +86,8 @@ def test_tables_of_earlier_versions_are_read(store: Store, tmp_path: Path) -> No
 
 def test_what_cannot_be_compared_is_told(store: Store, tmp_path: Path) -> None:
     commit(store, [], [delta("a", "x", 3)])
-    export(store, tmp_path / "a", ExportOptions(format="cdec"))
-    export(store, tmp_path / "b", ExportOptions(format="tsv"))
+    export(store, tmp_path / "a", ExportOptions(drawn=True, format="cdec"))
+    export(store, tmp_path / "b", ExportOptions(drawn=True, format="tsv"))
     with pytest.raises(ExportError, match="only exports of one format"):
         compare(tmp_path / "a", tmp_path / "b", 1)
     (tmp_path / "a").write_text("[X] ||| a\n")
@@ -123,3 +124,26 @@ def test_the_commands(hierogram: Run, corpus: Path) -> None:
         f"hierogram: --format: 'word' is not there; there are {', '.join(FORMATS)}\n",
     )
     assert hierogram("export", "--sentences", "more").code == 2
+
+
+def test_what_moved_by_more_than_its_error_is_told_from_noise(store: Store, store_url: str, tmp_path: Path) -> None:
+    options = ExportOptions(format="tsv")
+    commit(store, [], [delta(side, "x", 1, 20 * ONE_USE) for side in "abc"])
+    query(store_url, "UPDATE rules SET sampled_variance = sampled_count / 20")
+    export(store, tmp_path / "before", options)
+    commit(store, [], [delta("a", "x", 0, 2 * ONE_USE), delta("b", "x", 0, 5 * ONE_USE), delta("d", "x", 1, ONE_USE)])
+    query(store_url, "UPDATE rules SET sampled_variance = sampled_count / 20")
+    export(store, tmp_path / "after", options)
+    found = compare(tmp_path / "before", tmp_path / "after", 10)
+    # Standard errors of the differences are near √2, and √0.05 for the rule that was added.
+    assert (found.same, found.changed, found.added) == (1, 2, 1)
+    assert found.news == 2
+    assert [(rule.source, rule.after) for rule in found.most_news] == [
+        ("b", pytest.approx(25)),
+        ("d", pytest.approx(1)),
+    ]
+    manifest = json.loads((tmp_path / "before.json").read_text())
+    assert manifest["variance_a_use"] == pytest.approx(0.05)
+    del manifest["variance_a_use"]
+    (tmp_path / "before.json").write_text(json.dumps(manifest))
+    assert compare(tmp_path / "before", tmp_path / "after", 10).news is None

@@ -27,21 +27,22 @@ from hierogram.samplers.grammar.rules import Rule
 from hierogram.storage.options import OptionError
 from hierogram.storage.store import Store, open_store
 
-ALL = ExportOptions(max_scope=None)
+ALL = ExportOptions(max_scope=None, drawn=True)
 
 
 def rules_of(store: Store) -> dict[tuple[str, str], int]:
-    return {(rule.source, rule.target): rule.count for rule in store.find_rules(limit=10_000)}
+    return {(rule.source, rule.target): rule.count for rule in store.find_rules(limit=10_000, drawn=True)}
 
 
 def sides(path: Path) -> list[tuple[str, str]]:
     return [(line.split(" ||| ")[1], line.split(" ||| ")[2]) for line in parsers.lines(path)]
 
 
-def test_an_export_holds_the_rules_of_the_store(learned: Store, tmp_path: Path) -> None:
+@pytest.mark.parametrize("drawn", [False, True])
+def test_an_export_holds_the_rules_of_the_store(learned: Store, tmp_path: Path, drawn: bool) -> None:
     path = tmp_path / "g.cdec.zst"
-    manifest = export(learned, path, ALL)
-    stored = {(rule.source, rule.target): rule for rule in learned.find_rules(limit=10_000)}
+    manifest = export(learned, path, replace(ALL, drawn=drawn))
+    stored = {(rule.source, rule.target): rule for rule in learned.find_rules(limit=10_000, drawn=drawn)}
     assert sides(path) == sorted(stored, key=lambda rule: (rule[0].encode(), rule[1].encode()))
     assert manifest.rules == len(stored)
     for line in parsers.lines(path):
@@ -49,13 +50,13 @@ def test_an_export_holds_the_rules_of_the_store(learned: Store, tmp_path: Path) 
         values = parsers.cdec(line).values
         assert values["p_target_given_source"] == pytest.approx(rule.p_target_given_source, rel=1e-4)
         assert values["p_source_given_target"] == pytest.approx(rule.p_source_given_target, rel=1e-4)
-        assert values["count"] == pytest.approx(rule.count, rel=1e-4)
+        assert values["count"] == pytest.approx(rule.count if drawn else rule.mean, rel=1e-4)
 
 
-@pytest.mark.parametrize("sampled", [False, True])
-def test_every_link_of_the_pairs_is_inside_one_rule(learned: Store, tmp_path: Path, sampled: bool) -> None:
+@pytest.mark.parametrize("drawn", [False, True])
+def test_every_link_of_the_pairs_is_inside_one_rule(learned: Store, tmp_path: Path, drawn: bool) -> None:
     path = tmp_path / "g.jsonl"
-    export(learned, path, replace(ALL, format="jsonl", sampled=sampled))
+    export(learned, path, replace(ALL, format="jsonl", drawn=drawn))
     inside = 0.0
     for line in parsers.lines(path):
         row = json.loads(line)
@@ -64,7 +65,12 @@ def test_every_link_of_the_pairs_is_inside_one_rule(learned: Store, tmp_path: Pa
         assert not any(source[i].startswith("[X,") or target[j].startswith("[X,") for i, j in links)
         inside += row["count"] * len(links)
     # No rule of these pairs has two alignments, so that the most frequent one stands for all uses.
-    assert inside == pytest.approx(sum(len(line.split(" ||| ")[2].split()) for line in LINES))
+    links_of_pairs = sum(len(line.split(" ||| ")[2].split()) for line in LINES)
+    if drawn:
+        assert inside == pytest.approx(links_of_pairs)
+    else:
+        # What is negligible for a pair is not counted.
+        assert 0.7 * links_of_pairs < inside < 1.001 * links_of_pairs
 
 
 def test_lexical_weights_are_those_of_the_definition(learned: Store, tmp_path: Path) -> None:
@@ -91,12 +97,19 @@ def test_lexical_weights_are_those_of_the_definition(learned: Store, tmp_path: P
     assert checked
 
 
-def test_sampled_counts_are_averages_over_the_samples(learned: Store, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sampled", [False, True])
+def test_counts_are_means_unless_draws_are_asked_for(learned: Store, tmp_path: Path, sampled: bool) -> None:
     path = tmp_path / "g"
-    export(learned, path, replace(ALL, sampled=True))
+    manifest = export(learned, path, ExportOptions(max_scope=None, sampled=sampled))
     counts = [parsers.cdec(line).values["count"] for line in parsers.lines(path)]
-    assert sum(counts) == pytest.approx(learned.status().sampled_tokens / QUICK.samples, rel=1e-4)
+    assert sum(counts) == pytest.approx(learned.status().expected_tokens, rel=1e-4)
     assert any(round(count, 3) % 1 for count in counts)
+    with learned.snapshot() as snapshot:
+        rules = list(snapshot.iterate_rules(sampled=True, min_count=0))
+    error = sum(rule.mean_error**2 for rule in rules) / sum(rule.mean for rule in rules)
+    assert manifest.variance_a_use == pytest.approx(error)
+    with pytest.raises(OptionError, match="one of them"):
+        ExportOptions(drawn=True, sampled=True)
 
 
 def test_the_rules_of_one_corpus_are_counted_anew(learned: Store, tmp_path: Path) -> None:
@@ -126,7 +139,7 @@ def test_the_rules_of_one_corpus_are_counted_anew(learned: Store, tmp_path: Path
 def test_the_manifest_tells_the_truth(learned: Store, tmp_path: Path) -> None:
     path = tmp_path / "g.gz"
     position = learned.position()
-    manifest = export(learned, path, ExportOptions(min_count=2, format="moses"))
+    manifest = export(learned, path, ExportOptions(min_count=2, format="moses", drawn=True))
     written = json.loads(manifest_path(path).read_text())
     assert set(written) == set(Manifest.__dataclass_fields__)
     assert json.loads(manifest.text()) == written

@@ -26,7 +26,7 @@ def test_kinds(rule: str, kind: str | None) -> None:
 
 
 def row(number: int, source: str, target: str, count: int, forward: float, backward: float) -> RuleRow:
-    return RuleRow(number, source, target, 4, 0, 0, True, count, 0, forward, backward)
+    return RuleRow(number, source, target, 4, 0, 0, True, float(count), 0.0, count, forward, backward)
 
 
 def test_often_used_and_sure_rules_come_first() -> None:

@@ -120,7 +120,7 @@ def rules(store: Store) -> dict[tuple[str, str], tuple[int, int]]:
 def test_it_is_learned_and_verified(url: str, hierogram: Run) -> None:
     texts = [tuple(line.split(" ||| ")[:2]) for line in LINES]
     with open_store(url) as store:
-        assert rules(store) == {(s, t): (texts.count((s, t)), 3 * texts.count((s, t))) for s, t in texts}
+        assert rules(store) == {(s, t): (texts.count((s, t)), 8 * texts.count((s, t))) for s, t in texts}
         assert store.status().pairs["settled"] == len(LINES)
         assert {row.sweep for row in store.pairs()} == {2 + 4}
         assert [rule.source for rule in store.find_rules(words=["voit"])] == [LINES[7].split(" ||| ")[0]]

@@ -58,12 +58,12 @@ FOREST = "(S (| #1=(NP (PRP she)) (VP (VBD saw) (NP (PRP$ her) (NN duck)))) (| (
 
 
 def store_digest(path: Path) -> dict[str, str]:
-    """Digests of what a store has learned, whatever the numbers of its rows."""
+    """Digests of what was drawn, whatever the numbers of rows, and whatever is averaged beside the draws."""
     connection = sqlite3.connect(path)
     queries = {
-        "rules": "SELECT source, target, length, scope, nonterminals, hiero, count, sampled_count FROM rules"
-        " WHERE count > 0 OR sampled_count > 0 ORDER BY source, target",
-        "derivations": "SELECT pair_id, current, ring FROM derivations ORDER BY pair_id",
+        "rules": "SELECT source, target, length, scope, nonterminals, hiero, count FROM rules"
+        " WHERE count > 0 ORDER BY source, target",
+        "derivations": "SELECT pair_id, current FROM derivations ORDER BY pair_id",
         "pairs": "SELECT id, alignment, state, stage, sweep FROM sentence_pairs ORDER BY id",
     }
     found = {}

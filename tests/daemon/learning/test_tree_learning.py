@@ -14,10 +14,13 @@ from hierogram.daemon.learning.repairing import repair
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.brackets import read_parse
+from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage import records
 from hierogram.storage.store import Store, open_store
 
 FOREST = "(S (| #1=(NP (PRP she)) (VP (VBD saw) (NP (PRP$ her) (NN duck)))) (| (#1) (VP (VBD saw) (NP her) (VB duck))))"
+
+Sides = tuple[str, str]
 
 
 @pytest.fixture
@@ -50,11 +53,11 @@ def test_what_is_stored_is_what_the_derivations_use(treebank: Store) -> None:
 
 def test_rules_are_found_by_label_and_by_word(treebank: Store) -> None:
     learn(treebank, sweeps=4)
-    of_noun_phrases = treebank.find_rules("NP", limit=1000)
+    of_noun_phrases = treebank.find_rules("NP", limit=1000, drawn=True)
     in_use = {rule for rule, (count, _) in grammar(treebank).items() if count}
     assert {rule.target for rule in of_noun_phrases} == {fragment for label, fragment in in_use if label == "NP"}
     assert sum(rule.p_target_given_source for rule in of_noun_phrases) == pytest.approx(1)
-    with_dog = treebank.find_rules(words=["dog"], limit=1000)
+    with_dog = treebank.find_rules(words=["dog"], limit=1000, drawn=True)
     assert with_dog
     assert {rule.target for rule in with_dog} == {fragment for _, fragment in in_use if " dog)" in fragment}
     row = with_dog[0]
@@ -65,9 +68,12 @@ def test_rules_are_found_by_label_and_by_word(treebank: Store) -> None:
 def test_an_interrupted_run_goes_on_as_if_it_had_not_been(store_url: str, treebank: Store) -> None:
     learn(treebank, sweeps=3)
     learn(treebank, sweeps=4)
-    in_parts = grammar(treebank), treebank.labels()
-    whole = TreeChainRun(store_url, treebank)
-    assert in_parts == whole.after(13)
+    found = grammar(treebank)
+    counts, means, labels = TreeChainRun(store_url, treebank).after(13)
+    assert treebank.labels() == labels
+    assert {rule: count for rule, (count, _) in found.items() if count} == counts
+    # Each tree's mean is rounded down to a whole part of a use.
+    assert {rule: uses / ONE_USE for rule, (_, uses) in found.items()} == pytest.approx(means, abs=len(TREES) / ONE_USE)
 
 
 class TreeChainRun:
@@ -82,20 +88,21 @@ class TreeChainRun:
         self.schedule = Annealing(QUICK.annealing, QUICK.temperature)
         self.chain = TreeChain(loaded, initial_state(QUICK.seed, loaded.batch, QUICK.start), QUICK.base, QUICK.seed)
 
-    def after(self, sweeps: int) -> tuple[dict[tuple[str, str], tuple[int, int]], list[records.LabelRow]]:
-        kept: list[dict[tuple[str, str], int]] = []
+    def after(self, sweeps: int) -> tuple[dict[Sides, int], dict[Sides, float], list[records.LabelRow]]:
+        """Uses now, means over the sweeps after annealing, and the labels."""
+        kept: list[dict[Sides, int]] = []
         for number in range(1, sweeps + 1):
             own = np.full(len(TREES), number, np.int64)
             self.chain.sweep(number, own, self.schedule.temperatures(own))
-            if number % QUICK.thinning == 0 and number >= QUICK.annealing:
+            if number > QUICK.annealing:
                 kept.append({(f.label, f.fragment): f.uses for f in self.chain.fragments()})
         counts = {(f.label, f.fragment): f.uses for f in self.chain.fragments()}
-        last = kept[-QUICK.samples :]
-        rules = {
-            rule: (counts.get(rule, 0), sum(sample.get(rule, 0) for sample in last))
-            for rule in {*counts, *(rule for sample in last for rule in sample)}
+        means = {
+            rule: sum(sample.get(rule, 0) for sample in kept) / len(kept)
+            for rule in {rule for sample in kept for rule in sample}
         }
-        return rules, [records.LabelRow(label, *prior) for label, prior in sorted(self.chain.priors().items())]
+        labels = [records.LabelRow(label, *prior) for label, prior in sorted(self.chain.priors().items())]
+        return counts, means, labels
 
 
 def test_new_trees_are_annealed_against_the_others(treebank: Store) -> None:

@@ -29,13 +29,15 @@ def test_derivations_use_the_rules_that_the_store_counts(learned: Store) -> None
     assert used == stored
 
 
-def test_rules_come_in_pages_most_used_first(learned_client: TestClient, learned: Store) -> None:
-    expected = [(rule.source, rule.target, rule.count) for rule in learned.find_rules(words=["maison"], limit=1000)]
-    assert len(expected) > 4
+@pytest.mark.parametrize("drawn", [False, True])
+def test_rules_come_in_pages_most_used_first(learned_client: TestClient, learned: Store, drawn: bool) -> None:
+    rules = learned.find_rules(words=["maison"], limit=1000, drawn=drawn)
+    expected = [(rule.source, rule.target, rule.count) for rule in rules]
+    assert len(expected) > 2
     found = []
     cursor = None
     while True:
-        parameters = {"containing": "maison", "limit": 2} | ({"cursor": cursor} if cursor else {})
+        parameters = {"containing": "maison", "limit": 2, "drawn": drawn} | ({"cursor": cursor} if cursor else {})
         page = learned_client.get("/v1/rules", params=parameters).json()
         assert 0 < len(page["rules"]) <= 2
         found += [(rule["source"], rule["target"], rule["count"]) for rule in page["rules"]]
@@ -51,6 +53,8 @@ def test_rules_are_found_by_their_sides(learned_client: TestClient, learned: Sto
     [rule] = learned_client.get("/v1/rules", params=sides).json()["rules"]
     assert rule == {
         **sides,
+        "mean": best.mean,
+        "mean_error": pytest.approx(best.mean_error),
         "count": best.count,
         "sampled_count": best.sampled_count,
         "p_target_given_source": pytest.approx(best.p_target_given_source),
@@ -133,7 +137,10 @@ def test_no_route_is_left_out(client: TestClient) -> None:
     [
         ("sorce=a", "there is no query parameter 'sorce': did you mean 'source'?"),
         ("Limit=3", "there is no query parameter 'Limit': did you mean 'limit'?"),
-        ("x", "there is no query parameter 'x': there are 'source', 'target', 'containing', 'limit', 'cursor'"),
+        (
+            "x",
+            "there is no query parameter 'x': there are 'source', 'target', 'containing', 'limit', 'cursor', 'drawn'",
+        ),
         ("source=a&source=b", "'source' comes 2 times, but may come once"),
         ("source=%ff", "the query is not UTF-8, written with % and two digits"),
         ("source=a;target=b&", None),

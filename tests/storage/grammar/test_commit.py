@@ -19,6 +19,7 @@ from tests.storage.building import (
     withdraw,
 )
 
+from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.exceptions import (
     CountError,
     KeyCollisionError,
@@ -107,7 +108,7 @@ def test_new_rules_come_with_all_they_have(store: Store, store_url: str) -> None
     )
     assert sweep == tuple(SWEEP)
     status = store.status()
-    assert (status.rules, status.rule_tokens, status.sampled_tokens, status.sweeps) == (1, 2, 5, 1)
+    assert (status.rules, status.rule_tokens, status.expected_tokens, status.sweeps) == (1, 2, 5 / ONE_USE, 1)
     assert status.last_log_likelihood == -12.5
     assert status.pairs == {"unaligned": 0, "waiting": 2, "sampling": 1, "settled": 0}
     assert store.integrity() == []
@@ -125,7 +126,7 @@ def test_rules_without_counts_go_with_their_words(store: Store, store_url: str) 
     commit(store, [], [delta("a b", "x", -2, -1), delta("a c", "x y", -1), delta("a", "x", -1)])
     assert counts_of(store) == {("a", "x"): (0, 1)}
     assert words_of_rules(store_url) == {("source", "a", "a", "x"), ("target", "x", "a", "x")}
-    assert store.find_rules(source="a") == []
+    assert store.find_rules(source="a", drawn=True) == []
     assert store.status().rules == 0
     commit(store, [], [delta("a", "x", 0, -1), delta("a b", "x", 1)])
     assert counts_of(store) == {("a b", "x"): (1, 0)}
@@ -155,16 +156,16 @@ def test_a_commit_meets_its_own_new_words_again(store: Store, store_url: str, mo
     commit(store, [], [delta("a b", "x", 1), delta("b c", "y", 1), delta("c a", "x y", 1), delta("d a", "z", 1)])
     words = query(store_url, "SELECT side, token FROM vocabulary ORDER BY id")
     assert sorted(words) == [("source", token) for token in "abcd"] + [("target", token) for token in "xyz"]
-    assert {rule.source for rule in store.find_rules(source_words=["a"])} == {"a b", "c a", "d a"}
+    assert {rule.source for rule in store.find_rules(source_words=["a"], drawn=True)} == {"a b", "c a", "d a"}
 
 
 def test_escaped_terminals_are_found_by_the_words_they_are(store: Store) -> None:
     commit(store, [], [delta(r"\[X,1] [X,1] \\n", r"\\ [X,1] [X,1]x [X,0]", 1)])
     for word in ("[X,1]", r"\n"):
-        assert len(store.find_rules(source_words=[word])) == 1
+        assert len(store.find_rules(source_words=[word], drawn=True)) == 1
     for word in ("\\", "[X,1]x", "[X,0]"):
-        assert len(store.find_rules(target_words=[word])) == 1
-    assert store.find_rules(target_words=["[X,1]"]) == []
+        assert len(store.find_rules(target_words=[word], drawn=True)) == 1
+    assert store.find_rules(target_words=["[X,1]"], drawn=True) == []
     assert store.integrity() == []
 
 
@@ -300,11 +301,11 @@ def test_sides_of_any_size_are_stored_and_found(store: Store) -> None:
     source = " ".join(f"longissimum{n}" for n in range(2_000))
     target = " ".join(f"tam{n}" for n in range(2_000))
     commit(store, [], [delta(source, target, 1), delta(source, "brief", 3)])
-    assert [(rule.count, rule.p_target_given_source) for rule in store.find_rules(source=source)] == [
+    assert [(rule.count, rule.p_target_given_source) for rule in store.find_rules(source=source, drawn=True)] == [
         (3, 0.75),
         (1, 0.25),
     ]
-    assert store.find_rules(target=target)[0].source == source
+    assert store.find_rules(target=target, drawn=True)[0].source == source
     assert store.integrity() == []
 
 

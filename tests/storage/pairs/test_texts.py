@@ -40,8 +40,8 @@ def test_rules_come_back_as_they_were(store: Store, rules: set[tuple[str, str]])
     assert set(stored) == rules
     assert stored == sorted(rules, key=lambda rule: (rule[0].encode(), rule[1].encode()))
     for source, target in rules:
-        assert (source, target) in [(row.source, row.target) for row in store.find_rules(source)]
-        assert (source, target) in [(row.source, row.target) for row in store.find_rules(target=target)]
+        assert (source, target) in [(row.source, row.target) for row in store.find_rules(source, drawn=True)]
+        assert (source, target) in [(row.source, row.target) for row in store.find_rules(target=target, drawn=True)]
     commit(store, [], [delta(*rule, -1) for rule in rules])
     assert store.rule_counts().counts.tolist() == []
 

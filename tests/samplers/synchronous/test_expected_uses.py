@@ -1,0 +1,166 @@
+"""Expected uses: exact in expectation, equal to the twin's draw for draw, and of less variance than counts of draws."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from tests.reference import corpus, examples, gibbs
+from tests.reference.corpus import Corpus
+from tests.reference.enumeration import conditional, posterior, spread, tree_rules
+from tests.reference.forest import Forest, direct_forest
+from tests.reference.gibbs import EVERY_LEVEL, Sweep
+from tests.reference.models import Dirichlet, Model, PitmanYor, Tally
+from tests.reference.rules import Rule, rules_of
+from tests.reference.streams import Stream
+from tests.samplers.synchronous.averaged_chain import AveragedChain
+
+from hierogram.samplers.grammar.uses import LEAST_KEPT, MOST_SWEEPS, ONE_USE
+from hierogram.samplers.synchronous.sweeps import METROPOLIS
+
+EXACT = 1e-10
+CLEAR = 0.01
+"""Uses by which a mutant's expectation must be wrong."""
+CASES: dict[str, tuple[list[Forest], int]] = {
+    "bushy": ([examples.FOUR], 1),
+    "some cuts forced": ([examples.WIDE], 2),
+    "blocks": ([examples.BLOCKS], 2),
+    "unaligned words": ([examples.UNALIGNED], 0),
+    "repeats within and between": ([examples.TWICE_APART, examples.TWICE], 0),
+    "three pairs, one ambiguous": ([examples.COUPLE, examples.THREE, examples.SINGLE], 0),
+}
+NOISE = 0.035
+MODELS: dict[str, Model] = {
+    "DP": Dirichlet(strength=1.0, source_words=4, target_words=5),
+    "weak DP": Dirichlet(strength=0.1, source_words=2, target_words=2),
+    "PY without discount": PitmanYor(discount=0.0, strength=1.5, rate=2.0),
+}
+DP = Dirichlet(strength=1.0, source_words=4, target_words=5)
+
+
+def wrong_by(forests: list[Forest], model: Model, span_limit: int, mutant: str | None = None) -> float:
+    """The largest difference of expected credits from exactly expected uses, of any pair given the others."""
+    worst = 0.0
+    joint = posterior(forests, model, span_limit)
+    for p, forest in enumerate(forests):
+        others = [*forests[:p], *forests[p + 1 :]]
+        for given, trees in conditional(joint, p).items():
+            exact: Counter[Rule] = Counter()
+            for tree, probability in trees.items():
+                for rule in tree_rules(forest, tree):
+                    exact[rule] += probability
+            rules = Tally(r for f, t in zip(others, given, strict=True) for r in tree_rules(f, t))
+            sweep = Sweep(forest, model, rules, EVERY_LEVEL, span_limit)
+            found = gibbs.expected_credits(sweep, spread(forest, trees, span_limit), mutant)
+            worst = max(worst, *(abs(found.get(rule, 0.0) - exact[rule]) for rule in found.keys() | exact.keys()))
+    return worst
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", CASES)
+def test_credits_are_expected_uses(name: str, model: str) -> None:
+    forests, limit = CASES[name]
+    assert wrong_by(forests, MODELS[model], limit) < EXACT
+
+
+@pytest.mark.parametrize("mutant", gibbs.CREDIT_MUTANTS)
+def test_mutants_are_wrong(mutant: str) -> None:
+    assert max(wrong_by(forests, DP, limit, mutant) for forests, limit in CASES.values()) > CLEAR
+
+
+@pytest.mark.parametrize("span_limit", [0, 3])
+@pytest.mark.parametrize(
+    "model", [PitmanYor(discount=0.5, strength=5.0, rate=2.0), Dirichlet(strength=5.0, source_words=7, target_words=9)]
+)
+def test_the_kernel_credits_what_its_twin_does(model: Model, span_limit: int) -> None:
+    forests = [direct_forest(*pair) for pair in examples.random_pairs(40 + span_limit, 8, 5, "abc")]
+    kernel = AveragedChain(forests, model, seed=5, span_limit=span_limit)
+    twin = Corpus(forests)
+    joint = twin.start(kernel.seed)
+    mover = corpus.gibbs(model, span_limit=span_limit)
+    credits: Counter[Rule] = Counter()
+    for number in range(1, 9):
+        kernel.average()
+        for p, forest in enumerate(forests):
+            sweep = mover(forest, Tally(twin.rules(joint, without=p)))
+            assert isinstance(sweep, Sweep)
+            variables, found = gibbs.sample_credits(sweep, joint[p], Stream(kernel.seed, p, number))
+            joint = corpus.replaced(joint, p, variables)
+            credits.update(found)
+    assert kernel.variables() == joint
+    assert kernel.uses() == Counter({rule: uses for rule, uses in credits.items() if uses})
+    assert int(kernel.chain.averages.total.sum()) == credits.total()
+
+
+def exact_uses(forests: list[Forest], model: Model, span_limit: int) -> Counter[Rule]:
+    """The expected uses of each rule in all pairs, by enumeration."""
+    found: Counter[Rule] = Counter()
+    for joint, p in posterior(forests, model, span_limit).items():
+        for forest, tree in zip(forests, joint, strict=True):
+            for rule in tree_rules(forest, tree):
+                found[rule] += p
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_long_averages_are_the_exact_expectations(name: str) -> None:
+    forests, limit = CASES[name]
+    exact = exact_uses(forests, DP, limit)
+    kernel = AveragedChain(forests, DP, seed=3, span_limit=limit)
+    found: Counter[Rule] = Counter()
+    sweeps = 0
+    for _ in range(12):
+        kernel.forget()
+        for _ in range(MOST_SWEEPS - 1):
+            kernel.average()
+        sweeps += MOST_SWEEPS - 1
+        found.update(kernel.uses())
+    # What is negligible for a pair is forgotten.
+    forgotten = len(forests) * LEAST_KEPT / ONE_USE
+    for rule in found.keys() | exact.keys():
+        mean = found[rule] / ONE_USE / sweeps
+        assert exact[rule] - forgotten - NOISE < mean < exact[rule] + NOISE
+        if len(forests) == 1 and exact[rule] > 2 * forgotten:
+            assert mean == pytest.approx(exact[rule], abs=NOISE)
+    assert max(exact.values()) > 0.2
+
+
+def test_metropolis_hastings_counts_its_derivations() -> None:
+    kernel = AveragedChain([examples.THREE, examples.COUPLE], DP, seed=3, method=METROPOLIS)
+    drawn: Counter[Rule] = Counter()
+    for _ in range(15):
+        kernel.average()
+        for forest, variables in zip(kernel.forests, kernel.variables(), strict=True):
+            drawn.update(rules_of(forest, variables))
+    assert kernel.uses() == Counter({rule: uses * ONE_USE for rule, uses in drawn.items()})
+
+
+def squared_error(found: Counter[Rule], scale: float, exact: Counter[Rule]) -> float:
+    return sum((found[rule] * scale - exact[rule]) ** 2 for rule in found.keys() | exact.keys())
+
+
+@pytest.mark.parametrize("name", ["bushy", "repeats within and between", "three pairs, one ambiguous"])
+def test_averages_err_less_than_counts_of_draws_at_equal_time(name: str) -> None:
+    forests, limit = CASES[name]
+    exact = exact_uses(forests, DP, limit)
+    kernel = AveragedChain(forests, DP, seed=11, span_limit=limit)
+    errors: dict[str, list[float]] = {"averaged": [], "every draw": [], "eight draws": []}
+    averaged, more = 32, 38
+    for _ in range(150):
+        kernel.forget()
+        draws: list[Counter[Rule]] = []
+        for number in range(more):
+            kernel.average()
+            draws.append(Counter(r for f, v in zip(forests, kernel.variables(), strict=True) for r in rules_of(f, v)))
+            if number + 1 == averaged:
+                errors["averaged"].append(squared_error(kernel.uses(), 1 / (ONE_USE * averaged), exact))
+        everything: Counter[Rule] = sum(draws, Counter())
+        thinned: Counter[Rule] = sum(draws[4::4][:8], Counter())
+        errors["every draw"].append(squared_error(everything, 1 / more, exact))
+        errors["eight draws"].append(squared_error(thinned, 1 / 8, exact))
+    mean = {kind: float(np.mean(values)) for kind, values in errors.items()}
+    # Averaging takes an eighth more time than sampling alone; draws get a sixth more sweeps.
+    assert mean["averaged"] < 0.9 * mean["eight draws"], mean
+    # Three pairs that have to agree move slowly, and no estimator helps.
+    if len(forests) < 3:
+        assert mean["averaged"] < 0.95 * mean["every draw"], mean
+        assert mean["averaged"] < 0.5 * mean["eight draws"], mean
