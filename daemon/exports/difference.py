@@ -10,6 +10,7 @@ from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.publication import working_folder
 from hierogram.daemon.exports.reading import Exported, find_export, read_export
 from hierogram.daemon.exports.tables.scratch import Blocks, Scratch, quoted, scratch
+from hierogram.samplers.grammar.uses import LEAST_SHOWN, ONE_USE
 
 _LINES_A_BLOCK = 10_000
 _ERRORS = 2
@@ -97,7 +98,9 @@ def _news(a: Exported, b: Exported) -> str:
     """The condition on which a rule's count moved by more than chance explains."""
     if not _told((a, b)):
         return "false"
-    before, after = "coalesce(a.count, 0)", "coalesce(b.count, 0)"
+    # A rule that an export lacks may be expected to be used as often as what is hardly worth counting.
+    least = LEAST_SHOWN / ONE_USE
+    before, after = f"coalesce(a.count, least(b.count, {least}))", f"coalesce(b.count, least(a.count, {least}))"
     variance = " + ".join(
         f"{float(one.manifest['variance_a_use'])!r} * {count}" for one, count in ((a, before), (b, after))
     )
