@@ -13,8 +13,6 @@ PARAMETERS = 8
 def test_folders() -> None:
     tests = (ROOT / "tests").rglob("*.py")
     numbers = Counter(path.parent for path in (*modules(), *tests) if path.name != "__init__.py")
-    # Migrations are one for each change of the schema that there ever was.
-    del numbers[ROOT / "migrations" / "versions"]
     large = {str(folder.relative_to(ROOT)): number for folder, number in numbers.items() if number > MODULES}
     assert not large, f"folders of more than {MODULES} modules: {large}"
 
@@ -29,7 +27,6 @@ def test_parameters() -> None:
     many = [
         f"{function.path.relative_to(ROOT)}:{function.line}: {function.name} has {function.parameters}"
         for path in modules()
-        if path.relative_to(ROOT).parts[:2] != ("migrations", "versions")
         for function in functions(path)
         if function.parameters > PARAMETERS
     ]

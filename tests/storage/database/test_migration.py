@@ -76,7 +76,8 @@ def test_the_code_knows_every_revision_in_order() -> None:
     from alembic.script import ScriptDirectory
 
     with as_file(files("hierogram.migrations")) as scripts:
-        revisions = [script.revision for script in ScriptDirectory(str(scripts)).walk_revisions()]
+        directory = ScriptDirectory(str(scripts), recursive_version_locations=True)
+        revisions = [script.revision for script in directory.walk_revisions()]
     assert tuple(reversed(revisions)) == REVISIONS
 
 
