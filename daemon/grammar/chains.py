@@ -14,7 +14,7 @@ from hierogram.daemon.grammar.chain_options import ChainOptions
 from hierogram.daemon.learning.kinds.kind import Kind, Loaded
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.kinds.trials import Trial, TrialOptions
-from hierogram.samplers.counts.deltas import empty_ledger, tally
+from hierogram.samplers.counts.deltas import add_state, empty_deltas
 from hierogram.samplers.diagnostics.overlap import KEY, Counts, counts_of, mean_of
 from hierogram.samplers.diagnostics.watching import Watch, counts_of_rules
 from hierogram.samplers.grammar.settings import CUT, JOINED, RANDOM
@@ -167,10 +167,10 @@ class _Run:
 
     def _most_frequent(self) -> tuple[NDArray[np.uint64], list[str], list[str]]:
         """The rules that all chains together use most: keys uint64[W, 2] and both sides."""
-        ledger = empty_ledger()
+        deltas = empty_deltas()
         for trial in self._trials:
-            ledger = tally(ledger, self._loaded.batch, trial.state, 1, 0)
-        counts = ledger.counts[: ledger.entries]
+            deltas = add_state(deltas, self._loaded.batch, trial.state, 1, 0)
+        counts = deltas.counts[: deltas.entries]
         chosen = np.lexsort((np.arange(len(counts)), -counts))[: self._options.watched]
-        rules = self._loaded.rules(ledger, chosen)
-        return ledger.keys[chosen], rules.sources.strings(), rules.targets.strings()
+        rules = self._loaded.rules(deltas, chosen)
+        return deltas.keys[chosen], rules.sources.strings(), rules.targets.strings()

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kind import Loaded
 from hierogram.samplers.counts.changes import Change, weigh_trees
-from hierogram.samplers.counts.deltas import Ledger, empty_ledger, tally_fragments, tally_trees
+from hierogram.samplers.counts.deltas import CountDeltas, add_fragments, add_trees, empty_deltas
 from hierogram.samplers.counts.ordering import taken, text_order
 from hierogram.samplers.forests.records import Fragments, fragments_of, moved, trees_among
 from hierogram.samplers.forests.samples import samples_of, trees_of
@@ -60,18 +60,18 @@ def average_change(before: Averaged, after: Averaged) -> tuple[Fragments, list[C
     return moved(before.fragments, after.fragments), [before.trees.negative(), after.trees]
 
 
-def count_changes(loaded: Loaded, changes: Sequence[Change], fragments: Fragments | None = None) -> Ledger:
+def count_changes(loaded: Loaded, changes: Sequence[Change], fragments: Fragments | None = None) -> CountDeltas:
     """By how much the changes move each rule's counts; raises `KeyCollisionError` and `DerivationError`."""
-    ledger = tally_trees(empty_ledger(), loaded.batch, weigh_trees(changes))
-    return ledger if fragments is None else tally_fragments(ledger, loaded.batch, fragments)
+    deltas = add_trees(empty_deltas(), loaded.batch, weigh_trees(changes))
+    return deltas if fragments is None else add_fragments(deltas, loaded.batch, fragments)
 
 
 def rule_deltas(loaded: Loaded, changes: Sequence[Change], fragments: Fragments | None = None) -> RuleDeltas:
     """The same as columns for the store; rules whose counts end up as they were are left out."""
-    ledger = count_changes(loaded, changes, fragments)
-    entries = ledger.entries
-    numbers = (ledger.counts, ledger.sampled, ledger.variances)
-    return loaded.rules(ledger, np.flatnonzero(np.any([column[:entries] != 0 for column in numbers], axis=0)))
+    deltas = count_changes(loaded, changes, fragments)
+    entries = deltas.entries
+    numbers = (deltas.counts, deltas.sampled, deltas.variances)
+    return loaded.rules(deltas, np.flatnonzero(np.any([column[:entries] != 0 for column in numbers], axis=0)))
 
 
 def in_order_of_sources(rules: RuleDeltas) -> RuleDeltas:

@@ -1,6 +1,6 @@
 """Counting the rules of given derivations, with the rules' own symbols: what goes to and comes from a store.
 
-A ledger adds up, for each rule, by how much its counts change. It keeps every rule's symbols and compares them
+Rule-count deltas say, for each rule, by how much its counts change. They keep every rule's symbols and compares them
 at each occurrence, so two rules with one key are noticed, never merged.
 """
 
@@ -27,7 +27,7 @@ ENTRY = 2
 _PAIRS_A_CALL = 4096
 
 
-class Ledger(NamedTuple):
+class CountDeltas(NamedTuple):
     """Changes of counts by rule, E entries.
 
     `rows` uint64[capacity, 4] maps keys to entries; `keys` uint64[e, 2]; `rule_sizes` uint64[e] as in
@@ -59,13 +59,13 @@ class Ledger(NamedTuple):
         return int(self.sizes[0])
 
 
-def empty_ledger(expected_rules: int = 0) -> Ledger:
-    """A ledger without entries."""
+def empty_deltas(expected_rules: int = 0) -> CountDeltas:
+    """Deltas without entries."""
     capacity = 1 << 12
     while capacity < 2 * expected_rules:
         capacity *= 2
     half = capacity // 2
-    return Ledger(
+    return CountDeltas(
         np.zeros((capacity, 4), np.uint64),
         np.zeros((half, 2), np.uint64),
         np.zeros(half, np.uint64),
@@ -83,64 +83,64 @@ def empty_ledger(expected_rules: int = 0) -> Ledger:
     )
 
 
-class TallySpace(NamedTuple):
-    """Scratch memory of a tally: that of the walk, `numbers` of nonterminals by node, `stacks` int64[3, n + 1]."""
+class CountingSpace(NamedTuple):
+    """Scratch memory of counting: that of the walk, `numbers` of nonterminals by node, `stacks` int64[3, n + 1]."""
 
     walk: WalkSpace
     numbers: NDArray[np.int64]
     stacks: NDArray[np.int64]
 
 
-def _tally_space(batch: Batch) -> TallySpace:
+def _counting_space(batch: Batch) -> CountingSpace:
     most = batch.most_nodes + 1
-    return TallySpace(walk_space(batch), np.zeros(most, np.int64), np.zeros((3, most + 1), np.int64))
+    return CountingSpace(walk_space(batch), np.zeros(most, np.int64), np.zeros((3, most + 1), np.int64))
 
 
 @njit
-def _enter_rule(ledger, batch, pair, v, view, weights, space):
+def _enter_rule(deltas, batch, pair, v, view, weights, space):
     """Enter the rule at v, whose summary is made, with its weights: what is added to count, uses and variance."""
     bitext = batch.bitext
     work = space.walk
     source = bitext.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1]]
     target = bitext.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1]]
     high, low = key_of(work.summary, v, batch.words.key_mask)
-    start = ledger.sizes[1]
-    middle, nonterminals = source_symbols(v, view, source, ledger.symbols, start, space)
-    end = target_symbols(v, view, target, ledger.symbols, middle, space)
-    row = find(ledger.rows, high, low)
-    if ledger.rows[row, KEY_LOW] == np.uint64(0) and ledger.rows[row, KEY_HIGH] == np.uint64(0):
-        entry = ledger.sizes[0]
-        ledger.rows[row, KEY_HIGH] = high
-        ledger.rows[row, KEY_LOW] = low
-        ledger.rows[row, ENTRY] = np.uint64(entry)
-        ledger.keys[entry, 0] = high
-        ledger.keys[entry, 1] = low
-        ledger.rule_sizes[entry] = size_of(work.summary, v)
-        ledger.scopes[entry] = scope_of(work.summary, v)
-        ledger.nonterminals[entry] = nonterminals
-        ledger.adjacent[entry] = np.int64(work.summary[v]["adjacent"])
-        ledger.counts[entry] = 0
-        ledger.sampled[entry] = 0
-        ledger.variances[entry] = 0
-        ledger.starts[entry] = start
-        ledger.source_sizes[entry] = middle - start
-        ledger.target_sizes[entry] = end - middle
-        ledger.sizes[0] = entry + 1
-        ledger.sizes[1] = end
-    entry = np.int64(ledger.rows[row, ENTRY])
-    if ledger.source_sizes[entry] != middle - start or ledger.target_sizes[entry] != end - middle:
+    start = deltas.sizes[1]
+    middle, nonterminals = source_symbols(v, view, source, deltas.symbols, start, space)
+    end = target_symbols(v, view, target, deltas.symbols, middle, space)
+    row = find(deltas.rows, high, low)
+    if deltas.rows[row, KEY_LOW] == np.uint64(0) and deltas.rows[row, KEY_HIGH] == np.uint64(0):
+        entry = deltas.sizes[0]
+        deltas.rows[row, KEY_HIGH] = high
+        deltas.rows[row, KEY_LOW] = low
+        deltas.rows[row, ENTRY] = np.uint64(entry)
+        deltas.keys[entry, 0] = high
+        deltas.keys[entry, 1] = low
+        deltas.rule_sizes[entry] = size_of(work.summary, v)
+        deltas.scopes[entry] = scope_of(work.summary, v)
+        deltas.nonterminals[entry] = nonterminals
+        deltas.adjacent[entry] = np.int64(work.summary[v]["adjacent"])
+        deltas.counts[entry] = 0
+        deltas.sampled[entry] = 0
+        deltas.variances[entry] = 0
+        deltas.starts[entry] = start
+        deltas.source_sizes[entry] = middle - start
+        deltas.target_sizes[entry] = end - middle
+        deltas.sizes[0] = entry + 1
+        deltas.sizes[1] = end
+    entry = np.int64(deltas.rows[row, ENTRY])
+    if deltas.source_sizes[entry] != middle - start or deltas.target_sizes[entry] != end - middle:
         return False
     for k in range(end - start):
-        if ledger.symbols[ledger.starts[entry] + k] != ledger.symbols[start + k]:
+        if deltas.symbols[deltas.starts[entry] + k] != deltas.symbols[start + k]:
             return False
-    ledger.counts[entry] += weights[0]
-    ledger.sampled[entry] += weights[1]
-    ledger.variances[entry] += weights[2]
+    deltas.counts[entry] += weights[0]
+    deltas.sampled[entry] += weights[1]
+    deltas.variances[entry] += weights[2]
     return True
 
 
 @njit
-def _enter_pair(ledger, batch, state, pair, weights, space):
+def _enter_pair(deltas, batch, state, pair, weights, space):
     """Enter the rules of one pair's derivation. False: two rules had one key."""
     view = view_pair(batch, state, pair)
     depth = begin_walk(view, space.walk)
@@ -148,15 +148,15 @@ def _enter_pair(ledger, batch, state, pair, weights, space):
         v, depth = next_rule(view, space.walk, depth)
         if v < 0:
             return True
-        if not _enter_rule(ledger, batch, pair, v, view, weights, space):
+        if not _enter_rule(deltas, batch, pair, v, view, weights, space):
             return False
 
 
 @njit
-def _tally(ledger, batch, state, pairs, count, sampled, space):
+def _add_pairs(deltas, batch, state, pairs, count, sampled, space):
     """Enter the rules of the pairs' derivations. False: two rules had one key."""
     k = 0
-    while k < len(pairs) and _enter_pair(ledger, batch, state, pairs[k], (count, sampled, 0), space):
+    while k < len(pairs) and _enter_pair(deltas, batch, state, pairs[k], (count, sampled, 0), space):
         k += 1
     return k == len(pairs)
 
@@ -165,7 +165,7 @@ FITS, COLLIDES, MISFITS = 0, 1, 2
 
 
 @njit
-def _tally_trees(ledger, batch, state, weighted, first, last, stack, space):
+def _add_trees(deltas, batch, state, weighted, first, last, stack, space):
     """Enter the rules of trees first..last; whether all went well, else what did not, and of which pair."""
     trees = weighted.trees
     for k in range(first, last):
@@ -173,7 +173,7 @@ def _tally_trees(ledger, batch, state, weighted, first, last, stack, space):
         if not decode_tree(batch.forests, pair, trees.content, trees.starts[k], trees.ends[k], stack, state):
             return MISFITS, pair
         weights = weighted.counts[k], weighted.sampled[k], weighted.variances[k]
-        if not _enter_pair(ledger, batch, state, pair, weights, space):
+        if not _enter_pair(deltas, batch, state, pair, weights, space):
             return COLLIDES, pair
     return FITS, -1
 
@@ -213,40 +213,40 @@ def longer(array: NDArray[Scalar], size: int) -> NDArray[Scalar]:
     return grown
 
 
-def _with_room(ledger: Ledger, rules: int, symbols: int) -> Ledger:
-    """The ledger with room for so many more entries and symbols."""
-    entries, taken = int(ledger.sizes[0]), int(ledger.sizes[1])
+def _with_room(deltas: CountDeltas, rules: int, symbols: int) -> CountDeltas:
+    """The deltas with room for so many more entries and symbols."""
+    entries, taken = int(deltas.sizes[0]), int(deltas.sizes[1])
 
-    rows = ledger.rows
+    rows = deltas.rows
     if 2 * (entries + rules) > len(rows):
         capacity = len(rows)
         while capacity < 2 * (entries + rules):
             capacity *= 2
         rows = np.zeros((capacity, 4), np.uint64)
-        _refill(rows, ledger.keys, entries)
+        _refill(rows, deltas.keys, entries)
     most = entries + rules
-    return Ledger(
+    return CountDeltas(
         rows,
-        longer(ledger.keys, most),
-        longer(ledger.rule_sizes, most),
-        longer(ledger.scopes, most),
-        longer(ledger.nonterminals, most),
-        longer(ledger.adjacent, most),
-        longer(ledger.counts, most),
-        longer(ledger.sampled, most),
-        longer(ledger.variances, most),
-        longer(ledger.starts, most),
-        longer(ledger.source_sizes, most),
-        longer(ledger.target_sizes, most),
-        longer(ledger.symbols, taken + symbols),
-        ledger.sizes,
+        longer(deltas.keys, most),
+        longer(deltas.rule_sizes, most),
+        longer(deltas.scopes, most),
+        longer(deltas.nonterminals, most),
+        longer(deltas.adjacent, most),
+        longer(deltas.counts, most),
+        longer(deltas.sampled, most),
+        longer(deltas.variances, most),
+        longer(deltas.starts, most),
+        longer(deltas.source_sizes, most),
+        longer(deltas.target_sizes, most),
+        longer(deltas.symbols, taken + symbols),
+        deltas.sizes,
     )
 
 
-def _room_for(ledger: Ledger, batch: Batch, pairs: NDArray[np.int64]) -> Ledger:
-    """The ledger with room for the derivations of the pairs."""
+def _room_for(deltas: CountDeltas, batch: Batch, pairs: NDArray[np.int64]) -> CountDeltas:
+    """The deltas with room for the derivations of the pairs."""
     longest = 2 * (batch.most_nodes + 1) + batch.longest_rule
-    return _with_room(ledger, *_room_of(batch, pairs, longest))
+    return _with_room(deltas, *_room_of(batch, pairs, longest))
 
 
 def _collision() -> KeyCollisionError:
@@ -255,47 +255,47 @@ def _collision() -> KeyCollisionError:
     )
 
 
-def tally(
-    ledger: Ledger,
+def add_state(
+    deltas: CountDeltas,
     batch: Batch,
     state: State,
     count: int,
     sampled: int,
     chosen: NDArray[np.bool_] | None = None,
-) -> Ledger:
-    """The ledger with `count` and `sampled` added for each rule of the derivations of the chosen pairs (all, if None).
+) -> CountDeltas:
+    """The deltas with `count` and `sampled` added for each rule of the derivations of the chosen pairs (all, if None).
 
-    Consumes the ledger given. Raises `KeyCollisionError` where two different rules have one key.
+    Consumes the deltas given. Raises `KeyCollisionError` where two different rules have one key.
     """
     pairs = np.arange(batch.size) if chosen is None else np.flatnonzero(chosen)
-    space = _tally_space(batch)
+    space = _counting_space(batch)
     for first in range(0, len(pairs), _PAIRS_A_CALL):
         some = pairs[first : first + _PAIRS_A_CALL]
-        ledger = _room_for(ledger, batch, some)
-        if not _tally(ledger, batch, state, some, count, sampled, space):
+        deltas = _room_for(deltas, batch, some)
+        if not _add_pairs(deltas, batch, state, some, count, sampled, space):
             raise _collision()
-    return ledger
+    return deltas
 
 
-def tally_trees(ledger: Ledger, batch: Batch, weighted: WeightedTrees) -> Ledger:
-    """The ledger with what each tree adds to the counts of its rules; consumes the ledger given.
+def add_trees(deltas: CountDeltas, batch: Batch, weighted: WeightedTrees) -> CountDeltas:
+    """The deltas with what each tree adds to the counts of its rules; consumes the deltas given.
 
     Raises `KeyCollisionError` where two different rules have one key, and `DerivationError` where a tree's bytes do not
     fit its pair's forest.
     """
-    space = _tally_space(batch)
+    space = _counting_space(batch)
     state = empty_state(batch.forests)
     stack = np.empty(most_nodes(batch.forests) + 1, np.int64)
     pairs = weighted.trees.pairs
     for first in range(0, len(pairs), _PAIRS_A_CALL):
         last = min(first + _PAIRS_A_CALL, len(pairs))
-        ledger = _room_for(ledger, batch, pairs[first:last])
-        outcome, pair = _tally_trees(ledger, batch, state, weighted, first, last, stack, space)
+        deltas = _room_for(deltas, batch, pairs[first:last])
+        outcome, pair = _add_trees(deltas, batch, state, weighted, first, last, stack, space)
         if outcome == COLLIDES:
             raise _collision()
         if outcome == MISFITS:
             raise DerivationError(f"a tree of pair number {pair} of the batch does not fit its forest")
-    return ledger
+    return deltas
 
 
 @njit
@@ -316,7 +316,7 @@ def _symbols_of(batch, fragments, first, last):
 
 
 @njit
-def _tally_fragments(ledger, batch, state, fragments, first, last, stack, space):
+def _add_fragments(deltas, batch, state, fragments, first, last, stack, space):
     """Enter the rules of fragments first..last; whether all went well, else what did not, and of which pair."""
     for k in range(first, last):
         pair, root = fragments.pairs[k], fragments.roots[k]
@@ -326,29 +326,29 @@ def _tally_fragments(ledger, batch, state, fragments, first, last, stack, space)
         space.walk.registers[0]["epoch"] += 1
         make_summary(root, view, space.walk)
         weights = 0, fragments.weights[k], fragments.variances[k]
-        if not _enter_rule(ledger, batch, pair, root, view, weights, space):
+        if not _enter_rule(deltas, batch, pair, root, view, weights, space):
             return COLLIDES, pair
     return FITS, -1
 
 
-def tally_fragments(ledger: Ledger, batch: Batch, fragments: Fragments) -> Ledger:
-    """The ledger with the weights of the fragments added to the sampled counts of their rules; consumes the ledger.
+def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> CountDeltas:
+    """The deltas with the weights of the fragments added to the sampled counts of their rules; consumes the deltas.
 
-    Raises as `tally_trees`, where a fragment does not fit its pair's forest.
+    Raises as `add_trees`, where a fragment does not fit its pair's forest.
     """
-    space = _tally_space(batch)
+    space = _counting_space(batch)
     state = empty_state(batch.forests)
     stack = np.empty(most_nodes(batch.forests) + 1, np.int64)
     longest = 2 * (batch.most_nodes + 1) + batch.longest_rule
     for first in range(0, len(fragments.pairs), _PAIRS_A_CALL):
         last = min(first + _PAIRS_A_CALL, len(fragments.pairs))
-        ledger = _with_room(ledger, last - first, longest + _symbols_of(batch, fragments, first, last))
-        outcome, pair = _tally_fragments(ledger, batch, state, fragments, first, last, stack, space)
+        deltas = _with_room(deltas, last - first, longest + _symbols_of(batch, fragments, first, last))
+        outcome, pair = _add_fragments(deltas, batch, state, fragments, first, last, stack, space)
         if outcome == COLLIDES:
             raise _collision()
         if outcome == MISFITS:
             raise DerivationError(f"the averages of pair number {pair} of the batch do not fit its forest")
-    return ledger
+    return deltas
 
 
 @njit

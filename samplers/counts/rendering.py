@@ -1,4 +1,4 @@
-"""Many rules as text at once: the symbols of a ledger become the notation of `hierogram.samplers.grammar.rules`."""
+"""Many rules as text at once: symbols of rule-count deltas as `hierogram.samplers.grammar.rules` notates them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.counts.deltas import Ledger
+from hierogram.samplers.counts.deltas import CountDeltas
 from hierogram.samplers.grammar.columns import Texts
 from hierogram.samplers.grammar.rules import NONTERMINAL_BEGINS, NONTERMINAL_ENDS, escape_terminal
 
@@ -75,35 +75,35 @@ def _put_side(buffer, position, symbols, start, size, letters, starts):
 
 
 @njit
-def _put_sides(ledger, chosen, target, spelling, buffer, offsets):
+def _put_sides(deltas, chosen, target, spelling, buffer, offsets):
     position = 0
     for k in range(len(chosen)):
         entry = chosen[k]
-        start = ledger.starts[entry]
-        size = ledger.source_sizes[entry]
+        start = deltas.starts[entry]
+        size = deltas.source_sizes[entry]
         if target:
             start += size
-            size = ledger.target_sizes[entry]
-        position = _put_side(buffer, position, ledger.symbols, start, size, spelling.letters, spelling.starts)
+            size = deltas.target_sizes[entry]
+        position = _put_side(buffer, position, deltas.symbols, start, size, spelling.letters, spelling.starts)
         offsets[k + 1] = position
     return position
 
 
-def _sides(ledger: Ledger, chosen: NDArray[np.int64], target: bool, spelling: Spellings) -> Texts:
-    sizes = ledger.target_sizes if target else ledger.source_sizes
+def _sides(deltas: CountDeltas, chosen: NDArray[np.int64], target: bool, spelling: Spellings) -> Texts:
+    sizes = deltas.target_sizes if target else deltas.source_sizes
     longest = int(np.diff(spelling.starts).max(initial=1))
     room = int(sizes[chosen].sum(dtype=np.int64)) * (1 + max(longest, _LONGEST_NONTERMINAL)) + len(chosen)
     buffer = np.empty(room, np.uint8)
     offsets = np.zeros(len(chosen) + 1, np.int64)
-    size = _put_sides(ledger, chosen, target, spelling, buffer, offsets)
+    size = _put_sides(deltas, chosen, target, spelling, buffer, offsets)
     return Texts(buffer[:size].copy(), offsets)
 
 
 def render_rules(
-    ledger: Ledger, chosen: NDArray[np.int64], source: Spellings, target: Spellings
+    deltas: CountDeltas, chosen: NDArray[np.int64], source: Spellings, target: Spellings
 ) -> tuple[Texts, Texts]:
-    """Source and target sides of the chosen entries of a ledger of phrase rules."""
-    return _sides(ledger, chosen, False, source), _sides(ledger, chosen, True, target)
+    """Source and target sides of the chosen entries of rule-count deltas of phrase rules."""
+    return _sides(deltas, chosen, False, source), _sides(deltas, chosen, True, target)
 
 
 @njit

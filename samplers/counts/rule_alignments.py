@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.counts.deltas import ENTRY, Ledger
+from hierogram.samplers.counts.deltas import ENTRY, CountDeltas
 from hierogram.samplers.counts.table import find
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.averages import decode_fragment
@@ -23,7 +23,7 @@ SIDE_BITS = 16
 class RuleLinks(NamedTuple):
     """The links inside each use of a rule, use by use.
 
-    `entries` int64[n] the rule's entry in the ledger; use k has `links[offset[k] : offset[k + 1]]`, uint32, ascending:
+    `entries` int64[n] the rule's entry in the deltas; use k has `links[offset[k] : offset[k + 1]]`, uint32, ascending:
     the symbol's place on the source side, shifted by `SIDE_BITS`, and that on the target side. Nonterminals count as
     symbols.
     """
@@ -105,14 +105,14 @@ def _write_links(v, view, bitext, stack, scratch, links, written):
 
 
 @njit
-def _entry_of(v, ledger, batch, work):
+def _entry_of(v, deltas, batch, work):
     """The entry of the rule at v, whose summary is made."""
     high, low = key_of(work.summary, v, batch.words.key_mask)
-    return np.int64(ledger.rows[find(ledger.rows, high, low), ENTRY])
+    return np.int64(deltas.rows[find(deltas.rows, high, low), ENTRY])
 
 
 @njit
-def _rule_links(ledger, batch, state, chosen, work, scratch, found):
+def _rule_links(deltas, batch, state, chosen, work, scratch, found):
     """Write the uses of the chosen pairs' rules; returns how many there are."""
     taken = 0
     written = 0
@@ -126,7 +126,7 @@ def _rule_links(ledger, batch, state, chosen, work, scratch, found):
             v, depth = next_rule(view, work, depth)
             if v < 0:
                 break
-            found.entries[taken] = _entry_of(v, ledger, batch, work)
+            found.entries[taken] = _entry_of(v, deltas, batch, work)
             found.offset[taken] = written
             written = _write_links(v, view, batch.bitext, work.walk, scratch, found.links, written)
             taken += 1
@@ -135,7 +135,7 @@ def _rule_links(ledger, batch, state, chosen, work, scratch, found):
 
 
 @njit
-def _fragment_links(ledger, batch, state, fragments, work, scratch, found):
+def _fragment_links(deltas, batch, state, fragments, work, scratch, found):
     """Write the links of the fragments' rules; False where a fragment does not fit."""
     written = 0
     for k in range(len(fragments.pairs)):
@@ -147,7 +147,7 @@ def _fragment_links(ledger, batch, state, fragments, work, scratch, found):
             return False
         work.registers[0]["epoch"] += 1
         make_summary(root, view, work)
-        found.entries[k] = _entry_of(root, ledger, batch, work)
+        found.entries[k] = _entry_of(root, deltas, batch, work)
         found.offset[k] = written
         written = _write_links(root, view, batch.bitext, work.walk, scratch, found.links, written)
     found.offset[len(fragments.pairs)] = written
@@ -164,26 +164,26 @@ def _room(uses: int, links: int) -> RuleLinks:
     return RuleLinks(np.empty(uses, np.int64), np.zeros(uses + 1, np.int64), np.empty(links, np.uint32))
 
 
-def rule_links(ledger: Ledger, batch: Batch, state: State, chosen: NDArray[np.bool_] | None = None) -> RuleLinks:
-    """The links inside every rule of the chosen pairs' derivations (all, if None), which the ledger has all entered.
+def rule_links(deltas: CountDeltas, batch: Batch, state: State, chosen: NDArray[np.bool_] | None = None) -> RuleLinks:
+    """The links inside every rule of the chosen pairs' derivations (all, if None), which the deltas have all entered.
 
     The links of each pair are sorted, as in canonical Pharaoh lines.
     """
     if chosen is None:
         chosen = np.ones(batch.size, np.bool_)
     found = _room(int(batch.derivation_rules[-1]), len(batch.bitext.link_source))
-    taken = _rule_links(ledger, batch, state, chosen, walk_space(batch), _scratch(batch), found)
+    taken = _rule_links(deltas, batch, state, chosen, walk_space(batch), _scratch(batch), found)
     return RuleLinks(found.entries[:taken], found.offset[: taken + 1], found.links[: found.offset[taken]])
 
 
-def fragment_links(ledger: Ledger, batch: Batch, fragments: Fragments) -> RuleLinks:
-    """As `rule_links`, of fragments whose rules the ledger has all entered, one use for each in their order.
+def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> RuleLinks:
+    """As `rule_links`, of fragments whose rules the deltas have all entered, one use for each in their order.
 
     Raises `DerivationError` where a fragment does not fit its pair's forest.
     """
     most = int(np.diff(batch.bitext.link_offset)[fragments.pairs].sum())
     found = _room(len(fragments.pairs), most)
     work, state = walk_space(batch), empty_state(batch.forests)
-    if not _fragment_links(ledger, batch, state, fragments, work, _scratch(batch), found):
+    if not _fragment_links(deltas, batch, state, fragments, work, _scratch(batch), found):
         raise DerivationError("the averages of a pair do not fit its forest")
     return found._replace(links=found.links[: found.offset[-1]])

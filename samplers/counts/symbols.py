@@ -12,7 +12,7 @@ from hierogram.samplers.grammar.symbols import LABEL_STEP, OPEN_LABEL
 def source_symbols(v, view, words, symbols, position, space):
     """Write the source side of the rule at v, and number its nonterminals in `space.numbers`; position, nonterminals.
 
-    `space` is a `hierogram.samplers.counts.deltas.TallySpace`.
+    `space` is a `hierogram.samplers.counts.deltas.CountingSpace`.
     """
     numbers, stack, stack_tail, stack_position = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     count = 0

@@ -7,11 +7,11 @@ import numpy as np
 from tests.reference.forest import Forest
 from tests.reference.gibbs import EVERY_LEVEL, NO_LIMIT, Sweep, initial_variables
 from tests.reference.metropolis import Metropolis
-from tests.reference.models import Model, Tally
+from tests.reference.models import Model, RuleCounts
 from tests.reference.rules import Rule, Variables, rules_of
 from tests.reference.streams import Stream
 
-Mover = Callable[[Forest, Tally], Sweep | Metropolis]
+Mover = Callable[[Forest, RuleCounts], Sweep | Metropolis]
 """A way to resample a pair: from its forest and the counts of the others' rules."""
 Joint = tuple[Variables, ...]
 
@@ -59,7 +59,7 @@ class Corpus:
 
     def resample(self, joint: Joint, pair: int, mover: Mover, seed: int, number: int) -> Joint:
         """The state after one pair was resampled, in its sweep of this number."""
-        others = Tally(self.rules(joint, without=pair))
+        others = RuleCounts(self.rules(joint, without=pair))
         stream = Stream(seed, pair, number)
         return replaced(joint, pair, mover(self.forests[pair], others).sample(joint[pair], stream))
 
@@ -90,7 +90,7 @@ class Corpus:
         for p, forest in enumerate(self.forests):
             after: dict[Joint, float] = {}
             for joint, mass in distribution.items():
-                step = mover(forest, Tally(self.rules(joint, without=p)))
+                step = mover(forest, RuleCounts(self.rules(joint, without=p)))
                 for variables, q in step.transitions(joint[p]).items():
                     key = replaced(joint, p, variables)
                     after[key] = after.get(key, 0.0) + mass * q

@@ -6,7 +6,7 @@ from math import exp
 from typing import NamedTuple, TypeVar
 
 from tests.reference.forest import Forest
-from tests.reference.models import Model, Tally, log_score
+from tests.reference.models import Model, RuleCounts, log_score
 from tests.reference.rules import Rule, Variables, cut_is_free, preorder, rules_of
 
 Key = TypeVar("Key")
@@ -78,7 +78,7 @@ def posterior(forests: Sequence[Forest], model: Model, span_limit: int) -> dict[
     trees = [[(t, tree_rules(f, t)) for t in all_trees(f, span_limit)] for f in forests]
     return normalise(
         {
-            tuple(tree for tree, _ in joint): model.log_joint(Tally(r for _, rules in joint for r in rules))
+            tuple(tree for tree, _ in joint): model.log_joint(RuleCounts(r for _, rules in joint for r in rules))
             for joint in product(*trees)
         }
     )
@@ -97,7 +97,7 @@ def conditional(
 def sequential(forest: Forest, model: Model, span_limit: int) -> dict[Tree, float]:
     """The normalised sequential probability of one pair alone, its rules scored in preorder."""
     return normalise(
-        {tree: log_score(model, tree_rules(forest, tree), Tally()) for tree in all_trees(forest, span_limit)}
+        {tree: log_score(model, tree_rules(forest, tree), RuleCounts()) for tree in all_trees(forest, span_limit)}
     )
 
 

@@ -12,7 +12,7 @@ from math import exp, log
 from typing import NamedTuple
 
 from tests.reference.forest import Forest
-from tests.reference.models import Model, Tally, log_score
+from tests.reference.models import Model, RuleCounts, log_score
 from tests.reference.rules import (
     Rule,
     Variables,
@@ -82,7 +82,7 @@ class Sweep:
 
     forest: Forest
     model: Model
-    others: Tally
+    others: RuleCounts
     stage: int = EVERY_LEVEL
     span_limit: int = NO_LIMIT
     mutant: str | None = None
@@ -145,7 +145,7 @@ class Sweep:
         return [holder, *(v for v in rule_heads(self.forest, variables, node) if v != node)]
 
     @contextmanager
-    def rest(self, variables: Variables, heads: Sequence[int]) -> Iterator[Tally]:
+    def rest(self, variables: Variables, heads: Sequence[int]) -> Iterator[RuleCounts]:
         """The counts of the other pairs and of this pair's rules at other heads than these."""
         stay = rule_heads(self.forest, variables)
         if self.mutant != STALE_COUNTS:
@@ -155,7 +155,7 @@ class Sweep:
         yield self.others
         self.others.remove(rules)
 
-    def log_score(self, rules: Sequence[Rule], rest: Tally) -> float:
+    def log_score(self, rules: Sequence[Rule], rest: RuleCounts) -> float:
         """ln P of the rules in sequence, at the temperature."""
         return log_score(self.model, rules, rest, see_repeats=self.mutant != REPEAT_IGNORED) / self.temperature
 

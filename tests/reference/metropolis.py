@@ -10,7 +10,7 @@ from math import exp, log
 
 from tests.reference.forest import Forest
 from tests.reference.gibbs import NO_LIMIT
-from tests.reference.models import Model, Tally, log_score
+from tests.reference.models import Model, RuleCounts, log_score
 from tests.reference.rules import Variables, cut_is_free, preorder, rules_of, with_cut, with_edge
 from tests.reference.streams import Stream
 
@@ -24,7 +24,7 @@ class Metropolis:
 
     forest: Forest
     model: Model
-    others: Tally
+    others: RuleCounts
     span_limit: int = NO_LIMIT
     mutant: str | None = None
     known: dict[Variables, float] = field(default_factory=dict, compare=False)

@@ -9,7 +9,7 @@ from typing import Protocol
 from tests.reference.rules import Rule
 
 
-class Tally:
+class RuleCounts:
     """Counts of rules, with the sums that the models need; all recomputable from `counts` alone."""
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
@@ -53,13 +53,13 @@ class Tally:
 class Model(Protocol):
     """A probability of rules given counts."""
 
-    def log_probability(self, rule: Rule, tally: Tally) -> float:
+    def log_probability(self, rule: Rule, known: RuleCounts) -> float:
         """ln P(rule | counts)."""
 
-    def log_joint(self, tally: Tally) -> float:
+    def log_joint(self, known: RuleCounts) -> float:
         """ln P of all counted rules together, in closed form."""
 
-    def log_likelihood(self, tally: Tally) -> float:
+    def log_likelihood(self, known: RuleCounts) -> float:
         """ln P of all counted rules in one fixed order, which is the closed form where there is one."""
 
 
@@ -76,22 +76,22 @@ class Dirichlet:
         source = float(self.source_words) ** -rule.source_terminals
         return float(source * float(self.target_words) ** -rule.target_terminals)
 
-    def log_probability(self, rule: Rule, tally: Tally) -> float:
+    def log_probability(self, rule: Rule, known: RuleCounts) -> float:
         """ln P(rule | counts)."""
-        mass = tally.counts[rule] + self.strength * self.base(rule)
-        return log(mass) - log(tally.tokens + self.strength)
+        mass = known.counts[rule] + self.strength * self.base(rule)
+        return log(mass) - log(known.tokens + self.strength)
 
-    def log_joint(self, tally: Tally) -> float:
+    def log_joint(self, known: RuleCounts) -> float:
         """ln of the product over r of (a P0(r))^(n_r rising) over a^(n rising)."""
-        total = lgamma(self.strength) - lgamma(tally.tokens + self.strength)
-        for rule, count in tally.counts.items():
+        total = lgamma(self.strength) - lgamma(known.tokens + self.strength)
+        for rule, count in known.counts.items():
             base = self.strength * self.base(rule)
             total += lgamma(count + base) - lgamma(base)
         return total
 
-    def log_likelihood(self, tally: Tally) -> float:
+    def log_likelihood(self, known: RuleCounts) -> float:
         """The closed form: the order does not matter."""
-        return self.log_joint(tally)
+        return self.log_joint(known)
 
 
 @dataclass(frozen=True)
@@ -110,45 +110,45 @@ class PitmanYor:
         """P0(rule)."""
         return exp(self.log_poisson(rule.length))
 
-    def log_probability(self, rule: Rule, tally: Tally) -> float:
+    def log_probability(self, rule: Rule, known: RuleCounts) -> float:
         """ln P(rule | counts)."""
         length = rule.length
-        count = tally.counts[rule]
+        count = known.counts[rule]
         tables = count**self.discount if count else 0.0
-        all_tables = tally.tables(length, self.discount)
+        all_tables = known.tables(length, self.discount)
         mass = count - self.discount * tables + (self.strength + self.discount * all_tables) * self.base(rule)
-        return self.log_poisson(length) + log(mass) - log(tally.tokens_of_length[length] + self.strength)
+        return self.log_poisson(length) + log(mass) - log(known.tokens_of_length[length] + self.strength)
 
-    def log_joint(self, tally: Tally) -> float:
+    def log_joint(self, known: RuleCounts) -> float:
         """The same without discount, a Dirichlet process for each length; raises `ValueError` with one."""
         if self.discount:
             raise ValueError("a Pitman-Yor process with estimated tables has no joint probability")
         total = 0.0
-        for length, tokens in tally.tokens_of_length.items():
+        for length, tokens in known.tokens_of_length.items():
             total += tokens * self.log_poisson(length)
             total += lgamma(self.strength) - lgamma(tokens + self.strength)
-        for rule, count in tally.counts.items():
+        for rule, count in known.counts.items():
             base = self.strength * self.base(rule)
             total += lgamma(count + base) - lgamma(base)
         return total
 
-    def log_likelihood(self, tally: Tally) -> float:
+    def log_likelihood(self, known: RuleCounts) -> float:
         """ln P of all rules in sequence: by length, frequent rules first, each rule's tokens together."""
-        rules = sorted(tally.counts.items(), key=lambda item: (item[0].length, -item[1]))
-        return log_score(self, [rule for rule, count in rules for _ in range(count)], Tally())
+        rules = sorted(known.counts.items(), key=lambda item: (item[0].length, -item[1]))
+        return log_score(self, [rule for rule, count in rules for _ in range(count)], RuleCounts())
 
 
-def log_score(model: Model, rules: Sequence[Rule], tally: Tally, *, see_repeats: bool = True) -> float:
+def log_score(model: Model, rules: Sequence[Rule], known: RuleCounts, *, see_repeats: bool = True) -> float:
     """ln P of the rules one after another, each given the counts and those before it.
 
-    The tally is left as it was. Without `see_repeats` no rule sees those before it: a named mutant.
+    They are left as it was. Without `see_repeats` no rule sees those before it: a named mutant.
     """
     total = 0.0
     added: list[Rule] = []
     for rule in rules:
-        total += model.log_probability(rule, tally)
+        total += model.log_probability(rule, known)
         if see_repeats:
-            tally.add([rule])
+            known.add([rule])
             added.append(rule)
-    tally.remove(added)
+    known.remove(added)
     return total

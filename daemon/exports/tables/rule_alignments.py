@@ -96,13 +96,13 @@ def _reader() -> Columns:
         records = join_blobs([row.ring or b"" for row in rows]) if sampled else no_blobs(len(rows))
         records = write_averages(read_averages(loaded.batch, records))
         fragments = fragments_of(records)
-        ledger = count_changes(loaded, [Change(trees, 1, 0)], fragments)
-        found = fragment_links(ledger, loaded.batch, fragments)
+        deltas = count_changes(loaded, [Change(trees, 1, 0)], fragments)
+        found = fragment_links(deltas, loaded.batch, fragments)
         counted(uses, found, fragments.weights.tolist())
         alone = np.diff(records.offsets) == 0
-        found = rule_links(ledger, loaded.batch, state, alone)
+        found = rule_links(deltas, loaded.batch, state, alone)
         counted(uses, found, [ONE_USE] * len(found.entries))
-        rules = loaded.rules(ledger, np.arange(ledger.entries))
+        rules = loaded.rules(deltas, np.arange(deltas.entries))
         sources, targets = rules.sources.strings(), rules.targets.strings()
         used = ((sources[entry], targets[entry], text(links), str(number)) for (entry, links), number in uses.items())
         return ["\n".join(column) for column in zip(*used, strict=True)]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.learning.kinds.treebanks import LoadedTrees, load_trees
 from hierogram.daemon.learning.kinds.trials import TrialOptions
 from hierogram.samplers.counts.chain import SweepInfo
-from hierogram.samplers.counts.deltas import empty_ledger, tally
+from hierogram.samplers.counts.deltas import add_state, empty_deltas
 from hierogram.samplers.counts.table import RuleTable
 from hierogram.samplers.forests.batch import State, initial_state
 from hierogram.samplers.grammar.schedules import Annealing
@@ -103,10 +103,10 @@ class TreeChain:
 
     def fragments(self) -> list[CountedFragment]:
         """The grammar: every fragment in use, by label, the most used first."""
-        ledger = tally(empty_ledger(), self.trees.batch, self.state, 1, 0)
-        chosen = np.arange(ledger.entries)
-        roots, texts = render_fragments(ledger, chosen, self.trees.labels, self.loaded.words)
-        counted = map(CountedFragment, roots, texts, ledger.counts[chosen].tolist())
+        deltas = add_state(empty_deltas(), self.trees.batch, self.state, 1, 0)
+        chosen = np.arange(deltas.entries)
+        roots, texts = render_fragments(deltas, chosen, self.trees.labels, self.loaded.words)
+        counted = map(CountedFragment, roots, texts, deltas.counts[chosen].tolist())
         return sorted(counted, key=lambda fragment: (fragment.label, -fragment.uses, fragment.fragment))
 
 

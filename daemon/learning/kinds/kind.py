@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.trials import Trial, TrialOptions
 from hierogram.samplers.counts.chain import SweepInfo
-from hierogram.samplers.counts.deltas import Ledger
+from hierogram.samplers.counts.deltas import CountDeltas
 from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.batch import Batch, State
 from hierogram.samplers.synchronous.sweeps import GIBBS
@@ -33,8 +33,8 @@ class Loaded(Protocol):
     def batch(self) -> Batch:
         """Forests and words."""
 
-    def rules(self, ledger: Ledger, chosen: NDArray[np.int64]) -> RuleDeltas:
-        """The chosen entries of a ledger of these pairs, as columns for the store."""
+    def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
+        """The chosen entries of rule-count deltas of these pairs, as columns for the store."""
 
 
 class Course(Protocol):

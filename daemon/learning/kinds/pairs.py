@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.counts.deltas import Ledger
+from hierogram.samplers.counts.deltas import CountDeltas
 from hierogram.samplers.counts.rendering import Spellings, render_rules, spellings
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.forests.batch import Batch, make_batch
@@ -30,26 +30,26 @@ class LoadedPairs:
     source: Spellings
     target: Spellings
 
-    def rules(self, ledger: Ledger, chosen: NDArray[np.int64]) -> RuleDeltas:
-        """The chosen entries of a ledger of these pairs, as columns for the store."""
-        sizes = ledger.rule_sizes[chosen]
+    def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
+        """The chosen entries of rule-count deltas of these pairs, as columns for the store."""
+        sizes = deltas.rule_sizes[chosen]
         source_terminals = source_terminals_of(sizes).astype(np.int32)
         target_terminals = target_terminals_of(sizes).astype(np.int32)
-        nonterminals = ledger.nonterminals[chosen]
-        sources, targets = render_rules(ledger, chosen, self.source, self.target)
+        nonterminals = deltas.nonterminals[chosen]
+        sources, targets = render_rules(deltas, chosen, self.source, self.target)
         return RuleDeltas(
-            keys=ledger.keys[chosen],
+            keys=deltas.keys[chosen],
             sources=sources,
             targets=targets,
             lengths=length_of(sizes).astype(np.int32),
-            scopes=ledger.scopes[chosen],
+            scopes=deltas.scopes[chosen],
             nonterminals=nonterminals,
             source_terminals=source_terminals,
             target_terminals=target_terminals,
-            hiero=is_hiero(nonterminals, ledger.adjacent[chosen], source_terminals, target_terminals),
-            counts=ledger.counts[chosen],
-            sampled_counts=ledger.sampled[chosen],
-            sampled_variances=ledger.variances[chosen],
+            hiero=is_hiero(nonterminals, deltas.adjacent[chosen], source_terminals, target_terminals),
+            counts=deltas.counts[chosen],
+            sampled_counts=deltas.sampled[chosen],
+            sampled_variances=deltas.variances[chosen],
         )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.counts.deltas import Ledger
+from hierogram.samplers.counts.deltas import CountDeltas
 from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
 from hierogram.samplers.forests.batch import Batch, make_batch
 from hierogram.samplers.forests.forest import Bitext, Node, assemble
@@ -35,27 +35,27 @@ class LoadedTrees:
         """The forests and words."""
         return self.trees.batch
 
-    def rules(self, ledger: Ledger, chosen: NDArray[np.int64]) -> RuleDeltas:
-        """The chosen entries of a ledger: root label, fragment; a rule's length is its number of expansions.
+    def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
+        """The chosen entries of rule-count deltas: root label, fragment; a rule's length is its number of expansions.
 
         Their keys come from the texts, since the numbers of labels are those of the batch.
         """
-        labels, fragments = render_fragments(ledger, chosen, self.trees.labels, self.words)
+        labels, fragments = render_fragments(deltas, chosen, self.trees.labels, self.words)
         sides = zip(labels, fragments, strict=True)
         none = np.zeros(len(chosen), np.int32)
         return RuleDeltas(
             keys=np.array([fragment_key(*both, self.key_salt) for both in sides], np.uint64).reshape(-1, 2),
             sources=join_texts(labels),
             targets=join_texts(fragments),
-            lengths=np.array(internal_nodes(ledger, chosen), np.int32),
+            lengths=np.array(internal_nodes(deltas, chosen), np.int32),
             scopes=none,
-            nonterminals=ledger.nonterminals[chosen],
+            nonterminals=deltas.nonterminals[chosen],
             source_terminals=none,
-            target_terminals=source_terminals_of(ledger.rule_sizes[chosen]).astype(np.int32),
+            target_terminals=source_terminals_of(deltas.rule_sizes[chosen]).astype(np.int32),
             hiero=none.astype(np.bool_),
-            counts=ledger.counts[chosen],
-            sampled_counts=ledger.sampled[chosen],
-            sampled_variances=ledger.variances[chosen],
+            counts=deltas.counts[chosen],
+            sampled_counts=deltas.sampled[chosen],
+            sampled_variances=deltas.variances[chosen],
         )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tests.reference.corpus import Joint, replaced
 from tests.reference.forest import Forest
-from tests.reference.models import Model, Tally, log_score
+from tests.reference.models import Model, RuleCounts, log_score
 from tests.reference.rules import (
     Rule,
     cut_is_free,
@@ -107,7 +107,7 @@ class TypeMoves:
         rules = self.type_of(sites[0], joint)
         assert rules is not None
         split = [joint[s.pair].cuts[s.node] for s in sites]
-        rest = Tally(self.rules(joint))
+        rest = RuleCounts(self.rules(joint))
         if self.mutant != OWN_COUNTED:
             for cut in split:
                 rest.remove([rules.upper, rules.lower] if cut else [rules.joined])

@@ -1,9 +1,9 @@
-"""A ledger's symbols: every rule written out, also where a node has no words on the target side."""
+"""The symbols of rule-count deltas: every rule written out, also where a node has no words on the target side."""
 
 import numpy as np
 import pytest
 
-from hierogram.samplers.counts.deltas import Ledger, empty_ledger, tally
+from hierogram.samplers.counts.deltas import CountDeltas, add_state, empty_deltas
 from hierogram.samplers.counts.rendering import render_rules, spellings
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.forests.batch import Batch, State, make_batch
@@ -32,8 +32,8 @@ def batch_of(forests: Forests, source: int, target: int, key_mask: np.uint64 = A
     return make_batch(bitext, words, forests, np.array([1]), 20)
 
 
-def rules_of(ledger: Ledger) -> set[tuple[str, str]]:
-    sides = render_rules(ledger, np.arange(ledger.entries), spellings(SOURCE), spellings(TARGET))
+def rules_of(deltas: CountDeltas) -> set[tuple[str, str]]:
+    sides = render_rules(deltas, np.arange(deltas.entries), spellings(SOURCE), spellings(TARGET))
     return set(zip(*(side.strings() for side in sides), strict=True))
 
 
@@ -49,7 +49,7 @@ NODES = [
 def test_tails_without_target_words_are_written_where_they_stand() -> None:
     batch = batch_of(assemble([NODES]), 3, 2)
     cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
-    assert rules_of(tally(empty_ledger(), batch, cut, 1, 0)) == {
+    assert rules_of(add_state(empty_deltas(), batch, cut, 1, 0)) == {
         ("a", ""),
         ("b", "x y"),
         ("c", ""),
@@ -60,22 +60,22 @@ def test_tails_without_target_words_are_written_where_they_stand() -> None:
 def test_joined_tails_without_target_words_leave_nothing_behind() -> None:
     batch = batch_of(assemble([NODES]), 3, 2)
     joined = State(np.zeros(4, np.uint16), np.array([0, 1, 0, 1], np.uint8))
-    assert rules_of(tally(empty_ledger(), batch, joined, 1, 0)) == {("b", "x y"), ("a [X,1] c", "[X,1]")}
+    assert rules_of(add_state(empty_deltas(), batch, joined, 1, 0)) == {("b", "x y"), ("a [X,1] c", "[X,1]")}
 
 
 def test_counts_add_up_over_entries() -> None:
     batch = batch_of(assemble([NODES]), 3, 2)
     cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
-    ledger = tally(tally(empty_ledger(), batch, cut, 2, 0), batch, cut, -1, 5)
-    assert ledger.counts[: ledger.entries].tolist() == [1] * 4
-    assert ledger.sampled[: ledger.entries].tolist() == [5] * 4
+    deltas = add_state(add_state(empty_deltas(), batch, cut, 2, 0), batch, cut, -1, 5)
+    assert deltas.counts[: deltas.entries].tolist() == [1] * 4
+    assert deltas.sampled[: deltas.entries].tolist() == [5] * 4
 
 
 def test_two_rules_with_one_key_are_noticed() -> None:
     batch = batch_of(assemble([NODES]), 3, 2, key_mask=np.uint64(0))
     cut = State(np.zeros(4, np.uint16), np.ones(4, np.uint8))
     with pytest.raises(KeyCollisionError, match="same key"):
-        tally(empty_ledger(), batch, cut, 1, 0)
+        add_state(empty_deltas(), batch, cut, 1, 0)
 
 
 @pytest.mark.parametrize("label", [-1, MAX_LABEL + 1])

@@ -5,7 +5,7 @@ from math import log
 
 import numpy as np
 import pytest
-from tests.reference.models import Dirichlet, Model, PitmanYor, Tally
+from tests.reference.models import Dirichlet, Model, PitmanYor, RuleCounts
 from tests.reference.rules import Rule
 from tests.samplers.synchronous.kernel_chain import to_model
 
@@ -62,7 +62,7 @@ def kernel_value(rules: dict[Rule, int], model: Model) -> float:
 @pytest.mark.parametrize("counts", [[], [1], [1, 1, 2, 1, 7, 2, 30]], ids=len)
 def test_the_log_likelihood_of_a_table_is_that_of_its_counts(name: str, counts: list[int]) -> None:
     rules = rules_with(counts)
-    expected = MODELS[name].log_likelihood(Tally(rule for rule, count in rules.items() for _ in range(count)))
+    expected = MODELS[name].log_likelihood(RuleCounts(rule for rule, count in rules.items() for _ in range(count)))
     assert kernel_value(rules, MODELS[name]) == pytest.approx(expected, rel=1e-9)
     if isinstance(MODELS[name], PitmanYor):
         assert customer_by_customer(MODELS[name], rules) == pytest.approx(expected, rel=1e-9)
@@ -75,8 +75,8 @@ def test_large_counts_beside_small_ones(name: str) -> None:
     if isinstance(model, PitmanYor):
         expected = customer_by_customer(model, rules)
     else:
-        tally = Tally()
-        tally.counts = Counter(rules)
-        tally.tokens = sum(rules.values())
-        expected = model.log_likelihood(tally)
+        known = RuleCounts()
+        known.counts = Counter(rules)
+        known.tokens = sum(rules.values())
+        expected = model.log_likelihood(known)
     assert kernel_value(rules, model) == pytest.approx(expected, rel=1e-9)

@@ -9,7 +9,7 @@ from tests.reference.models import PitmanYor
 from tests.reference.rules import Variables
 from tests.samplers.synchronous.kernel_chain import KernelChain, to_bitext
 
-from hierogram.samplers.counts.deltas import empty_ledger, tally
+from hierogram.samplers.counts.deltas import add_state, empty_deltas
 from hierogram.samplers.counts.rendering import render_rules, spellings
 from hierogram.samplers.counts.rule_alignments import SIDE_BITS, rule_links
 
@@ -63,16 +63,16 @@ def test_the_links_inside_every_rule() -> None:
     expected: Counter[tuple[str, Links]] = Counter()
     for forest, variables, (_, _, links) in zip(chain.forests, chain.variables(), pairs, strict=True):
         expected.update(_links_of_rules(forest, variables, set(links)))
-    ledger = tally(empty_ledger(), chain.batch, chain.state, 1, 0)
+    deltas = add_state(empty_deltas(), chain.batch, chain.state, 1, 0)
     batch = chain.batch._replace(bitext=to_bitext(pairs))
     sides = render_rules(
-        ledger,
-        np.arange(ledger.entries),
+        deltas,
+        np.arange(deltas.entries),
         spellings(sorted({word for source, _, _ in pairs for word in source})),
         spellings(sorted({word for _, target, _ in pairs for word in target})),
     )
     texts = [f"{source} ||| {target}" for source, target in zip(*(side.strings() for side in sides), strict=True)]
-    found = rule_links(ledger, batch, chain.state)
+    found = rule_links(deltas, batch, chain.state)
     counted: Counter[tuple[str, Links]] = Counter()
     for k, entry in enumerate(found.entries.tolist()):
         packed = found.links[found.offset[k] : found.offset[k + 1]].tolist()

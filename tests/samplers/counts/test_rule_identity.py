@@ -1,4 +1,4 @@
-"""Rules by hash are rules by symbols: in every state the ledger and the table count what the twin reads off."""
+"""Rules by hash are rules by symbols: in every state the deltas and the table count what the twin reads off."""
 
 from collections import Counter
 from random import Random
@@ -8,11 +8,11 @@ import pytest
 from tests.reference import examples
 from tests.reference.enumeration import all_trees, variables_of
 from tests.reference.forest import Forest, direct_forest
-from tests.reference.models import PitmanYor, Tally
+from tests.reference.models import PitmanYor, RuleCounts
 from tests.reference.rules import Rule, Side, Variables, is_nonterminal, rules_of
-from tests.samplers.synchronous.kernel_chain import SALT, ledger_rules, to_batch, to_model
+from tests.samplers.synchronous.kernel_chain import SALT, rules_of_deltas, to_batch, to_model
 
-from hierogram.samplers.counts.deltas import count_rules, empty_ledger, tally
+from hierogram.samplers.counts.deltas import add_state, count_rules, empty_deltas
 from hierogram.samplers.counts.table import COUNT, empty_table
 from hierogram.samplers.forests.batch import State
 from hierogram.samplers.grammar.keys import rule_key
@@ -42,26 +42,26 @@ def compare(forests: list[Forest], states: list[Variables]) -> Counter[Rule]:
         np.array([j for variables in states for j in variables.edges], np.uint16),
         np.array([c for variables in states for c in variables.cuts], np.uint8),
     )
-    ledger = tally(empty_ledger(), batch, state, 1, 0)
-    assert ledger_rules(ledger, forests) == expected
-    for entry, rule in enumerate(ledger_rules(ledger, forests)):
-        size = ledger.rule_sizes[entry]
+    deltas = add_state(empty_deltas(), batch, state, 1, 0)
+    assert rules_of_deltas(deltas, forests) == expected
+    for entry, rule in enumerate(rules_of_deltas(deltas, forests)):
+        size = deltas.rule_sizes[entry]
         assert (length_of(size), source_terminals_of(size), target_terminals_of(size)) == (
             rule.length,
             rule.source_terminals,
             rule.target_terminals,
         )
         phrase_rule = KernelRule(phrase_side(rule.source), phrase_side(rule.target))
-        assert tuple(int(word) for word in ledger.keys[entry]) == rule_key(phrase_rule, SALT)
+        assert tuple(int(word) for word in deltas.keys[entry]) == rule_key(phrase_rule, SALT)
         assert KernelRule.parse(str(phrase_rule)) == phrase_rule
         assert phrase_rule.length == rule.length
-        assert ledger.scopes[entry] == rule.scope
-        assert ledger.nonterminals[entry] == sum(is_nonterminal(s) for s in rule.source)
+        assert deltas.scopes[entry] == rule.scope
+        assert deltas.nonterminals[entry] == sum(is_nonterminal(s) for s in rule.source)
     model = PitmanYor(0.5, 5.0, 2.0)
     table = count_rules(batch, state, empty_table(batch.longest_rule), to_model(model, batch.longest_rule))
     counts = sorted(int(c) for c in table.rows[:, COUNT] if c)
     assert counts == sorted(expected.values())
-    sums = Tally(expected.elements())
+    sums = RuleCounts(expected.elements())
     for length in range(batch.longest_rule + 1):
         assert table.by_length[length]["tokens"] == sums.tokens_of_length[length]
         assert table.by_length[length]["tables"] / 2**32 == pytest.approx(sums.tables(length, 0.5), abs=1e-6)

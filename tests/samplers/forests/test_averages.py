@@ -9,7 +9,7 @@ from tests.reference.forest import direct_forest
 from tests.reference.models import Dirichlet
 from tests.samplers.synchronous.averaged_chain import AveragedChain
 
-from hierogram.samplers.counts.deltas import empty_ledger, tally_fragments
+from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.averages import add_trees, empty_averages
 from hierogram.samplers.forests.records import fragments_of, moved, read_averages, trees_among, write_averages
@@ -34,11 +34,11 @@ def after(sweeps: int, seed: int = 1) -> AveragedChain:
 
 def weights(made: AveragedChain, *records: Blobs) -> dict[tuple[int, int], tuple[int, int]]:
     """Weight and variance of each rule, by key, over all records; those of 0 are left out."""
-    ledger = empty_ledger()
+    deltas = empty_deltas()
     for some in records:
-        ledger = tally_fragments(ledger, made.batch, fragments_of(some))
-    keys = [tuple(map(int, key)) for key in ledger.keys[: ledger.entries]]
-    both = zip(ledger.sampled[: ledger.entries].tolist(), ledger.variances[: ledger.entries].tolist(), strict=True)
+        deltas = add_fragments(deltas, made.batch, fragments_of(some))
+    keys = [tuple(map(int, key)) for key in deltas.keys[: deltas.entries]]
+    both = zip(deltas.sampled[: deltas.entries].tolist(), deltas.variances[: deltas.entries].tolist(), strict=True)
     return {(high, low): pair for (high, low), pair in zip(keys, both, strict=True) if pair != (0, 0)}
 
 
@@ -82,7 +82,7 @@ def test_damaged_records_are_refused_or_read(data: st.DataObject) -> None:
     records = join_blobs([*strings[:pair], bytes(damaged), *strings[pair + 1 :]])
     try:
         read_averages(made.batch, records)
-        tally_fragments(empty_ledger(), made.batch, fragments_of(records))
+        add_fragments(empty_deltas(), made.batch, fragments_of(records))
     except DerivationError:
         return
     # Other numbers of uses are as good as these; a fragment that does not fit is not.
@@ -95,10 +95,10 @@ def test_what_moves_is_the_difference(first: int, second: int) -> None:
     before, now = write_averages(one.chain.averages), write_averages(other.chain.averages)
     change = moved(fragments_of(before), fragments_of(now))
     assert (change.weights != 0).any() or first == second
-    ledger = tally_fragments(empty_ledger(), one.batch, fragments_of(before))
-    ledger = tally_fragments(ledger, one.batch, change)
-    keys = [tuple(map(int, key)) for key in ledger.keys[: ledger.entries]]
-    both = zip(ledger.sampled[: ledger.entries].tolist(), ledger.variances[: ledger.entries].tolist(), strict=True)
+    deltas = add_fragments(empty_deltas(), one.batch, fragments_of(before))
+    deltas = add_fragments(deltas, one.batch, change)
+    keys = [tuple(map(int, key)) for key in deltas.keys[: deltas.entries]]
+    both = zip(deltas.sampled[: deltas.entries].tolist(), deltas.variances[: deltas.entries].tolist(), strict=True)
     found = {key: pair for key, pair in zip(keys, both, strict=True) if pair != (0, 0)}
     assert found == weights(other, now)
 

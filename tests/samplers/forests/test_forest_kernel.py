@@ -7,9 +7,9 @@ import pytest
 from tests.reference import examples
 from tests.reference.examples import RandomPair
 from tests.reference.forest import Forest, derivations, direct_forest, forest_by_definition, lowest_covering
-from tests.samplers.synchronous.kernel_chain import from_arrays, ledger_rules, to_arrays, to_batch, to_bitext
+from tests.samplers.synchronous.kernel_chain import from_arrays, rules_of_deltas, to_arrays, to_batch, to_bitext
 
-from hierogram.samplers.counts.deltas import empty_ledger, tally
+from hierogram.samplers.counts.deltas import add_state, empty_deltas
 from hierogram.samplers.forests.batch import State
 from hierogram.samplers.forests.forest import build_forests
 
@@ -89,7 +89,7 @@ def test_words_go_to_the_lowest_covering_node_of_each_derivation() -> None:
     batch = to_batch(forests, span_limit=0)
     state = State(np.array(edges, np.uint16), np.ones(len(edges), np.uint8))
     counted: Counter[tuple[frozenset[str], frozenset[str]]] = Counter()
-    for rule, count in ledger_rules(tally(empty_ledger(), batch, state, 1, 0), forests).items():
+    for rule, count in rules_of_deltas(add_state(empty_deltas(), batch, state, 1, 0), forests).items():
         words_of = [frozenset(s for s in side if isinstance(s, str)) for side in rule]
         counted[words_of[0], words_of[1]] += count
     assert counted == expected

@@ -6,12 +6,12 @@ from tests.reference import corpus
 from tests.reference.corpus import Corpus
 from tests.reference.enumeration import all_trees, posterior, spread, total_variation, variables_of
 from tests.reference.gibbs import NO_DENSITY
-from tests.reference.models import Dirichlet, Model, PitmanYor, Tally
+from tests.reference.models import Dirichlet, Model, PitmanYor, RuleCounts
 from tests.reference.rules import Bracket, Nonterminal, Rule, Variables, rules_of
 from tests.reference.trees import Treebank, parse_forest
-from tests.samplers.synchronous.kernel_chain import KernelChain, from_arrays, ledger_rules, to_arrays
+from tests.samplers.synchronous.kernel_chain import KernelChain, from_arrays, rules_of_deltas, to_arrays
 
-from hierogram.samplers.counts.deltas import empty_ledger, tally
+from hierogram.samplers.counts.deltas import add_state, empty_deltas
 from hierogram.samplers.synchronous.sweeps import METROPOLIS
 
 MODELS: dict[str, Model] = {
@@ -57,9 +57,9 @@ def test_trees_draw_for_draw(method: str, model: str) -> None:
         assert kernel.variables() == state, number
         states.add(state)
     assert len(states) > 30
-    rules = Tally(twin.rules(state))
-    ledger = tally(empty_ledger(), kernel.batch, kernel.state, 1, 0)
-    assert ledger_rules(ledger, forests) == rules.counts
+    rules = RuleCounts(twin.rules(state))
+    deltas = add_state(empty_deltas(), kernel.batch, kernel.state, 1, 0)
+    assert rules_of_deltas(deltas, forests) == rules.counts
     assert kernel.log_likelihood() == pytest.approx(MODELS[model].log_likelihood(rules), rel=1e-9)
 
 
@@ -71,7 +71,7 @@ def test_gibbs_keeps_the_posterior_of_a_parse_forest() -> None:
     exact = {trees[0]: p for trees, p in posterior([forest], model, span_limit=0).items()}
     before = spread(forest, exact, span_limit=0)
     for mutant, moves in ((None, False), (NO_DENSITY, True)):
-        after = corpus.gibbs(model, mutant=mutant)(forest, Tally()).push(before)
+        after = corpus.gibbs(model, mutant=mutant)(forest, RuleCounts()).push(before)
         assert (total_variation(before, after) > 1e-10) == moves
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from tests.reference.forest import Forest
 from tests.reference.models import Model
 from tests.reference.rules import Rule
-from tests.samplers.synchronous.kernel_chain import KernelChain, ledger_rules
+from tests.samplers.synchronous.kernel_chain import KernelChain, rules_of_deltas
 
-from hierogram.samplers.counts.deltas import empty_ledger, tally_fragments
+from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
 from hierogram.samplers.forests.averages import Averages, empty_averages
 from hierogram.samplers.forests.records import Fragments
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL
@@ -53,5 +53,5 @@ class AveragedChain(KernelChain):
 
     def uses(self) -> Counter[Rule]:
         """The uses of all pairs in all sweeps averaged, by rule, in whole parts of a use."""
-        ledger = tally_fragments(empty_ledger(), self.batch, all_fragments(self.chain.averages))
-        return ledger_rules(ledger._replace(counts=ledger.sampled), self.forests)
+        deltas = add_fragments(empty_deltas(), self.batch, all_fragments(self.chain.averages))
+        return rules_of_deltas(deltas._replace(counts=deltas.sampled), self.forests)

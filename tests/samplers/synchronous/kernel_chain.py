@@ -14,7 +14,7 @@ from tests.reference.models import Dirichlet, Model, PitmanYor
 from tests.reference.rules import Bracket, Nonterminal, Rule, Symbol, Variables
 
 from hierogram.samplers.counts.chain import SweepInfo
-from hierogram.samplers.counts.deltas import Ledger
+from hierogram.samplers.counts.deltas import CountDeltas
 from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.models import Model as KernelModel
 from hierogram.samplers.counts.models import ModelSettings, build_model
@@ -108,27 +108,27 @@ def to_batch(forests: Sequence[Forest], span_limit: int) -> Batch:
     return make_batch(bitext, words, to_arrays(forests, span_limit), np.arange(len(forests)), longest)
 
 
-def ledger_rules(ledger: Ledger, forests: Sequence[Forest]) -> Counter[Rule]:
-    """The counts of a ledger; raises `ValueError` where it has one rule twice."""
+def rules_of_deltas(deltas: CountDeltas, forests: Sequence[Forest]) -> Counter[Rule]:
+    """The counts of rule-count deltas; raises `ValueError` where they have one rule twice."""
     source = sorted({word for f in forests for word in f.source})
     target = sorted({word for f in forests for word in f.target})
     counts: Counter[Rule] = Counter()
-    for entry in range(ledger.entries):
-        start = int(ledger.starts[entry])
-        middle = start + int(ledger.source_sizes[entry])
-        end = middle + int(ledger.target_sizes[entry])
+    for entry in range(deltas.entries):
+        start = int(deltas.starts[entry])
+        middle = start + int(deltas.source_sizes[entry])
+        end = middle + int(deltas.target_sizes[entry])
         rule = Rule(
-            tuple(to_symbol(int(s), source) for s in ledger.symbols[start:middle]),
-            tuple(to_symbol(int(s), target) for s in ledger.symbols[middle:end]),
+            tuple(to_symbol(int(s), source) for s in deltas.symbols[start:middle]),
+            tuple(to_symbol(int(s), target) for s in deltas.symbols[middle:end]),
         )
         if rule in counts:
             raise ValueError(f"{rule} has two entries")
-        counts[rule] = int(ledger.counts[entry])
+        counts[rule] = int(deltas.counts[entry])
     return counts
 
 
 def to_symbol(symbol: int, words: Sequence[str]) -> Symbol:
-    """A symbol of a ledger as the twin takes it."""
+    """A symbol of rule-count deltas as the twin takes it."""
     if symbol >= 0:
         return words[symbol]
     if symbol <= OPEN_LABEL:

@@ -11,7 +11,7 @@ from tests.reference import corpus, examples
 from tests.reference.corpus import Corpus, Joint
 from tests.reference.forest import Forest, direct_forest
 from tests.reference.gibbs import NO_DENSITY
-from tests.reference.models import Dirichlet, Model, PitmanYor, Tally
+from tests.reference.models import Dirichlet, Model, PitmanYor, RuleCounts
 from tests.reference.streams import Stream
 from tests.samplers.synchronous.kernel_chain import KernelChain
 
@@ -53,7 +53,7 @@ class Walk:
 
     def compare_likelihoods(self) -> None:
         """The log-likelihood of all rules must be the same."""
-        expected = self.model.log_likelihood(Tally(self.twin.rules(self.state)))
+        expected = self.model.log_likelihood(RuleCounts(self.twin.rules(self.state)))
         assert self.kernel.log_likelihood() == pytest.approx(expected, rel=1e-9)
 
     def gibbs(self, stages: Sequence[int], span_limit: int) -> None:

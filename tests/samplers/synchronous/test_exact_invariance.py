@@ -24,7 +24,7 @@ from tests.reference.enumeration import (
 from tests.reference.forest import Forest
 from tests.reference.gibbs import NO_DENSITY, REPEAT_IGNORED, SPAN_LIMIT_IGNORED, STALE_COUNTS, Sweep
 from tests.reference.metropolis import NO_PROPOSAL_DENSITY, Metropolis
-from tests.reference.models import Dirichlet, Model, PitmanYor, Tally, log_score
+from tests.reference.models import Dirichlet, Model, PitmanYor, RuleCounts, log_score
 
 EXACT = 1e-10
 CLEAR = 0.02
@@ -61,7 +61,7 @@ TOGETHER: dict[str, list[Forest]] = {
 }
 
 
-Setting = tuple[Forest, Tally, dict[Tree, float]]
+Setting = tuple[Forest, RuleCounts, dict[Tree, float]]
 
 
 def settings(forests: list[Forest], model: Model, span_limit: int) -> Iterator[Setting]:
@@ -72,7 +72,7 @@ def settings(forests: list[Forest], model: Model, span_limit: int) -> Iterator[S
         for given, trees in conditional(exact, p).items():
             yield (
                 forest,
-                Tally(r for f, t in zip(others, given, strict=True) for r in tree_rules(f, t)),
+                RuleCounts(r for f, t in zip(others, given, strict=True) for r in tree_rules(f, t)),
                 trees,
             )
 
@@ -192,7 +192,7 @@ def test_metropolis_with_discount_has_the_sequential_product_as_its_target() -> 
     model = PitmanYor(discount=0.5, strength=5.0, rate=2.0)
     for forest, limit in [(examples.TWICE_APART, 0), (examples.FOUR, 1), (examples.UNALIGNED, 2)]:
         trees = sequential(forest, model, limit)
-        assert trees_moved(forest, trees, corpus.metropolis(model, span_limit=limit)(forest, Tally())) < EXACT
+        assert trees_moved(forest, trees, corpus.metropolis(model, span_limit=limit)(forest, RuleCounts())) < EXACT
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -200,7 +200,7 @@ def test_closed_form_is_the_product_of_sequential_probabilities(model: str) -> N
     for forest in (examples.TWICE_APART, examples.UNALIGNED, examples.DISCONTINUOUS):
         for tree in all_trees(forest, span_limit=0):
             rules = tree_rules(forest, tree)
-            in_sequence = log_score(MODELS[model], rules, Tally())
-            assert MODELS[model].log_joint(Tally(rules)) == pytest.approx(in_sequence, abs=1e-12)
-            backwards = log_score(MODELS[model], rules[::-1], Tally())
+            in_sequence = log_score(MODELS[model], rules, RuleCounts())
+            assert MODELS[model].log_joint(RuleCounts(rules)) == pytest.approx(in_sequence, abs=1e-12)
+            backwards = log_score(MODELS[model], rules[::-1], RuleCounts())
             assert backwards == pytest.approx(in_sequence, abs=1e-12)

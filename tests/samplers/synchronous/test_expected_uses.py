@@ -9,7 +9,7 @@ from tests.reference.corpus import Corpus
 from tests.reference.enumeration import conditional, posterior, spread, tree_rules
 from tests.reference.forest import Forest, direct_forest
 from tests.reference.gibbs import EVERY_LEVEL, Sweep
-from tests.reference.models import Dirichlet, Model, PitmanYor, Tally
+from tests.reference.models import Dirichlet, Model, PitmanYor, RuleCounts
 from tests.reference.rules import Rule, rules_of
 from tests.reference.streams import Stream
 from tests.samplers.synchronous.averaged_chain import AveragedChain
@@ -48,7 +48,7 @@ def wrong_by(forests: list[Forest], model: Model, span_limit: int, mutant: str |
             for tree, probability in trees.items():
                 for rule in tree_rules(forest, tree):
                     exact[rule] += probability
-            rules = Tally(r for f, t in zip(others, given, strict=True) for r in tree_rules(f, t))
+            rules = RuleCounts(r for f, t in zip(others, given, strict=True) for r in tree_rules(f, t))
             sweep = Sweep(forest, model, rules, EVERY_LEVEL, span_limit)
             found = gibbs.expected_credits(sweep, spread(forest, trees, span_limit), mutant)
             worst = max(worst, *(abs(found.get(rule, 0.0) - exact[rule]) for rule in found.keys() | exact.keys()))
@@ -81,7 +81,7 @@ def test_the_kernel_credits_what_its_twin_does(model: Model, span_limit: int) ->
     for number in range(1, 9):
         kernel.average()
         for p, forest in enumerate(forests):
-            sweep = mover(forest, Tally(twin.rules(joint, without=p)))
+            sweep = mover(forest, RuleCounts(twin.rules(joint, without=p)))
             assert isinstance(sweep, Sweep)
             variables, found = gibbs.sample_credits(sweep, joint[p], Stream(kernel.seed, p, number))
             joint = corpus.replaced(joint, p, variables)

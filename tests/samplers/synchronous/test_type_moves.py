@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from tests.reference import examples
 from tests.reference.forest import Forest, direct_forest
-from tests.reference.models import Dirichlet, Model, PitmanYor, Tally
+from tests.reference.models import Dirichlet, Model, PitmanYor, RuleCounts
 from tests.reference.moves.type_moves import TypeMoves
 from tests.samplers.synchronous.kernel_chain import SALT, KernelChain
 
@@ -44,7 +44,7 @@ def test_type_moves_and_sweeps_in_turn(name: str, model: str, span_limit: int) -
         kernel.chain, info = sampler.step(3, kernel.chain, number, 12)
         assert kernel.variables() == joint
         done += np.array(info)
-        expected = MODELS[model].log_likelihood(Tally(twin.rules(joint)))
+        expected = MODELS[model].log_likelihood(RuleCounts(twin.rules(joint)))
         assert kernel.log_likelihood() == pytest.approx(expected, rel=1e-9)
     found = TypeInfo(*done.tolist())
     assert found.pivots >= found.moves > 0
