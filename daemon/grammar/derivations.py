@@ -1,21 +1,21 @@
 """A pair's derivation as people see it: which rules it uses, and how they hang together."""
 
-from collections import Counter
 from typing import NamedTuple
 
+from hierogram.daemon.learning.deltas import averages_of, present_changes, rule_deltas
 from hierogram.daemon.learning.kinds.kind import RuleUse, Span
 from hierogram.daemon.learning.kinds.registry import kind_of
-from hierogram.samplers.forests.derivations import encode_states
-from hierogram.samplers.forests.samples import decode_trees, samples_of
 from hierogram.samplers.grammar.columns import join_blobs
+from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.records import PairRow, Settings
 
 
-class Sample(NamedTuple):
-    """A derivation among the retained samples of a pair, and how many of them it is."""
+class ExpectedRule(NamedTuple):
+    """A rule that a pair expects to use, and how often."""
 
-    uses: list[RuleUse]
-    times: int
+    source: str
+    target: str
+    mean: float
 
 
 def derivation_of(row: PairRow, settings: Settings) -> list[RuleUse]:
@@ -26,24 +26,23 @@ def derivation_of(row: PairRow, settings: Settings) -> list[RuleUse]:
     return [] if row.current is None else kind_of(settings).show(row, settings)
 
 
-def retained_samples(row: PairRow, settings: Settings) -> list[Sample]:
-    """The derivations among the pair's retained samples, the most frequent first, then the newest.
+def expected_rules(row: PairRow, settings: Settings) -> list[ExpectedRule]:
+    """The rules that the pair expects to use, averaged over its sweeps, the most expected first.
 
     Raises `DerivationError` where what is stored does not fit the pair.
     """
-    if not row.ring:
+    if row.current is None:
         return []
-    kind = kind_of(settings)
-    forests = kind.load([row], settings).batch.forests
-    trees = samples_of(join_blobs([row.ring]))
-    encoded = [
-        encode_states(forests, decode_trees(forests, trees.of_rank(rank))).content.tobytes()
-        for rank in reversed(range(len(trees.pairs)))
+    records = join_blobs([row.ring or b""])
+    averaged = averages_of(records, settings)
+    changes = [*present_changes(join_blobs([row.current]), records, 1), averaged.trees]
+    rules = rule_deltas(kind_of(settings).load([row], settings), changes, averaged.fragments)
+    expected = [
+        ExpectedRule(rules.sources.string(row), rules.targets.string(row), uses / ONE_USE)
+        for row, uses in enumerate(rules.sampled_counts.tolist())
+        if uses > 0
     ]
-    return [
-        Sample(kind.show(row._replace(current=state), settings), times)
-        for state, times in Counter(encoded).most_common()
-    ]
+    return sorted(expected, key=lambda rule: (-rule.mean, rule.source, rule.target))
 
 
 def own_words(use: RuleUse, uses: list[RuleUse], side: str) -> list[int]:

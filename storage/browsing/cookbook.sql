@@ -28,42 +28,40 @@ SELECT a.source, a.target, a.count
  LIMIT 20;
 
 -- Which rules go around something with two words, as ne … pas?
-SELECT a.source, a.target, a.count, a.p_target_given_source
+SELECT a.source, a.target, a.mean, a.p_target_given_source
   FROM word_rules AS a
   JOIN word_rules AS b ON b.id = a.id
  WHERE a.token = 'ne' AND a.side = 'source'
    AND b.token = 'pas' AND b.side = 'source'
    AND ' ' || a.source || ' ' LIKE '% ne %[X,_]% pas %'
- ORDER BY a.count DESC, a.source, a.target
+ ORDER BY a.mean DESC, a.source, a.target
  LIMIT 20;
 
 -- What do people say for a target side?
-SELECT source, count, p_source_given_target
+SELECT source, mean, p_source_given_target
   FROM rule_table
  WHERE target = 'the house'
- ORDER BY count DESC, source;
+ ORDER BY mean DESC, source;
 
 -- Which counts do the kept samples have, on the average?
-SELECT r.source, r.target, r.count,
-       r.sampled_count / CAST(s.value AS DOUBLE PRECISION) AS averaged_count
-  FROM rules AS r
-  JOIN settings AS s ON s.name = 'samples'
- WHERE r.source = 'la maison'
- ORDER BY r.sampled_count DESC, r.target;
+SELECT source, target, mean, mean_error, count
+  FROM rule_table
+ WHERE source = 'la maison'
+ ORDER BY mean DESC, target;
 
 -- Which rules reorder or leave a gap, and are used most?
-SELECT source, target, count, scope
+SELECT source, target, mean, scope
   FROM rule_table
  WHERE nonterminals > 0 AND length > scope + 1
- ORDER BY count DESC, source, target
+ ORDER BY mean DESC, source, target
  LIMIT 20;
 
 -- Which rules swap their first two phrases?
-SELECT source, target, count, p_target_given_source
+SELECT source, target, mean, p_target_given_source
   FROM rule_table
  WHERE nonterminals >= 2
    AND ' ' || replace(target, ' ', '  ') || ' ' LIKE '% [X,2] % [X,1] %'
- ORDER BY count DESC, source, target
+ ORDER BY mean DESC, source, target
  LIMIT 20;
 
 -- What is the whole grammar, with its probabilities?
@@ -95,7 +93,7 @@ SELECT v.token, v.count
  LIMIT 20;
 
 -- Which rules lost most of their count on the last day on which counts changed?
-SELECT day, source, target, count_before, count_now
+SELECT day, source, target, count_before, count_now, error, news
   FROM rule_changes
  WHERE day = (SELECT max(day) FROM rule_history)
    AND change < 0
@@ -103,12 +101,10 @@ SELECT day, source, target, count_before, count_now
  LIMIT 20;
 
 -- Which rules does the present sample use less than the kept samples do on the average?
-SELECT r.source, r.target, r.count,
-       r.sampled_count / CAST(s.value AS DOUBLE PRECISION) AS averaged_count
-  FROM rules AS r
-  JOIN settings AS s ON s.name = 'samples'
- WHERE r.sampled_count > r.count * CAST(s.value AS DOUBLE PRECISION)
- ORDER BY r.count - r.sampled_count / CAST(s.value AS DOUBLE PRECISION), r.source, r.target
+SELECT source, target, count, mean
+  FROM rule_table
+ WHERE mean > count
+ ORDER BY count - mean, source, target
  LIMIT 20;
 
 -- Which pairs use a rule?

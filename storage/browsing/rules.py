@@ -39,10 +39,11 @@ class PastCount:
 def find_rule(look: Look, source: str, target: str) -> Found | None:
     """The rule with these sides, if a present derivation uses it."""
     row = look.row(
-        """SELECT id, source, target, count, sampled_count, length, scope, nonterminals, hiero,
-       p_target_given_source, p_source_given_target
-  FROM rule_table
- WHERE source = :source AND target = :target""",
+        """SELECT d.id, d.source, d.target, d.count, r.sampled_count, d.length, d.scope, d.nonterminals, d.hiero,
+       d.p_target_given_source, d.p_source_given_target
+  FROM drawn_rule_table AS d
+  JOIN rules AS r ON r.id = d.id
+ WHERE d.source = :source AND d.target = :target""",
         source=source,
         target=target,
     )

@@ -36,7 +36,7 @@ _PROBLEMS: dict[int | str, dict[str, object]] = {
 class TranslateBody(BaseModel):
     """What is to be translated."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     sentences: list[Annotated[str, Field(max_length=MOST_LETTERS)]] = Field(
         max_length=MOST_SENTENCES, description="Sentences, words separated by spaces."

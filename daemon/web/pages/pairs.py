@@ -1,4 +1,4 @@
-"""The page of a pair: texts, links, derivation, retained samples, score; and how a pair is taken out."""
+"""The page of a pair: texts, links, derivation, expected rules, score; and how a pair is taken out."""
 
 from http import HTTPStatus
 from math import log
@@ -90,7 +90,7 @@ def _found(look: Look, pair_id: int) -> PairRecord:
 
 def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
     # Whoever only looks for words needs no compiler.
-    from hierogram.daemon.grammar.derivations import derivation_of, retained_samples
+    from hierogram.daemon.grammar.derivations import derivation_of, expected_rules
     from hierogram.daemon.web.pages.rendering.drawing import grid, picture, pieces
     from hierogram.storage.browsing.rules import pairs_with_derivations
 
@@ -102,9 +102,9 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
     trouble = None
     try:
         [row] = pairs_with_derivations(look, [pair.id])
-        uses, samples = derivation_of(row, settings), retained_samples(row, settings)
+        uses, expected = derivation_of(row, settings), expected_rules(row, settings)
     except SamplerError as error:
-        uses, samples, trouble = [], [], str(error)
+        uses, expected, trouble = [], [], str(error)
     alignment = pair.alignment if two_texts else ""
     counts = present_counts(look, {(use.source, use.target) for use in uses})
     before, after = neighbours(look, pair.id)
@@ -120,9 +120,7 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
         ],
         "score": _score(look, [counts.get((use.source, use.target), 0) for use in uses]),
         "words": len(sides.source) + len(sides.target),
-        "samples": [{"times": times, "rules": [f"{use.source} ||| {use.target}" for use in sample]}
-                    for sample, times in samples],
-        "retained": settings.samples,
+        "expected": [rule._asdict() for rule in expected],
         "trouble": trouble,
         "sql": look.asked,
         "_before": before,
@@ -135,13 +133,6 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
             side: pieces(uses, side, words)
             for side, words in ((SOURCE, sides.source), (TARGET, sides.target)) if words
         },
-        "_samples": [
-            (times, {
-                side: pieces(sample, side, words)
-                for side, words in ((SOURCE, sides.source), (TARGET, sides.target)) if words
-            })
-            for sample, times in samples
-        ],
     }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from hierogram.daemon.web.pages.rendering.texts import symbols_of
 from hierogram.daemon.web.pages.rendering.view import address
 from hierogram.daemon.web.pages.visit import Visit
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
+from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.browsing import rules
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import Found
@@ -39,8 +40,7 @@ def rule_routes(visit: Visit) -> APIRouter:
                 "source": source,
                 "target": target,
                 "rule": found,
-                "samples": settings.samples,
-                "averaged_count": found.sampled_count / settings.samples if found else None,
+                "mean": found.sampled_count / ONE_USE if found else None,
                 "history": _history(look, found),
                 "rivals": {
                     SOURCE: rules.rivals(look, SOURCE, source, _RIVALS),

@@ -106,6 +106,7 @@ ROUTES = [
     ("GET", "/v1/status"),
     ("GET", "/v1/rules"),
     ("POST", "/v1/pairs"),
+    ("POST", "/v1/translate"),
     ("GET", "/v1/pairs/1"),
     ("DELETE", "/v1/pairs/1"),
     ("GET", "/v1/pairs/1/derivation"),

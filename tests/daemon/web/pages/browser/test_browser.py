@@ -57,7 +57,7 @@ def test_by_keyboard_alone(learned: Store, serve: Serve, visit: Visit) -> None:
     page.wait_for_url(f"**/pairs/{number}")
     rules = len(page.request.get(f"{page.url}.json").json()["rules"])
     assert page.locator("svg.trees .node").count() == 2 * rules
-    assert page.locator(".samples article").count() >= 1
+    assert page.locator("tr.expected").count() >= 1
 
     tab_to(page, "a.danger")
     page.keyboard.press("Enter")
