@@ -82,7 +82,7 @@ def measure_learning(corpus: Corpus) -> Figures:
             learner.sweep(batch, batch.sweeps + 1)
             status = store.status()
             started = time.perf_counter()
-            manifest = export(store, folder / "grammar.zst", ExportOptions(max_scope=99))
+            manifest = export(store, folder / "grammar.zst", ExportOptions(max_scope=99, drawn=True))
             export_seconds = time.perf_counter() - started
         return {
             "pairs": pairs,

@@ -22,6 +22,7 @@ from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar import keys
+from hierogram.samplers.grammar.columns import Blobs
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 
@@ -105,10 +106,13 @@ def test_a_commit_that_breaks_off_leaves_all_pairs_as_they_were(
             turns = count()
 
             def broken(
-                batch: residents.ResidentBatch, commits: int = commits, turns: Iterator[int] = turns
+                batch: residents.ResidentBatch,
+                averages: Blobs,
+                commits: int = commits,
+                turns: Iterator[int] = turns,
             ) -> Iterator[Any]:
                 breaks = next(turns) >= commits
-                for number, part in enumerate(parts(batch)):
+                for number, part in enumerate(parts(batch, averages)):
                     if breaks and number == 2:
                         raise KilledError
                     yield part
@@ -157,6 +161,7 @@ learner.SECONDS_A_COMMIT = 0.0
 learner._COMMIT_SHARE = 0
 residents._PAIRS_A_COMMIT = 7
 from hierogram.daemon.main import main
+from hierogram.samplers.grammar.columns import Blobs
 sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", sys.argv[2], "--threads", "1"]
 main()
 """

@@ -41,7 +41,7 @@ def test_the_usual_export_has_fragments(url: str, hierogram: Run) -> None:
 
 def test_fragments_with_counts_and_probabilities(url: str, hierogram: Run) -> None:
     counts = uses(hierogram, url)
-    assert hierogram("--store", url, "export", "-f", "fragments", "-o", "g.txt").code == 0
+    assert hierogram("--store", url, "export", "-f", "fragments", "-o", "g.txt", "--drawn").code == 0
     of_label: dict[str, float] = {}
     for line in Path("g.txt").read_text().splitlines():
         fragment, count, probability = line.split(" ||| ")
@@ -79,8 +79,8 @@ def test_formats_of_trees_need_a_tree_grammar(learned_url: str, hierogram: Run) 
 def test_rules_are_shown_and_drawn(url: str, hierogram: Run) -> None:
     shown = hierogram("--store", url, "rules", "NP")
     header, *rows = [line.split("\t") for line in shown.out.splitlines()]
-    assert header == ["count", "p", "root", "fragment"]
-    assert all(row[2] == "NP" and row[3].startswith("(NP ") for row in rows)
+    assert header == ["mean", "±", "p", "root", "fragment"]
+    assert all(row[3] == "NP" and row[4].startswith("(NP ") for row in rows)
     drawn = hierogram("--store", url, "rules", "NP", "--tree", "--limit", "2")
     assert drawn.code == 0
     assert drawn.out.count("use") == 2
