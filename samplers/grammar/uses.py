@@ -1,7 +1,5 @@
 """Units in which expected uses of rules are kept."""
 
-import numpy as np
-
 ONE_USE = 4096
 """An expected number of uses is a whole number of this part of a use."""
 LEAST_SHOWN = ONE_USE // 8
@@ -12,5 +10,3 @@ MOST_SWEEPS = 2048
 """An average over so many sweeps goes on as one over half of them: so it forgets, slowly."""
 SWEEPS_A_DRAW = 6
 """So many sweeps of a chain tell as much of a rule's expected uses as one independent draw, as measured."""
-NOT_AVERAGED = np.zeros(0, np.bool_)
-"""Of a sweep: none of its pairs is averaged."""

@@ -13,7 +13,6 @@ from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, SIZE, TOKE
 from hierogram.samplers.forests.averages import add_tree
 from hierogram.samplers.forests.views import view_pair
 from hierogram.samplers.grammar.schedules import NO_POWERS
-from hierogram.samplers.grammar.uses import NOT_AVERAGED
 from hierogram.samplers.synchronous.averaging import begin_credits, end_credits
 from hierogram.samplers.synchronous.gibbs import sweep_pair
 from hierogram.samplers.synchronous.metropolis import propose_pair
@@ -81,6 +80,10 @@ class Round(NamedTuple):
     pairs_a_block: int
     turns: NDArray[np.int64]
     direct: bool
+
+
+NOT_AVERAGED = np.zeros(0, np.bool_)
+"""Of a sweep: none of its pairs is averaged."""
 
 
 class SweepPlan(NamedTuple):
