@@ -12,6 +12,7 @@ commit into a large store about as fast as into a small one.
 """
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,8 +43,8 @@ _BUSY_SECONDS = 300
 _OLDEST_SQLITE = (3, 33)
 """The first with UPDATE … FROM."""
 
+_LOCK_PAUSE_SECONDS = 0.02
 _SQLITE_PRAGMAS = (
-    "journal_mode=WAL",
     "synchronous=FULL",
     "foreign_keys=ON",
     # 256 MB of pages, which a commit copies into the file where that has not been done beside it, see `checkpoints`.
@@ -144,10 +145,24 @@ def _preparation(megabytes: int) -> Callable[[DBAPIConnection, ConnectionPoolEnt
         # The driver's own implicit BEGIN would come too late for readers and without IMMEDIATE for writers.
         assert isinstance(connection, sqlite3.Connection)
         connection.isolation_level = None
+        _use_write_ahead_log(connection)
         for pragma in (*_SQLITE_PRAGMAS, f"cache_size={-1024 * megabytes}"):
             connection.execute(f"PRAGMA {pragma}").close()
 
     return prepare
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    # SQLite does not wait for this lock: where several processes make a store at once, it fails at once.
+    deadline = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").close()
+            return
+        except sqlite3.OperationalError as error:
+            if "database is locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(_LOCK_PAUSE_SECONDS)
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -40,7 +40,7 @@ from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import Versions
 from hierogram.storage.store import open_store
 store, folder = open_store(sys.argv[1]), Path(sys.argv[2])
-options = ExportOptions(format="moses")
+options = ExportOptions(format="moses", drawn=True)
 print("ready", flush=True)
 while True:
     publish(store, Versions(folder / "versions", "news", 2), options)
@@ -143,7 +143,7 @@ def kill_again_and_again(folder: Path, times: int, seed: int) -> None:
         check_whole(folder)
     assert interrupted > times // 2
     with open_store(url) as store:
-        made = publish(store, Versions(folder / "versions", "news", 2), ExportOptions(format="moses"))
+        made = publish(store, Versions(folder / "versions", "news", 2), ExportOptions(format="moses", drawn=True))
         assert check_whole(folder) <= 3
         assert (folder / "versions" / "latest").resolve() == made.folder
         for hidden in (folder / "versions").glob(".news.*.tmp"):
