@@ -48,6 +48,10 @@ class NothingLearnedError(DaemonError):
         super().__init__(f"{store}: nothing is learned yet: run `hierogram learn`")
 
 
+class AlignerUntrainedError(DaemonError):
+    """A store's aligner has counted no links yet."""
+
+
 class DataUnavailableError(DaemonError):
     """The demo's data cannot be fetched, or are not the data that the demo knows."""
 

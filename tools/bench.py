@@ -29,11 +29,13 @@ SECTIONS = (
     "exporting",
     "translating",
     "pages",
+    "services",
 )
 _DEFAULT_SECTIONS = ("forests", "sweeps", "long", "ingest", "learning", "starting")
 
 
 def _measures() -> dict[str, Callable[..., dict[str, Any]]]:
+    from hierogram.tools import services
     from hierogram.tools.measures import (
         exporting,
         grammars,
@@ -63,6 +65,7 @@ def _measures() -> dict[str, Callable[..., dict[str, Any]]]:
         "exporting": exporting.measure_exporting,
         "translating": translating.measure_translating,
         "pages": pages.measure_pages,
+        "services": services.measure_services,
     }
 
 

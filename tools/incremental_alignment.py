@@ -25,7 +25,7 @@ from hierogram.storage.store import Store, open_store
 from hierogram.tools.compare_aligners import CorpusFiles, corpus_of
 
 T = TypeVar("T")
-_LONGEST = 361
+LONGEST = 361
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,15 @@ def _timed(work: Callable[[], T]) -> tuple[T, float]:
     return done, time.process_time() - started
 
 
-def _read(corpus: CorpusFiles) -> tuple[list[str], list[str], list[GoldLinks]]:
+def read_corpus(corpus: CorpusFiles) -> tuple[list[str], list[str], list[GoldLinks]]:
     """Both sides in reverse order, and the manual links of the last pairs."""
     sides = [[line for path in paths for line in read_sentences(path)] for paths in (corpus.source, corpus.target)]
     gold = read_gold(corpus.gold) if corpus.gold is not None else []
     return sides[0][::-1], sides[1][::-1], gold[::-1]
 
 
-def _put(store: Store, sources: Sequence[str], targets: Sequence[str], first: int, last: int) -> None:
+def put_pairs(store: Store, sources: Sequence[str], targets: Sequence[str], first: int, last: int) -> None:
+    """Store the pairs from `first` to before `last`, without links."""
     batch = store.begin_ingest("corpus", f"{first}", "parallel")
     source, target = ([line.split() for line in side[first:last]] for side in (sources, targets))
     number = len(source)
@@ -78,7 +79,7 @@ def _put(store: Store, sources: Sequence[str], targets: Sequence[str], first: in
 
 def measure(corpus: CorpusFiles, threads: int) -> Row:
     """Align the corpus at once, then its first nine tenths and the rest on arrival."""
-    sources, targets, gold = _read(corpus)
+    sources, targets, gold = read_corpus(corpus)
     pairs = len(sources)
     kept = pairs - pairs // 10
     evaluated = min(len(gold), pairs - kept)
@@ -91,10 +92,10 @@ def measure(corpus: CorpusFiles, threads: int) -> Row:
 
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/store.db"
-        with open_store(url, create=True, settings=Settings(max_tokens=_LONGEST)) as store:
-            _put(store, sources, targets, 0, kept)
+        with open_store(url, create=True, settings=Settings(max_tokens=LONGEST)) as store:
+            put_pairs(store, sources, targets, 0, kept)
             align_pending(store, threads)
-            _put(store, sources, targets, kept, pairs)
+            put_pairs(store, sources, targets, kept, pairs)
             aligner = IncrementalAligner(store, threads)
             _, arrival_seconds = _timed(lambda: aligner.align_new(pairs))
             arrived = [row.alignment for row in store.pairs()]

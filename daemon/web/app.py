@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.decoding.requests import TranslateOptions
+from hierogram.daemon.web.api.aligning import align_routes
 from hierogram.daemon.web.api.grammar import grammar_routes
 from hierogram.daemon.web.api.health import health_routes
 from hierogram.daemon.web.api.intake import intake_routes
@@ -84,6 +85,7 @@ def build_app(
     app.include_router(health_routes(service, configuration, metrics))
     app.include_router(grammar_routes(service))
     app.include_router(intake_routes(service, configuration, limits, metrics, ending or service.stopping))
+    app.include_router(align_routes(service))
     app.include_router(translate_routes(service, translating or TranslateOptions()))
 
     @app.get("/openapi.json", include_in_schema=False)

@@ -126,6 +126,13 @@ def test_schemes_are_compared_over_five_seeds(bitext: list[str]) -> None:
         assert figures[scheme]["deviation"] > 0
 
 
+def test_services_are_measured(bitext: list[str]) -> None:
+    report = json.loads(run("hierogram.daemon.main", "bench", *bitext, "--json", "--only", "services"))
+    aligning = report["sections"]["services"]["align"]
+    assert aligning["pairs_known"] == aligning["pairs"] == 40
+    assert 0 < aligning["ms_a_pair_of_fifty"] < aligning["ms_a_pair_alone"] <= aligning["ms_a_pair_alone_95_percent"]
+
+
 def test_the_document_names_every_section() -> None:
     document = (Path(__file__).parents[2] / "docs" / "performance.md").read_text()
     table = document.split("| section | measures |")[1].split("\n\n")[0]

@@ -1,6 +1,5 @@
 """POST /v1/translate: sentences in, translations by the grammar as the store has it now."""
 
-import json
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
@@ -8,12 +7,12 @@ from typing import Annotated
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.requests import ClientDisconnect
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
+from hierogram.daemon.web.api.json_bodies import json_body, read_json
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
 from hierogram.daemon.web.protocol.service import Service
 
@@ -23,7 +22,6 @@ MOST_BEST = 100
 _MOST_BYTES = 1 << 22
 _AT_ONCE = 2
 _RETRY_SECONDS = 10
-_JSON = "application/json"
 
 _PROBLEMS: dict[int | str, dict[str, object]] = {
     409: {"description": "Nothing is learned yet, or the store's rules have one side."},
@@ -80,53 +78,24 @@ class TranslateAnswer(BaseModel):
     sentences: list[SentenceAnswer]
 
 
-def _with_own_schemas() -> dict[str, object]:
-    return {"requestBody": {"required": True, "content": {_JSON: {"schema": TranslateBody.model_json_schema()}}}}
-
-
 def translate_routes(service: Service, options: TranslateOptions) -> APIRouter:
     """The routes of this module."""
     router = APIRouter(prefix="/v1", tags=["translating"])
     threads = CapacityLimiter(_AT_ONCE)
     work = _translating(service, options)
 
-    @router.post("/translate", response_model=TranslateAnswer, responses=_PROBLEMS, openapi_extra=_with_own_schemas())
+    @router.post(
+        "/translate", response_model=TranslateAnswer, responses=_PROBLEMS, openapi_extra=json_body(TranslateBody)
+    )
     async def translate(
         request: Request,
         best: Annotated[int, Query(ge=1, le=MOST_BEST, description="Translations of each sentence.")] = 1,
     ) -> Response:
         """Translate sentences with the grammar as it is now; what the daemon learns changes it, within seconds."""
-        body = await _read(request)
+        body = await read_json(request, TranslateBody, _MOST_BYTES)
         return JSONResponse(await to_thread.run_sync(lambda: work(body, best), limiter=threads))
 
     return router
-
-
-async def _read(request: Request) -> TranslateBody:
-    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if kind != _JSON:
-        raise ProblemError(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body is called {kind or 'nothing'!r}: send JSON as `{_JSON}`"
-        )
-    content = bytearray()
-    try:
-        async for block in request.stream():
-            content += block
-            if len(content) > _MOST_BYTES:
-                raise ProblemError(
-                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                    f"the body is larger than {_MOST_BYTES} bytes: send it in parts",
-                    {"Connection": "close"},
-                )
-    except ClientDisconnect as error:
-        raise ProblemError(HTTPStatus.BAD_REQUEST, "the client went away") from error
-    try:
-        return TranslateBody.model_validate(json.loads(content))
-    except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}" for fault in error.errors())
-        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, faults) from error
-    except (ValueError, RecursionError) as error:
-        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is no JSON: {error}") from error
 
 
 def _translating(service: Service, options: TranslateOptions) -> Callable[[TranslateBody, int], object]:

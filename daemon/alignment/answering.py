@@ -1,0 +1,202 @@
+"""Aligning what is not stored, by what a store's aligner has learned; nothing is written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.alignment.aligning import incremental_options
+from hierogram.daemon.alignment.links.prior_counts import prior_counts_of
+from hierogram.daemon.corpora.preparation import Preparation, prepare
+from hierogram.daemon.corpora.validation import Fields
+from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, WrongKindError
+from hierogram.samplers.alignment.bitext import Side, make_direction, read_side, tokens_of
+from hierogram.samplers.alignment.marginals import DirectionLinks, add_marginals, empty_marginals
+from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
+from hierogram.samplers.alignment.prior_counts import PriorCounts
+from hierogram.samplers.alignment.symmetrization import symmetrize
+from hierogram.samplers.grammar.kinds import PAIRS, notation_of
+from hierogram.storage.records import AlignerCounts
+from hierogram.storage.store import Store
+
+_DIGITS = 5
+
+Texts = tuple[str, str]
+"""Source and target."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredPair:
+    """A pair's words and links.
+
+    `forward`, `backward` float32[source words, target words]: the posterior probability of each link in the direction
+    that gives each target word a source word, and in the other. `of_target`, `of_source`: the likeliest link of each
+    word, or -1, with its probability. `links` is what both directions make together, sorted.
+    """
+
+    source: list[str]
+    target: list[str]
+    forward: NDArray[np.float32]
+    backward: NDArray[np.float32]
+    of_target: DirectionLinks
+    of_source: DirectionLinks
+    links: list[tuple[int, int]]
+
+    @property
+    def posterior(self) -> NDArray[np.float32]:
+        """The mean of both directions, float32[source words, target words]: calibrated, see docs/alignment.md."""
+        mean: NDArray[np.float32] = (self.forward + self.backward) / np.float32(2)
+        return mean
+
+    def likely(self, least: float) -> list[tuple[int, int]]:
+        """All links whose posterior probability is at least `least`, sorted."""
+        found = np.argwhere(self.posterior >= least)
+        return [(int(s), int(t)) for s, t in found]
+
+
+class AnsweringAligner:
+    """Aligns pairs by the counts that the store has at that moment; may be used from several threads at once.
+
+    Each pair is aligned for itself: the same pair gets the same links whatever comes with it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        settings = store.settings()
+        notation = notation_of(settings.grammar)
+        if notation.takes != PAIRS:
+            raise WrongKindError(f"{store.url}: {notation.cannot('align')}: it has sentences of one language")
+        self._store = store
+        self._seed = settings.seed
+        self._most_words = settings.max_tokens
+        self._preparation: Preparation = prepare(settings)
+
+    def prepared(self, pairs: Sequence[Texts]) -> list[Texts]:
+        """Texts as the store would take them in: divided into tokens and lowercased where its settings say so."""
+        fields = Fields(
+            range(1, len(pairs) + 1),
+            [source.encode() for source, _ in pairs],
+            [target.encode() for _, target in pairs],
+            [None] * len(pairs),
+            [None] * len(pairs),
+        )
+        done = self._preparation.prepared(fields)
+        return [(source.decode(), target.decode()) for source, target in zip(done.sources, done.targets, strict=True)]
+
+    def align(self, pairs: Sequence[Texts], symmetrization: str = "gdfa") -> list[AnsweredPair]:
+        """The links of pairs of tokenized sentences, by the counts of all stored pairs.
+
+        Raises `AlignerUntrainedError` where the aligner has seen no pair, and `InputError` where a sentence has more
+        words than the store takes.
+        """
+        for number, both in enumerate(pairs, 1):
+            for side, text in zip(("source", "target"), both, strict=True):
+                words = len(tokens_of(text))
+                if words > self._most_words:
+                    raise InputError(
+                        f"pair {number}: its {side} has {words:,} words: the store takes at most {self._most_words:,}"
+                    )
+        sides = [(read_side([source]), read_side([target])) for source, target in pairs]
+        known = _Known.of(self._store, sides)
+        return [
+            self._answer(texts, both, known.counts(*both), symmetrization)
+            for texts, both in zip(pairs, sides, strict=True)
+        ]
+
+    def _answer(
+        self, texts: Texts, sides: tuple[Side, Side], prior: tuple[PriorCounts, PriorCounts], symmetrization: str
+    ) -> AnsweredPair:
+        source, target = sides
+        options = incremental_options(1, self._seed)
+        cells: list[NDArray[np.float32]] = []
+        decoded: list[DirectionLinks] = []
+        for number, direction in enumerate((make_direction(target, source), make_direction(source, target))):
+            total = empty_marginals(direction.sides)
+            for chain in range(options.chains):
+                kernel = build(options, direction, prior[number])
+                add_marginals(total, run_chain(kernel, chain_seed(options.seed, number, chain)))
+            cells.append(total.cells / np.float32(total.samples[0]))
+            decoded.append(decode(direction, options.model, total))
+        height, width = len(source.words), len(target.words)
+        joined = symmetrize(symmetrization, decoded[0].links, decoded[1].links, source.offset, target.offset)
+        return AnsweredPair(
+            tokens_of(texts[0]),
+            tokens_of(texts[1]),
+            cells[0].reshape(width, height).T,
+            cells[1].reshape(height, width),
+            decoded[0],
+            decoded[1],
+            list(zip(joined.source.tolist(), joined.target.tolist(), strict=True)),
+        )
+
+
+class _Known:
+    """The counts of all words of a request, found by word."""
+
+    def __init__(self, counts: AlignerCounts, vocabulary: tuple[int, int]) -> None:
+        self._vocabulary = vocabulary
+        self._jumps = counts.jumps
+        self._words = {(row.side, row.word): row for row in counts.words}
+        self._lexicon: dict[str, dict[str, tuple[int, int]]] = {}
+        for source, target, forward, backward in counts.lexicon:
+            self._lexicon.setdefault(source, {})[target] = (forward, backward)
+
+    @classmethod
+    def of(cls, store: Store, sides: Sequence[tuple[Side, Side]]) -> "_Known":
+        # No stored word has a NUL, and Postgres takes none.
+        words = [sorted({word for pair in sides for word in pair[k].vocabulary if "\0" not in word}) for k in (0, 1)]
+        counts = store.aligner_counts(words[0], words[1])
+        if not counts.jumps:
+            raise AlignerUntrainedError(
+                f"{store.url}: its aligner has seen no pair yet: it learns when pairs come without links"
+            )
+        known = store.vocabulary_sizes()
+        return cls(counts, (max(known[0], len(words[0])), max(known[1], len(words[1]))))
+
+    def counts(self, source: Side, target: Side) -> tuple[PriorCounts, PriorCounts]:
+        """Those of one pair's words, in their numbers."""
+        sources, targets = (*source.vocabulary, ""), (*target.vocabulary, "")
+        lexicon = []
+        for word in sources:
+            row = self._lexicon.get(word, {})
+            lexicon += [(word, other, *row[other]) for other in targets if other in row]
+        words = [
+            self._words[key]
+            for side, own in (("source", sources), ("target", targets))
+            for word in own
+            if (key := (side, word)) in self._words
+        ]
+        return prior_counts_of(AlignerCounts(lexicon, words, self._jumps), source, target, self._vocabulary)
+
+
+def as_plain(pair: AnsweredPair, least: float | None = None) -> dict[str, object]:
+    """A pair as plain values, for JSON; with `least`, `links` are all that are so likely, else those of `alignment`."""
+    posterior = pair.posterior
+    return {
+        "source": pair.source,
+        "target": pair.target,
+        "alignment": " ".join(f"{s}-{t}" for s, t in pair.links),
+        "links": [
+            {
+                "source": s,
+                "target": t,
+                "probability": _shown(posterior[s, t]),
+                "forward": _shown(pair.forward[s, t]),
+                "backward": _shown(pair.backward[s, t]),
+            }
+            for s, t in (pair.links if least is None else pair.likely(least))
+        ],
+        "forward": _of_words(pair.of_target),
+        "backward": _of_words(pair.of_source),
+    }
+
+
+def _of_words(found: DirectionLinks) -> list[dict[str, object]]:
+    return [
+        {"position": None if link < 0 else link, "probability": _shown(p)}
+        for link, p in zip(found.links.tolist(), found.posterior.tolist(), strict=True)
+    ]
+
+
+def _shown(p: float) -> float:
+    return round(min(float(p), 1.0), _DIGITS)

@@ -1,0 +1,64 @@
+"""Bodies of requests that are one JSON object: read in bounded memory, checked against what the document says."""
+
+import json
+from http import HTTPStatus
+from typing import TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
+
+from hierogram.daemon.web.protocol.problems import ProblemError
+
+JSON = "application/json"
+
+_Body = TypeVar("_Body", bound=BaseModel)
+
+
+def json_body(model: type[BaseModel]) -> dict[str, object]:
+    """What the OpenAPI document says of a body that `read_json` reads."""
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": _inlined(model.model_json_schema())}}}}
+
+
+def _inlined(schema: dict[str, object]) -> dict[str, object]:
+    """The schema without definitions of its own, which would stand in the wrong place of the document."""
+    definitions = schema.pop("$defs", {})
+    assert isinstance(definitions, dict)
+
+    def resolved(value: object) -> object:
+        if isinstance(value, dict):
+            name = str(value.get("$ref", "")).rpartition("/")[2]
+            return resolved(definitions[name]) if name else {key: resolved(item) for key, item in value.items()}
+        return [resolved(item) for item in value] if isinstance(value, list) else value
+
+    found = resolved(schema)
+    assert isinstance(found, dict)
+    return found
+
+
+async def read_json(request: Request, model: type[_Body], most_bytes: int) -> _Body:
+    """The body as its model; raises `ProblemError` where it is too large, is not called JSON, or is something else."""
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind != JSON:
+        raise ProblemError(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body is called {kind or 'nothing'!r}: send JSON as `{JSON}`"
+        )
+    content = bytearray()
+    try:
+        async for block in request.stream():
+            content += block
+            if len(content) > most_bytes:
+                raise ProblemError(
+                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                    f"the body is larger than {most_bytes} bytes: send it in parts",
+                    {"Connection": "close"},
+                )
+    except ClientDisconnect as error:
+        raise ProblemError(HTTPStatus.BAD_REQUEST, "the client went away") from error
+    try:
+        return model.model_validate(json.loads(content))
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}" for fault in error.errors())
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, faults) from error
+    except (ValueError, RecursionError) as error:
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is no JSON: {error}") from error

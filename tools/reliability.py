@@ -1,0 +1,129 @@
+"""How far the probabilities of links can be believed: those that the service gives, beside manual links.
+
+    python -m hierogram.tools.reliability gold-fr-en-alibi gold-es-en-collins200+europarl-es-en-5k --plot curves.png
+
+Half of the pairs with manual links, 200 at most, are left out of the store that the aligner learns from, and are
+aligned as `POST /v1/align` aligns. Links that are only possible in the manual ones count as neither right nor wrong.
+"""
+
+import json
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from hierogram.daemon.alignment.answering import AnsweringAligner
+from hierogram.daemon.alignment.incremental import align_pending
+from hierogram.storage.records import Settings
+from hierogram.storage.store import open_store
+from hierogram.tools.compare_aligners import corpus_of
+from hierogram.tools.incremental_alignment import LONGEST, put_pairs, read_corpus
+
+BINS = 10
+_MOST_LEFT_OUT = 200
+_NEGLIGIBLE = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Links whose probability is in one tenth: how many, their mean probability, and the share that is right."""
+
+    links: int
+    probability: float
+    right: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    """One corpus. `error` is the expected calibration error: the mean of |probability - right|, links weighted."""
+
+    corpus: str
+    pairs: int
+    links: int
+    error: float
+    bins: list[Bin]
+
+
+def reliability_of(corpus: str, probability: NDArray[np.float64], right: NDArray[np.bool_], pairs: int) -> Reliability:
+    """Probabilities in tenths beside what is right."""
+    tenth = np.minimum((probability * BINS).astype(np.int64), BINS - 1)
+    bins = [
+        Bin(int(here.sum()), float(probability[here].mean()), float(right[here].mean()))
+        for k in range(BINS)
+        if (here := tenth == k).any()
+    ]
+    error = sum(b.links * abs(b.probability - b.right) for b in bins) / max(len(probability), 1)
+    return Reliability(corpus, pairs, len(probability), error, bins)
+
+
+def measure(folders: str, threads: int) -> Reliability:
+    """Learn from a part of the corpus, align the rest, compare."""
+    corpus = corpus_of([Path(folder) for folder in folders.split("+")])
+    sources, targets, gold = read_corpus(corpus)
+    kept = len(sources) - min(len(gold) // 2, _MOST_LEFT_OUT)
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/store.db"
+        with open_store(url, create=True, settings=Settings(max_tokens=LONGEST)) as store:
+            put_pairs(store, sources, targets, 0, kept)
+            align_pending(store, threads)
+            found = AnsweringAligner(store).align(list(zip(sources[kept:], targets[kept:], strict=True)))
+    probability: list[float] = []
+    right: list[bool] = []
+    for answered, manual in zip(found, gold[len(gold) - len(found) :], strict=True):
+        posterior = answered.posterior
+        for s, t in np.argwhere(posterior >= _NEGLIGIBLE).tolist():
+            sure = (s, t) in manual.sure
+            if sure or (s, t) not in manual.possible:
+                probability.append(float(posterior[s, t]))
+                right.append(sure)
+    return reliability_of(corpus.name, np.array(probability), np.array(right, np.bool_), len(found))
+
+
+def draw(rows: list[Reliability], path: Path) -> None:
+    """The curves, with the diagonal of perfect calibration."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panel = pyplot.subplots(figsize=(5, 5))
+    panel.plot([0, 1], [0, 1], color="gray", linestyle=":", linewidth=1)
+    for row in rows:
+        panel.plot([b.probability for b in row.bins], [b.right for b in row.bins], marker="o", label=row.corpus)
+    panel.set_xlabel("probability of a link")
+    panel.set_ylabel("share that is right")
+    panel.legend(fontsize="small")
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
+    pyplot.close(figure)
+
+
+def reliability(
+    corpora: Annotated[
+        list[str], typer.Argument(metavar="FOLDER...", help="Folders with manual links; FOLDER+FOLDER joins two.")
+    ],
+    threads: Annotated[int, typer.Option(min=1, help="Threads of the aligner.")] = 2,
+    plot: Annotated[Path | None, typer.Option(help="Picture to write, as PNG.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON for programs.")] = False,
+) -> None:
+    """Compare probabilities of links with how often such links are right."""
+    rows = []
+    for folders in corpora:
+        rows.append(measure(folders, threads))
+        row = rows[-1]
+        if not as_json:
+            print(f"{row.corpus}: {row.pairs} pairs, {row.links:,} links, calibration error {row.error:.4f}")
+            for b in row.bins:
+                print(f"  {b.probability:.3f}  {b.right:.3f}  {b.links:>7,}", flush=True)
+    if plot is not None:
+        draw(rows, plot)
+    if as_json:
+        print(json.dumps([asdict(row) for row in rows], indent=2))
+
+
+if __name__ == "__main__":
+    typer.run(reliability)
