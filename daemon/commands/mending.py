@@ -81,7 +81,7 @@ def _say_changes(done: "RepairReport", dry_run: bool) -> None:
         say("this would change, nothing was changed:" if dry_run else "repaired:")
     for number, what in (
         (done.going_on, "pair goes on from its derivation|pairs go on from their derivations"),
-        (done.visits, "time of a pair's last sampling corrected|times of pairs' last sampling corrected"),
+        (done.resampled, "time of a pair's last sampling corrected|times of pairs' last sampling corrected"),
         (done.rules_corrected, "rule corrected|rules corrected"),
         (done.rules_added, "rule added|rules added"),
         (done.rules_removed, "rule removed|rules removed"),

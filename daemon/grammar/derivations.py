@@ -33,7 +33,7 @@ def expected_rules(row: PairRow, settings: Settings) -> list[ExpectedRule]:
     """
     if row.current is None:
         return []
-    records = join_blobs([row.ring or b""])
+    records = join_blobs([row.expected_uses or b""])
     averaged = averages_of(records, settings)
     changes = [*present_changes(join_blobs([row.current]), records, 1), averaged.trees]
     rules = rule_deltas(kind_of(settings).load([row], settings), changes, averaged.fragments)

@@ -36,7 +36,7 @@ class Rebuilt:
                 stage=0,
                 sweep=0,
                 current=None,
-                ring=None,
+                expected_uses=None,
                 restarts=row.restarts + 1,
             )
             for row in rows

@@ -31,14 +31,14 @@ _COUNTS_OF_WORDS = WordCounts._fields[2:]
 class RepairReport:
     """What a repair changed, in numbers; `begun_anew` are the pairs that lost their derivation or samples, by id.
 
-    `going_on` pairs had a derivation and were thought to wait for one. `visits` are pairs of which it was not known
+    `going_on` pairs had a derivation and were thought to wait for one. `resampled` are pairs of which it was not known
     when they were last sampled. `totals` are the store's totals that are others now, before and after. `left` is what
     is still wrong, in words: it cannot be repaired.
     """
 
     begun_anew: list[int] = field(default_factory=list)
     going_on: int = 0
-    visits: int = 0
+    resampled: int = 0
     rules_corrected: int = 0
     rules_added: int = 0
     rules_removed: int = 0
@@ -74,7 +74,7 @@ def repair(store: Store, report: Report | None = None, *, keep: bool = True) -> 
 
 
 def _repair(mending: Repair, snapshot: Snapshot, done: RepairReport, report: Report | None) -> None:
-    lost, done.going_on, done.visits = mending.mend_states()
+    lost, done.going_on, done.resampled = mending.mend_states()
     recount = recount_rules(snapshot, report)
     unreadable = [fault.pair_id for fault in recount.faults if not fault.damaged]
     mending.begin_anew(unreadable)

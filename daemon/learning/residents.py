@@ -65,7 +65,7 @@ class ResidentBatch:
                 fresh = split_blobs(encode_states(forests, state))
                 states = [blob or own for blob, own in zip(states, fresh, strict=True)]
             state = decode_states(forests, join_blobs(states))
-        averages = join_blobs([row.ring or b"" for row in rows])
+        averages = join_blobs([row.expected_uses or b"" for row in rows])
         sweeps = np.array([row.sweep for row in rows], np.int64)
         return cls(
             rows,

@@ -79,7 +79,7 @@ def _recount(rows: list[PairRow], settings: Settings) -> RuleDeltas:
     loaded = kind_of(settings).load(rows, settings)
     forests = loaded.batch.forests
     trees = encode_trees(forests, decode_states(forests, join_blobs([row.current or b"" for row in rows])))
-    records = join_blobs([row.ring or b"" for row in rows])
+    records = join_blobs([row.expected_uses or b"" for row in rows])
     averaged = averages_of(records, settings)
     return rule_deltas(loaded, [*present_changes(trees, records, 1), averaged.trees], averaged.fragments)
 

@@ -39,6 +39,6 @@ def stored_grammar(url: str) -> StoredGrammar:
             ]
         if not fragments:
             raise InputError(f"{store.url}: nothing has been learned yet: `hierogram --store {store.url} learn`")
-        priors = {row.label: Prior(row.strength, row.expanded) for row in store.labels()}
+        priors = {row.label: Prior(row.strength, row.expansion_probability) for row in store.labels()}
         how = treebank.how if treebank else Transformations()
         return StoredGrammar(TreeGrammar(fragments), priors, how, store.settings().base)

@@ -22,6 +22,7 @@ def cookbook() -> tuple[Recipe, ...]:
         found.append(Recipe(title.strip(), sql.strip()))
     return tuple(found)
 
+
 EXAMPLES = {
     "'la maison'": ":source", "'the house'": ":target", "'maison'": ":word", "'house'": ":other_word",
     "pair_id = 1": "pair_id = :pair",

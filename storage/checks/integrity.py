@@ -64,10 +64,10 @@ _OFFENDERS = {
     "withdrawn pairs that are still there, or requests for pairs that are not": """
         SELECT w.pair_id FROM withdrawals AS w LEFT JOIN sentence_pairs AS p ON p.id = w.pair_id
          WHERE (w.done_at IS NULL) <> (p.id IS NOT NULL)""",
-    "pairs whose derivation and visit disagree (each has both or none)": """
+    "pairs whose derivation and time of resampling disagree (each has both or none)": """
         SELECT d.pair_id FROM derivations AS d
-         WHERE NOT EXISTS (SELECT 1 FROM visits AS v WHERE v.pair_id = d.pair_id)
-        UNION ALL SELECT v.pair_id FROM visits AS v
+         WHERE NOT EXISTS (SELECT 1 FROM resampled AS v WHERE v.pair_id = d.pair_id)
+        UNION ALL SELECT v.pair_id FROM resampled AS v
          WHERE NOT EXISTS (SELECT 1 FROM derivations AS d WHERE d.pair_id = v.pair_id)""",
     "restarts of pairs that are gone": """
         SELECT r.pair_id FROM restarts AS r

@@ -41,9 +41,9 @@ _GOING_ON = """
     UPDATE sentence_pairs SET state = 'sampling'
      WHERE state IN ('unaligned', 'waiting') AND id IN (SELECT pair_id FROM derivations)"""
 _VISITS = (
-    "DELETE FROM visits WHERE pair_id NOT IN (SELECT pair_id FROM derivations)",
-    "INSERT INTO visits (pair_id, position)"
-    " SELECT pair_id, 0 FROM derivations WHERE pair_id NOT IN (SELECT pair_id FROM visits) ORDER BY pair_id",
+    "DELETE FROM resampled WHERE pair_id NOT IN (SELECT pair_id FROM derivations)",
+    "INSERT INTO resampled (pair_id, position)"
+    " SELECT pair_id, 0 FROM derivations WHERE pair_id NOT IN (SELECT pair_id FROM resampled) ORDER BY pair_id",
 )
 _NOTED_IDS = (
     ("last_word_id", "SELECT coalesce(max(word_id), 0) FROM rule_words"),
@@ -100,10 +100,10 @@ class Repair:
             words.clear()
 
     def mend_states(self) -> tuple[list[int], int, int]:
-        """Lets every pair's state, derivation and visit agree.
+        """Lets every pair's state, derivation and time of resampling agree.
 
         Returns the pairs that begin anew, how many have a derivation and were thought to wait for one, and how many
-        visits were missing or too many.
+        rows of `resampled` were missing or too many.
         """
         self._mend_last_ids()
         lost = list(self._connection.scalars(text(_LOST)))
@@ -118,7 +118,7 @@ class Repair:
         self._writing.loader.stage(staged_ids, ((pair_id,) for pair_id in sorted(pair_ids)))
         forget(self._writing)
         count_staged_restarts(self._writing)
-        for table in ("derivations", "visits"):
+        for table in ("derivations", "resampled"):
             self._changed(f"DELETE FROM {table} WHERE pair_id IN (SELECT id FROM staged_ids)")
         self._changed(
             "UPDATE sentence_pairs SET stage = 0, sweep = 0,"

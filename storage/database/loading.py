@@ -45,7 +45,7 @@ staged_progress = _staged(
     "staged_progress",
     Column("pair_id", SERIAL),
     Column("current", LargeBinary),
-    Column("ring", LargeBinary),
+    Column("expected_uses", LargeBinary),
     Column("state", TEXT),
     Column("stage", Integer),
     Column("sweep", SERIAL),

@@ -11,7 +11,7 @@ from hierogram.storage.database.transactions import Writing, now
 from hierogram.storage.exceptions import PairMissingError, PairMovedError, RekeyError
 from hierogram.storage.grammar.changes import add_counts
 from hierogram.storage.grammar.key_runs import rebuild
-from hierogram.storage.pairs.staleness import note_visits
+from hierogram.storage.pairs.staleness import note_resampled
 from hierogram.storage.records import SAMPLING, SETTLED, LabelRow, SweepRecord
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas
 from hierogram.storage.schema.tables import rules, sentence_pairs, sweeps
@@ -74,12 +74,12 @@ def _save_pairs(writing: Writing, updates: PairUpdates) -> None:
     )
     connection.execute(
         text(
-            "INSERT INTO derivations (pair_id, current, ring)"
-            " SELECT pair_id, current, ring FROM staged_progress WHERE true ORDER BY pair_id"
-            " ON CONFLICT (pair_id) DO UPDATE SET current = excluded.current, ring = excluded.ring"
+            "INSERT INTO derivations (pair_id, current, expected_uses)"
+            " SELECT pair_id, current, expected_uses FROM staged_progress WHERE true ORDER BY pair_id"
+            " ON CONFLICT (pair_id) DO UPDATE SET current = excluded.current, expected_uses = excluded.expected_uses"
         )
     )
-    note_visits(writing)
+    note_resampled(writing)
 
 
 def _unfit_pair(writing: Writing, updates: PairUpdates) -> str:
@@ -109,8 +109,10 @@ def save_labels(writing: Writing, rows: Sequence[LabelRow]) -> None:
         return
     writing.connection.execute(
         text(
-            "INSERT INTO labels (label, strength, expanded) VALUES (:label, :strength, :expanded)"
-            " ON CONFLICT (label) DO UPDATE SET strength = excluded.strength, expanded = excluded.expanded"
+            "INSERT INTO labels (label, strength, expansion_probability)"
+            " VALUES (:label, :strength, :expansion_probability)"
+            " ON CONFLICT (label) DO UPDATE SET strength = excluded.strength,"
+            " expansion_probability = excluded.expansion_probability"
         ),
         [row._asdict() for row in rows],
     )

@@ -15,7 +15,7 @@ from hierogram.storage.operations.settings import read_settings
 from hierogram.storage.pairs.pairs import as_rows, pair_rows
 from hierogram.storage.pairs.withdrawals import LEAVING
 from hierogram.storage.records import PairRow, SupportingPair
-from hierogram.storage.schema.tables import corpora, indexed_pairs, rule_pairs, rules, sentence_pairs, visits
+from hierogram.storage.schema.tables import corpora, indexed_pairs, resampled, rule_pairs, rules, sentence_pairs
 
 UsedKey = tuple[int, int, int, int]
 """Pair id, key high, key low, uses."""
@@ -24,9 +24,9 @@ UsedKey = tuple[int, int, int, int]
 def _unindexed(pair_id: ColumnElement[Any]) -> ColumnElement[bool]:
     """Whether the pair has been sampled, and not been indexed since."""
     known = select(indexed_pairs.c.pair_id).where(
-        indexed_pairs.c.pair_id == visits.c.pair_id, indexed_pairs.c.position == visits.c.position
+        indexed_pairs.c.pair_id == resampled.c.pair_id, indexed_pairs.c.position == resampled.c.position
     )
-    return select(visits.c.pair_id).where(visits.c.pair_id == pair_id, ~known.exists()).exists()
+    return select(resampled.c.pair_id).where(resampled.c.pair_id == pair_id, ~known.exists()).exists()
 
 
 def unindexed_pairs(connection: Connection, after_id: int, limit: int) -> tuple[int, list[PairRow]]:
@@ -43,8 +43,8 @@ def unindexed_pairs(connection: Connection, after_id: int, limit: int) -> tuple[
 
 def count_unindexed(connection: Connection) -> int:
     """How many pairs have a derivation that is not indexed."""
-    known = (indexed_pairs.c.pair_id == visits.c.pair_id) & (indexed_pairs.c.position == visits.c.position)
-    joined: FromClause = visits.outerjoin(indexed_pairs, known)
+    known = (indexed_pairs.c.pair_id == resampled.c.pair_id) & (indexed_pairs.c.position == resampled.c.position)
+    joined: FromClause = resampled.outerjoin(indexed_pairs, known)
     return connection.scalar(select(func.count()).select_from(joined).where(indexed_pairs.c.pair_id.is_(None))) or 0
 
 
@@ -61,9 +61,9 @@ def index_pairs(
         return 0
     writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in pair_ids))
     current = connection.scalars(
-        select(visits.c.pair_id)
-        .join(staged_ids, staged_ids.c.id == visits.c.pair_id)
-        .where(visits.c.position <= position)
+        select(resampled.c.pair_id)
+        .join(staged_ids, staged_ids.c.id == resampled.c.pair_id)
+        .where(resampled.c.position <= position)
     ).all()
     writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in current))
     writing.loader.stage(staged_uses, _with_rules(writing, list(uses)))
@@ -73,7 +73,7 @@ def index_pairs(
         " SELECT r.id, u.pair_id, u.uses FROM staged_uses AS u JOIN staged_ids AS i ON i.id = u.pair_id"
         " JOIN rules AS r ON r.id = u.rule_id WHERE r.key_high = u.key_high AND r.key_low = u.key_low",
         "INSERT INTO indexed_pairs (pair_id, position)"
-        " SELECT v.pair_id, v.position FROM staged_ids AS i JOIN visits AS v ON v.pair_id = i.id",
+        " SELECT v.pair_id, v.position FROM staged_ids AS i JOIN resampled AS v ON v.pair_id = i.id",
     ):
         connection.execute(text(statement))
     return len(current)

@@ -142,5 +142,5 @@ def status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
 
 def read_labels(connection: Connection) -> list[LabelRow]:
     """What is known of the labels of a tree grammar, in the order of their names."""
-    statement = select(labels.c.label, labels.c.strength, labels.c.expanded).order_by(labels.c.label)
+    statement = select(labels.c.label, labels.c.strength, labels.c.expansion_probability).order_by(labels.c.label)
     return [LabelRow._make(row) for row in connection.execute(statement)]

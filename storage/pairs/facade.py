@@ -9,8 +9,7 @@ from hierogram.storage.database.access import Access
 from hierogram.storage.database.connection import reading
 from hierogram.storage.database.transactions import read_state, writing
 from hierogram.storage.operations import requests
-from hierogram.storage.pairs import pairs, treebanks, withdrawals
-from hierogram.storage.pairs import staleness as visits
+from hierogram.storage.pairs import pairs, staleness, treebanks, withdrawals
 from hierogram.storage.records import AddedPairs, LagRow, NewPairs, PairRecord, PairRow, RejectedLine, RequestRow
 
 Receipt = tuple[RequestRow, int | None]
@@ -99,7 +98,7 @@ class Pairs(Access):
     def stalest_pairs(self, limit: int) -> list[PairRow]:
         """The settled pairs that were sampled longest ago, those first."""
         with reading(self._engine) as connection:
-            return visits.stalest_pairs(connection, limit)
+            return staleness.stalest_pairs(connection, limit)
 
     def count_pairs(self, states: Sequence[str] | None = None) -> int:
         """How many pairs there are, in any of `states` if given."""

@@ -67,7 +67,7 @@ def pair_rows() -> Select[tuple[object, ...]]:
         sentence_pairs.c.stage,
         sentence_pairs.c.sweep,
         derivations.c.current,
-        derivations.c.ring,
+        derivations.c.expected_uses,
         sentence_pairs.c.aligned_by,
         func.coalesce(restarts.c.number, 0),
     ).select_from(

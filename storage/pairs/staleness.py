@@ -5,14 +5,14 @@ from sqlalchemy import Connection, text
 from hierogram.storage.database.transactions import Writing
 from hierogram.storage.pairs.pairs import as_rows, pair_rows
 from hierogram.storage.records import SAMPLING, UNALIGNED, WAITING, PairRow
-from hierogram.storage.schema.tables import sentence_pairs, visits
+from hierogram.storage.schema.tables import resampled, sentence_pairs
 
 
-def note_visits(writing: Writing) -> None:
+def note_resampled(writing: Writing) -> None:
     """Notes the pairs of `staged_progress` as sampled at the position that this transaction makes."""
     writing.connection.execute(
         text(
-            "INSERT INTO visits (pair_id, position)"
+            "INSERT INTO resampled (pair_id, position)"
             " SELECT pair_id, :position FROM staged_progress WHERE true ORDER BY pair_id"
             " ON CONFLICT (pair_id) DO UPDATE SET position = excluded.position"
         ),
@@ -26,9 +26,9 @@ def stalest_pairs(connection: Connection, limit: int) -> list[PairRow]:
     unsettled = (UNALIGNED, WAITING, SAMPLING)
     statement = (
         pair_rows()
-        .join(visits, visits.c.pair_id == sentence_pairs.c.id)
+        .join(resampled, resampled.c.pair_id == sentence_pairs.c.id)
         .where(sentence_pairs.c.state.not_in(unsettled))
-        .order_by(visits.c.position, visits.c.pair_id)
+        .order_by(resampled.c.position, resampled.c.pair_id)
         .limit(limit)
     )
     return as_rows(connection.execute(statement))

@@ -13,7 +13,7 @@ class LabelRow(NamedTuple):
 
     label: str
     strength: float
-    expanded: float
+    expansion_probability: float
 
 
 class LearningRun(NamedTuple):

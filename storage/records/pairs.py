@@ -134,7 +134,7 @@ class AddedPairs:
 class PairRow(NamedTuple):
     """A stored pair with its derivation, as a sampler's batch needs it.
 
-    `current` encodes every variable of the pair's forest, `ring` the last thinned samples, oldest first
+    `current` encodes every variable of the pair's forest, `expected_uses` what it adds to the expected counts of rules
     (both by `hierogram.samplers.forests.derivations`); both are None until the pair has been initialised.
     `alignment` is empty while `aligned_by` is `NOBODY`. `restarts` counts how often its schedule has begun anew.
     """
@@ -147,7 +147,7 @@ class PairRow(NamedTuple):
     stage: int
     sweep: int
     current: bytes | None
-    ring: bytes | None
+    expected_uses: bytes | None
     aligned_by: str = GIVEN
     restarts: int = 0
 

@@ -29,7 +29,7 @@ from hierogram.storage.schema.aligner_tables import (
 from hierogram.storage.schema.postgres_options import on_postgres
 from hierogram.storage.schema.types import MOMENT, SERIAL, TEXT, metadata
 
-REVISIONS = tuple(f"{number:04}" for number in range(1, 17))
+REVISIONS = tuple(f"{number:04}" for number in range(1, 18))
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
 BLOCK_BITS = 17
@@ -137,16 +137,16 @@ derivations = Table(
     metadata,
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
     Column("current", LargeBinary, nullable=False),
-    Column("ring", LargeBinary, nullable=False),
+    Column("expected_uses", LargeBinary, nullable=False),
 )
 
 # At which position of the store a pair was last sampled: apart, so that only these short rows are rewritten.
-visits = Table(
-    "visits",
+resampled = Table(
+    "resampled",
     metadata,
     Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
     Column("position", BigInteger, nullable=False),
-    Index("visits_by_position", "position", "pair_id"),
+    Index("resampled_by_position", "position", "pair_id"),
 )
 
 # Pairs that someone wants out, or has taken out (`done_at`); an id is never used again, so it leaves but once.
@@ -259,7 +259,7 @@ rule_history = Table(
     sqlite_with_rowid=False,
 )
 
-# Which pairs use a rule, and what `visits` said of a pair when it was indexed; see `storage.support`. Rules that are
+# Which pairs use a rule, and what `resampled` said of a pair when it was indexed; see `storage.support`. Rules that are
 # gone leave rows until their pairs are indexed anew; joins with `rules` drop them, since ids are never used twice.
 rule_pairs = Table(
     "rule_pairs",
@@ -371,7 +371,7 @@ labels = Table(
     metadata,
     Column("label", TEXT, primary_key=True),
     Column("strength", Double, nullable=False),
-    Column("expanded", Double, nullable=False),
+    Column("expansion_probability", Double, nullable=False),
     sqlite_with_rowid=False,
 )
 

@@ -39,7 +39,7 @@ class Update(NamedTuple):
 
     id: int
     current: bytes
-    ring: bytes
+    expected_uses: bytes
     state: str
     stage: int
     sweep: int
@@ -77,11 +77,11 @@ def deltas_of(rows: Iterable[Delta]) -> RuleDeltas:
 
 
 def updates_of(rows: Iterable[Update]) -> PairUpdates:
-    ids, currents, rings, states, *numbers = list(zip(*rows, strict=True)) or [()] * 7
+    ids, currents, expectations, states, *numbers = list(zip(*rows, strict=True)) or [()] * 7
     assert set(states) <= {"sampling", "settled"}
     burned_in = np.array([state == "settled" for state in states], np.bool_)
     columns = (np.array(column, np.int64) for column in numbers)
-    return PairUpdates(np.array(ids, np.int64), join_blobs(currents), join_blobs(rings), burned_in, *columns)
+    return PairUpdates(np.array(ids, np.int64), join_blobs(currents), join_blobs(expectations), burned_in, *columns)
 
 
 def commit(
@@ -152,7 +152,7 @@ def delta(
 
 
 def update(pair_id: int, derivation: bytes = b"d", *, state: str = "sampling", sweep: int = 1) -> Update:
-    return Update(pair_id, derivation, b"ring of " + derivation, state, 1, sweep)
+    return Update(pair_id, derivation, b"uses of " + derivation, state, 1, sweep)
 
 
 def ingest(store: Store, pairs: Iterable[NewPair], corpus: str = "corpus") -> int:

@@ -92,7 +92,7 @@ def _counting() -> Callable[..., RuleDeltas]:
         trees = encode_trees(forests, decode_states(forests, join_blobs([row.current or b"" for row in rows])))
         if not sampled:
             return rule_deltas(loaded, [tree_change(trees, 1)])
-        records = join_blobs([row.ring or b"" for row in rows])
+        records = join_blobs([row.expected_uses or b"" for row in rows])
         averaged = averages_of(records, settings)
         return rule_deltas(loaded, [*present_changes(trees, records, 1), averaged.trees], averaged.fragments)
 

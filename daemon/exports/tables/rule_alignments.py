@@ -93,7 +93,7 @@ def _reader() -> Columns:
         uses: Counter[tuple[int, bytes]] = Counter()
         state = decode_states(forests, join_blobs([row.current or b"" for row in rows]))
         trees = trees_of(encode_trees(forests, state))
-        records = join_blobs([row.ring or b"" for row in rows]) if sampled else no_blobs(len(rows))
+        records = join_blobs([row.expected_uses or b"" for row in rows]) if sampled else no_blobs(len(rows))
         records = write_averages(read_averages(loaded.batch, records))
         fragments = fragments_of(records)
         deltas = count_changes(loaded, [Change(trees, 1, 0)], fragments)

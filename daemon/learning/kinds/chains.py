@@ -28,7 +28,7 @@ class LabelPrior(NamedTuple):
     """The Dirichlet process of a root label: strength α_c, and the probability β_c that the base expands the label."""
 
     strength: float = FIRST_STRENGTH
-    expanded: float = FIRST_EXPANDED
+    expansion_probability: float = FIRST_EXPANDED
 
 
 class CountedFragment(NamedTuple):
@@ -70,7 +70,7 @@ class TreeChain:
     def _processes(self, priors: Mapping[str, LabelPrior]) -> LabelProcesses:
         known = [priors.get(label, LabelPrior()) for label in self.trees.labels]
         return label_processes(
-            np.array([prior.strength for prior in known]), np.array([prior.expanded for prior in known])
+            np.array([prior.strength for prior in known]), np.array([prior.expansion_probability for prior in known])
         )
 
     def set_priors(self, priors: Mapping[str, LabelPrior]) -> None:

@@ -39,7 +39,7 @@ class TreebankChain:
     def __init__(self, store: Store) -> None:
         self._settings = store.settings()
         self._annealing = annealing_of(self._settings)
-        self._priors = {row.label: LabelPrior(row.strength, row.expanded) for row in store.labels()}
+        self._priors = {row.label: LabelPrior(row.strength, row.expansion_probability) for row in store.labels()}
         # The parameters' random streams are named by the sweeps of the store.
         self._sweeps = store.status().sweeps
         self._chain: TreeChain | None = None

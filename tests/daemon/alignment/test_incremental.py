@@ -141,7 +141,7 @@ def test_derivations_follow_alignments_that_change(quick_store: Store, store_url
 
 def current(store: Store, rows: list[PairRow]) -> list[bytes]:
     """The derivations that the pairs begin with."""
-    batch = ResidentBatch.of([row._replace(current=None, ring=None) for row in rows], store.settings())
+    batch = ResidentBatch.of([row._replace(current=None, expected_uses=None) for row in rows], store.settings())
     return split_blobs(encode_states(batch.loaded.batch.forests, batch.state))
 
 

@@ -52,9 +52,12 @@ def test_counts_equal_a_recount_after_every_run(filled: Store) -> None:
         ("UPDATE rules SET sampled_variance = 0 WHERE id = (SELECT max(id) FROM rules)", "sampled_variance"),
         ("UPDATE rules SET length = length + 1 WHERE id = (SELECT min(id) FROM rules)", "length is"),
         ("DELETE FROM derivations WHERE pair_id = (SELECT min(pair_id) FROM derivations)", "recount"),
-        ("UPDATE derivations SET ring = current WHERE pair_id = (SELECT max(pair_id) FROM derivations)", "pair 60"),
+        (
+            "UPDATE derivations SET expected_uses = current WHERE pair_id = (SELECT max(pair_id) FROM derivations)",
+            "pair 60",
+        ),
     ],
-    ids=["count", "expected uses", "error", "length", "derivation lost", "ring damaged"],
+    ids=["count", "expected uses", "error", "length", "derivation lost", "expected uses damaged"],
 )
 def test_a_single_planted_error_is_found(filled: Store, store_url: str, damage: str, complaint: str) -> None:
     learn(filled, sweeps=2)

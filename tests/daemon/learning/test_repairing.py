@@ -60,12 +60,12 @@ DAMAGE = {
     "aligner jumps": "UPDATE aligner_jumps SET count = 99 WHERE width = 1",
     "corpus": "UPDATE corpora SET pairs = 5",
     "batch": "UPDATE ingest_batches SET accepted = 5",
-    "visits": "DELETE FROM visits WHERE pair_id < 4",
+    "resampled": "DELETE FROM resampled WHERE pair_id < 4",
 }
 LOST = {
     "derivation truncated": "UPDATE derivations SET current = substr(current, 2) WHERE pair_id = 7",
     "derivation empty": "UPDATE derivations SET current = substr(current, 1, 0) WHERE pair_id = 7",
-    "samples damaged": "UPDATE derivations SET ring = substr(current, 1, 1) WHERE pair_id = 7",
+    "samples damaged": "UPDATE derivations SET expected_uses = substr(current, 1, 1) WHERE pair_id = 7",
     "derivation lost": "DELETE FROM derivations WHERE pair_id = 7",
 }
 
@@ -97,7 +97,7 @@ def test_a_pair_without_a_readable_derivation_begins_anew(filled: Store, store_u
     assert (done.left, done.begun_anew) == ([], [7])
     assert sound(filled)
     [row] = filled.pairs_by_id([7])
-    assert (row.state, row.stage, row.sweep, row.current, row.ring) == ("waiting", 0, 0, None, None)
+    assert (row.state, row.stage, row.sweep, row.current, row.expected_uses) == ("waiting", 0, 0, None, None)
     learn(filled, sweeps=1)
     assert sound(filled)
     assert filled.count_pairs(["settled"]) == 30
@@ -115,7 +115,7 @@ def test_a_derivation_is_kept_where_only_the_state_was_lost(filled: Store, store
 
 
 def test_all_at_once(filled: Store, store_url: str) -> None:
-    for damage in ("count", "extra rule", "totals", "key runs emptied", "vocabulary row", "aligner words", "visits"):
+    for damage in ("count", "extra rule", "totals", "key runs emptied", "vocabulary row", "aligner words", "resampled"):
         query(store_url, DAMAGE[damage])
     query(store_url, LOST["derivation truncated"])
     assert repair(filled).left == []

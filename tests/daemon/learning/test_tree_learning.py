@@ -48,7 +48,7 @@ def test_what_is_stored_is_what_the_derivations_use(treebank: Store) -> None:
     assert used == sum(sum(expansions(text).values()) for text in TREES)
     labels = {row.label: row for row in treebank.labels()}
     assert set(labels) == {node.label for text in TREES for node in read_parse(text).nodes}
-    assert all(row.strength > 0 and 0 < row.expanded < 1 for row in labels.values())
+    assert all(row.strength > 0 and 0 < row.expansion_probability < 1 for row in labels.values())
 
 
 def test_rules_are_found_by_label_and_by_word(treebank: Store) -> None:

@@ -178,5 +178,3 @@ def test_a_nonterminal_that_is_typed_is_a_word(store: Store, store_url: str) -> 
         assert found(look, "[X,1]") == [("\\[X,1] b", "c")]
         assert found(look, "[X,1] b") == [("\\[X,1] b", "c")]
         assert Phrase(("[X,1]", "b")).side() == "\\[X,1] b"
-
-

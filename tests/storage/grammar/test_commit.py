@@ -215,7 +215,12 @@ def test_a_derivation_replaces_the_one_before(store: Store) -> None:
     commit(store, [update(1, b"first"), update(3, b"third")], [])
     commit(store, [update(1, b"second", state="settled", sweep=4)], [])
     first, second, third = store.pairs()
-    assert (first.current, first.ring, first.state, first.sweep) == (b"second", b"ring of second", "settled", 4)
+    assert (first.current, first.expected_uses, first.state, first.sweep) == (
+        b"second",
+        b"uses of second",
+        "settled",
+        4,
+    )
     assert (second.current, second.state) == (None, "waiting")
     assert third.current == b"third"
     assert store.status().pairs == {"unaligned": 0, "waiting": 1, "sampling": 1, "settled": 1}

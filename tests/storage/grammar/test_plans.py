@@ -53,7 +53,7 @@ def test_the_indexes_are_used_as_well_where_someone_has_analyzed(big_store: Stor
         assert len(store.stalest_pairs(20)) == 20
         assert len(store.pairs(after_id=10, limit=20, states=["waiting"])) == 20
     assert_no_scan(plan_of(seen, "FROM rules"), "rules")
-    assert "visits_by_position" in plan_of(seen, "visits")
+    assert "resampled_by_position" in plan_of(seen, "resampled")
     for entry in seen:
         assert_no_scan(entry["plan"], "sentence_pairs")
 
@@ -77,8 +77,8 @@ def test_pairs_by_state_and_by_age(big_store: Store) -> None:
         assert "Sort" not in entry["plan"]
     with plans() as seen:
         assert len(big_store.stalest_pairs(20)) == 20
-    plan = plan_of(seen, "visits")
-    assert "visits_by_position" in plan
+    plan = plan_of(seen, "resampled")
+    assert "resampled_by_position" in plan
     for table in ("sentence_pairs", "derivations"):
         assert_no_scan(plan, table)
     with plans() as seen:
@@ -99,7 +99,7 @@ def test_withdrawals_touch_only_what_leaves(big_store: Store) -> None:
         withdraw(big_store, rows, [])
     assert len(seen) >= 8
     for entry in seen:
-        for table in ("sentence_pairs", "derivations", "visits", "withdrawals", "vocabulary"):
+        for table in ("sentence_pairs", "derivations", "resampled", "withdrawals", "vocabulary"):
             assert_no_scan(entry["plan"], table)
 
 
@@ -166,9 +166,9 @@ def test_views_of_one_side_pair_or_day_read_only_that(big_store: Store, store_ur
     engine.dispose()
     plan = "\n".join(str(row[-1]) for row in rows)
     # Corpora are few, and read however the database likes.
-    for table in ("rules", "r", "rule_pairs", "u", "sentence_pairs", "p", "indexed_pairs", "i", "visits", "v", "h"):
+    for table in ("rules", "r", "rule_pairs", "u", "sentence_pairs", "p", "indexed_pairs", "i", "resampled", "v", "h"):
         assert f"SCAN {table}" not in plan, plan
-    for table in ("rules", "rule_pairs", "sentence_pairs", "indexed_pairs", "visits", "rule_history"):
+    for table in ("rules", "rule_pairs", "sentence_pairs", "indexed_pairs", "resampled", "rule_history"):
         assert f"Seq Scan on {table}" not in plan, plan
     if not sqlite:
         # Nor an index from end to end: what is asked for is the condition of the scan.
@@ -179,13 +179,13 @@ def test_pairs_that_are_not_indexed(big_store: Store) -> None:
     with plans() as seen:
         assert len(big_store.unindexed_pairs(after_id=10, limit=20)[1]) == 20
     plan = plan_of(seen, "indexed_pairs")
-    for table in ("sentence_pairs", "visits", "indexed_pairs", "derivations"):
+    for table in ("sentence_pairs", "resampled", "indexed_pairs", "derivations"):
         assert_no_scan(plan, table)
     with plans() as seen:
         big_store.index_pairs(range(5, 15), big_store.position(), [(7, *key_of("s7 common", "t7 usual"), 1)], 0)
     assert len(seen) >= 6
     for entry in seen:
-        for table in ("rules", "rule_pairs", "sentence_pairs", "visits", "indexed_pairs"):
+        for table in ("rules", "rule_pairs", "sentence_pairs", "resampled", "indexed_pairs"):
             assert_no_scan(entry["plan"], table)
 
 

@@ -99,7 +99,7 @@ def test_rules_and_answers_with_odd_tokens(odd_client: TestClient) -> None:
             seen = Reading(answer.text)
             assert seen.tags <= ALLOWED
             assert seen.scripts == SCRIPTS
-    answer = odd_client.get("/ask", params={"sql": "SELECT source AS \"<script>\" FROM rules"}, headers=HTML)
+    answer = odd_client.get("/ask", params={"sql": 'SELECT source AS "<script>" FROM rules'}, headers=HTML)
     assert Reading(answer.text).scripts == SCRIPTS
     wrong = odd_client.get("/ask", params={"sql": "SELECT '<script>alert(1)</script>' FROM <script>"}, headers=HTML)
     assert (wrong.status_code, Reading(wrong.text).scripts) == (422, SCRIPTS)
