@@ -11,11 +11,11 @@ from tests.samplers.synchronous.averaged_chain import AveragedChain
 
 from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
 from hierogram.samplers.exceptions import DerivationError
-from hierogram.samplers.forests.averages import add_trees, empty_averages
+from hierogram.samplers.forests.averages import Averages, add_trees, empty_averages
 from hierogram.samplers.forests.records import fragments_of, moved, read_averages, trees_among, write_averages
 from hierogram.samplers.forests.samples import keep_samples
 from hierogram.samplers.grammar.columns import Blobs, join_blobs, no_blobs, split_blobs
-from hierogram.samplers.grammar.uses import LEAST_SHOWN, MOST_SWEEPS, ONE_USE
+from hierogram.samplers.grammar.uses import LEAST_SHOWN, MOST_SWEEPS
 
 FORESTS = [direct_forest(*pair) for pair in examples.random_pairs(7, 6, 6, "ab")]
 MODEL = Dirichlet(strength=2.0, source_words=3, target_words=3)
@@ -126,14 +126,28 @@ def test_weights_are_means_and_what_is_rare_is_not_counted() -> None:
     assert kept > 0.8 * int(averages.total.sum())
 
 
+def uses_of(averages: Averages) -> dict[tuple[int, int, int], int]:
+    """The uses that are kept: by pair, and by the hashes of both sides."""
+    return {
+        (pair, int(entry["source_hash"]), int(entry["target_hash"])): int(entry["uses"])
+        for pair in range(len(FORESTS))
+        for entry in averages.entry[averages.first[pair] : averages.first[pair] + averages.taken[pair]]
+    }
+
+
 def test_old_sweeps_are_forgotten_slowly() -> None:
-    made = after(3)
-    averages = made.chain.averages
-    averages.sweeps[:] = MOST_SWEEPS - 1
-    before = averages.entry["uses"].astype(np.int64)
-    made.average()
-    assert averages.sweeps.tolist() == [MOST_SWEEPS // 2] * len(FORESTS)
-    assert (averages.entry["uses"] <= (before + 40 * ONE_USE) // 2).all()
+    many, few = after(3), after(3)
+    many.chain.averages.sweeps[:] = MOST_SWEEPS - 1
+    for made in (many, few):
+        # As if there had been so many sweeps: a rule with few uses would be negligible among them.
+        made.chain.averages.entry["uses"] *= MOST_SWEEPS // 3
+        made.average()
+    assert many.chain.averages.sweeps.tolist() == [MOST_SWEEPS // 2] * len(FORESTS)
+    assert few.chain.averages.sweeps.tolist() == [4] * len(FORESTS)
+    assert (many.chain.averages.total == few.chain.averages.total // 2).all()
+    whole, halved = uses_of(few.chain.averages), uses_of(many.chain.averages)
+    assert halved
+    assert halved == {rule: whole[rule] // 2 for rule in halved}
 
 
 def test_trees_that_earlier_versions_retained_are_averaged_over() -> None:
