@@ -1,8 +1,10 @@
 """A pair looked at: itself, those beside it, and how often the rules of its derivation are used."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from hierogram.storage.browsing.reader import Look
+from hierogram.storage.browsing.search import MEAN
 from hierogram.storage.pairs import pairs
 from hierogram.storage.records import PairRecord
 
@@ -20,16 +22,24 @@ def neighbours(look: Look, pair_id: int) -> tuple[int | None, int | None]:
     return before[0] if before else None, after[0] if after else None
 
 
-def present_counts(look: Look, rules: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """How often present derivations use each of the rules; those that none uses are left out."""
-    counts = {}
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """How often all pairs together use a rule: expected, and by their present derivations."""
+
+    mean: float
+    count: int
+
+
+def uses_of(look: Look, rules: Collection[tuple[str, str]]) -> dict[tuple[str, str], Uses]:
+    """How often each of the rules is used; those that are not stored are left out."""
+    found = {}
     for n, (source, target) in enumerate(sorted(rules)):
         row = look.row(
-            "SELECT count FROM rules WHERE source = :source AND target = :target",
+            f"SELECT {MEAN.format('rules')} AS mean, count FROM rules WHERE source = :source AND target = :target",
             n == 0,
             source=source,
             target=target,
         )
-        if row is not None and row[0]:
-            counts[source, target] = int(row[0])
-    return counts
+        if row is not None:
+            found[source, target] = Uses(*row)
+    return found

@@ -35,6 +35,7 @@ class BatchRow(NamedTuple):
     duplicates: int
     rejected: int
     started_at: Any
+    finished_at: Any
     error: str | None
 
 
@@ -95,7 +96,8 @@ def last_sweeps(look: Look, limit: int) -> list[SweepRow]:
 def last_batches(look: Look, limit: int) -> list[BatchRow]:
     """The last inputs, newest first."""
     rows = look.rows(
-        """SELECT b.id, c.name AS corpus, b.origin, b.state, b.accepted, b.duplicates, b.rejected, b.started_at, b.error
+        """SELECT b.id, c.name AS corpus, b.origin, b.state, b.accepted, b.duplicates, b.rejected, b.started_at,
+       b.finished_at, b.error
   FROM ingest_batches AS b
   JOIN corpora AS c ON c.id = b.corpus_id
  ORDER BY b.id DESC

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.browsing.phrases import Phrase
 from hierogram.storage.browsing.reader import Look
-from hierogram.storage.browsing.search import Found
+from hierogram.storage.browsing.search import ERROR, MEAN, Found
 from hierogram.storage.database.transactions import now
 from hierogram.storage.grammar.history import REMEMBERED_DAYS
 from hierogram.storage.pairs.pairs import pairs_by_id
@@ -15,35 +16,36 @@ from hierogram.storage.records import PairRow
 
 _PAIRS_A_SCAN = 5_000
 
-_PROBABILITIES = {SOURCE: "p_target_given_source", TARGET: "p_source_given_target"}
-
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A rule with a side in common: its id, its other side, its uses, and the probability of that side."""
+    """A rule with a side in common: its id, its other side, its expected uses, and the probability of that side."""
 
     id: int
     other: str
-    count: int
+    mean: float
     probability: float
 
 
-@dataclass(frozen=True, slots=True)
-class PastCount:
-    """What a rule's count was when a day (YYYY-MM-DD, UTC) began on which it changed."""
+class PastCount(NamedTuple):
+    """How often a rule was expected to be used when a day (YYYY-MM-DD, UTC) began on which that changed."""
 
     day: str
-    count: int
+    mean: float
 
 
 def find_rule(look: Look, source: str, target: str) -> Found | None:
-    """The rule with these sides, if a present derivation uses it."""
+    """The rule with these sides, if it is stored: one that is expected to be used, or that a derivation uses."""
     row = look.row(
-        """SELECT d.id, d.source, d.target, d.count, r.sampled_count, d.length, d.scope, d.nonterminals, d.hiero,
-       d.p_target_given_source, d.p_source_given_target
-  FROM drawn_rule_table AS d
-  JOIN rules AS r ON r.id = d.id
- WHERE d.source = :source AND d.target = :target""",
+        f"""SELECT r.id, r.source, r.target, {MEAN.format("r")} AS mean,
+       {ERROR.format("r")} AS mean_error,
+       r.count, r.length, r.scope, r.nonterminals, r.hiero,
+       coalesce(CAST(r.sampled_count AS DOUBLE PRECISION) / NULLIF(
+         (SELECT sum(s.sampled_count) FROM rules AS s WHERE s.source = r.source), 0), 0) AS p_target_given_source,
+       coalesce(CAST(r.sampled_count AS DOUBLE PRECISION) / NULLIF(
+         (SELECT sum(t.sampled_count) FROM rules AS t WHERE t.target = r.target), 0), 0) AS p_source_given_target
+  FROM rules AS r
+ WHERE r.source = :source AND r.target = :target""",
         source=source,
         target=target,
     )
@@ -54,10 +56,11 @@ def rivals(look: Look, side: str, text: str, limit: int) -> list[Rival]:
     """The most used rules with this side."""
     other = TARGET if side == SOURCE else SOURCE
     rows = look.rows(
-        f"""SELECT id, {other}, count, {_PROBABILITIES[side]}
-  FROM by_{side}
- WHERE {side} = :side
- ORDER BY count DESC, {other}
+        f"""SELECT id, {other}, {MEAN.format("rules")} AS mean,
+       CAST(sampled_count AS DOUBLE PRECISION) / sum(sampled_count) OVER () AS p_{other}_given_{side}
+  FROM rules
+ WHERE {side} = :side AND sampled_count > 0
+ ORDER BY sampled_count DESC, {other}
  LIMIT :most""",
         side=text,
         most=limit,
@@ -66,16 +69,17 @@ def rivals(look: Look, side: str, text: str, limit: int) -> list[Rival]:
 
 
 def past_counts(look: Look, rule_id: int) -> list[PastCount]:
-    """The rule's count when days began on which it changed, of the last year, oldest first."""
+    """The rule's expected uses when days began on which they changed, of the last year, oldest first."""
     today = now().date()
     # By the days, since the table's key begins with them.
     days = ", ".join(f"'{today - timedelta(days=back)}'" for back in range(REMEMBERED_DAYS + 1))
+    mean = f"coalesce({MEAN.format('rule_history')}, count) AS mean"
     rows = look.rows(
-        f"SELECT day, count FROM rule_history WHERE rule_id = :rule AND day IN ({days}) ORDER BY day",
+        f"SELECT day, {mean} FROM rule_history WHERE rule_id = :rule AND day IN ({days}) ORDER BY day",
         False,
         rule=rule_id,
     )
-    look.asked.append(f"SELECT day, count\n  FROM rule_history\n WHERE rule_id = {rule_id}\n ORDER BY day")
+    look.asked.append(f"SELECT day, {mean}\n  FROM rule_history\n WHERE rule_id = {rule_id}\n ORDER BY day")
     return [PastCount(*row) for row in rows]
 
 

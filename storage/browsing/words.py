@@ -1,8 +1,10 @@
 """A word looked at: how often it occurs, with which other words, and where."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
+from heapq import nlargest
 from math import log2
+from operator import itemgetter
 from typing import NamedTuple
 
 from hierogram.samplers.grammar.kinds import SOURCE, notation_of
@@ -17,10 +19,10 @@ _FIRST_WORDS = 2_000
 
 
 class Collocate(NamedTuple):
-    """A word that stands in rules together with another one: uses of these rules, and logDice."""
+    """A word that stands in rules together with another one: expected uses of these rules, and logDice."""
 
     token: str
-    uses: int
+    uses: float
     score: float
 
 
@@ -52,14 +54,16 @@ def word_count(look: Look, side: str, token: str) -> int | None:
 def collocates(look: Look, side: str, token: str, rules: Sequence[Used], limit: int) -> list[Collocate]:
     """Words that stand on the same side of these rules as the word, by logDice, the strongest first.
 
-    logDice = 14 + log₂(2·f(x, y) / (f(x) + f(y))), where f(x, y) are the rules' uses, the others counts in all pairs.
+    logDice = 14 + log₂(2·f(x, y) / (f(x) + f(y))), where f(x, y) are the rules' expected uses, the others counts in all
+    pairs.
     """
     notation = notation_of(look.settings().grammar)
-    together: Counter[str] = Counter()
+    together: defaultdict[str, float] = defaultdict(float)
     for rule in rules:
         words = {word for where, word in notation.words_of_rule(rule.source, rule.target) if where == side}
-        together.update(dict.fromkeys(words - {token}, rule.count))
-    chosen = dict(together.most_common(_MOST_COLLOCATES))
+        for word in words - {token}:
+            together[word] += rule.mean
+    chosen = dict(nlargest(_MOST_COLLOCATES, together.items(), key=itemgetter(1)))
     if not chosen:
         return []
     names = {f"word{n}": word for n, word in enumerate([token, *chosen])}

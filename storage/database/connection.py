@@ -40,7 +40,7 @@ _CHECKPOINTS = "hierogram_checkpoints"
 _BUSY_SECONDS = 300
 """How long a writer waits for the ones before it; a commit of millions of rules takes minutes."""
 
-_OLDEST_SQLITE = (3, 33)
+_OLDEST_SQLITE = (3, 35)
 """The first with UPDATE … FROM."""
 
 _LOCK_PAUSE_SECONDS = 0.02
@@ -100,7 +100,7 @@ def make_engine(url: URL) -> Engine:
     if url.get_backend_name() == SQLITE:
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
             raise StoreUnavailableError(
-                f"{shown_url(url)}: this Python has SQLite {sqlite3.sqlite_version}, a store needs 3.33 or later"
+                f"{shown_url(url)}: this Python has SQLite {sqlite3.sqlite_version}, a store needs 3.35 or later"
             )
         return _make_sqlite_engine(url)
     give_postgres_options()

@@ -25,6 +25,12 @@ _CACHE_MB = 64
 _MAPPED_BYTES = 1 << 30
 _BUSY_SECONDS = 10
 
+_POSTGRES_SETTINGS = (
+    "SELECT set_config('statement_timeout', '{}', true), set_config('jit', 'off', true),"
+    " set_config('plan_cache_mode', 'force_custom_plan', true)"
+)
+"""Of a transaction: compiling a page's statement takes longer than it saves, and its plan depends on its values."""
+
 _ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
 _ALLOWED_PRAGMAS = frozenset({"table_info", "table_xinfo", "index_list", "index_info", "table_list"})
 
@@ -80,7 +86,7 @@ def looking(engine: Engine, seconds: float) -> Iterator[Connection]:
             if isinstance(driver, sqlite3.Connection):
                 driver.set_progress_handler(lambda: time.monotonic() > until, _STEPS_A_LOOK)
             else:
-                connection.exec_driver_sql(f"SET LOCAL statement_timeout = {max(1, round(seconds * 1000))}")
+                connection.exec_driver_sql(_POSTGRES_SETTINGS.format(max(1, round(seconds * 1000))))
             yield connection
         except Exception as error:
             if _was_ended(error):

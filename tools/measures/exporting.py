@@ -12,6 +12,7 @@ from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.rules import Rule, escape_terminal
+from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.measures.results import Corpus, Figures, measured
 from hierogram.tools.measures.rules import MadeRule, deltas_of
@@ -93,7 +94,7 @@ def _made(text: str, count: int) -> MadeRule:
     source, target = text.split(" ||| ")
     return MadeRule(
         source, target, rule.length, rule.scope, rule.nonterminals, rule.source_terminals, rule.target_terminals,
-        count, count,
+        count, count * ONE_USE,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ import time
 import numpy as np
 from sqlalchemy import text
 
+from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.database.connection import make_engine, parse_url
 from hierogram.storage.store import open_store
 from hierogram.tools.comparison.heuristic_grammar import HeuristicGrammar
@@ -64,7 +65,7 @@ def _rule(random: np.random.Generator) -> MadeRule:
     source = " ".join(f"s{word}" for word in drawn[: terminals[0]])
     target = " ".join(f"t{word}" for word in drawn[3 : 3 + terminals[1]])
     count = int(min(random.zipf(2.0), 10_000))
-    return MadeRule(source, target, sum(terminals), 0, 0, terminals[0], terminals[1], count, 8 * count)
+    return MadeRule(source, target, sum(terminals), 0, 0, terminals[0], terminals[1], count, count * ONE_USE)
 
 
 def measure_asking(corpus: Corpus) -> Figures:

@@ -11,7 +11,7 @@ from hierogram.storage.records.columns import RuleDeltas
 
 
 class MadeRule(NamedTuple):
-    """A rule by its sides and numbers; `uses` is its count, `sampled` that over the samples."""
+    """A rule by its sides and numbers; `uses` is its count, `sampled` its expected uses, in units of 1/4096."""
 
     source: str
     target: str

@@ -1,5 +1,6 @@
 """The page of what goes on: what waits, what is learned, what was rejected and exported. It refreshes itself."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -8,6 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from hierogram.daemon.grammar.trend import trend_of
 from hierogram.daemon.web.pages.queries import texts
 from hierogram.daemon.web.pages.visit import Visit
 from hierogram.storage.browsing import progress
@@ -28,7 +30,8 @@ def now_routes(visit: Visit) -> APIRouter:
         with visit.reader.look() as look:
             status = progress.store_status(look, visit.reader.url)
             sweeps = progress.last_sweeps(look, _SWEEPS)
-            curve = [[row.id, row.log_likelihood] for row in sweeps if row.log_likelihood is not None]
+            batches = progress.last_batches(look, _ROWS)
+            curve = [(row.id, row.log_likelihood) for row in sweeps if row.log_likelihood is not None]
             content: dict[str, Any] = {
                 "store": asdict(status),
                 "daemon": _daemon(visit, status.pairs),
@@ -36,7 +39,8 @@ def now_routes(visit: Visit) -> APIRouter:
                 "curve": curve,
                 "moves": [[row.id, row.edges_moved, row.cuts_moved] for row in sweeps],
                 "rates": [[row.id, row.pairs / row.seconds] for row in sweeps if row.seconds > 0],
-                "batches": progress.last_batches(look, _ROWS),
+                "diagnostics": _diagnostics(status.pairs, sweeps, batches),
+                "batches": batches,
                 "rejected": progress.last_rejected(look, _ROWS),
                 "exports": progress.last_exports(look, _ROWS),
                 "jobs": [{**job._asdict(), "next_run": _time(job.next_run)} for job in progress.scheduled(look, _ROWS)],
@@ -46,6 +50,26 @@ def now_routes(visit: Visit) -> APIRouter:
         return visit.view.answer(request, "now", content)
 
     return router
+
+
+def _diagnostics(
+    pairs: Mapping[str, int], sweeps: Sequence[progress.SweepRow], batches: Sequence[progress.BatchRow]
+) -> dict[str, Any]:
+    """Signs of how far a chain can be trusted: pairs that have burned in, choices that moved, and the trend."""
+    # The log-likelihood of fewer pairs is another one.
+    arrived = max((row.finished_at or row.started_at for row in batches if row.accepted), default=None)
+    comparable = [
+        (row.id, row.log_likelihood)
+        for row in sweeps
+        if row.log_likelihood is not None and (arrived is None or row.finished_at >= arrived)
+    ]
+    last = sweeps[-1] if sweeps else None
+    return {
+        "burned_in": pairs["settled"] / max(1, sum(pairs.values())),
+        "edges_moved": last and last.edges_moved,
+        "cuts_moved": last and last.cuts_moved,
+        "log_likelihood": trend_of(comparable),
+    }
 
 
 def _daemon(visit: Visit, pairs: dict[str, int]) -> dict[str, Any] | None:

@@ -11,12 +11,13 @@ from starlette.responses import RedirectResponse, Response
 from hierogram.daemon.web.pages.forms import form_values, ours
 from hierogram.daemon.web.pages.queries import LARGEST_ID, texts
 from hierogram.daemon.web.pages.rendering.sentences import sentences
+from hierogram.daemon.web.pages.rendering.texts import symbols_of
 from hierogram.daemon.web.pages.visit import Visit
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.sessions import COOKIE
 from hierogram.samplers.exceptions import SamplerError
-from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, notation_of
-from hierogram.storage.browsing.pairs import find_pair, neighbours, present_counts
+from hierogram.samplers.grammar.kinds import PAIRS, notation_of
+from hierogram.storage.browsing.pairs import Uses, find_pair, neighbours, uses_of
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.records import PairRecord
 
@@ -91,11 +92,12 @@ def _found(look: Look, pair_id: int) -> PairRecord:
 def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
     # Whoever only looks for words needs no compiler.
     from hierogram.daemon.grammar.derivations import derivation_of, expected_rules
-    from hierogram.daemon.web.pages.rendering.drawing import grid, picture, pieces
+    from hierogram.daemon.web.pages.rendering.drawing import grid, picture
     from hierogram.storage.browsing.rules import pairs_with_derivations
 
     settings = look.settings()
-    two_texts = notation_of(settings.grammar).takes == PAIRS
+    notation = notation_of(settings.grammar)
+    two_texts = notation.takes == PAIRS
     sides = sentences(pair if two_texts else pair._replace(target="", alignment=""))
     if not two_texts:
         sides = sides._replace(target=[])
@@ -106,7 +108,8 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
     except SamplerError as error:
         uses, expected, trouble = [], [], str(error)
     alignment = pair.alignment if two_texts else ""
-    counts = present_counts(look, {(use.source, use.target) for use in uses})
+    stored = uses_of(look, {(use.source, use.target) for use in uses})
+    of_all = [stored.get((use.source, use.target), Uses(0.0, 0)) for use in uses]
     before, after = neighbours(look, pair.id)
     return {
         "pair": pair,
@@ -114,11 +117,11 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
             {
                 "number": number, "source": use.source, "target": use.target, "source_span": use.source_span,
                 "target_span": use.target_span, "children": [child + 1 for child in use.children],
-                "count": counts.get((use.source, use.target), 0),
+                "mean": together.mean, "count": together.count,
             }
-            for number, use in enumerate(uses, 1)
+            for number, (use, together) in enumerate(zip(uses, of_all, strict=True), 1)
         ],
-        "score": _score(look, [counts.get((use.source, use.target), 0) for use in uses]),
+        "score": _score(look, [together.count for together in of_all]),
         "words": len(sides.source) + len(sides.target),
         "expected": [rule._asdict() for rule in expected],
         "trouble": trouble,
@@ -129,10 +132,7 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
         "_two_texts": two_texts,
         "_picture": picture(uses, sides.source, sides.target, alignment),
         "_grid": grid(uses, sides.source, sides.target, alignment) if two_texts and pair.alignment else None,
-        "_pieces": {
-            side: pieces(uses, side, words)
-            for side, words in ((SOURCE, sides.source), (TARGET, sides.target)) if words
-        },
+        "_symbols": lambda side: symbols_of(side, notation),
     }  # fmt: skip
 
 

@@ -1,6 +1,5 @@
 """The page of a rule: its counts now and before, the rules that compete with it, and pairs that use it."""
 
-from math import log2
 from typing import Any
 
 from fastapi import APIRouter
@@ -13,14 +12,12 @@ from hierogram.daemon.web.pages.rendering.texts import symbols_of
 from hierogram.daemon.web.pages.rendering.view import address
 from hierogram.daemon.web.pages.visit import Visit
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
-from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.browsing import rules
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import Found
 
 _RIVALS = 12
 _LINES = 10
-_NONE_USES_IT = "no present derivation uses this rule"
 
 
 def rule_routes(visit: Visit) -> APIRouter:
@@ -40,7 +37,6 @@ def rule_routes(visit: Visit) -> APIRouter:
                 "source": source,
                 "target": target,
                 "rule": found,
-                "mean": found.sampled_count / ONE_USE if found else None,
                 "history": _history(look, found),
                 "rivals": {
                     SOURCE: rules.rivals(look, SOURCE, source, _RIVALS),
@@ -48,8 +44,8 @@ def rule_routes(visit: Visit) -> APIRouter:
                 },
                 "two_sides": TWO_SIDES in notation.offers,
                 "sql": look.asked,
-                "_surprise": log2(1 / found.p_target_given_source) if found else None,
                 "_symbols": lambda side: symbols_of(side, notation),
+                "_here": address("/rule", source=source, target=target),
                 "_pairs": address("/rule/pairs", source=source, target=target),
             }
         return visit.view.answer(request, "rule", content)
@@ -88,8 +84,8 @@ def _sides(request: Request) -> tuple[str, str]:
 
 
 def _history(look: Look, found: Found | None) -> list[dict[str, Any]]:
-    """What the count was when days began on which it changed, and what it is."""
+    """The expected uses when days began on which they changed, and now."""
     if found is None:
         return []
-    past = [{"day": past.day, "count": past.count} for past in rules.past_counts(look, found.id)]
-    return [*past, {"day": "now", "count": found.count}] if past else []
+    past: list[dict[str, Any]] = [past._asdict() for past in rules.past_counts(look, found.id)]
+    return [*past, {"day": "now", "mean": found.mean}]

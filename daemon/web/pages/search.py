@@ -19,11 +19,12 @@ from hierogram.storage.browsing.search import (
     MATCHES,
     ORDERS,
     Answer,
+    Known,
     Place,
     Query,
+    known_words,
     likely_side,
     search,
-    word_counts,
 )
 from hierogram.storage.options import declared
 
@@ -59,11 +60,11 @@ def search_routes(visit: Visit) -> APIRouter:
                 "_matches": MATCHES,
             }
             if phrase.words:
-                counts = word_counts(look, phrase)
+                known = known_words(look, phrase)
                 if "side" not in request.query_params:
-                    query = replace(query, side=likely_side(counts, phrase))
+                    query = replace(query, side=likely_side(known, phrase))
                 found = search(look, phrase, query, _read_place(given.get("after")))
-                content |= _results(request, found, phrase, query, counts) | {
+                content |= _results(request, found, phrase, query, known) | {
                     "query": asdict(query),
                     "_symbols": lambda side: symbols_of(side, notation),
                 }
@@ -75,11 +76,9 @@ def search_routes(visit: Visit) -> APIRouter:
     return router
 
 
-def _results(
-    request: Request, found: Answer, phrase: Phrase, query: Query, counts: dict[str, dict[str, int]]
-) -> dict[str, Any]:
+def _results(request: Request, found: Answer, phrase: Phrase, query: Query, known: Known) -> dict[str, Any]:
     side = query.side
-    unknown = [word for word in phrase.words if word not in counts.get(side, {})]
+    unknown = [word for word in phrase.words if word not in known.get(side, {})]
     other = TARGET if side == SOURCE else SOURCE
     here = {name: value for name, value in request.query_params.items() if name != "after"}
     after = _write_place(found.next)
@@ -88,7 +87,7 @@ def _results(
         "after": after,
         "unknown_words": unknown,
         "word": phrase.words[0] if phrase.is_word else None,
-        "_on_other_side": bool(phrase.words) and all(word in counts.get(other, {}) for word in phrase.words),
+        "_on_other_side": bool(phrase.words) and all(word in known.get(other, {}) for word in phrase.words),
         "_other": address("/search", **here | {"side": other}),
         "_next": address("/search", **here | {"side": side, "after": after}) if after else None,
         "_continued": "after" in request.query_params,
@@ -101,14 +100,14 @@ def _beginning(look: Look) -> dict[str, Any]:
 
 
 def _write_place(place: Place | None) -> str | None:
-    return None if place is None else f"{place.count}.{place.id}.{place.probability.hex()}"
+    return None if place is None else f"{place.uses}.{place.id}.{place.probability.hex()}"
 
 
 def _read_place(text: str | None) -> Place | None:
     """Where the page before ended; whatever is no such place is none."""
     try:
-        count, rule, probability = (text or "").split(".", 2)
-        place = Place(float.fromhex(probability), int(count), int(rule))
+        uses, rule, probability = (text or "").split(".", 2)
+        place = Place(float.fromhex(probability), int(uses), int(rule))
     except (ValueError, OverflowError):
         return None
-    return place if max(place.count, place.id) <= LARGEST_ID else None
+    return place if max(place.uses, place.id) <= LARGEST_ID else None

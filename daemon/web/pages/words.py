@@ -78,7 +78,7 @@ def _content(look: Look, side: str, token: str) -> dict[str, Any]:
 def _rendering(rule: Rival, side: str, text: str) -> dict[str, Any]:
     sides = (text, rule.other) if side == SOURCE else (rule.other, text)
     return {
-        "text": rule.other, "count": rule.count, "probability": rule.probability,
+        "text": rule.other, "mean": rule.mean, "probability": rule.probability,
         "source": sides[0], "target": sides[1],
     }  # fmt: skip
 

@@ -7,6 +7,7 @@ from tests.conftest import CopyStore
 from tests.storage.building import commit, delta, ingest, pair, query, update
 from tests.storage.plans import assert_no_scan, plans
 
+from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.browsing import pairs, progress, rules, words
 from hierogram.storage.browsing.phrases import read_phrase
 from hierogram.storage.browsing.reader import Look, Reader
@@ -31,7 +32,7 @@ def make(url: str) -> None:
         commit(
             store,
             [update(n, state="settled") for n in range(1, 3_900)],
-            [delta(f"s{n} common", f"t{n % 1000} usual", 1 + n % 5) for n in range(4_000)],
+            [delta(f"s{n} common", f"t{n % 1000} usual", 1, (1 + n % 5) * ONE_USE) for n in range(4_000)],
         )
     query(url, "INSERT INTO rule_pairs (rule_id, pair_id, uses) SELECT id, id, 1 FROM rules WHERE id < 3000")
     if not url.startswith("sqlite"):
@@ -45,7 +46,7 @@ QUESTIONS: dict[str, Callable[[Look], object]] = {
     "a whole side": lambda look: search(look, read_phrase("s17 common"), Query(match=WHOLE)).rules,
     "by probability": lambda look: search(look, read_phrase("s17"), Query(order=PROBABILITY)).rules,
     "by surprise": lambda look: search(look, read_phrase("s17 common"), Query(order=SURPRISE, match=WHOLE)).rules,
-    "the next page": lambda look: [search(look, read_phrase("s17"), Query(order=USE), Place(0.0, 5, 7))],
+    "the next page": lambda look: [search(look, read_phrase("s17"), Query(order=USE), Place(0.0, 5 * ONE_USE, 7))],
     "of a corpus": lambda look: search(look, read_phrase("s17"), Query(corpus="corpus")).rules,
     "most used": lambda look: most_used(look, read_phrase("t17"), "target", 20),
     "a rule": lambda look: rules.find_rule(look, "s17 common", "t17 usual"),
@@ -56,7 +57,7 @@ QUESTIONS: dict[str, Callable[[Look], object]] = {
     "pairs": lambda look: rules.pairs_with_derivations(look, [17, 18]),
     "a pair": lambda look: pairs.find_pair(look, 17),
     "neighbours": lambda look: pairs.neighbours(look, 17),
-    "counts": lambda look: pairs.present_counts(look, [("s17 common", "t17 usual")]),
+    "counts": lambda look: pairs.uses_of(look, [("s17 common", "t17 usual")]),
     "a word": lambda look: words.word_count(look, "source", "s17"),
     "dispersion": lambda look: words.dispersion(look, "source", "s17"),
     "by corpus": lambda look: words.uses_by_corpus(look, [17, 18]),

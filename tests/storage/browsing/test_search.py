@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.storage.building import commit, delta, ingest, pair, query
 
 from hierogram.samplers.grammar.rules import parse_side
+from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.browsing.phrases import Phrase, read_phrase
 from hierogram.storage.browsing.reader import Look, Reader
 from hierogram.storage.browsing.search import (
@@ -19,9 +20,9 @@ from hierogram.storage.browsing.search import (
     WHOLE,
     Found,
     Query,
+    known_words,
     likely_side,
     search,
-    word_counts,
 )
 from hierogram.storage.store import Store
 
@@ -42,7 +43,7 @@ def look(store: Store, store_url: str) -> Iterator[Look]:
         for side, text in (("source", source), ("target", target)):
             words[side] += [symbol for symbol in parse_side(text) if isinstance(symbol, str)]
     ingest(store, [pair(" ".join(words["source"]), " ".join(words["target"]))])
-    commit(store, [], [delta(source, target, count, 2 * count) for source, target, count in RULES])
+    commit(store, [], [delta(source, target, 1 + count % 2, count * ONE_USE) for source, target, count in RULES])
     with Reader(store_url) as reader, reader.look() as looking:
         yield looking
 
@@ -141,7 +142,7 @@ def test_pages_follow_each_other(look: Look, order: str, match: str) -> None:
 def test_the_likely_side(look: Look) -> None:
     for typed, side in (("maison", "source"), ("house", "target"), ("ne", "source"), ("the house", "target")):
         phrase = read_phrase(typed)
-        assert likely_side(word_counts(look, phrase), phrase) == side
+        assert likely_side(known_words(look, phrase), phrase) == side
 
 
 def test_probabilities_are_those_of_the_view(look: Look) -> None:
@@ -152,11 +153,40 @@ def test_probabilities_are_those_of_the_view(look: Look) -> None:
         assert (rule.p_target_given_source, rule.p_source_given_target) == shown
 
 
+def test_rules_without_words_still_count_in_probabilities(store: Store, store_url: str) -> None:
+    ingest(store, [pair("a b", "c")])
+    # No derivation uses the last one, so that its words are not indexed.
+    commit(store, [], [delta("a b", "c", 2, ONE_USE), delta("a b", "d", 1, ONE_USE), delta("a b", "e", 0, 2 * ONE_USE)])
+    with Reader(store_url) as reader, reader.look() as look:
+        for order in (USE, PROBABILITY, SURPRISE):
+            rules = search(look, read_phrase("b"), Query(order=order)).rules
+            assert [(rule.target, rule.p_target_given_source) for rule in rules] == [("c", 1 / 4), ("d", 1 / 4)]
+
+
+def test_the_most_used_of_very_many_are_ordered_by_probability(
+    store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hierogram.storage.browsing.search.MOST_RANKED", 2)
+    ingest(store, [pair("a b c", "d e f")])
+    commit(store, [], [delta(f"a {s}", t, 1, n * ONE_USE) for n, (s, t) in enumerate(["bd", "be", "cd", "cf"], 1)])
+    with Reader(store_url) as reader, reader.look() as look:
+        assert found(look, "a", order=SURPRISE) == [("a c", "d"), ("a c", "f")]
+
+
+def test_what_is_hardly_expected_does_not_surprise(store: Store, store_url: str) -> None:
+    ingest(store, [pair("a", "b c")])
+    commit(store, [], [delta("a", "b", 1, ONE_USE), delta("a", "c", 1, ONE_USE // 8)])
+    with Reader(store_url) as reader, reader.look() as look:
+        assert found(look, "a", order=SURPRISE) == [("a", "b")]
+        assert found(look, "a", order=SURPRISE, min_count=0) == [("a", "c"), ("a", "b")]
+        assert found(look, "a") == [("a", "b"), ("a", "c")]
+
+
 def test_what_was_asked_can_be_asked_again(look: Look) -> None:
     for order in (USE, PROBABILITY):
         answer = search(look, read_phrase("la _ maison"), Query(order=order))
         again = look.rows(look.asked[-1])
-        assert [row[:11] for row in again] == [
+        assert [row[:12] for row in again] == [
             tuple(getattr(rule, name) for name in Found.__slots__) for rule in answer.rules
         ]
 
@@ -173,7 +203,7 @@ def test_phrases_are_read(pieces: list[str]) -> None:
 
 def test_a_nonterminal_that_is_typed_is_a_word(store: Store, store_url: str) -> None:
     ingest(store, [pair("[X,1] b", "c")])
-    commit(store, [], [delta("\\[X,1] b", "c", 1), delta("[X,1] b", "[X,1]", 1)])
+    commit(store, [], [delta("\\[X,1] b", "c", 1, 1), delta("[X,1] b", "[X,1]", 1, 1)])
     with Reader(store_url) as reader, reader.look() as look:
         assert found(look, "[X,1]") == [("\\[X,1] b", "c")]
         assert found(look, "[X,1] b") == [("\\[X,1] b", "c")]

@@ -76,42 +76,9 @@ class Grid(NamedTuple):
     phrases: list[tuple[float, float, float, float, int]]
 
 
-class Piece(NamedTuple):
-    """A piece of a sentence in boxes: `open` (a rule begins), `close`, or `word`."""
-
-    kind: str
-    number: int = 0
-    colour: int = 1
-    rule: str = ""
-    word: Word | None = None
-
-
 def colour_of(number: int) -> int:
     """The colour of the rule with this number, from 1 on."""
     return (number - 1) % _COLOURS + 1
-
-
-def pieces(uses: Sequence[RuleUse], side: str, words: Sequence[Word]) -> list[Piece]:
-    """A side of a derivation as nested boxes, one piece after the other."""
-    if not uses:
-        return [Piece("word", word=word) for word in words]
-    made: list[Piece] = []
-    stack: list[int | Piece] = [0]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Piece):
-            made.append(item)
-            continue
-        use = uses[item]
-        made.append(Piece("open", item + 1, colour_of(item + 1), f"{use.source} ||| {use.target}"))
-        inside: list[tuple[int, int | Piece]] = [
-            (position, Piece("word", word=words[position])) for position in own_words(use, list(uses), side)
-        ]
-        inside += [(_span(uses[child], side)[0], child) for child in use.children]
-        inside.sort(key=lambda entry: entry[0])
-        stack.append(Piece("close"))
-        stack += [entry for _, entry in reversed(inside)]
-    return made
 
 
 def picture(uses: Sequence[RuleUse], source: Sequence[Word], target: Sequence[Word], alignment: str) -> Picture:

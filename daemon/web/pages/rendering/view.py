@@ -75,6 +75,11 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.0f}"
 
 
+def _mean(value: float) -> str:
+    """Expected uses: whole numbers from 100 on, else two digits or one decimal."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
+
+
 def _probability(value: float) -> str:
     return "1" if value == 1 else f"{value:.2f}" if value >= 0.005 else f"{value:.0e}".replace("e-0", "e-")
 
@@ -97,8 +102,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     filters: dict[str, Callable[..., Any]] = {
-        "number": _number, "probability": _probability, "bits": _bits, "moment": _moment, "visible": visible,
-        "short": short,
+        "number": _number, "probability": _probability, "bits": _bits, "mean": _mean, "moment": _moment,
+        "visible": visible, "short": short,
     }  # fmt: skip
     made.filters |= filters
     digests = {name: sha256(static_content(name)).hexdigest()[:12] for name in STATIC}

@@ -24,7 +24,7 @@
   }
   function showNode(node) {
     clear();
-    const group = node.closest("svg, article");
+    const group = node.closest("svg");
     for (const other of group.querySelectorAll("[data-node]")) if (other.dataset.node === node.dataset.node) light(other);
   }
   document.addEventListener("pointerover", (event) => {
@@ -67,18 +67,30 @@
     const points = JSON.parse(holder.dataset.points);
     if (holder.dataset.kind === "count") {
       const now = Date.now() / 1000;
-      return [points.map((p) => (p.day === "now" ? now : Date.parse(p.day) / 1000)), points.map((p) => p.count)];
+      const days = points.filter((p) => p.day !== "now").map((p) => [Date.parse(p.day) / 1000, p.mean]);
+      const seen = follow(holder, now, points[points.length - 1].mean);
+      return [0, 1].map((k) => [...days, ...seen].map((p) => p[k]));
     }
     return points[0].map((_, k) => points.map((p) => p[k]));
   }
+  // What a count has been since the page was opened: the server knows days only.
+  const watched = new WeakMap();
+  function follow(holder, now, value) {
+    const plot = holder.querySelector(".plot");
+    const seen = watched.get(plot) ?? [];
+    watched.set(plot, seen);
+    if (!seen.length || now - seen[seen.length - 1][0] >= 1) seen.push([now, value]);
+    return seen;
+  }
   function draw(holder) {
     const plot = holder.querySelector(".plot");
-    const data = columns(holder);
     const known = drawn.get(plot);
-    if (known) {
-      if (known.points !== holder.dataset.points) { known.chart.setData(data); known.points = holder.dataset.points; }
-      return;
-    }
+    if (known && known.points === holder.dataset.points && holder.dataset.kind !== "count") return;
+    const data = columns(holder);
+    if (data[0].length > 1 && new Set(data[1]).size > 1) holder.hidden = false;
+    if (holder.hidden) return;
+    plot.dataset.points = data[0].length;
+    if (known) { known.chart.setData(data); known.points = holder.dataset.points; return; }
     const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
     const names = holder.dataset.kind === "count" || data.length < 3 ? [holder.dataset.label] : ["edges", "cuts"];
     const strokes = ["--c1", "--c2"].map(colour);

@@ -16,6 +16,7 @@ from tests.storage.building import query
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.web.app import build_browser
+from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.browsing.cookbook import cookbook
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.store import Store
@@ -118,6 +119,9 @@ def test_what_pages_say(learned_client: TestClient) -> None:
     assert "la" in {entry["token"] for entry in word["collocates"]}
     now = learned_client.get("/now.json").json()
     assert now["store"]["sweeps"] == len(now["sweeps"])
+    assert now["diagnostics"]["burned_in"] == 1
+    assert 0 < now["diagnostics"]["cuts_moved"] < 1
+    assert now["diagnostics"]["log_likelihood"]["verdict"] in ("rising", "falling", "flat", "short")
     assert {loop["name"] for loop in now["daemon"]["loops"]} == {"ingest", "resample"}
 
 
@@ -288,12 +292,14 @@ def test_without_pages_there_are_none(learned: Store, connect: Connect) -> None:
 
 def test_the_past_of_a_rule_is_a_curve(learned: Store, learned_client: TestClient, learned_url: str) -> None:
     [(rule_id,)] = query(learned_url, "SELECT id FROM rules WHERE source = 'ne [X,1] pas' AND target = 'not [X,1]'")
-    assert 'class="curve"' not in learned_client.get(f"/rule?{RULE}", headers=HTML).text
+    assert "No change since yesterday" in learned_client.get(f"/rule?{RULE}", headers=HTML).text
     today = time.strftime("%Y-%m-%d", time.gmtime())
-    values = f"VALUES ('{today}', {rule_id}, 'a', 'b', 17)"
-    query(learned_url, f"INSERT INTO rule_history (day, rule_id, source, target, count) {values}")
-    [first, last] = learned_client.get(f"/rule.json?{RULE}").json()["history"]
-    assert (first, last["day"]) == ({"day": today, "count": 17}, "now")
+    values = f"VALUES ('{today}', {rule_id}, 'a', 'b', 17, {16 * ONE_USE})"
+    query(learned_url, f"INSERT INTO rule_history (day, rule_id, source, target, count, sampled_count) {values}")
+    told = learned_client.get(f"/rule.json?{RULE}").json()
+    [first, last] = told["history"]
+    assert first == {"day": today, "mean": 16}
+    assert last == {"day": "now", "mean": told["rule"]["mean"]}
     page = learned_client.get(f"/rule?{RULE}", headers=HTML).text
     [points] = re.findall(r"data-points='(.*?)'", page)
     assert json.loads(points) == [first, last]

@@ -71,7 +71,18 @@ def test_by_keyboard_alone(learned: Store, serve: Serve, visit: Visit) -> None:
 
 def test_by_mouse(learned: Store, serve: Serve, visit: Visit) -> None:
     address = serve(learned)
-    page = visit(f"{address}/pairs/1")
+    page = visit(address)
+    page.locator("#q").click()
+    page.locator("#q").fill("ne _ pas")
+    page.get_by_role("button", name="Search").click()
+    page.locator("a.rule").first.click()
+    page.wait_for_selector(".concordance")
+    page.locator(".concordance li").first.locator(".w", has_text="pas").hover()
+    assert lit(page) == {"pas", "not"}
+    page.locator(".concordance .number").first.click()
+    page.wait_for_selector("svg.trees .node")
+
+    page.goto(f"{address}/pairs/1")
     page.locator(".sentence .w", has_text="blanche").hover()
     assert lit(page) == {"blanche", "white"}
     assert page.locator("svg.trees .word.lit").count() == 2
@@ -79,6 +90,14 @@ def test_by_mouse(learned: Store, serve: Serve, visit: Visit) -> None:
     page.locator("svg.trees .node").first.hover()
     assert page.locator("svg.trees .node.lit").count() == 2
     assert lit(page) == set()
+
+    page.get_by_role("link", name="Withdraw this pair").click()
+    page.get_by_role("button", name="Withdraw").click()
+    assert page.locator("h1").text_content() == "Pair 1 has left"
+    assert learned.find_pair(1) is None
+    page.get_by_role("link", name="Ask").click()
+    page.get_by_role("link", name="How far are the pairs?").click()
+    assert page.locator("#answer tbody td").first.text_content() == "settled"
 
 
 def test_results_follow_while_one_types(learned: Store, serve: Serve, visit: Visit) -> None:
@@ -93,23 +112,34 @@ def test_results_follow_while_one_types(learned: Store, serve: Serve, visit: Vis
     assert page.locator("#q").input_value() == "maison"
 
 
-def test_the_curve_follows_learning(learned: Store, serve: Serve, visit: Visit) -> None:
-    page = visit(f"{serve(learned)}/now")
-    page.wait_for_selector(".curve canvas")
+DRAWN = "[...document.querySelectorAll('.plot')].map(plot => Number(plot.dataset.points || 0))"
 
-    def sweeps() -> int:
-        return int(page.locator("#now").get_attribute("data-sweeps"))
 
-    before = sweeps()
-    drawn = page.evaluate("JSON.parse(document.querySelector('.curve').dataset.points).length")
-    page.evaluate("document.querySelector('.curve canvas').id = 'first'")
-    learn(learned, sweeps=3)
-    page.wait_for_function("n => Number(document.getElementById('now').dataset.sweeps) > n", arg=before)
-    assert sweeps() == learned.status().sweeps
-    assert page.evaluate("JSON.parse(document.querySelector('.curve').dataset.points).length") >= drawn
+def test_curves_follow_learning(learned: Store, serve: Serve, visit: Visit) -> None:
+    address = serve(learned)
+    sides = f"source={quote('ne [X,1] pas')}&target={quote('not [X,1]')}"
+    rule = visit(f"{address}/rule?{sides}")
+    now = visit(f"{address}/now")
+    now.wait_for_selector(".curve canvas")
+    [likelihood, moves] = now.evaluate(DRAWN)
+    now.evaluate("document.querySelector('.curve canvas').id = 'first'")
+    uses = rule.locator("dt:has-text('Expected uses') + dd")
+    before = uses.text_content()
+    assert not rule.locator(".curve").is_visible()
+
+    learn(learned, sweeps=20)
+    now.wait_for_function(f"([n, m]) => {{ const now = {DRAWN}; return now[0] > n && now[1] > m }}",
+                          arg=[likelihood, moves])  # fmt: skip
+    sweeps = learned.status().sweeps
+    assert now.locator("#now").get_attribute("data-sweeps") == str(sweeps)
+    assert now.evaluate(DRAWN)[1] == sweeps
     # The same canvas shows the new points, and nothing was drawn twice.
-    assert page.locator("#first").count() == 1
-    assert page.locator(".curve canvas").count() == page.locator(".curve").count()
+    assert now.locator("#first").count() == 1
+    assert now.locator(".curve canvas").count() == now.locator(".curve").count() == 2
+
+    rule.wait_for_selector(".curve canvas")
+    assert rule.evaluate(DRAWN)[0] >= 2
+    assert uses.text_content() != before
 
 
 def test_a_question_of_the_cookbook_by_keyboard(learned: Store, serve: Serve, visit: Visit) -> None:

@@ -9,8 +9,9 @@ import pytest
 from tests.conftest import CopyStore
 from tests.daemon.conftest import QUICK
 from tests.daemon.web.pages.browser.conftest import Serve, Visit
-from tests.daemon.web.pages.texts import SCRIPTS, learn_from, odd_pairs, odd_tokens
+from tests.daemon.web.pages.texts import LONG, SCRIPTS, learn_from, odd_pairs, odd_tokens
 
+from hierogram.storage.browsing.cookbook import cookbook
 from hierogram.storage.store import Store, open_store
 
 WIDE, NARROW = {"width": 1200, "height": 800}, {"width": 360, "height": 740}
@@ -18,6 +19,7 @@ MOODS = {
     "light": {"viewport": WIDE, "color_scheme": "light"},
     "dark": {"viewport": WIDE, "color_scheme": "dark"},
     "narrow": {"viewport": NARROW, "color_scheme": "light"},
+    "narrow and dark": {"viewport": NARROW, "color_scheme": "dark"},
 }
 
 
@@ -63,7 +65,20 @@ def test_nobody_is_barred(many: Store, serve: Serve, visit: Visit) -> None:
 @pytest.mark.campaign
 @pytest.mark.parametrize("mood", MOODS)
 def test_nobody_is_barred_however_the_pages_look(many: Store, serve: Serve, visit: Visit, mood: str) -> None:
-    look_everywhere(visit(serve(many), **MOODS[mood]), [*paths(many), f"/pairs/{LONG_PAIR}"])
+    rules = [
+        f"/rule?source={quote(rule.source)}&target={quote(rule.target)}" for rule in many.find_rules(limit=400)[::20]
+    ]
+    words = [f"/word?token={quote(word)}" for word in ("הבית", "red", LONG.split()[7], *odd_tokens(60, 3)[::6])]
+    pairs = [f"/pairs/{number}" for number in range(2, 17)]
+    recipes = [f"/ask?sql={quote(recipe.sql)}" for recipe in cookbook()[::4]]
+    look_everywhere(visit(serve(many), **MOODS[mood]), [*paths(many), *rules, *words, *pairs, *recipes])
+
+
+def test_an_empty_store_bars_nobody(store: Store, serve: Serve, visit: Visit) -> None:
+    page = visit(serve(store), **MOODS["dark" if store.url.startswith("sqlite") else "narrow"])
+    assert page.get_by_role("heading", name="Nothing is learned yet").count() == 1
+    assert "ingest" in page.locator(".empty pre").first.text_content()
+    look_everywhere(page, ["/", "/now"])
 
 
 def look_everywhere(page: Any, places: list[str]) -> None:
@@ -107,6 +122,11 @@ def test_two_hundred_words(many: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(many)}/pairs/{LONG_PAIR}")
     assert page.locator(".texts .sentence").first.locator(".w").count() == 200
     assert page.locator("svg.trees .arc").count() == 200
+    page.locator(".texts .sentence").first.focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("End")
+    assert page.locator("#said").text_content() == "word199 – wort199"
     page.locator(".texts .sentence .w").nth(150).hover()
     assert set(page.locator(".texts .w.lit").all_text_contents()) == {"word150", "wort150"}
     boxes = [word.bounding_box() for word in page.locator("svg.trees .word").all()[:200:10]]
