@@ -60,8 +60,8 @@ def raised(product, power):
 
 
 @njit_inline
-def draw(weights, size, u):
-    """The first of `size` options whose cumulated weight exceeds u of the sum; `weights` SCALED is overwritten."""
+def cumulate(weights, size):
+    """Overwrite the values of `size` weights SCALED by their sums up to each of them, at one scale; the whole sum."""
     most = np.int64(-1 << 62)
     for k in range(size):
         weight = weights[k]
@@ -77,8 +77,20 @@ def draw(weights, size, u):
         elif weight["exponent"] == most - 1:
             total += weight["value"] / SCALE
         weight["value"] = total
-    threshold = u * total
+    return total
+
+
+@njit_inline
+def first_above(weights, size, threshold):
+    """The first of `size` options whose cumulated weight exceeds a threshold; the last one where none does."""
     for k in range(size):
         if weights[k]["value"] > threshold:
             return k
     return size - 1
+
+
+@njit_inline
+def draw(weights, size, u):
+    """The first of `size` options whose cumulated weight exceeds u of the sum; `weights` SCALED is overwritten."""
+    total = cumulate(weights, size)
+    return first_above(weights, size, u * total)

@@ -28,7 +28,7 @@ ENTRY = np.dtype(
     ]
 )
 """A rule that a pair expects to use: hashes of both sides; its uses in all sweeps; where its fragment lies in the bytes
-of the pair, how many it has, the node at which it begins; 1 where it was used twice at least when it was last met."""
+of the pair, how many it has, the node at which it begins; 1 where it was used twice at least in a sweep since then."""
 
 _SWEEPS_A_PRUNING = 16
 _BYTES_AN_ENTRY = 10

@@ -28,6 +28,10 @@ class PairSchedule(Protocol):
     def powers(self, sweeps: NDArray[np.int64]) -> NDArray[np.float64]:
         """The power 1/T to which each pair's conditionals are raised, float64; `NO_POWERS` where all are 1."""
 
+    @property
+    def leaving(self) -> bool:
+        """Whether draws leave the present values of variables [Suwa & Todo 2010]."""
+
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
@@ -45,6 +49,11 @@ class Schedule:
     def burn_in(self) -> int:
         """Sweeps after which a pair has been through every stage."""
         return self.sweeps_per_level * self.levels
+
+    @property
+    def leaving(self) -> bool:
+        """Draws are those of the paper, whatever the present values."""
+        return False
 
     def powers(self, sweeps: NDArray[np.int64]) -> NDArray[np.float64]:
         """T = 1 throughout."""
@@ -71,13 +80,14 @@ class Annealing:
     """The first `sweeps` sweeps sample from P^(1/T), T falling in even steps from `start` to 1; then T = 1.
 
     With a `start` below 1, T rises: what is likely becomes more so. `thinning` and `settling` are those of `Schedule`.
-    Every level is sampled from the first sweep.
+    Every level is sampled from the first sweep. `leaving`: draws leave the present values of variables.
     """
 
     sweeps: int = 100
     start: float = 5.0
     thinning: int = 10
     settling: int = 0
+    leaving: bool = False
 
     @property
     def burn_in(self) -> int:
@@ -107,13 +117,14 @@ class Annealing:
         return np.asarray((np.asarray(sweeps) % self.thinning == 0) & settled)
 
 
-_QUICK_SWEEPS = 20
-_QUICK_START = 0.9
+_QUICK_SWEEPS = 14
+_QUICK_START = 0.85
 
 
 def quick_schedule(thinning: int = 10, settling: int = 10) -> Annealing:
     """The schedule that reaches the likelihood of a chain in equilibrium in the fewest sweeps; see docs/performance.md.
 
-    T rises from 0.9 to 1 over 20 sweeps: pairs agree sooner on which of many rules of about one probability they use.
+    T rises from 0.85 to 1 over 14 sweeps: pairs agree sooner on which of many rules of about one probability they use.
+    Draws leave the present values, so that fewer sweeps tell as much.
     """
-    return Annealing(_QUICK_SWEEPS, _QUICK_START, thinning, settling)
+    return Annealing(_QUICK_SWEEPS, _QUICK_START, thinning, settling, leaving=True)

@@ -83,7 +83,7 @@ def end_credits(averages, pair, at):
         number = met_number(entry["source_hash"], entry["target_hash"], at)
         if number < 0:
             continue
-        entry["shared"] = _is_shared(number, at)
+        entry["shared"] |= _is_shared(number, at)
         if work.credits[number]["stamp"] == stamp:
             entry["uses"] += work.credits[number]["uses"]
             work.credits[number]["uses"] = 0

@@ -9,11 +9,12 @@ import numpy as np
 
 from hierogram.samplers.compiled.jit import njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
-from hierogram.samplers.counts.products import draw, raised, times, value_beside
+from hierogram.samplers.counts.products import raised, times, value_beside
 from hierogram.samplers.forests.fragments import compose
 from hierogram.samplers.forests.views import tails_of
 from hierogram.samplers.forests.walk import make_summary
 from hierogram.samplers.synchronous.averaging import credit_cut, credit_forced
+from hierogram.samplers.synchronous.draws import draw_of_two, draw_option
 from hierogram.samplers.synchronous.resampling import (
     add_rules,
     begin_pair,
@@ -134,7 +135,7 @@ def sample_edge(v, u, at):
     _remove_edge(v, present, at)
     for j in range(degree):
         _weigh_edge(v, j, at)
-    choice = draw(at.work.weight, degree, u)
+    choice = draw_option(at.work.weight, degree, present, u, at.leaving)
     _add_edge(v, choice, at)
     at.work.statistics[0]["edges_sampled"] += 1
     at.work.statistics[0]["edges_changed"] += 1 if choice != present else 0
@@ -183,7 +184,7 @@ def sample_cut(v, u, at):
     two = tempered(score(work.used, _list_cut(joined, upper, lower, 1, work), at), at)
     total = one.value + value_beside(two, one)
     credit_cut(v, lower, one.value / total, at)
-    choice = 0 if one.value > u * total else 1
+    choice = draw_of_two(one.value, total, np.int64(present), u, at.leaving)
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
     at.pair.cut[v] = choice
     work.statistics[0]["cuts_sampled"] += 1

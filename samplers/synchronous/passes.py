@@ -91,7 +91,7 @@ class SweepPlan(NamedTuple):
     may change in it (0: the pair is left alone); `powers` float64[P] the power 1/T of each pair's conditionals, or
     float64[0] where all are 1. Without `density` options lack the density factor, so that the sampler's target is a
     wrong one [CFGŠ14 §4.3]. `averaged` bool[P] which pairs' expected uses are added to their averages, only where
-    every level is sampled at T = 1, or bool[0] for none.
+    every level is sampled at T = 1, or bool[0] for none. `leaving`: draws leave the variables' present values.
     """
 
     sweeps: NDArray[np.int64]
@@ -99,6 +99,7 @@ class SweepPlan(NamedTuple):
     powers: NDArray[np.float64] = NO_POWERS
     density: bool = True
     averaged: NDArray[np.bool_] = NOT_AVERAGED
+    leaving: bool = False
 
 
 @njit_inline
@@ -112,8 +113,9 @@ def _resampling(batch, state, p, table, model, work, plan):
     """Pair p, to be resampled as the plan says."""
     power = plan.powers[p] if len(plan.powers) > 0 else 1.0
     return Resampling(
-        view_pair(batch, state, p), table, model, work, batch.places[p], batch.words.key_mask, power, plan.density
-    )
+        view_pair(batch, state, p), table, model, work, batch.places[p], batch.words.key_mask, power, plan.density,
+        plan.leaving,
+    )  # fmt: skip
 
 
 @njit_inline

@@ -30,7 +30,8 @@ class Resampling(NamedTuple):
     """A pair that is being resampled, and all that this needs.
 
     `places_mask` is one less than the places that the pair has in `work.places`; `key_mask` has the bits of keys that
-    count; conditionals are raised to `power` = 1/T; options have the density factor where `density` says so.
+    count; conditionals are raised to `power` = 1/T; options have the density factor where `density` says so; draws
+    leave the present values where `leaving` says so.
     """
 
     pair: PairView
@@ -41,6 +42,7 @@ class Resampling(NamedTuple):
     key_mask: np.uint64
     power: float
     density: bool
+    leaving: bool
 
 
 @njit_inline

@@ -37,6 +37,10 @@ REPEAT_IGNORED = "repeat_ignored"
 """Rules of one proposal do not see each other."""
 SPAN_LIMIT_IGNORED = "span_limit_ignored_in_factor"
 """The density factor takes every cut for a free one."""
+OWN_ARC = "own_arc"
+"""A draw that leaves the present value moves on by its arc, not by the largest one."""
+INDEPENDENT_SHARE = 0.1
+"""So many of the draws that leave the present value are independent of it."""
 MUTANTS = (NO_DENSITY, STALE_COUNTS, REPEAT_IGNORED, SPAN_LIMIT_IGNORED)
 
 
@@ -75,6 +79,36 @@ class Options:
                 return i
         return len(weights) - 1
 
+    def moved(self, present: int, mutant: str | None = None) -> list[list[tuple[float, float]]]:
+        """For each option the parts [low, high) of u for which a point u of the way through the present one's arc comes
+        to lie in its own arc, where it is moved on by the largest arc around a circle of arcs [Suwa & Todo 2010]."""
+        shares = self.probabilities()
+        begins = [sum(shares[:i]) for i in range(len(shares))]
+        own = shares[present]
+        step = own if mutant == OWN_ARC else max(shares)
+        found: list[list[tuple[float, float]]] = []
+        for begin, share in zip(begins, shares, strict=True):
+            parts = []
+            for turn in (0.0, 1.0):
+                low = (turn + begin - begins[present] - step) / own
+                parts.append((max(low, 0.0), min(low + share / own, 1.0)))
+            found.append([(low, high) for low, high in parts if low < high])
+        return found
+
+    def leave(self, present: int, u: float) -> int:
+        """The option that follows the present one: one draw in ten is independent of it."""
+        if u < INDEPENDENT_SHARE:
+            return self.choose(u / INDEPENDENT_SHARE)
+        u = (u - INDEPENDENT_SHARE) / (1 - INDEPENDENT_SHARE)
+        return next(i for i, parts in enumerate(self.moved(present)) if any(low <= u < high for low, high in parts))
+
+    def leaving_probabilities(self, present: int, mutant: str | None = None) -> list[float]:
+        """The probabilities of what `leave` chooses."""
+        return [
+            INDEPENDENT_SHARE * p + (1 - INDEPENDENT_SHARE) * sum(high - low for low, high in parts)
+            for p, parts in zip(self.probabilities(), self.moved(present, mutant), strict=True)
+        ]
+
 
 @dataclass(frozen=True)
 class Sweep:
@@ -87,6 +121,7 @@ class Sweep:
     span_limit: int = NO_LIMIT
     mutant: str | None = None
     temperature: float = 1.0
+    leaving: bool = False
 
     def start(self) -> Agenda:
         """The tasks of the root."""
@@ -168,13 +203,25 @@ class Sweep:
         edges = sum(log(self.forest.nodes[v].degree) for v in below)
         return edges + log(2) * sum(cut_is_free(self.forest, v, limit) for v in below)
 
+    def choose(self, options: Options, variables: Variables, stream: Stream) -> Variables:
+        """What a task's variables become; one draw where there is more than one option."""
+        if len(options.outcomes) == 1:
+            return options.outcomes[0]
+        u = stream.uniform()
+        chosen = options.leave(options.outcomes.index(variables), u) if self.leaving else options.choose(u)
+        return options.outcomes[chosen]
+
+    def probabilities(self, options: Options, variables: Variables) -> list[float]:
+        """Those of all options, given what the variables are before the draw."""
+        if not self.leaving or len(options.outcomes) == 1:
+            return options.probabilities()
+        return options.leaving_probabilities(options.outcomes.index(variables), self.mutant)
+
     def sample(self, variables: Variables, stream: Stream) -> Variables:
         """The variables after one sweep; one draw for every task with more than one option."""
         agenda = self.start()
         while agenda:
-            options = self.options(agenda[0], variables)
-            chosen = options.choose(stream.uniform()) if len(options.outcomes) > 1 else 0
-            variables = options.outcomes[chosen]
+            variables = self.choose(self.options(agenda[0], variables), variables, stream)
             agenda = self.after(agenda, variables)
         return variables
 
@@ -189,7 +236,7 @@ class Sweep:
                     finished[variables] = finished.get(variables, 0.0) + mass
                     continue
                 options = self.options(agenda[0], variables)
-                for outcome, p in zip(options.outcomes, options.probabilities(), strict=True):
+                for outcome, p in zip(options.outcomes, self.probabilities(options, variables), strict=True):
                     key = (outcome, self.after(agenda, outcome))
                     following[key] = following.get(key, 0.0) + mass * p
             running = following
@@ -249,9 +296,7 @@ def sample_credits(sweep: Sweep, variables: Variables, stream: Stream) -> tuple[
     while agenda:
         if found := credited(sweep, agenda[0], variables):
             credits[found[0]] += int(found[1] * ONE_USE + 0.5)
-        options = sweep.options(agenda[0], variables)
-        chosen = options.choose(stream.uniform()) if len(options.outcomes) > 1 else 0
-        variables = options.outcomes[chosen]
+        variables = sweep.choose(sweep.options(agenda[0], variables), variables, stream)
         agenda = sweep.after(agenda, variables)
     return variables, credits
 
@@ -270,7 +315,7 @@ def expected_credits(
             if found := credited(sweep, agenda[0], variables, mutant):
                 credits[found[0]] = credits.get(found[0], 0.0) + mass * found[1]
             options = sweep.options(agenda[0], variables)
-            for outcome, p in zip(options.outcomes, options.probabilities(), strict=True):
+            for outcome, p in zip(options.outcomes, sweep.probabilities(options, variables), strict=True):
                 key = (outcome, sweep.after(agenda, outcome))
                 following[key] = following.get(key, 0.0) + mass * p
         running = following

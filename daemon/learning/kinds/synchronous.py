@@ -112,7 +112,9 @@ class PhraseChain:
             stages = self._schedule.stages(turn.sweeps)
             stages[~turn.active] = 0
             before = ChainState(state, self.table, averages)
-            plan = SweepPlan(turn.sweeps, stages, self._schedule.powers(turn.sweeps), averaged=turn.averaged)
+            plan = SweepPlan(
+                turn.sweeps, stages, self._schedule.powers(turn.sweeps), True, turn.averaged, self._schedule.leaving
+            )
             chain, info = kernel.step(self._settings.seed, before, plan, report)
             if types is not None and at_temperature_one(plan.powers):
                 chain, _ = types.step(self._settings.seed, chain, int(turn.sweeps.max(initial=0)), moves)

@@ -93,7 +93,7 @@ class PhraseTrial:
         """One sweep over all pairs, the next one of the schedule."""
         self._sweeps += 1
         stages, powers = self._schedule.stages(self._sweeps), self._schedule.powers(self._sweeps)
-        plan = SweepPlan(self._sweeps, stages, powers, self._how.density)
+        plan = SweepPlan(self._sweeps, stages, powers, self._how.density, leaving=self._schedule.leaving)
         started = time.perf_counter()
         self._chain, _ = self._kernel.step(self._how.seed, self._chain, plan)
         if self._types is not None and at_temperature_one(powers):

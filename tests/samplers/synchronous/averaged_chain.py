@@ -35,9 +35,10 @@ class AveragedChain(KernelChain):
     """A chain whose uses are averaged in every sweep."""
 
     def __init__(
-        self, forests: Sequence[Forest], model: Model, *, seed: int, span_limit: int = 0, method: int = GIBBS
-    ) -> None:
-        super().__init__(forests, model, seed=seed, span_limit=span_limit, method=method)
+        self, forests: Sequence[Forest], model: Model, *, seed: int, span_limit: int = 0, method: int = GIBBS,
+        leaving: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(forests, model, seed=seed, span_limit=span_limit, method=method, leaving=leaving)
         self.forget()
 
     def forget(self) -> None:
@@ -48,7 +49,7 @@ class AveragedChain(KernelChain):
         """One sweep over all pairs, averaged."""
         self.sweeps += 1
         stages = np.full(len(self.forests), EVERY_LEVEL, np.int16)
-        plan = SweepPlan(self.sweeps, stages, averaged=np.ones(len(self.forests), np.bool_))
+        plan = SweepPlan(self.sweeps, stages, averaged=np.ones(len(self.forests), np.bool_), leaving=self.leaving)
         self.chain, _ = self.kernel.step(self.seed, self.chain, plan)
 
     def uses(self) -> Counter[Rule]:

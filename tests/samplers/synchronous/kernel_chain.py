@@ -150,7 +150,9 @@ class KernelChain:
         span_limit: int = 0,
         method: int = GIBBS,
         blocks: Blocks | None = None,
+        leaving: bool = False,
     ) -> None:
+        self.leaving = leaving
         self.forests = forests
         self.seed = seed
         self.batch = to_batch(forests, span_limit)
@@ -169,7 +171,7 @@ class KernelChain:
     ) -> SweepInfo:
         """One sweep in which each pair has a stage and a power 1/T of its own; at stage 0 it is left alone."""
         self.sweeps += stages > 0
-        plan = SweepPlan(self.sweeps, stages, powers, density)
+        plan = SweepPlan(self.sweeps, stages, powers, density, leaving=self.leaving)
         self.chain, info = self.kernel.step(self.seed, self.chain, plan)
         return info
 

@@ -59,18 +59,19 @@ class Walk:
     def gibbs(self, stages: Sequence[int], span_limit: int) -> None:
         """One sweep of Gibbs sampling at each of these stages."""
         for number, stage in enumerate(stages, start=1):
-            mover = corpus.gibbs(self.model, stage=stage, span_limit=span_limit)
+            mover = corpus.gibbs(self.model, stage=stage, span_limit=span_limit, leaving=self.kernel.leaving)
             self.kernel.sweep(stage)
             self.compare(self.twin.sweep(self.state, mover, self.kernel.seed, number))
             if number % 10 == 0:
                 self.compare_likelihoods()
 
 
+@pytest.mark.parametrize("leaving", [False, True])
 @pytest.mark.parametrize("span_limit", [0, 3])
 @pytest.mark.parametrize("model", MODELS)
-def test_gibbs(model: str, span_limit: int) -> None:
+def test_gibbs(model: str, span_limit: int, leaving: bool) -> None:
     forests = random_forests(seed=21 + span_limit)
-    walk = Walk(KernelChain(forests, MODELS[model], seed=7, span_limit=span_limit), MODELS[model])
+    walk = Walk(KernelChain(forests, MODELS[model], seed=7, span_limit=span_limit, leaving=leaving), MODELS[model])
     walk.gibbs([EVERY_LEVEL] * 80, span_limit)
     assert len(walk.seen) > 60
 
@@ -109,11 +110,12 @@ def test_pairs_at_stages_of_their_own() -> None:
     assert kernel.sweeps[5] < kernel.sweeps[0] < 120
 
 
+@pytest.mark.parametrize("leaving", [False, True])
 @pytest.mark.parametrize("blocks", [None, Blocks(1, 1)])
 @pytest.mark.parametrize("model", MODELS)
-def test_gibbs_at_temperatures_of_their_own(model: str, blocks: Blocks | None) -> None:
+def test_gibbs_at_temperatures_of_their_own(model: str, blocks: Blocks | None, leaving: bool) -> None:
     forests = random_forests(seed=33, how_many=6)
-    kernel = KernelChain(forests, MODELS[model], seed=5, span_limit=3, blocks=blocks)
+    kernel = KernelChain(forests, MODELS[model], seed=5, span_limit=3, blocks=blocks, leaving=leaving)
     walk = Walk(kernel, MODELS[model])
     stages = np.full(6, EVERY_LEVEL, np.int16)
     for number in range(1, 61):
@@ -122,7 +124,7 @@ def test_gibbs_at_temperatures_of_their_own(model: str, blocks: Blocks | None) -
         kernel.sweep_at(stages, 1.0 / np.array(temperatures))
         state = walk.state
         for p, temperature in enumerate(temperatures):
-            mover = corpus.gibbs(MODELS[model], span_limit=3, temperature=temperature)
+            mover = corpus.gibbs(MODELS[model], span_limit=3, temperature=temperature, leaving=leaving)
             state = walk.twin.resample(state, p, mover, 5, number)
         walk.compare(state)
     assert len(walk.seen) > 50
@@ -214,10 +216,11 @@ def test_long_rules(model: str, method: int) -> None:
     assert len(walk.seen) > 5
 
 
-def test_a_huge_forest() -> None:
+@pytest.mark.parametrize("leaving", [False, True])
+def test_a_huge_forest(leaving: bool) -> None:
     """Its density factors and options' products leave the range of one float."""
     monotone = examples.pair(" ".join(f"f{k % 7}" for k in range(80)), " ".join(f"e{k % 7}" for k in range(80)))
-    walk = Walk(KernelChain([monotone], PAPER, seed=2, span_limit=0), PAPER)
+    walk = Walk(KernelChain([monotone], PAPER, seed=2, span_limit=0, leaving=leaving), PAPER)
     walk.gibbs([EVERY_LEVEL], 0)
     assert len(walk.seen) == 2
     exponents = walk.kernel.kernel.workers[0].summary["options_exponent"]

@@ -22,7 +22,7 @@ from tests.reference.enumeration import (
     variables_of,
 )
 from tests.reference.forest import Forest
-from tests.reference.gibbs import NO_DENSITY, REPEAT_IGNORED, SPAN_LIMIT_IGNORED, STALE_COUNTS, Sweep
+from tests.reference.gibbs import NO_DENSITY, OWN_ARC, REPEAT_IGNORED, SPAN_LIMIT_IGNORED, STALE_COUNTS, Sweep
 from tests.reference.metropolis import NO_PROPOSAL_DENSITY, Metropolis
 from tests.reference.models import Dirichlet, Model, PitmanYor, RuleCounts, log_score
 
@@ -107,6 +107,13 @@ def test_gibbs_on_one_pair(name: str, model: str) -> None:
     assert moved([forest], MODELS[model], corpus.gibbs(MODELS[model], span_limit=limit), limit) < EXACT
 
 
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", ALONE)
+def test_draws_that_leave_the_present_value_on_one_pair(name: str, model: str) -> None:
+    forest, limit = ALONE[name]
+    assert moved([forest], MODELS[model], corpus.gibbs(MODELS[model], span_limit=limit, leaving=True), limit) < EXACT
+
+
 @pytest.mark.campaign
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(("forest", "limit"), [(examples.FOUR, 2), (examples.FOUR, 0), (examples.BLOCKS, 3)])
@@ -119,6 +126,12 @@ def test_gibbs_on_a_bushy_pair_with_many_free_cuts(forest: Forest, limit: int, m
 @pytest.mark.parametrize("name", TOGETHER)
 def test_gibbs_on_pairs_that_share_rules(name: str, model: str) -> None:
     assert moved(TOGETHER[name], MODELS[model], corpus.gibbs(MODELS[model])) < EXACT
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", TOGETHER)
+def test_draws_that_leave_the_present_value_on_pairs_that_share_rules(name: str, model: str) -> None:
+    assert moved(TOGETHER[name], MODELS[model], corpus.gibbs(MODELS[model], leaving=True)) < EXACT
 
 
 @pytest.mark.parametrize("stage", range(1, 8))
@@ -161,6 +174,11 @@ def test_mutants_of_gibbs_do_move_it(name: str) -> None:
     broken = corpus.gibbs(MODELS[model], span_limit=limit, mutant=mutant)
     assert moved(forests, MODELS[model], broken, limit) > CLEAR
     assert moved(forests, MODELS[model], corpus.gibbs(MODELS[model], span_limit=limit), limit) < EXACT
+
+
+def test_moving_on_by_the_present_value_s_own_weight_does_move_it() -> None:
+    broken = corpus.gibbs(MODELS["DP"], span_limit=1, mutant=OWN_ARC, leaving=True)
+    assert moved([examples.FOUR], MODELS["DP"], broken, span_limit=1) > CLEAR
 
 
 @pytest.mark.parametrize("model", MODELS)

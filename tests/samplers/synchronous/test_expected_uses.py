@@ -67,16 +67,17 @@ def test_mutants_are_wrong(mutant: str) -> None:
     assert max(wrong_by(forests, DP, limit, mutant) for forests, limit in CASES.values()) > CLEAR
 
 
+@pytest.mark.parametrize("leaving", [False, True])
 @pytest.mark.parametrize("span_limit", [0, 3])
 @pytest.mark.parametrize(
     "model", [PitmanYor(discount=0.5, strength=5.0, rate=2.0), Dirichlet(strength=5.0, source_words=7, target_words=9)]
 )
-def test_the_kernel_credits_what_its_twin_does(model: Model, span_limit: int) -> None:
+def test_the_kernel_credits_what_its_twin_does(model: Model, span_limit: int, leaving: bool) -> None:
     forests = [direct_forest(*pair) for pair in examples.random_pairs(40 + span_limit, 8, 5, "abc")]
-    kernel = AveragedChain(forests, model, seed=5, span_limit=span_limit)
+    kernel = AveragedChain(forests, model, seed=5, span_limit=span_limit, leaving=leaving)
     twin = Corpus(forests)
     joint = twin.start(kernel.seed)
-    mover = corpus.gibbs(model, span_limit=span_limit)
+    mover = corpus.gibbs(model, span_limit=span_limit, leaving=leaving)
     credits: Counter[Rule] = Counter()
     for number in range(1, 9):
         kernel.average()
@@ -101,11 +102,12 @@ def exact_uses(forests: list[Forest], model: Model, span_limit: int) -> Counter[
     return found
 
 
+@pytest.mark.parametrize("leaving", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_long_averages_are_the_exact_expectations(name: str) -> None:
+def test_long_averages_are_the_exact_expectations(name: str, leaving: bool) -> None:
     forests, limit = CASES[name]
     exact = exact_uses(forests, DP, limit)
-    kernel = AveragedChain(forests, DP, seed=3, span_limit=limit)
+    kernel = AveragedChain(forests, DP, seed=3, span_limit=limit, leaving=leaving)
     found: Counter[Rule] = Counter()
     sweeps = 0
     for _ in range(12):
@@ -132,6 +134,23 @@ def test_metropolis_hastings_counts_its_derivations() -> None:
         for forest, variables in zip(kernel.forests, kernel.variables(), strict=True):
             drawn.update(rules_of(forest, variables))
     assert kernel.uses() == Counter({rule: uses * ONE_USE for rule, uses in drawn.items()})
+
+
+@pytest.mark.parametrize("name", ["bushy", "some cuts forced", "blocks"])
+def test_draws_that_leave_the_present_value_err_less(name: str) -> None:
+    forests, limit = CASES[name]
+    exact = exact_uses(forests, DP, limit)
+    mean = {}
+    for leaving in (False, True):
+        kernel = AveragedChain(forests, DP, seed=13, span_limit=limit, leaving=leaving)
+        errors = []
+        for _ in range(200):
+            kernel.forget()
+            for _ in range(32):
+                kernel.average()
+            errors.append(squared_error(kernel.uses(), 1 / (ONE_USE * 32), exact))
+        mean[leaving] = float(np.mean(errors))
+    assert mean[True] < 0.8 * mean[False], mean
 
 
 def squared_error(found: Counter[Rule], scale: float, exact: Counter[Rule]) -> float:
