@@ -42,7 +42,7 @@ def learn(
     context: typer.Context,
     sweeps: Annotated[
         int | None,
-        typer.Option(min=0, help="Sweeps over all pairs after their burn-in.", show_default="30"),
+        typer.Option(min=0, help="Sweeps over all pairs after their burn-in.", show_default="76"),
     ] = None,
     threads: Annotated[
         int | None,
@@ -190,15 +190,17 @@ def _say_diagnosis(found: "Diagnosis") -> None:
     say(f"{plural(found.chains, 'chain')} ({', '.join(found.starts)}), {plural(found.draws, 'draw')} each")
     columns = ("mean", "R-hat", "bulk ESS", "tail ESS", "verdict", "")
     say_table(columns, [as_columns(one) for one in found.totals], numeric=(0, 1, 2, 3))
-    rules = found.rules
-    verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in rules.verdicts.items())
-    say(f"{plural(rules.watched, 'frequent rule')}: {verdicts or 'none'}")
-    if rules.least and rules.r_hat[0] is not None:
-        r_hat = ", ".join(f"{value:.3f}" for value in rules.r_hat if value is not None)
-        sizes = ", ".join(f"{value:,.0f}" for value in rules.ess_bulk if value is not None)
-        say(f"  R-hat (median, 90 %, largest) {r_hat}; bulk ESS (smallest, 10 %, median) {sizes}")
-        say("those that agree least:")
-        say_table(columns, [as_columns(one) for one in rules.least], numeric=(0, 1, 2, 3))
+    for many, name in ((found.rules, "frequent rule"), (found.links, "aligned link")):
+        if not many.watched and many is found.links:
+            continue
+        verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in many.verdicts.items())
+        say(f"{plural(many.watched, name)}: {verdicts or 'none'}")
+        if many.least and many.r_hat[0] is not None:
+            r_hat = ", ".join(f"{value:.3f}" for value in many.r_hat if value is not None)
+            sizes = ", ".join(f"{value:,.0f}" for value in many.ess_bulk if value is not None)
+            say(f"  R-hat (median, 90 %, largest) {r_hat}; bulk ESS (smallest, 10 %, median) {sizes}")
+            say("those that agree least:")
+            say_table(columns, [as_columns(one) for one in many.least], numeric=(0, 1, 2, 3))
     for name, shares in found.overlap.items():
         parts = ", ".join(f"{value:.0%} of {what.replace('_', ' ')}" for what, value in shares.items())
         say(f"two chains share, {name.replace('_', ' ')}: {parts}")
@@ -214,7 +216,7 @@ def _say_diagnosis(found: "Diagnosis") -> None:
 class Wanted(RuleQuery):
     """Which rules to show, and how."""
 
-    containing: Annotated[bool, Option("WORDS occur anywhere in the rule, on either side.")] = False
+    containing: Annotated[bool, Option("WORDS occur anywhere in a rule in use, or expected half a time.")] = False
     tree: Annotated[bool, Option("Draw the fragments of a tree grammar.")] = False
     drawn: Annotated[bool, Option("Uses in the present derivations, one draw, instead of means.")] = False
 
@@ -254,7 +256,7 @@ def rules(
         say_json([asdict(rule) for rule in found])
         return
     if not found:
-        note("no rule in use is like that" + (": try --containing" if source is not None else ""))
+        note("no rule is like that" + (": try --containing" if source is not None else ""))
         return
     if fragments:
         _say_fragments(found, wanted)

@@ -18,5 +18,8 @@ class ChainOptions:
     every: Annotated[int, Option("Sweeps from one draw to the next.", least=1)] = 2
     pairs: Annotated[int, Option("Only the first so many pairs of the store.", least=1)] = 3_000
     watched: Annotated[int, Option("Rules whose counts are watched, the most frequent ones.", least=0)] = 2_000
+    links: Annotated[
+        int, Option("Links that are watched in chains of the aligner, where the store aligned pairs.", least=0)
+    ] = 1_000
     seed: Annotated[int, Option("Seed of the first chain.", least=0)] = 1
     threads: Annotated[int, Option("Threads of the sampler.", least=1)] = 1

@@ -1,9 +1,10 @@
 """Several chains over the same pairs, run side by side for a diagnosis, and their draws as a file."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.grammar.chain_options import ChainOptions
+from hierogram.daemon.grammar.link_chains import NO_LINKS, LinkDraws, link_sweeps, run_link_chains
 from hierogram.daemon.learning.kinds.kind import Kind, Loaded
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.kinds.trials import Trial, TrialOptions
@@ -18,7 +20,7 @@ from hierogram.samplers.counts.deltas import add_state, empty_deltas
 from hierogram.samplers.diagnostics.overlap import KEY, Counts, counts_of, mean_of
 from hierogram.samplers.diagnostics.watching import Watch, counts_of_rules
 from hierogram.samplers.grammar.settings import CUT, JOINED, RANDOM
-from hierogram.storage.records import Settings
+from hierogram.storage.records import ALIGNER, Settings
 from hierogram.storage.store import Store
 
 STARTS = (CUT, JOINED, RANDOM)
@@ -32,7 +34,8 @@ class Draws(NamedTuple):
 
     `draws` float64[S, C, N]: log-likelihood, tokens and types of rules, then the counts of the watched rules;
     `sources`, `targets` their W sides; `starts` of the chains; `last` the grammar of each chain's last draw, `means`
-    that of the mean over eight draws; `seconds` of sampling and of writing draws down, all chains together.
+    that of the mean over eight draws; `seconds` of sampling and of writing draws down, all chains together. `links`
+    are draws of chains of the aligner, with seconds of their own.
     """
 
     draws: NDArray[np.float64]
@@ -43,6 +46,7 @@ class Draws(NamedTuple):
     means: list[Counts]
     seconds: float
     overhead: float
+    links: LinkDraws = NO_LINKS
 
     def save(self, path: Path) -> None:
         """Write all of it to a file that `load` reads."""
@@ -60,6 +64,9 @@ class Draws(NamedTuple):
                 targets=np.array(self.targets, np.str_),
                 starts=np.array(self.starts, np.str_),
                 times=np.array([self.seconds, self.overhead]),
+                link_draws=self.links.draws.astype(np.uint8),
+                link_names=np.array(self.links.names, np.str_),
+                link_times=np.array([self.links.seconds, self.links.overhead]),
                 **grammars,
             )
 
@@ -74,11 +81,19 @@ def load_draws(path: Path) -> Draws:
                 for name in ("last", "means")
             )
             sources, targets, starts = (file[name].tolist() for name in ("sources", "targets", "starts"))
-            return Draws(file["draws"], sources, targets, starts, last, means, *file["times"].tolist())
+            seconds, overhead = file["times"].tolist()
+            return Draws(file["draws"], sources, targets, starts, last, means, seconds, overhead, _links_of(file))
     except (OSError, KeyError, ValueError, IndexError, BadZipFile) as error:
         raise InputError(
             f"{path} is no file of draws, as `hierogram diagnose --draws FILE` writes them: {error}"
         ) from error
+
+
+def _links_of(file: Mapping[str, NDArray[Any]]) -> LinkDraws:
+    if "link_draws" not in file:
+        return NO_LINKS
+    draws = file["link_draws"].astype(np.float64)
+    return LinkDraws(draws, file["link_names"].tolist(), *file["link_times"].tolist())
 
 
 Report = Callable[[int, int], None]
@@ -99,11 +114,20 @@ def run_chains(store: Store, options: ChainOptions, report: Report = lambda _don
     starts = [STARTS[k % len(STARTS)] for k in range(options.chains)]
     hows = [TrialOptions(options.seed + k, start, options.threads) for k, start in enumerate(starts)]
     trials = [kind.trial(loaded, settings, store.vocabulary_sizes(), how) for how in hows]
+    aligned = [row for row in rows if row.aligned_by == ALIGNER and options.links and not kind.whole]
+    warm_up = _warm_up(kind, settings, options)
+    later = link_sweeps(len(aligned), options) if aligned else 0
+    done = len(trials) * (warm_up + options.sweeps)
+    total = done + later
     try:
-        return _Run(trials, loaded, options, report).draws(_warm_up(kind, settings, options), starts)
+        drawn = _Run(trials, loaded, options, lambda done: report(done, total)).draws(warm_up, starts)
     finally:
         for trial in trials:
             trial.close()
+    if not aligned:
+        return drawn
+    sweeps = count(done + 1)
+    return drawn._replace(links=run_link_chains(aligned, options, lambda: report(next(sweeps), total)))
 
 
 def _warm_up(kind: Kind, settings: Settings, options: ChainOptions) -> int:
@@ -113,7 +137,9 @@ def _warm_up(kind: Kind, settings: Settings, options: ChainOptions) -> int:
 class _Run:
     """Chains on their way."""
 
-    def __init__(self, trials: list[Trial], loaded: Loaded, options: ChainOptions, report: Report) -> None:
+    def __init__(
+        self, trials: list[Trial], loaded: Loaded, options: ChainOptions, report: Callable[[int], None]
+    ) -> None:
         self._trials = trials
         self._loaded = loaded
         self._options = options
@@ -126,17 +152,16 @@ class _Run:
 
     def draws(self, warm_up: int, starts: list[str]) -> Draws:
         """Take all chains through their sweeps."""
-        total = len(self._trials) * (warm_up + self._options.sweeps)
         for trial in self._trials:
             for _ in range(warm_up):
-                self._sweep(trial, total)
+                self._sweep(trial)
         started = time.perf_counter()
         keys, sources, targets = self._most_frequent()
         self._overhead += time.perf_counter() - started
         watches = [Watch(keys) for _ in self._trials]
         last, means = [], []
         for trial, watch in zip(self._trials, watches, strict=True):
-            grammars = self._watch(trial, watch, total)
+            grammars = self._watch(trial, watch)
             last.append(grammars[-1])
             means.append(mean_of(grammars))
         draws_of_all = np.ascontiguousarray(np.stack([watch.draws() for watch in watches], axis=1))
@@ -145,19 +170,19 @@ class _Run:
             sum(trial.seconds for trial in self._trials), self._overhead,
         )  # fmt: skip
 
-    def _sweep(self, trial: Trial, total: int) -> None:
+    def _sweep(self, trial: Trial) -> None:
         trial.sweep()
         self._done += 1
-        self._report(self._done, total)
+        self._report(self._done)
 
-    def _watch(self, trial: Trial, watch: Watch, total: int) -> list[Counts]:
+    def _watch(self, trial: Trial, watch: Watch) -> list[Counts]:
         """The chain's sweeps that count; its grammar at some of the draws, the last one among them."""
         grammars = []
         draws = max(1, self._options.sweeps // self._options.every)
         taken = {draws * (k + 1) // _SNAPSHOTS for k in range(_SNAPSHOTS)}
         for draw in range(1, draws + 1):
             for _ in range(self._options.every):
-                self._sweep(trial, total)
+                self._sweep(trial)
             started = time.perf_counter()
             watch.note(trial.log_likelihood(), trial.table)
             if draw in taken:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hierogram.daemon.grammar.chains import Draws
+from hierogram.daemon.grammar.link_chains import LinkDraws
 from hierogram.samplers.diagnostics.convergence import Summary, summarize
 from hierogram.samplers.diagnostics.overlap import mean_overlap
 from hierogram.samplers.diagnostics.verdicts import FLAGS, count_flags, verdicts
@@ -35,9 +36,9 @@ class Quantity:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """The watched rules together: how many have which verdict; quantiles 0.5, 0.9, 1 of R-hat, and 0, 0.1, 0.5 of the
-    effective sample size, over rules that are not constant; those that agree least."""
+class Many:
+    """The watched rules, or links, together: how many have which verdict; quantiles 0.5, 0.9, 1 of R-hat, and 0, 0.1,
+    0.5 of the effective sample size, over those that are not constant; those that agree least."""
 
     watched: int
     verdicts: dict[str, int]
@@ -48,18 +49,20 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """How far chains agree: totals, watched rules, overlaps of grammars, and what a second of sampling brings.
+    """How far chains agree: totals, watched rules and links, overlaps of grammars, what a second of sampling brings.
 
     `overlap` has, for grammars of single draws and of means over eight draws (rules with a mean of 0.5 and more), the
     shares of rules, of rules used twice, and of uses that two chains have in common on average. `overhead` is the
-    share of the time that was not sampling. `flagged` names totals that cannot be trusted.
+    share of the time that was not sampling. `flagged` names totals that cannot be trusted. `links` are of chains of the
+    aligner: how often each has a link.
     """
 
     chains: int
     draws: int
     starts: list[str]
     totals: list[Quantity]
-    rules: Rules
+    rules: Many
+    links: Many
     overlap: dict[str, dict[str, float]]
     seconds: float
     overhead: float
@@ -78,12 +81,14 @@ def diagnose(taken: Draws) -> Diagnosis:
         "single_draws": mean_overlap(taken.last)._asdict(),
         "means": mean_overlap(taken.means, _HALF_A_USE)._asdict(),
     }
-    overhead = taken.overhead + time.perf_counter() - started
+    links = _links_together(taken.links)
+    seconds = taken.seconds + taken.links.seconds
+    overhead = taken.overhead + taken.links.overhead + time.perf_counter() - started
     _, chains, draws = taken.draws.shape
     likelihood = totals[0].ess_bulk
     return Diagnosis(
-        chains, draws, taken.starts, totals, _together(rules), overlaps, taken.seconds,
-        overhead / max(overhead + taken.seconds, 1e-9),
+        chains, draws, taken.starts, totals, _together(rules), links, overlaps, seconds,
+        overhead / max(overhead + seconds, 1e-9),
         None if likelihood is None else likelihood / max(taken.seconds, 1e-9),
         [one.name for one in totals if one.verdict in FLAGS],
     )  # fmt: skip
@@ -105,16 +110,23 @@ def _quantities(names: list[str], summary: Summary, found: list[str]) -> list[Qu
     return [Quantity(name, *_figures(values), verdict) for name, values, verdict in rows]
 
 
-def _together(rules: list[Quantity]) -> Rules:
-    moving = [rule for rule in rules if rule.r_hat is not None]
-    least = sorted(moving, key=lambda rule: -(rule.r_hat or 0.0))[:_SHOWN]
-    return Rules(
-        len(rules),
-        count_flags([rule.verdict for rule in rules]),
-        _quantiles([rule.r_hat for rule in moving], (0.5, 0.9, 1.0)),
-        _quantiles([rule.ess_bulk for rule in moving], (0.0, 0.1, 0.5)),
+def _together(watched: list[Quantity]) -> Many:
+    moving = [one for one in watched if one.r_hat is not None]
+    least = sorted(moving, key=lambda one: -(one.r_hat or 0.0))[:_SHOWN]
+    return Many(
+        len(watched),
+        count_flags([one.verdict for one in watched]),
+        _quantiles([one.r_hat for one in moving], (0.5, 0.9, 1.0)),
+        _quantiles([one.ess_bulk for one in moving], (0.0, 0.1, 0.5)),
         least,
     )
+
+
+def _links_together(links: LinkDraws) -> Many:
+    if not links.names:
+        return _together([])
+    summary = summarize(links.draws)
+    return _together(_quantities(links.names, summary, verdicts(links.draws, summary)))
 
 
 def _quantiles(values: list[Figure], shares: tuple[float, ...]) -> list[Figure]:

@@ -13,6 +13,7 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.grammar.chain_options import ChainOptions
 from hierogram.daemon.grammar.chains import Draws, load_draws, run_chains
 from hierogram.daemon.grammar.diagnosis import diagnose
+from hierogram.daemon.grammar.link_chains import LinkDraws
 from hierogram.samplers.diagnostics.overlap import KEY, Counts
 from hierogram.samplers.diagnostics.verdicts import APART, CONSTANT, DRIFTING, SOUND, STUCK
 from hierogram.storage.store import open_store
@@ -79,6 +80,49 @@ def test_a_treebank_s_chains(store_url: str) -> None:
         found = diagnose(run_chains(store, ChainOptions(chains=2, sweeps=20, every=1, watched=5)))
     assert found.rules.watched == 5
     assert all(one.mean is not None for one in found.totals)
+
+
+UNALIGNED = [("la maison bleue", "the blue house"), ("la fleur", "the flower"), ("une maison", "a house")] * 4
+
+
+def test_chains_of_the_aligner_over_pairs_that_the_store_aligned(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "few.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in UNALIGNED))
+    for command in (["init"], ["ingest", "few.tsv"], ["learn", "--sweeps", "2"]):
+        assert hierogram(*command).code == 0
+    options = ("--chains", "3", "--sweeps", "60", "--every", "1", "--watched", "5", "--warm-up", "20")
+    found = json.loads(hierogram("diagnose", *options, "--links", "30", "--draws", "kept.npz", "--json").out)
+    kept = load_draws(tmp_path / "kept.npz").links
+    assert kept.draws.shape == (found["links"]["watched"], 3, 60)
+    assert 20 < len(kept.names) <= 30
+    assert sum(found["links"]["verdicts"].values()) == len(kept.names) == len(set(kept.names))
+    assert set(np.unique(kept.draws).tolist()) == {0.0, 1.0}
+    # A link that is plain is there in most draws.
+    shares = dict(zip(kept.names, kept.draws.mean(axis=(1, 2)).tolist(), strict=True))
+    sure = [share for name, share in shares.items() if name.startswith("fleur - flower, 1-1 of")]
+    assert np.median(sure) > 0.5
+    assert json.loads(hierogram("diagnose", "--take", "--draws", "kept.npz", "--json").out)["links"] == found["links"]
+    assert "aligned links: " in hierogram("diagnose", "--take", "--draws", "kept.npz").out
+
+
+def test_pairs_that_came_aligned_have_no_chains_of_the_aligner(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
+    teach(STORE, corpus)
+    with open_store(f"sqlite:///{tmp_path / 'hierogram.db'}") as store:
+        taken = run_chains(store, ChainOptions(chains=2, sweeps=10, every=1, watched=10))
+    assert not taken.links.names
+    assert diagnose(taken).links.watched == 0
+
+
+def test_links_that_chains_stay_apart_on_are_told() -> None:
+    random = np.random.default_rng(3)
+    apart = np.repeat([[0.0], [1.0], [0.0], [1.0]], 150, axis=1)
+    sound = random.integers(0, 2, (4, 150)).astype(np.float64)
+    drifting = (np.arange(150) + random.integers(-40, 40, (4, 150)) > 75).astype(np.float64)
+    names = ["a - b", "c - d", "e - f"]
+    taken = made_up(NOISE)._replace(links=LinkDraws(np.stack([apart, sound, drifting]), names, 1.0, 0.0))
+    found = diagnose(taken)
+    assert found.links.verdicts == {SOUND: 1, APART: 1, DRIFTING: 1}
+    assert [one.name for one in found.links.least[:2]] == ["a - b", "e - f"]
+    assert found.seconds == 3.0
 
 
 def made_up(likelihood: np.ndarray) -> Draws:
