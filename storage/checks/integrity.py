@@ -13,7 +13,7 @@ from hierogram.storage.database.connection import SQLITE
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.grammar.key_runs import differences
-from hierogram.storage.grammar.rule_words import RuleWords, distinct
+from hierogram.storage.grammar.rule_words import RuleWords, distinct, found_by_words
 from hierogram.storage.operations.settings import read_notation, read_settings
 from hierogram.storage.records.columns import StoredRules
 
@@ -224,8 +224,9 @@ def rule_word_differences(connection: Connection, stored: StoredRules) -> tuple[
     noted_rules = words.rule_ids(noted)
     # No rule has this one noted.
     unknown = 1 + max((int(words.word_ids(noted).max(initial=0)), *ids[SOURCE].values(), *ids[TARGET].values()))
-    # Rules that only samples use need no words; they keep those that they had.
-    needed = np.flatnonzero((stored.rules.counts > 0) | np.isin(stored.ids, noted_rules))
+    # Rules that are expected less need no words; they keep those that they had.
+    by_words = found_by_words(stored.rules.counts, stored.rules.sampled_counts)
+    needed = np.flatnonzero(by_words | np.isin(stored.ids, noted_rules))
     found = [np.zeros(0, np.int64)]
     for first in range(0, len(needed), _RULES_AT_ONCE):
         rows = needed[first : first + _RULES_AT_ONCE]

@@ -21,7 +21,7 @@ from hierogram.storage.database.transactions import Writing
 from hierogram.storage.exceptions import CountError, KeyCollisionError
 from hierogram.storage.grammar.history import REMEMBERED_COUNT, remember_counts
 from hierogram.storage.grammar.key_runs import candidates, note
-from hierogram.storage.grammar.rule_words import RuleWords
+from hierogram.storage.grammar.rule_words import RuleWords, found_by_words
 from hierogram.storage.operations.settings import read_notation
 from hierogram.storage.pairs.vocabulary import word_ids
 from hierogram.storage.records.columns import RuleDeltas
@@ -99,7 +99,7 @@ def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
     rows = zip(before.ids[remembered].tolist(), *named.sides(remembered), *numbers, strict=True)
     remember_counts(writing, list(rows))
     _set_counts(writing, after, changed & used, known & used & ~changed & _moved_in_averages(deltas))
-    _note_words(writing, named, after, np.flatnonzero(known & (before.counts == 0) & (after.counts > 0)))
+    _note_words(writing, named, after, np.flatnonzero(known & ~_has_words(before) & _has_words(after)))
     gone = np.flatnonzero(known & ~used)
     _delete_rules(writing, named, before, gone)
     new = np.flatnonzero(~known & used)
@@ -107,6 +107,10 @@ def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
     writing.state.last_rule_id += len(new)
     _insert_rules(writing, named, new, new_ids)
     note(writing, named.keys[np.concatenate((new, gone))], np.concatenate((new_ids, -before.ids[gone])))
+
+
+def _has_words(stored: _Stored) -> NDArray[np.bool_]:
+    return found_by_words(stored.counts, stored.sampled)
 
 
 def _merged(deltas: RuleDeltas) -> _Named:
@@ -206,7 +210,7 @@ def _insert_rules(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.i
     if not len(rows):
         return
     _insert_rows(writing, named, rows, ids)
-    used = named.deltas.counts[rows] > 0
+    used = found_by_words(named.deltas.counts[rows], named.deltas.sampled_counts[rows])
     writing.loader.insert(rule_words, ("word_id", "rule_id"), _words_of(writing, named, rows[used], ids[used]))
 
 
@@ -234,7 +238,7 @@ def _insert_rows(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.in
 
 
 def _note_words(writing: Writing, named: _Named, after: _Stored, rows: Rows) -> None:
-    """Sees to it that the words of these rules are noted; those that were in use before have theirs."""
+    """Sees to it that the words of these rules are noted; those that were found by them before have theirs."""
     if not len(rows):
         return
     writing.loader.stage(staged_rule_words, _words_of(writing, named, rows, after.ids[rows]))
