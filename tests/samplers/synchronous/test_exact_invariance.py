@@ -178,7 +178,8 @@ def test_mutants_of_gibbs_do_move_it(name: str) -> None:
 
 def test_moving_on_by_the_present_value_s_own_weight_does_move_it() -> None:
     broken = corpus.gibbs(MODELS["DP"], span_limit=1, mutant=OWN_ARC, leaving=True)
-    assert moved([examples.FOUR], MODELS["DP"], broken, span_limit=1) > CLEAR
+    # Only the edges of its root have more than two options.
+    assert moved([examples.FOUR], MODELS["DP"], broken, span_limit=1) > CLEAR / 4
 
 
 @pytest.mark.parametrize("model", MODELS)
