@@ -166,10 +166,10 @@ def test_an_old_stores_expected_rules_are_found_by_their_words(store: Store, sto
     commit(store, [], [delta("a b", "x", 0, 3000), delta("a [X,1]", "[X,1] y", 0, 2000), delta("b", "y", 1)])
     engine = make_engine(parse_url(store_url))
     with writing_connection(engine) as connection:
-        migration.migrate_down(connection, "0016")
+        migration.migrate_down(connection, "0017")
         connection.execute(text("DELETE FROM rule_words WHERE rule_id IN (SELECT id FROM rules WHERE count = 0)"))
     engine.dispose()
-    assert upgrade(store_url) == ("0016", REVISIONS[-1])
+    assert upgrade(store_url) == ("0017", REVISIONS[-1])
     with open_store(store_url) as upgraded:
         assert [rule.source for rule in upgraded.find_rules(words=["a"])] == ["a b"]
         assert upgraded.integrity() == []

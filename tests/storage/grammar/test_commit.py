@@ -145,6 +145,19 @@ def test_words_are_noted_of_rules_in_use(store: Store, store_url: str) -> None:
     assert {row[2] for row in words_of_rules(store_url)} == {"b"}
 
 
+def test_words_are_noted_of_rules_of_which_half_a_use_is_expected(store: Store, store_url: str) -> None:
+    half = ONE_USE // 2
+    commit(store, [], [delta("a", "x", 0, half), delta("b", "y", 0, half - 1)])
+    assert {row[2] for row in words_of_rules(store_url)} == {"a"}
+    assert [rule.source for rule in store.find_rules(words=["x"])] == ["a"]
+    commit(store, [], [delta("b", "y", 0, 1), delta("a", "x", 0, -1)])
+    assert {row[2] for row in words_of_rules(store_url)} == {"a", "b"}
+    assert store.integrity() == []
+    commit(store, [], [delta("a", "x", 0, 1 - half), delta("b", "y", 0, 7)])
+    assert {row[2] for row in words_of_rules(store_url)} == {"b"}
+    assert store.integrity() == []
+
+
 def test_changes_that_cancel_out_leave_no_rule(store: Store) -> None:
     commit(store, [], [delta("a", "x", 1), delta("a", "x", -1), delta("b", "y", 0, 0)])
     assert counts_of(store) == {}

@@ -5,8 +5,8 @@ from alembic import op
 
 from hierogram.storage.operations.settings import read_notation
 
-revision = "0017"
-down_revision = "0016"
+revision = "0018"
+down_revision = "0017"
 
 _EXPECTED = "SELECT id, source, target FROM rules WHERE count = 0 AND sampled_count >= 2048"
 
