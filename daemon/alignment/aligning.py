@@ -189,7 +189,7 @@ def _align_jointly(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     for more in others:
-        first = first + more
+        first = first.joined(more)
     return Aligned(*decode_links(first, source, target, implied=request.chunks))
 
 

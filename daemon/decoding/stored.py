@@ -16,6 +16,7 @@ from hierogram.daemon.exports.tables.scratch import scratch
 from hierogram.daemon.exports.writing import Wanted, prepare
 from hierogram.daemon.progress import Progress
 from hierogram.samplers.grammar.kinds import LINKS, TWO_SIDES, notation_of
+from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.store import Store
 
@@ -50,7 +51,7 @@ def _read(snapshot: Snapshot, options: ExportOptions, folder: Path, shown: Progr
     has_links = LINKS in notation_of(settings.grammar).offers
     table = FORMATS["parquet"]
     chosen = table.of_grammar(notation_of(settings.grammar), options.features)
-    wanted = Wanted(options, table, Counted(None, options.sampled), settings.samples if options.sampled else 1)
+    wanted = Wanted(options, table, Counted(None, not options.drawn), 1 if options.drawn else ONE_USE)
     names = tuple(feature.name for feature in table.chosen(chosen))
     with scratch(folder, _MEMORY) as database:
         load_rules(database, snapshot, wanted.counted, sorted(shape_of(options).union(table.shape)))

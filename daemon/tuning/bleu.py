@@ -16,7 +16,8 @@ Words = tuple[str, ...]
 ORDER = 4
 """Words of the longest n-grams."""
 SIZE = 2 * ORDER + 2
-_LENGTH, _REFERENCE = 2 * ORDER, 2 * ORDER + 1
+LENGTH, REFERENCE = 2 * ORDER, 2 * ORDER + 1
+"""Where the words of a candidate and of its reference stand."""
 
 
 class References:
@@ -34,9 +35,9 @@ class References:
         found = np.zeros(SIZE)
         for ngram, number in _ngrams(words).items():
             found[len(ngram) - 1] += min(number, self._most[ngram])
-        found[ORDER:_LENGTH] = [max(0, len(words) - n) for n in range(ORDER)]
-        found[_LENGTH] = len(words)
-        found[_REFERENCE] = min(self._lengths, key=lambda length: (abs(length - len(words)), length))
+        found[ORDER:LENGTH] = [max(0, len(words) - n) for n in range(ORDER)]
+        found[LENGTH] = len(words)
+        found[REFERENCE] = min(self._lengths, key=lambda length: (abs(length - len(words)), length))
         return found
 
 
@@ -53,8 +54,8 @@ class Bleu(NamedTuple):
 
 def bleu_of(statistics: NDArray[np.float64]) -> Bleu:
     """BLEU of the sum of all sentences' statistics [Papineni et al. 2002], without smoothing."""
-    matches, totals = statistics[:ORDER], statistics[ORDER:_LENGTH]
-    length, reference = statistics[_LENGTH], statistics[_REFERENCE]
+    matches, totals = statistics[:ORDER], statistics[ORDER:LENGTH]
+    length, reference = statistics[LENGTH], statistics[REFERENCE]
     ratio = float(length / reference) if reference else 1.0
     if not matches.all():
         return Bleu(0.0, ratio)
@@ -69,9 +70,9 @@ def sentence_bleu(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
     the brevity penalty: without the latter, tuning makes translations too short [Nakov, Guzmán & Vogel 2012].
     """
     added = np.array([0.0, 1.0, 1.0, 1.0])
-    matches, totals = statistics[:, :ORDER] + added, statistics[:, ORDER:_LENGTH] + added
-    lengths = np.maximum(statistics[:, _LENGTH], 1)
+    matches, totals = statistics[:, :ORDER] + added, statistics[:, ORDER:LENGTH] + added
+    lengths = np.maximum(statistics[:, LENGTH], 1)
     with np.errstate(divide="ignore"):
         precision = np.log(matches / np.maximum(totals, 1)).mean(axis=1)
-    penalty = np.minimum(0.0, 1 - (statistics[:, _REFERENCE] + 1) / lengths)
+    penalty = np.minimum(0.0, 1 - (statistics[:, REFERENCE] + 1) / lengths)
     return np.asarray(np.exp(precision + penalty), np.float64)

@@ -9,10 +9,14 @@ from hierogram.daemon.decoding.grammars import TranslationGrammar
 from hierogram.daemon.decoding.opening import Equipment
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.tuning.tuning import Candidates
+from hierogram.samplers.decoding.weighing import COUNTED, WORDS
 
 
 class GrammarDecoder:
-    """Translates the same sentences with a grammar, round by round; `names` are the features in their order."""
+    """Translates the same sentences with a grammar, round by round.
+
+    `names` are the features in their order, `words` is the place among them of the number of target words.
+    """
 
     def __init__(
         self,
@@ -27,6 +31,7 @@ class GrammarDecoder:
     ) -> None:
         """`best` candidates of each line, in so many `rounds` at most; threads: 0 is one for each core."""
         self.names = equipment.translator(grammar).names
+        self.words = self.names.index(COUNTED[WORDS])
         self._equipment = equipment
         self._grammar = grammar
         self._lines = lines

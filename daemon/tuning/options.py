@@ -27,6 +27,10 @@ class TuningOptions:
     interpolation: Annotated[
         float, Option("Share of the trained weights in the next ones; the rest is the last ones'.", above=0, most=1)
     ] = 0.3
+    length: Annotated[
+        float,
+        Option("Words of translations to those of references that the weight of words is fitted to; 0: not.", least=0),
+    ] = 1.0
     seed: Annotated[int, Option("Seed of the pairs that are drawn.", least=0)] = 1
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.tuning.bleu import SIZE, Bleu, References, Words, bleu_of, sentence_bleu
+from hierogram.daemon.tuning.bleu import LENGTH, REFERENCE, SIZE, Bleu, References, Words, bleu_of, sentence_bleu
+from hierogram.daemon.tuning.lengths import Ranked, fit_length
 from hierogram.daemon.tuning.options import TuningOptions
 from hierogram.daemon.tuning.pro import draw_pairs, interpolate, train
 
@@ -74,6 +75,15 @@ class _Pool:
         """Whether there are two candidates."""
         return len(self._features) > 1
 
+    def ranked(self, weights: NDArray[np.float64]) -> Ranked:
+        """The candidates, of which there is one, under weights."""
+        statistics = np.array(self._statistics)
+        return Ranked(np.array(self._features) @ weights, statistics[:, LENGTH], statistics[:, REFERENCE])
+
+    def has_any(self) -> bool:
+        """Whether there is a candidate."""
+        return bool(self._features)
+
     def differences(self, random: np.random.Generator, options: TuningOptions) -> NDArray[np.float64]:
         """Features of better candidates less those of worse ones, float64[n, F]."""
         features = np.array(self._features)
@@ -86,8 +96,12 @@ def tune(
     references: Sequence[Sequence[Words]],
     weights: NDArray[np.float64],
     options: TuningOptions,
+    words: int | None = None,
 ) -> Tuned:
     """Tune weights float64[F], from where they are, to BLEU against one or more references of each sentence.
+
+    The weight of the feature `words` (its place; None: there is none) is fitted to the length of the references after
+    each training, as the options say.
 
     The same arguments give the same weights. It ends early where no candidate is new and weights hardly
     change, or no two candidates differ enough.
@@ -111,6 +125,9 @@ def tune(
             break
         last = weights
         weights = interpolate(last, train(np.concatenate(found)), options.interpolation)
+        if words is not None and options.length:
+            lists = [pool.ranked(weights) for pool in pools if pool.has_any()]
+            weights[words] += fit_length(lists, float(np.abs(weights).max()), options.length)
         if not new and _is_settled(last, weights):
             break
     best = max(history, key=lambda iteration: iteration.bleu.score)

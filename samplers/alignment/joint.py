@@ -23,7 +23,7 @@ class LinkSamples(NamedTuple):
     implied: NDArray[np.float32]
     samples: int
 
-    def __add__(self, other: "LinkSamples") -> "LinkSamples":  # type: ignore[override]
+    def joined(self, other: "LinkSamples") -> "LinkSamples":
         """The samples of both chains."""
         return LinkSamples(self.links + other.links, self.implied + other.implied, self.samples + other.samples)
 

@@ -3,7 +3,7 @@
 Everything is arrays, so that a grammar can be mapped into memory from a file as it is.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ UNKNOWN = -2
 """A source word that no rule holds."""
 
 _RADIX = np.int64(1) << 32
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class RuleColumns(NamedTuple):
@@ -127,10 +128,11 @@ def flat_ranges(first: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[n
 
 
 def _taken(
-    flat: NDArray[np.int32] | NDArray[np.uint16], start: NDArray[np.int64], order: NDArray[np.int64]
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    flat: NDArray[_Scalar], start: NDArray[np.int64], order: NDArray[np.int64]
+) -> tuple[NDArray[_Scalar], NDArray[np.int64]]:
+    """Ranges of an array in another order, one after the other, and where each begins."""
     sizes = np.diff(start)[order]
-    return flat[flat_ranges(start[:-1][order], sizes)], np.concatenate(([0], np.cumsum(sizes)))  # type: ignore[return-value]
+    return flat[flat_ranges(start[:-1][order], sizes)], np.concatenate(([0], np.cumsum(sizes)))
 
 
 def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> Grammar:
@@ -171,7 +173,7 @@ def pack(columns: RuleColumns, chosen: NDArray[np.bool_] | None = None) -> Gramm
         rule_first,
         target,
         target_start,
-        links,  # type: ignore[arg-type]
+        links,
         link_start,
         np.ascontiguousarray(columns.features[order]),
         order.astype(np.int32),

@@ -131,7 +131,7 @@ def _fill(chart, lists, entry, item, edge, tails):
 
 
 @njit
-def _open(chart, lists, item):
+def _add_other_edges(chart, lists, item):
     """Make candidates of the item's other edges; False where there is no room."""
     known = lists.items[item]
     edge = chart.items[item].edges
@@ -182,7 +182,7 @@ def extend(chart, lists, item):
     while depth >= 0:
         at = lists.stack[depth]
         known = lists.items[at]
-        if known.opened == 0 and not _open(chart, lists, at):
+        if known.opened == 0 and not _add_other_edges(chart, lists, at):
             return -1
         last = known.last
         arity = chart.edges[lists.entries[last].edge].arity

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,7 @@ def measure_translating(corpus: Corpus) -> Figures:
         sentences = [row.source for row in rows if row.source.count(" ") == _WORDS - 1][:_SENTENCES]
         for order, model in opened.items():
             equipment = Equipment(TranslateOptions(), dict(DEFAULT_WEIGHTS), model, Glossary())
-            weighing, translator = _timed(lambda chosen=equipment: chosen.translator(grammar))  # type: ignore[misc]
+            weighing, translator = _timed(partial(equipment.translator, grammar))
             figures[f"weighing_seconds_{order}_grams"] = weighing
             figures[f"seconds_a_sentence_{order}_grams"] = _seconds(translator, sentences, 1)
             figures[f"seconds_a_sentence_{order}_grams_100_best"] = _seconds(translator, sentences, 100)

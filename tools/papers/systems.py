@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from hierogram.daemon.commands.grammar import align_pending
+from hierogram.daemon.alignment.aligning import align
+from hierogram.daemon.alignment.files import read_sentences, write_lines
+from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.exports.exporting import export
@@ -25,16 +27,17 @@ from hierogram.tools.comparison.heuristic_export import Heuristic, export_heuris
 FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_source", "lex_source_given_target")
 """Features that all grammars of the table have."""
 
-PAIRS = "pairs"
+PAIRS, START = "pairs", "start"
+"""Stores of pairs alone, and of the state in which sampling begins; the others have the names of models."""
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A grammar: its name, the store that it comes from, and how it is taken out of it."""
+    """A grammar: its name, the store that it comes from, how it is taken out of it (`drawn`: one draw, not means)."""
 
     name: str
     store: str
-    sampled: bool = False
+    drawn: bool = False
     hiero: bool = False
     heuristic: bool = False
     singletons: bool = True
@@ -44,13 +47,13 @@ HIERO, ZEROTH, HUNDREDTH, AVERAGED = "Hiero", "0th sample", "100th sample", "ave
 SYSTEMS = (
     System(HIERO, PAIRS, heuristic=True),
     System("no singletons", PAIRS, heuristic=True, singletons=False),
-    System(ZEROTH, "start"),
-    System(HUNDREDTH, PITMAN_YOR),
-    System(f"{HUNDREDTH}, Hiero's constraints", PITMAN_YOR, hiero=True),
-    System(AVERAGED, PITMAN_YOR, sampled=True),
-    System(f"{AVERAGED}, Hiero's constraints", PITMAN_YOR, sampled=True, hiero=True),
-    System(f"{HUNDREDTH}, Dirichlet process", DIRICHLET),
-    System(f"{AVERAGED}, Dirichlet process", DIRICHLET, sampled=True),
+    System(ZEROTH, START, drawn=True),
+    System(HUNDREDTH, PITMAN_YOR, drawn=True),
+    System(f"{HUNDREDTH}, Hiero's constraints", PITMAN_YOR, drawn=True, hiero=True),
+    System(AVERAGED, PITMAN_YOR),
+    System(f"{AVERAGED}, Hiero's constraints", PITMAN_YOR, hiero=True),
+    System(f"{HUNDREDTH}, Dirichlet process", DIRICHLET, drawn=True),
+    System(f"{AVERAGED}, Dirichlet process", DIRICHLET),
 )
 
 
@@ -61,6 +64,25 @@ class Made:
     system: System
     file: Path
     by_scope: list[int]
+
+    @property
+    def output(self) -> Path:
+        """The file of its translations."""
+        return self.file.with_suffix(".out")
+
+
+def aligned(files: Sequence[str], folder: Path, threads: int) -> list[str]:
+    """The files of a bitext with those of its alignment, which is made unless it is there."""
+    if len(files) > len(("source", "target")):
+        return list(files)
+    path = folder / "train.align"
+    if not path.exists():
+        with progress("align", "sweeps") as shown:
+            source, target = map(read_sentences, files)
+            request = Request(threads=threads)
+            found = align(source, target, request, lambda done, total: shown.update(done, total, done))
+        write_lines(path, found.lines())
+    return [*files, str(path)]
 
 
 def learned_store(folder: Path, name: str, files: Sequence[str], threads: int) -> str:
@@ -77,8 +99,7 @@ def learned_store(folder: Path, name: str, files: Sequence[str], threads: int) -
     with open_store(f"sqlite:///{new.absolute()}", create=True, settings=settings) as store:
         with Input(list(files)) as source:
             ingest(store, source)
-        align_pending(store, threads)
-        if name == "start":
+        if name == START:
             commit_start(store)
         else:
             with progress(f"learn, {name}", "pairs") as shown:
@@ -95,14 +116,18 @@ def commit_start(store: Store) -> None:
             learner.open(rows).commit(store, [], learner.chain.labels(), None)
 
 
-def make_grammar(system: System, url: str, held_out: Path, folder: Path, max_scope: int) -> Made:
-    """Write a system's grammar, as far as it can match the sentences of a file."""
+def grammar_file(system: System, folder: Path) -> Path:
+    """Where a system's grammar goes."""
     name = system.name.replace(",", "").replace("'", "").replace(" ", "-")
-    path = folder / f"{name}.cdec"
+    return folder / f"{name}.cdec"
+
+
+def make_grammar(system: System, url: str, held_out: Path, path: Path, max_scope: int) -> list[int]:
+    """Write a system's grammar, as far as it can match the sentences of a file; how many rules it has by scope."""
     options = ExportOptions(
         format="cdec",
         features=FEATURES,
-        sampled=system.sampled,
+        drawn=system.drawn,
         hiero=system.hiero,
         max_scope=max_scope,
         filter_for=held_out,
@@ -110,19 +135,19 @@ def make_grammar(system: System, url: str, held_out: Path, folder: Path, max_sco
     path.unlink(missing_ok=True)
     with open_store(url) as store:
         if system.heuristic:
-            return Made(system, path, export_heuristic(store, path, options, Heuristic(system.singletons)).by_scope)
+            return export_heuristic(store, path, options, Heuristic(system.singletons)).by_scope
         export(store, path, options)
         with store.snapshot() as snapshot:
-            return Made(system, path, _by_scope(snapshot, system))
+            return _by_scope(snapshot, system)
 
 
 def _by_scope(snapshot: Snapshot, system: System) -> list[int]:
     counts = np.zeros(1, np.int64)
-    for _, (scopes, *_) in snapshot.rule_blocks(("scope",), sampled=system.sampled):
-        found = np.bincount(np.array(scopes.split("\n"), np.int64), minlength=len(counts))
+    for _, (scopes, hiero, *_) in snapshot.rule_blocks(("scope", "hiero"), sampled=not system.drawn):
+        numbers = np.array(scopes.split("\n"), np.int64)
+        if system.hiero:
+            numbers = numbers[np.array(hiero.split("\n"), np.int64) > 0]
+        found = np.bincount(numbers, minlength=len(counts))
         found[: len(counts)] += counts
         counts = found
-    if system.hiero:
-        hiero = [rule.scope for rule in snapshot.iterate_rules(sampled=system.sampled, hiero=True)]
-        counts = np.bincount(np.array(hiero, np.int64), minlength=1)
     return [int(number) for number in counts]

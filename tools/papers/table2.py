@@ -1,23 +1,26 @@
 """Table 2 of [CFGŠ14] for any bitext: what grammars translate, sampled ones beside heuristic ones.
 
 python -m hierogram.tools.papers.table2 corpus.zh corpus.en align.gdfa --work table2
+
+What is found is kept in the folder, step by step; the same command goes on where it was interrupted.
 """
 
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from hierogram.daemon.alignment.files import write_lines
+from hierogram.daemon.alignment.files import read_sentences, write_lines
 from hierogram.daemon.commands.common import note, plural, say, say_table
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.decoding.opening import Equipment, equip
 from hierogram.daemon.decoding.requests import TranslateOptions
-from hierogram.daemon.decoding.weights import write_weights
+from hierogram.daemon.decoding.weights import read_weights, write_weights
 from hierogram.daemon.language_models.making import make
 from hierogram.daemon.language_models.options import EstimationOptions
 from hierogram.daemon.progress import progress
@@ -26,6 +29,7 @@ from hierogram.daemon.tuning.evaluation import evaluate
 from hierogram.daemon.tuning.options import EvaluationOptions, TuningOptions
 from hierogram.daemon.tuning.tuning import tune
 from hierogram.storage.options import Option
+from hierogram.tools.papers.keeping import Kept, check_settings
 from hierogram.tools.papers.splitting import HeldOut, Split, Wanted, split
 from hierogram.tools.papers.systems import (
     AVERAGED,
@@ -34,6 +38,9 @@ from hierogram.tools.papers.systems import (
     SYSTEMS,
     ZEROTH,
     Made,
+    System,
+    aligned,
+    grammar_file,
     learned_store,
     make_grammar,
 )
@@ -56,12 +63,18 @@ class Table:
     pops: Annotated[int, Option("Places popped for each span.", least=0)] = 200
     iterations: Annotated[int, Option("Rounds of tuning.", least=1)] = 8
     threads: Annotated[int, Option("Threads of learning and tuning.", least=1)] = 2
+    figure: Annotated[Path | None, Option("PNG to draw BLEU against the number of rules in.", metavar="FILE")] = None
+
+    def of_results(self) -> dict[str, Any]:
+        """The options that results depend on."""
+        beside = ("work", "threads", "figure")
+        return {name: value for name, value in asdict(self).items() if name not in beside}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """A row of the table: rules of scope 0, 1, …, all of them, their ratio to Hiero's, BLEU and half its 95 % interval,
-    p against Hiero, seconds a sentence on one thread.
+    p against Hiero, processor seconds a sentence.
     """
 
     name: str
@@ -81,6 +94,8 @@ def main(
 ) -> None:
     """Make the whole table: learn, extract, tune once on Hiero's grammar, translate, compare."""
     wanted.work.mkdir(parents=True, exist_ok=True)
+    check_settings(wanted.work / "settings.json", {"files": files, **wanted.of_results()})
+    kept = Kept(wanted.work / "found.json")
     parts = split(files, Wanted(wanted.tuning, wanted.test, wanted.longest, wanted.references), wanted.work)
     held_out = wanted.work / "held-out.source"
     write_lines(held_out, [*parts.tuning.sources, *parts.test.sources])
@@ -88,22 +103,39 @@ def main(
     if not model.exists():
         with progress("lm", "n-grams") as shown:
             make([parts.files[1]], [model], EstimationOptions(order=_LM_ORDER), shown)
+    bitext = aligned(parts.files, wanted.work, wanted.threads)
     made = []
     for system in SYSTEMS:
-        url = learned_store(wanted.work, system.store, parts.files, wanted.threads)
-        made.append(make_grammar(system, url, held_out, wanted.work, wanted.max_scope))
+        made.append(_made(system, bitext, held_out, wanted, kept))
         note(f"{system.name}: {plural(sum(made[-1].by_scope), 'rule')}")
     equipment = equip(
         TranslateOptions(lm=str(model), span=wanted.span, pops=wanted.pops, max_scope=wanted.max_scope, min_count=0.0)
     )
-    tuned = _tuned(equipment, made[0], parts.tuning, wanted)
-    write_weights(wanted.work / "weights.toml", tuned.weights)
-    rows, p_of_sampling = _rows(tuned, made, parts.test, wanted)
+    tuned = wanted.work / "weights.toml"
+    if not tuned.exists():
+        for one in made:
+            one.output.unlink(missing_ok=True)
+        write_weights(tuned, _weights(equipment, made[0], parts.tuning, wanted))
+    equipment = replace(equipment, weights=read_weights(str(tuned)))
+    rows, p_of_sampling = _rows(equipment, made, parts.test, wanted, kept)
     _say(rows, p_of_sampling, parts, wanted)
+    if wanted.figure is not None:
+        draw(rows, wanted.figure, f"{parts.pairs:,} pairs")
 
 
-def _tuned(equipment: Equipment, hiero: Made, held: HeldOut, wanted: Table) -> Equipment:
-    """The equipment with weights that were tuned with Hiero's grammar."""
+def _made(system: System, bitext: Sequence[str], held_out: Path, wanted: Table, kept: Kept) -> Made:
+    """A system's grammar, learned or extracted unless it is there."""
+    path = grammar_file(system, wanted.work)
+
+    def make() -> list[int]:
+        url = learned_store(wanted.work, system.store, bitext, wanted.threads)
+        return make_grammar(system, url, held_out, path, wanted.max_scope)
+
+    return Made(system, path, kept.find(f"{system.name}: rules by scope", make, path))
+
+
+def _weights(equipment: Equipment, hiero: Made, held: HeldOut, wanted: Table) -> dict[str, float]:
+    """Weights that are tuned with Hiero's grammar."""
     grammar = equipment.grammar(str(hiero.file))
     options = TuningOptions(iterations=wanted.iterations)
     references = [[tuple(line.split()) for line in own] for own in held.references]
@@ -117,22 +149,32 @@ def _tuned(equipment: Equipment, hiero: Made, held: HeldOut, wanted: Table) -> E
             rounds=options.iterations + 1,
             threads=wanted.threads,
         )
-        found = tune(decode, references, decode.start(), options)
-    return Equipment(equipment.options, decode.by_name(found.weights), equipment.model, equipment.glossary)
+        found = tune(decode, references, decode.start(), options, decode.words)
+    return decode.by_name(found.weights)
 
 
-def _rows(equipment: Equipment, made: Sequence[Made], test: HeldOut, wanted: Table) -> tuple[list[Row], float | None]:
+def _translated(equipment: Equipment, made: Made, sources: Sequence[str]) -> float:
+    """Translate with a system's grammar into its file; processor seconds a sentence, on one thread."""
+    translator = equipment.translator(equipment.grammar(str(made.file)))
+    translator.translate(sources[0])
+    started = time.process_time()
+    lines = [found.text for found in translator.translate_all(sources, threads=1)]
+    seconds = (time.process_time() - started) / len(sources)
+    write_lines(made.output, lines)
+    return seconds
+
+
+def _rows(
+    equipment: Equipment, made: Sequence[Made], test: HeldOut, wanted: Table, kept: Kept
+) -> tuple[list[Row], float | None]:
     """The rows, and p of the difference between the first sample and the last."""
     outputs: dict[str, list[str]] = {}
     seconds: dict[str, float] = {}
     for one in made:
         name = one.system.name
-        translator = equipment.translator(equipment.grammar(str(one.file)))
-        translator.translate(test.sources[0])
-        started = time.perf_counter()
-        outputs[name] = [found.text for found in translator.translate_all(test.sources, threads=1)]
-        seconds[name] = (time.perf_counter() - started) / len(test.sources)
-        write_lines(one.file.with_suffix(".out"), outputs[name])
+        translate = partial(_translated, equipment, one, test.sources)
+        seconds[name] = kept.find(f"{name}: seconds a sentence", translate, one.output)
+        outputs[name] = read_sentences(str(one.output))
     options = EvaluationOptions(metrics=("bleu",), tokenizer="none", resamples=_RESAMPLES)
     references = [(f"reference {k + 1}", lines) for k, lines in enumerate(test.columns())]
     with progress("evaluate", "metrics") as shown:
@@ -180,7 +222,7 @@ def _say(rows: list[Row], p_of_sampling: float | None, parts: Split, wanted: Tab
             f"{100 * row.ratio:.1f} %",
             f"{row.bleu:.2f}",
             f"{row.plus_minus:.2f}",
-            "" if row.p is None else f"{row.p:.3f}",
+            _shown(row.p),
             f"{row.seconds:.3f}",
         ]
         for row in rows
@@ -189,9 +231,37 @@ def _say(rows: list[Row], p_of_sampling: float | None, parts: Split, wanted: Tab
     say()
     say(
         f"{plural(parts.pairs, 'pair')} to learn from, {len(parts.tuning.sources):,} sentences to tune on, "
-        f"{len(parts.test.sources):,} to test with; {HUNDREDTH} against {ZEROTH}: p = {p_of_sampling:.3f}; "
-        f"weights tuned once, with {HIERO}'s grammar; {AVERAGED}: eight samples"
+        f"{len(parts.test.sources):,} to test with; {HUNDREDTH} against {ZEROTH}: p {_shown(p_of_sampling)}; "
+        f"weights tuned once, with {HIERO}'s grammar; {AVERAGED}: expected uses over the sweeps after burn-in"
     )
+
+
+def _shown(p: float | None) -> str:
+    """A probability as tables have it."""
+    if p is None:
+        return ""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def draw(rows: Sequence[Row], path: Path, title: str) -> None:
+    """BLEU with its 95 % interval against the number of rules, as PNG."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panel = pyplot.subplots(figsize=(8, 4.6))
+    for row, marker in zip(rows, "os^vD<>Ph", strict=True):
+        panel.errorbar(row.rules, row.bleu, row.plus_minus, fmt=marker, capsize=3, label=row.name)
+    panel.set_xscale("log")
+    panel.set_xlabel(f"rules up to scope {len(rows[0].by_scope) - 1}")
+    panel.set_ylabel("BLEU")
+    panel.set_title(title)
+    panel.grid(alpha=0.3)
+    panel.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
 
 
 if __name__ == "__main__":

@@ -214,8 +214,12 @@ def pack_grammar(
     max_scope: Annotated[
         int, typer.Option("--max-scope", min=0, metavar="K", help="Leave out rules that match slower than O(n^K).")
     ] = 2,
+    drawn: Annotated[
+        bool,
+        typer.Option("--drawn", help="From a store: counts of the present derivations, one draw, instead of means."),
+    ] = False,
     sampled: Annotated[
-        bool, typer.Option("--sampled", help="From a store: counts averaged over the kept samples.")
+        bool, typer.Option("--sampled", help="Means, as without it: for commands made for earlier versions.")
     ] = False,
 ) -> None:
     """Pack a grammar into the form that `translate` maps into memory, so that it starts at once."""
@@ -223,7 +227,7 @@ def pack_grammar(
     from hierogram.daemon.decoding.opening import equip
     from hierogram.storage.store import open_store
 
-    equipment = equip(TranslateOptions(max_scope=max_scope, sampled=sampled))
+    equipment = equip(TranslateOptions(max_scope=max_scope, drawn=drawn, sampled=sampled))
     if grammar.endswith(".db") or "://" in grammar:
         with open_store(grammar) as store:
             found = equipment.of_store(store).grammar

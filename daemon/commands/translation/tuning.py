@@ -82,7 +82,7 @@ def tune(
                 equipment, rules, lines, shown, best=tuning.best, rounds=tuning.iterations + 1, threads=run.threads
             )
             texts = split_references((texts for _, texts in against), len(lines))
-            tuned = find_weights(decode, texts, decode.start(), tuning)
+            tuned = find_weights(decode, texts, decode.start(), tuning, decode.words)
     inputs = {"grammar": grammar, "lm": options.lm, "sentences": sentences, "references": reference}
     write_tuned(Path(run.output), tuned, decode.by_name, tuning, inputs)
     rounds = [as_plain(iteration) for iteration in tuned.history]

@@ -59,7 +59,9 @@ def lm_file(folder: Path) -> Path:
     return path
 
 
-def equipment(folder: Path, glossary: Glossary | None = None, *, with_lm: bool = True, **options: object) -> Equipment:
+def equipment(
+    folder: Path, glossary: Glossary | None = None, *, with_lm: bool = True, max_words: int = 100
+) -> Equipment:
     lm = str(lm_file(folder)) if with_lm else None
-    made = equip(TranslateOptions(lm=lm, **options))  # type: ignore[arg-type]
+    made = equip(TranslateOptions(lm=lm, max_words=max_words))
     return made if glossary is None else Equipment(made.options, made.weights, made.model, glossary)

@@ -7,6 +7,7 @@ import pytest
 from tests.daemon.tuning.decoder import ListDecoder
 
 from hierogram.daemon.tuning.bleu import SIZE, References, bleu_of, sentence_bleu
+from hierogram.daemon.tuning.lengths import Ranked, fit_length, length_ratio
 from hierogram.daemon.tuning.options import TuningOptions
 from hierogram.daemon.tuning.pro import draw_pairs, interpolate, train
 from hierogram.daemon.tuning.tuning import Candidates, tune
@@ -131,3 +132,53 @@ def test_a_feature_that_never_differs_keeps_its_weight() -> None:
     assert interpolate(last, np.array([1.0, -3.0, 0.0]), 0.5) == pytest.approx([2.0, -1.0, 7.0])
     assert interpolate(np.zeros(2), np.array([1.0, 3.0]), 1.0) == pytest.approx([0.25, 0.75])
     assert np.array_equal(interpolate(last, np.zeros(3), 0.5), last)
+
+
+def random_lists(random: np.random.Generator) -> list[Ranked]:
+    """Lists in which shorter candidates score better."""
+    lists = []
+    for _ in range(50):
+        words = random.integers(4, 13, size=40).astype(float)
+        lists.append(Ranked(-0.3 * words + random.normal(size=40), words, np.full(40, 8.0)))
+    return lists
+
+
+def test_the_weight_of_words_is_fitted_to_the_length_of_references() -> None:
+    lists = random_lists(np.random.default_rng(3))
+    assert length_ratio(lists, 0.0) < 0.8
+    for ratio in (0.9, 1.0, 1.1):
+        change = fit_length(lists, 5.0, ratio)
+        assert length_ratio(lists, change) == pytest.approx(ratio, abs=0.025)
+        assert length_ratio(lists, change - 0.05) <= length_ratio(lists, change) <= length_ratio(lists, change + 0.05)
+    # At most half of the largest weight.
+    assert fit_length(lists, 0.02, 1.0) == pytest.approx(0.01)
+    assert fit_length(lists, 0.02, 0.5) == pytest.approx(-0.01)
+    assert length_ratio([Ranked(np.zeros(1), np.zeros(1), np.zeros(1))], 1.0) == 1.0
+
+
+def test_lengths_settle_while_other_weights_are_trained() -> None:
+    random = np.random.default_rng(4)
+    texts = [tuple(f"w{k}{j}" for j in range(10)) for k in range(40)]
+    lists = []
+    for text in texts:
+        # Each word that is left out, or added, costs nothing by the features; what is right is in the second one.
+        words = [text[: 10 - cut] + ("x",) * more for cut in range(6) for more in range(3)]
+        right = np.array([sum(word != "x" for word in own) - sum(word == "x" for word in own) for own in words])
+        features = np.stack([[len(own) for own in words], right + random.normal(size=len(words))], axis=1)
+        lists.append(Candidates(words, features.astype(float)))
+
+    def decode(weights):
+        found = []
+        for words, features in lists:
+            first = np.argsort(-(features @ weights), kind="stable")[:8]
+            found.append(Candidates([words[k] for k in first], features[first]))
+        return found
+
+    start = np.array([-2.0, 1.0])
+    for length, lowest, highest in ((1.0, 0.95, 1.05), (0.8, 0.75, 0.85)):
+        tuned = tune(decode, [[text] for text in texts], start, TuningOptions(iterations=6, length=length), words=0)
+        assert tuned.history[0].bleu.ratio < 0.7
+        assert lowest < tuned.history[-1].bleu.ratio < highest
+    free = tune(decode, [[text] for text in texts], start, TuningOptions(iterations=6, length=0), words=0)
+    plain = tune(decode, [[text] for text in texts], start, TuningOptions(iterations=6))
+    assert [round(own.bleu.ratio, 6) for own in free.history] == [round(own.bleu.ratio, 6) for own in plain.history]
