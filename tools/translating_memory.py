@@ -105,7 +105,8 @@ def _most_memory() -> float:
 
 def _drawn(random: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.int64]:
     """Numbers of words that are as unequally frequent as in a language: the k-th as 1/k."""
-    return np.exp(random.random(shape) * np.log(_WORDS)).astype(np.int64)
+    words: NDArray[np.int64] = np.exp(random.random(shape) * np.log(_WORDS)).astype(np.int64)
+    return words
 
 
 def _lines(words: NDArray[np.int64], letter: str) -> list[str]:
