@@ -14,7 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError
+from hierogram.samplers.decoding import weighing
 from hierogram.samplers.decoding.weighing import COUNTED
+
+WORDS = COUNTED[weighing.WORDS]
+"""The feature that counts target words."""
 
 DEFAULT_WEIGHTS: Mapping[str, float] = {
     "p_target_given_source": 0.25,

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.decoding.grammars import TranslationGrammar
 from hierogram.daemon.decoding.opening import Equipment
+from hierogram.daemon.decoding.weights import WORDS
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.tuning.tuning import Candidates
-from hierogram.samplers.decoding.weighing import COUNTED, WORDS
 
 
 class GrammarDecoder:
@@ -31,7 +31,7 @@ class GrammarDecoder:
     ) -> None:
         """`best` candidates of each line, in so many `rounds` at most; threads: 0 is one for each core."""
         self.names = equipment.translator(grammar).names
-        self.words = self.names.index(COUNTED[WORDS])
+        self.words = self.names.index(WORDS)
         self._equipment = equipment
         self._grammar = grammar
         self._lines = lines
