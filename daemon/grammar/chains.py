@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.grammar.chain_options import ChainOptions
 from hierogram.daemon.grammar.link_chains import NO_LINKS, LinkDraws, link_sweeps, run_link_chains
-from hierogram.daemon.learning.kinds.kind import Kind, Loaded
+from hierogram.daemon.learning.kinds.kind import Drawn, Kind, Loaded
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.kinds.trials import Trial, TrialOptions
-from hierogram.samplers.counts.deltas import add_state, empty_deltas
+from hierogram.samplers.counts.joining import first_of_each_key
 from hierogram.samplers.diagnostics.overlap import KEY, Counts, counts_of, mean_of
 from hierogram.samplers.diagnostics.watching import Watch, counts_of_rules
+from hierogram.samplers.grammar.columns import no_blobs
 from hierogram.samplers.grammar.settings import CUT, JOINED, RANDOM
 from hierogram.storage.records import ALIGNER, Settings
+from hierogram.storage.records.columns import join_deltas
 from hierogram.storage.store import Store
 
 STARTS = (CUT, JOINED, RANDOM)
@@ -120,7 +122,7 @@ def run_chains(store: Store, options: ChainOptions, report: Report = lambda _don
     done = len(trials) * (warm_up + options.sweeps)
     total = done + later
     try:
-        drawn = _Run(trials, loaded, options, lambda done: report(done, total)).draws(warm_up, starts)
+        drawn = _Run(trials, (loaded, settings), options, lambda done: report(done, total)).draws(warm_up, starts)
     finally:
         for trial in trials:
             trial.close()
@@ -138,10 +140,10 @@ class _Run:
     """Chains on their way."""
 
     def __init__(
-        self, trials: list[Trial], loaded: Loaded, options: ChainOptions, report: Callable[[int], None]
+        self, trials: list[Trial], of: tuple[Loaded, Settings], options: ChainOptions, report: Callable[[int], None]
     ) -> None:
         self._trials = trials
-        self._loaded = loaded
+        self._loaded, self._settings = of
         self._options = options
         self._report = report
         self._done = 0
@@ -192,10 +194,12 @@ class _Run:
 
     def _most_frequent(self) -> tuple[NDArray[np.uint64], list[str], list[str]]:
         """The rules that all chains together use most: keys uint64[W, 2] and both sides."""
-        deltas = empty_deltas()
-        for trial in self._trials:
-            deltas = add_state(deltas, self._loaded.batch, trial.state, 1, 0)
-        counts = deltas.counts[: deltas.entries]
+        loaded = self._loaded
+        nothing = no_blobs(loaded.size)
+        drawn = [Drawn(loaded.trees(trial.state), nothing) for trial in self._trials]
+        rules = join_deltas([loaded.rule_deltas(None, one, self._settings) for one in drawn])
+        counts = np.bincount(first_of_each_key(rules.keys), rules.counts, len(rules))
         chosen = np.lexsort((np.arange(len(counts)), -counts))[: self._options.watched]
-        rules = self._loaded.rules(deltas, chosen)
-        return deltas.keys[chosen], rules.sources.strings(), rules.targets.strings()
+        chosen = chosen[counts[chosen] > 0]
+        sources, targets = ([side.string(row) for row in chosen.tolist()] for side in (rules.sources, rules.targets))
+        return rules.keys[chosen], sources, targets

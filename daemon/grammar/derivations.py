@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from hierogram.daemon.learning.deltas import averages_of, present_changes, rule_deltas
-from hierogram.daemon.learning.kinds.kind import RuleUse, Span
+from hierogram.daemon.learning.kinds.kind import Drawn, RuleUse, Span
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.samplers.grammar.columns import join_blobs
 from hierogram.samplers.grammar.uses import ONE_USE
@@ -33,10 +32,9 @@ def expected_rules(row: PairRow, settings: Settings) -> list[ExpectedRule]:
     """
     if row.current is None:
         return []
-    records = join_blobs([row.expected_uses or b""])
-    averaged = averages_of(records, settings)
-    changes = [*present_changes(join_blobs([row.current]), records, 1), averaged.trees]
-    rules = rule_deltas(kind_of(settings).load([row], settings), changes, averaged.fragments)
+    loaded = kind_of(settings).load([row], settings)
+    trees = loaded.trees(loaded.decode(join_blobs([row.current])))
+    rules = loaded.rule_deltas(None, Drawn(trees, join_blobs([row.expected_uses or b""])), settings)
     expected = [
         ExpectedRule(rules.sources.string(row), rules.targets.string(row), uses / ONE_USE)
         for row, uses in enumerate(rules.sampled_counts.tolist())

@@ -5,8 +5,6 @@ from collections.abc import Callable
 import numpy as np
 
 from hierogram.daemon.learning.kinds.registry import kind_of
-from hierogram.samplers.counts.occurrences import rule_occurrences
-from hierogram.samplers.forests.derivations import decode_states
 from hierogram.samplers.grammar.columns import join_blobs
 from hierogram.storage.store import Store
 
@@ -26,8 +24,7 @@ def index_support(store: Store, report: Callable[[int], None] | None = None) -> 
             return indexed
         settings = store.settings()
         loaded = kind_of(settings).load(rows, settings)
-        state = decode_states(loaded.batch.forests, join_blobs([row.current or b"" for row in rows]))
-        found = rule_occurrences(loaded.batch, state)
+        found = loaded.occurrences(loaded.decode(join_blobs([row.current or b"" for row in rows])))
         ids = np.array([row.id for row in rows], np.int64)[found.pairs]
         keys = found.keys.view(np.int64)
         uses = zip(ids.tolist(), keys[:, 0].tolist(), keys[:, 1].tolist(), found.uses.tolist(), strict=True)

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hierogram.daemon.learning.deltas import present_changes, rule_deltas
-from hierogram.daemon.learning.kinds.kind import Chain
+from hierogram.daemon.learning.kinds.kind import Chain, Drawn
 from hierogram.daemon.learning.residents import ResidentBatch
-from hierogram.samplers.forests.derivations import encode_states, encode_trees
 from hierogram.samplers.grammar.columns import no_blobs
 from hierogram.storage.records import WAITING, PairRow, Settings
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas, join_deltas
@@ -49,7 +47,7 @@ class Rebuilt:
         size = len(rows)
         return PairUpdates(
             ids=np.array([row.id for row in rows], np.int64),
-            states=encode_states(self.after.loaded.batch.forests, self.after.state),
+            states=self.after.loaded.encode(self.after.state),
             samples=no_blobs(size),
             burned_in=np.zeros(size, np.bool_),
             stages=np.ones(size, np.int64),
@@ -59,10 +57,9 @@ class Rebuilt:
 
     def deltas(self) -> RuleDeltas:
         """By how much rules' counts change: the old derivations and all that they averaged leave, the new ones come."""
-        trees = encode_trees(self.after.loaded.batch.forests, self.after.state)
-        return join_deltas(
-            [self.before.leaving(), rule_deltas(self.after.loaded, present_changes(trees, no_blobs(trees.size), 1))]
-        )
+        loaded, settings = self.after.loaded, self.after.settings
+        begun = Drawn(loaded.trees(self.after.state), no_blobs(loaded.size))
+        return join_deltas([self.before.leaving(), loaded.rule_deltas(None, begun, settings)])
 
     def change(self, chain: Chain) -> None:
         """Make the same changes in a chain's counts."""

@@ -7,21 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.deltas import (
-    average_change,
-    averages_of,
-    in_order_of_sources,
-    present_changes,
-    rule_deltas,
-)
-from hierogram.daemon.learning.kinds.kind import Loaded
+from hierogram.daemon.learning.deltas import in_order_of_sources
+from hierogram.daemon.learning.kinds.kind import Drawn, Loaded
 from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.kinds.state import Averages, State
 from hierogram.daemon.prefetch import ahead
-from hierogram.samplers.forests.averages import Averages
-from hierogram.samplers.forests.batch import State
-from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees
-from hierogram.samplers.forests.records import read_averages, write_averages
-from hierogram.samplers.grammar.columns import Blobs, join_blobs, no_blobs, part_of, split_blobs
+from hierogram.samplers.grammar.columns import Blobs, join_blobs, part_of, split_blobs
 from hierogram.storage.records import LabelRow, LearningRun, PairRow, Settings, SweepRecord
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas
 from hierogram.storage.store import Store
@@ -56,15 +47,12 @@ class ResidentBatch:
         """The pairs as stored; those without a derivation get their initial state."""
         kind = kind_of(settings)
         loaded = kind.load(rows, settings)
-        forests = loaded.batch.forests
-        state = kind.begin(loaded, settings)
         stored = np.array([row.current is not None for row in rows], np.bool_)
-        if stored.any():
-            states = [row.current or b"" for row in rows]
-            if not stored.all():
-                fresh = split_blobs(encode_states(forests, state))
-                states = [blob or own for blob, own in zip(states, fresh, strict=True)]
-            state = decode_states(forests, join_blobs(states))
+        states = [row.current or b"" for row in rows]
+        if not stored.all():
+            fresh = split_blobs(loaded.encode(kind.begin(loaded, settings, ~stored)))
+            states = [blob or own for blob, own in zip(states, fresh, strict=True)]
+        state = loaded.decode(join_blobs(states))
         averages = join_blobs([row.expected_uses or b"" for row in rows])
         sweeps = np.array([row.sweep for row in rows], np.int64)
         return cls(
@@ -72,7 +60,7 @@ class ResidentBatch:
             loaded,
             state,
             sweeps,
-            State(state.edge.copy(), state.cut.copy()) if stored.any() else None,
+            state.copy() if stored.any() else None,
             stored,
             averages,
             sweeps.copy(),
@@ -83,7 +71,7 @@ class ResidentBatch:
     def averages(self) -> Averages:
         """What the pairs expect to use; raises `DerivationError` where stored bytes do not fit."""
         if self.present_averages is None:
-            self.present_averages = read_averages(self.loaded.batch, self.committed_averages)
+            self.present_averages = self.loaded.read_averages(self.committed_averages)
         return self.present_averages
 
     def commit(
@@ -99,10 +87,11 @@ class ResidentBatch:
         them are worked out at a time, while those before them are written, so that memory does not grow with the batch.
         The sweeps, what is learned of a tree grammar's `labels`, and how far the `run` has come go with them.
         """
-        averages = self.committed_averages if self.present_averages is None else write_averages(self.present_averages)
+        known = self.present_averages
+        averages = self.committed_averages if known is None else self.loaded.write_averages(known)
         with closing(ahead(self._parts(averages))) as parts:
             store.commit_parts(parts, records, labels, run)
-        self.committed_state = State(self.state.edge.copy(), self.state.cut.copy())
+        self.committed_state = self.state.copy()
         self.committed = np.ones(len(self.rows), np.bool_)
         self.committed_averages = averages
         self.committed_sweeps = self.sweeps.copy()
@@ -111,10 +100,9 @@ class ResidentBatch:
         """What a commit writes, some thousand pairs at a time: pairs, and the changes of counts that they cause."""
         course = kind_of(self.settings).course(self.settings)
         stages = course.reached(self.sweeps)
-        forests = self.loaded.batch.forests
-        states = encode_states(forests, self.state)
-        after = encode_trees(forests, self.state)
-        before = None if self.committed_state is None else encode_trees(forests, self.committed_state)
+        states = self.loaded.encode(self.state)
+        after = self.loaded.trees(self.state)
+        before = None if self.committed_state is None else self.loaded.trees(self.committed_state)
         ids = np.array([row.id for row in self.rows], np.int64)
         some = -(-_PAIRS_A_COMMIT // _SMALLER_AT_FIRST)
         last = 0
@@ -130,23 +118,21 @@ class ResidentBatch:
                 self.sweeps[first:last],
                 self.committed_sweeps[first:last],
             )
-            old, new = (part_of(column, first, last) for column in (self.committed_averages, averages))
-            changes = present_changes(part_of(after, first, last), new, 1)
-            if before is not None:
-                known = self.committed[first:last]
-                changes += present_changes(part_of(before, first, last), old, -1, known)
-            fragments, trees = average_change(averages_of(old, self.settings), averages_of(new, self.settings))
-            changes = [change.of_pairs(first) for change in changes + trees]
-            yield updates, in_order_of_sources(rule_deltas(self.loaded, changes, fragments.of_pairs(first)))
+            old = None if before is None else self._committed(before, first, last)
+            new = Drawn(part_of(after, first, last), part_of(averages, first, last))
+            yield updates, in_order_of_sources(self.loaded.rule_deltas(old, new, self.settings, first))
 
     def leaving(self) -> RuleDeltas:
         """By how much the counts of rules change when all pairs leave the store, as they were last committed."""
-        nothing = averages_of(no_blobs(len(self.rows)), self.settings)
-        fragments, changes = average_change(averages_of(self.committed_averages, self.settings), nothing)
-        if self.committed_state is not None:
-            trees = encode_trees(self.loaded.batch.forests, self.committed_state)
-            changes += present_changes(trees, self.committed_averages, -1, self.committed)
-        return rule_deltas(self.loaded, changes, fragments)
+        if self.committed_state is None:
+            return self.loaded.rule_deltas(None, None, self.settings)
+        trees = self.loaded.trees(self.committed_state)
+        return self.loaded.rule_deltas(self._committed(trees, 0, len(self.rows)), None, self.settings)
+
+    def _committed(self, trees: Blobs, first: int, last: int) -> Drawn:
+        """What was committed last of some of the pairs; `trees` are those of all."""
+        records = part_of(self.committed_averages, first, last)
+        return Drawn(part_of(trees, first, last), records, self.committed[first:last])
 
 
 def read_batches(store: Store, states: list[str] | None = None, after_id: int = 0) -> Iterator[list[PairRow]]:

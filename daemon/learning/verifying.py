@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.alignment.links.stored import count_links
-from hierogram.daemon.learning.deltas import averages_of, present_changes, rule_deltas
+from hierogram.daemon.learning.kinds.kind import Drawn
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.prefetch import made_in_threads
 from hierogram.samplers.counts.joining import first_of_each_key, match_keys
 from hierogram.samplers.counts.rendering import same_texts
 from hierogram.samplers.exceptions import SamplerError
-from hierogram.samplers.forests.derivations import decode_states, encode_trees
 from hierogram.samplers.grammar.columns import join_blobs
 from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.exports.snapshot import Snapshot
@@ -77,11 +76,9 @@ class _Problems:
 def _recount(rows: list[PairRow], settings: Settings) -> RuleDeltas:
     """The rules of the pairs' derivations and averages, counted from nothing."""
     loaded = kind_of(settings).load(rows, settings)
-    forests = loaded.batch.forests
-    trees = encode_trees(forests, decode_states(forests, join_blobs([row.current or b"" for row in rows])))
+    trees = loaded.trees(loaded.decode(join_blobs([row.current or b"" for row in rows])))
     records = join_blobs([row.expected_uses or b"" for row in rows])
-    averaged = averages_of(records, settings)
-    return rule_deltas(loaded, [*present_changes(trees, records, 1), averaged.trees], averaged.fragments)
+    return loaded.rule_deltas(None, Drawn(trees, records), settings)
 
 
 class Fault(NamedTuple):

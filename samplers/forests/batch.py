@@ -20,6 +20,10 @@ class State(NamedTuple):
     edge: NDArray[np.uint16]
     cut: NDArray[np.uint8]
 
+    def copy(self) -> "State":
+        """The same values in arrays of their own."""
+        return State(self.edge.copy(), self.cut.copy())
+
 
 class Batch(NamedTuple):
     """Pairs that are sampled together: forests and words, and what follows from them.

@@ -81,19 +81,14 @@ def _text(column: Texts) -> str:
 
 def _counting() -> Callable[..., RuleDeltas]:
     # Here, because it brings the compiled samplers with it.
-    from hierogram.daemon.learning.deltas import averages_of, present_changes, rule_deltas, tree_change
+    from hierogram.daemon.learning.kinds.kind import Drawn
     from hierogram.daemon.learning.kinds.registry import kind_of
-    from hierogram.samplers.forests.derivations import decode_states, encode_trees
-    from hierogram.samplers.grammar.columns import join_blobs
+    from hierogram.samplers.grammar.columns import join_blobs, no_blobs
 
     def count(rows: list[PairRow], settings: Settings, sampled: bool) -> RuleDeltas:
         loaded = kind_of(settings).load(rows, settings)
-        forests = loaded.batch.forests
-        trees = encode_trees(forests, decode_states(forests, join_blobs([row.current or b"" for row in rows])))
-        if not sampled:
-            return rule_deltas(loaded, [tree_change(trees, 1)])
-        records = join_blobs([row.expected_uses or b"" for row in rows])
-        averaged = averages_of(records, settings)
-        return rule_deltas(loaded, [*present_changes(trees, records, 1), averaged.trees], averaged.fragments)
+        trees = loaded.trees(loaded.decode(join_blobs([row.current or b"" for row in rows])))
+        records = join_blobs([row.expected_uses or b"" for row in rows]) if sampled else no_blobs(len(rows))
+        return loaded.rule_deltas(None, Drawn(trees, records), settings)
 
     return count

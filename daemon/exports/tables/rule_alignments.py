@@ -67,7 +67,7 @@ def _reader() -> Columns:
     # Here, because it brings the compiled samplers with it.
     import numpy as np
 
-    from hierogram.daemon.learning.deltas import count_changes
+    from hierogram.daemon.learning.kinds.counting import ForestPairs, count_changes
     from hierogram.daemon.learning.kinds.registry import kind_of
     from hierogram.samplers.counts.changes import Change
     from hierogram.samplers.counts.rule_alignments import SIDE_BITS, RuleLinks, fragment_links, rule_links
@@ -89,6 +89,8 @@ def _reader() -> Columns:
 
     def columns_of(rows: "list[PairRow]", settings: Settings, sampled: bool) -> list[str]:
         loaded = kind_of(settings).load(rows, settings)
+        # Only such pairs have links: `LINKS` of their kind says so.
+        assert isinstance(loaded, ForestPairs)
         forests = loaded.batch.forests
         uses: Counter[tuple[int, bytes]] = Counter()
         state = decode_states(forests, join_blobs([row.current or b"" for row in rows]))
@@ -96,7 +98,7 @@ def _reader() -> Columns:
         records = join_blobs([row.expected_uses or b"" for row in rows]) if sampled else no_blobs(len(rows))
         records = write_averages(read_averages(loaded.batch, records))
         fragments = fragments_of(records)
-        deltas = count_changes(loaded, [Change(trees, 1, 0)], fragments)
+        deltas = count_changes(loaded.batch, [Change(trees, 1, 0)], fragments)
         found = fragment_links(deltas, loaded.batch, fragments)
         counted(uses, found, fragments.weights.tolist())
         alone = np.diff(records.offsets) == 0

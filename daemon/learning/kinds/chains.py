@@ -51,7 +51,7 @@ class TreeChain:
         priors: Mapping[str, LabelPrior] | None = None,
     ) -> None:
         self.loaded = loaded
-        self.trees = loaded.trees
+        self.trees = loaded.treebank
         self.seed = seed
         labels = self._processes(priors or {})
         self.kernel = build(build_tree_model(base, self.trees.expansions, labels), self.trees)
@@ -129,7 +129,7 @@ def sample_treebank(
     loaded = load_trees(texts, range(1, len(texts) + 1))
     chain = TreeChain(loaded, initial_state(seed, loaded.batch, start), base, seed)
     for number in range(1, schedule.sweeps + sweeps + 1):
-        own = np.full(loaded.trees.size, number, np.int64)
+        own = np.full(loaded.treebank.size, number, np.int64)
         chain.sweep(number, own, schedule.temperatures(own))
         if report:
             report(number, chain)

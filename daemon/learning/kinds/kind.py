@@ -10,11 +10,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.learning.kinds.state import Averages, State
 from hierogram.daemon.learning.kinds.trials import Trial, TrialOptions
 from hierogram.samplers.counts.chain import SweepInfo
-from hierogram.samplers.counts.deltas import CountDeltas
-from hierogram.samplers.forests.averages import Averages
-from hierogram.samplers.forests.batch import Batch, State
+from hierogram.samplers.counts.occurrences import Occurrences
+from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.synchronous.sweeps import GIBBS
 from hierogram.storage.records import LabelRow, PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
@@ -26,15 +26,51 @@ Key = tuple[int, int]
 """A rule's key: its high and its low 64 bits, unsigned."""
 
 
+class Drawn(NamedTuple):
+    """What is kept of pairs, and from which their rules are counted: `trees` the present derivation of each, as
+    `Loaded.trees` gives it, `records` what it averaged, as `Loaded.write_averages` does; `chosen` bool[P] which pairs
+    have a derivation (None: all).
+    """
+
+    trees: Blobs
+    records: Blobs
+    chosen: NDArray[np.bool_] | None = None
+
+
 class Loaded(Protocol):
-    """Pairs in memory: the batch that samplers and counters work on, and how its rules are written."""
+    """Pairs in memory: their derivations and averages as bytes and back, and which rules these use."""
 
     @property
-    def batch(self) -> Batch:
-        """Forests and words."""
+    def size(self) -> int:
+        """Number of pairs."""
 
-    def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
-        """The chosen entries of rule-count deltas of these pairs, as columns for the store."""
+    def encode(self, state: State) -> Blobs:
+        """Each pair's derivation as the store keeps it: sampling goes on exactly where it stopped."""
+
+    def decode(self, blobs: Blobs) -> State:
+        """Inverse of `encode`; raises `DerivationError` where bytes do not fit their pair."""
+
+    def trees(self, state: State) -> Blobs:
+        """Each pair's derivation as bytes, no more of it than counting needs."""
+
+    def read_averages(self, records: Blobs) -> Averages:
+        """What the pairs expect to use; raises `DerivationError` where bytes do not fit their pair."""
+
+    def write_averages(self, averages: Averages) -> Blobs:
+        """Each pair's record, empty where it has averaged over nothing; inverse of `read_averages`."""
+
+    def average(self, averages: Averages, state: State, due: NDArray[np.bool_]) -> None:
+        """Average over the present derivations of the pairs that are due, too; changes the averages in place."""
+
+    def rule_deltas(self, before: Drawn | None, after: Drawn | None, settings: Settings, first: int = 0) -> RuleDeltas:
+        """By how much the counts of rules change, as columns for the store; rules whose counts stay are left out.
+
+        None is nothing at all. Pair 0 of what is `before` and `after` is pair `first` of those in memory. Raises
+        `DerivationError`, and `KeyCollisionError` where two rules have one key.
+        """
+
+    def occurrences(self, state: State) -> Occurrences:
+        """The rules of every pair's derivation, by pair."""
 
 
 class Course(Protocol):
@@ -143,8 +179,8 @@ class Kind(Protocol):
     def load(self, rows: Sequence[PairRow], settings: Settings) -> Loaded:
         """The pairs in memory; raises `SamplerError` where one is none of this kind."""
 
-    def begin(self, loaded: Loaded, settings: Settings) -> State:
-        """The initial state of each pair, drawn from its own random stream."""
+    def begin(self, loaded: Loaded, settings: Settings, due: NDArray[np.bool_]) -> State:
+        """The initial state of each pair that is due, drawn from its own random stream; what others get is open."""
 
     def course(self, settings: Settings) -> Course:
         """The schedule."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.learning.kinds.counting import ForestPairs
 from hierogram.samplers.counts.deltas import CountDeltas
 from hierogram.samplers.counts.rendering import Spellings, render_rules, spellings
 from hierogram.samplers.exceptions import AlignmentInputError
@@ -23,7 +24,7 @@ _ID_BITS = 44
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedPairs:
+class LoadedPairs(ForestPairs):
     """A batch and the spellings of its words, in the batch's own numbering."""
 
     batch: Batch

@@ -8,17 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.compiling import SweepKernel
+from hierogram.daemon.learning.kinds.counting import fragment_averages, variables
 from hierogram.daemon.learning.kinds.derivations import expansions_of, places_of
 from hierogram.daemon.learning.kinds.kind import Key, Loaded, Means, Report, RuleUse, Span, Sweep, Turn
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, load_pairs, longest_rule
+from hierogram.daemon.learning.kinds.state import Averages, State
 from hierogram.daemon.learning.kinds.trials import PhraseTrial, TrialOptions
 from hierogram.samplers.counts.chain import ChainState, SweepInfo
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table
-from hierogram.samplers.forests.averages import Averages
-from hierogram.samplers.forests.batch import State, initial_state
+from hierogram.samplers.forests.batch import initial_state
 from hierogram.samplers.forests.forest import Forests
 from hierogram.samplers.grammar.keys import rule_key
 from hierogram.samplers.grammar.rules import Rule, Side, parse_side, render_side
@@ -90,15 +91,15 @@ class PhraseChain:
     def enter(self, loaded: Loaded, state: State, stored: NDArray[np.bool_]) -> None:
         """Count the derivations of the pairs that are not stored."""
         if not stored.all():
-            self.table = count_rules(loaded.batch, state, self.table, self.model, 1, stored)
+            self.table = count_rules(pairs_of(loaded).batch, variables(state), self.table, self.model, 1, stored)
 
     def change(self, loaded: Loaded, state: State, change: int) -> None:
         """Add `change` for each rule of the derivations."""
-        self.table = count_rules(loaded.batch, state, self.table, self.model, change)
+        self.table = count_rules(pairs_of(loaded).batch, variables(state), self.table, self.model, change)
 
     def sweep(self, loaded: Loaded) -> Sweep:
         """What sweeps over these pairs: pair after pair, or in blocks where there are many."""
-        batch = loaded.batch
+        batch = pairs_of(loaded).batch
         kernel = build(
             self.model, batch, method=self._method, blocks=Blocks.suited_to(batch.size),
             workers=self._threads, run=self._executor.map,
@@ -111,7 +112,7 @@ class PhraseChain:
         def take(state: State, averages: Averages, turn: Turn, report: Report) -> tuple[State, SweepInfo]:
             stages = self._schedule.stages(turn.sweeps)
             stages[~turn.active] = 0
-            before = ChainState(state, self.table, averages)
+            before = ChainState(variables(state), self.table, fragment_averages(averages))
             plan = SweepPlan(
                 turn.sweeps, stages, self._schedule.powers(turn.sweeps), True, turn.averaged, self._schedule.leaving
             )
@@ -154,9 +155,9 @@ class Synchronous:
         """The pairs with their forests."""
         return load_pairs(rows, settings)
 
-    def begin(self, loaded: Loaded, settings: Settings) -> State:
+    def begin(self, loaded: Loaded, settings: Settings, due: NDArray[np.bool_]) -> State:
         """Cuts by the schedule, a random edge at each node."""
-        return initial_state(settings.seed, loaded.batch, CUT if settings.schedule == PAPER else RANDOM)
+        return initial_state(settings.seed, pairs_of(loaded).batch, CUT if settings.schedule == PAPER else RANDOM)
 
     def course(self, settings: Settings) -> Schedule | Annealing:
         """The schedule."""
@@ -169,7 +170,9 @@ class Synchronous:
     def trial(self, loaded: Loaded, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions) -> PhraseTrial:
         """A chain by the store's model and schedule."""
         model = model_of(settings, vocabulary)
-        return PhraseTrial(model, loaded.batch, schedule_of(settings), replace(how, type_moves=settings.type_moves))
+        return PhraseTrial(
+            model, pairs_of(loaded).batch, schedule_of(settings), replace(how, type_moves=settings.type_moves)
+        )
 
     def key(self, source: str, target: str, salt: int) -> Key:
         """The key of a rule."""
@@ -204,6 +207,12 @@ class Synchronous:
             state, _ = kernel.step(settings.seed, kernel.init(settings.seed), plan)
         log_likelihood(state.table, model)
         return loaded, state.derivations
+
+
+def pairs_of(loaded: Loaded) -> LoadedPairs:
+    """The pairs in memory as those of this kind."""
+    assert isinstance(loaded, LoadedPairs)
+    return loaded
 
 
 def _spans(forests: Forests, node: int) -> tuple[Span, Span]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.learning.kinds.counting import ForestPairs
 from hierogram.samplers.counts.deltas import CountDeltas
 from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
 from hierogram.samplers.forests.batch import Batch, make_batch
@@ -23,24 +24,22 @@ from hierogram.storage.records.columns import RuleDeltas
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedTrees:
-    """Trees as the samplers take them, the words by their numbers, and the salt of their fragments' keys."""
+class LoadedTrees(ForestPairs):
+    """Trees as the samplers take them, with forests and words as their `batch`; the words by their numbers, and the
+    salt of their fragments' keys.
+    """
 
-    trees: TreeBatch
+    batch: Batch
+    treebank: TreeBatch
     words: list[str]
     key_salt: int
-
-    @property
-    def batch(self) -> Batch:
-        """The forests and words."""
-        return self.trees.batch
 
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
         """The chosen entries of rule-count deltas: root label, fragment; a rule's length is its number of expansions.
 
         Their keys come from the texts, since the numbers of labels are those of the batch.
         """
-        labels, fragments = render_fragments(deltas, chosen, self.trees.labels, self.words)
+        labels, fragments = render_fragments(deltas, chosen, self.treebank.labels, self.words)
         sides = zip(labels, fragments, strict=True)
         none = np.zeros(len(chosen), np.int32)
         return RuleDeltas(
@@ -105,4 +104,4 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
     expansions = Expansions(
         list(known), np.array(numbers, np.int32), np.array(weights), np.cumsum([0, *degrees], dtype=np.int64)
     )
-    return LoadedTrees(TreeBatch(batch, expansions, ["", *labels]), list(words), key_salt)
+    return LoadedTrees(batch, TreeBatch(batch, expansions, ["", *labels]), list(words), key_salt)

@@ -6,13 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.chains import LabelPrior, TreeChain, TreeTrial
+from hierogram.daemon.learning.kinds.counting import fragment_averages, variables
 from hierogram.daemon.learning.kinds.derivations import expansions_of, places_of, tails_of
 from hierogram.daemon.learning.kinds.kind import Key, Loaded, Means, Report, RuleUse, Sweep, Turn
+from hierogram.daemon.learning.kinds.state import Averages, State
 from hierogram.daemon.learning.kinds.treebanks import LoadedTrees, load_trees
 from hierogram.daemon.learning.kinds.trials import TrialOptions
 from hierogram.samplers.counts.chain import SweepInfo
-from hierogram.samplers.forests.averages import Averages, add_trees
-from hierogram.samplers.forests.batch import State, initial_state
+from hierogram.samplers.forests.averages import add_trees
+from hierogram.samplers.forests.batch import State as Variables
+from hierogram.samplers.forests.batch import initial_state
 from hierogram.samplers.forests.forest import Forests
 from hierogram.samplers.grammar.keys import fragment_key
 from hierogram.samplers.grammar.schedules import Annealing
@@ -59,7 +62,7 @@ class TreebankChain:
         assert isinstance(loaded, LoadedTrees)
         if self._chain is not None:
             self._priors |= self._chain.priors()
-        self._chain = TreeChain(loaded, state, self._settings.base, self._settings.seed, self._priors)
+        self._chain = TreeChain(loaded, variables(state), self._settings.base, self._settings.seed, self._priors)
 
     def change(self, loaded: Loaded, state: State, change: int) -> None:
         """Forget the trees in memory, which are not those of the store any more: the others have to be entered."""
@@ -78,7 +81,7 @@ class TreebankChain:
             self._sweeps += 1
             assert state is chain.state
             info = chain.sweep(self._sweeps, turn.sweeps, temperatures, report)
-            add_trees(averages, loaded.batch, chain.state, turn.averaged)
+            add_trees(fragment_averages(averages), chain.trees.batch, chain.state, turn.averaged)
             return chain.state, info
 
         return take
@@ -108,8 +111,9 @@ class Trees:
         """The trees with their forests."""
         return load_trees([row.target for row in rows], [row.id for row in rows], settings.key_salt)
 
-    def begin(self, loaded: Loaded, settings: Settings) -> State:
+    def begin(self, loaded: Loaded, settings: Settings, due: NDArray[np.bool_]) -> State:
         """Cuts by the store's start, a random edge at each node."""
+        assert isinstance(loaded, LoadedTrees)
         return initial_state(settings.seed, loaded.batch, settings.start)
 
     def course(self, settings: Settings) -> Annealing:
@@ -132,7 +136,7 @@ class Trees:
     def show(self, row: PairRow, settings: Settings) -> list[RuleUse]:
         """The tree's derivation."""
         loaded = self.load([row], settings)
-        forests, labels = loaded.batch.forests, loaded.trees.labels
+        forests, labels = loaded.batch.forests, loaded.treebank.labels
         state, expansions = expansions_of(forests, row.current or b"")
         places = places_of(expansions)
         words = row.source.split(" ")
@@ -153,7 +157,7 @@ class Trees:
         return loaded, chain.state
 
 
-def _fragment(head: int, forests: Forests, state: State, labels: Sequence[str], words: Sequence[str]) -> str:
+def _fragment(head: int, forests: Forests, state: Variables, labels: Sequence[str], words: Sequence[str]) -> str:
     """The fragment at a node in brackets."""
     pieces: list[str] = []
     stack: list[int | str] = [head]

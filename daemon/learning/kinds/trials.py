@@ -8,12 +8,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.learning.kinds.state import State
 from hierogram.samplers.counts.chain import ChainState
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import RuleTable, empty_table
-from hierogram.samplers.forests.batch import Batch, State, initial_state
+from hierogram.samplers.forests.batch import Batch, initial_state
+from hierogram.samplers.forests.batch import State as Variables
 from hierogram.samplers.grammar.schedules import PairSchedule, at_temperature_one
 from hierogram.samplers.grammar.settings import CUT
 from hierogram.samplers.synchronous.passes import SweepPlan
@@ -85,7 +87,7 @@ class PhraseTrial:
         return self._chain.table
 
     @property
-    def state(self) -> State:
+    def state(self) -> Variables:
         """The present derivations."""
         return self._chain.derivations
 

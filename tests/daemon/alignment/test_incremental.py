@@ -20,7 +20,6 @@ from hierogram.daemon.alignment.links.stored import withdrawal_of
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.learning.verifying import verify
-from hierogram.samplers.forests.derivations import encode_states
 from hierogram.samplers.grammar.columns import split_blobs
 from hierogram.storage.records import PairRow
 from hierogram.storage.store import Store, open_store
@@ -142,7 +141,7 @@ def test_derivations_follow_alignments_that_change(quick_store: Store, store_url
 def current(store: Store, rows: list[PairRow]) -> list[bytes]:
     """The derivations that the pairs begin with."""
     batch = ResidentBatch.of([row._replace(current=None, expected_uses=None) for row in rows], store.settings())
-    return split_blobs(encode_states(batch.loaded.batch.forests, batch.state))
+    return split_blobs(batch.loaded.encode(batch.state))
 
 
 def test_the_table_of_a_learner_follows(quick_store: Store, store_url: str) -> None:

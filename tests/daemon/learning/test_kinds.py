@@ -40,13 +40,13 @@ class WholePairsChain:
         self.rule_tokens += int((~stored).sum())
 
     def change(self, loaded: Loaded, state: State, change: int) -> None:
-        self.rule_tokens += change * loaded.batch.size
+        self.rule_tokens += change * loaded.size
 
     def sweep(self, loaded: Loaded) -> Sweep:
         def take(
             state: State, sweeps: NDArray[np.int64], active: NDArray[np.bool_], report: Report
         ) -> tuple[State, SweepInfo]:
-            report(loaded.batch.size)
+            report(loaded.size)
             return state, SweepInfo(0, 0, 0, 0, 0)
 
         return take
@@ -73,7 +73,8 @@ class WholePairs:
     def load(self, rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
         return load_pairs(rows, settings)
 
-    def begin(self, loaded: Loaded, settings: Settings) -> State:
+    def begin(self, loaded: Loaded, settings: Settings, due: NDArray[np.bool_]) -> State:
+        assert isinstance(loaded, LoadedPairs)
         return initial_state(settings.seed, loaded.batch, JOINED)
 
     def course(self, settings: Settings) -> Schedule:
@@ -91,7 +92,7 @@ class WholePairs:
 
     def warm_up(self, settings: Settings) -> tuple[LoadedPairs, State]:
         loaded = self.load([PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)], settings)
-        return loaded, self.begin(loaded, settings)
+        return loaded, self.begin(loaded, settings, np.ones(1, np.bool_))
 
 
 @pytest.fixture(autouse=True)

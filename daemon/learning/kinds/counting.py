@@ -1,0 +1,149 @@
+"""Pairs whose derivations are trees of a forest: as bytes, and by how much they change the counts of rules."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.learning.kinds.kind import Drawn
+from hierogram.daemon.learning.kinds.state import Averages as AnyAverages
+from hierogram.daemon.learning.kinds.state import State as AnyState
+from hierogram.samplers.counts.changes import Change, weigh_trees
+from hierogram.samplers.counts.deltas import CountDeltas, add_fragments, empty_deltas
+from hierogram.samplers.counts.deltas import add_trees as count_trees
+from hierogram.samplers.counts.occurrences import Occurrences, rule_occurrences
+from hierogram.samplers.forests.averages import Averages, add_trees
+from hierogram.samplers.forests.batch import Batch, State
+from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees
+from hierogram.samplers.forests.records import (
+    Fragments,
+    fragments_of,
+    moved,
+    read_averages,
+    trees_among,
+    write_averages,
+)
+from hierogram.samplers.forests.samples import samples_of, trees_of
+from hierogram.samplers.grammar.columns import Blobs, no_blobs
+from hierogram.samplers.grammar.uses import ONE_USE, SWEEPS_A_DRAW
+from hierogram.storage.records import Settings
+from hierogram.storage.records.columns import RuleDeltas
+
+_DRAW = (ONE_USE, SWEEPS_A_DRAW * ONE_USE)
+"""What a rule of a single draw is expected to be used, and the variance of that."""
+
+
+class ForestPairs:
+    """What `Loaded` asks for, of a `batch` of pairs with forests; kinds say how their rules are written."""
+
+    batch: Batch
+
+    def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
+        """The chosen entries of rule-count deltas of these pairs, as columns for the store."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """Number of pairs."""
+        return self.batch.size
+
+    def encode(self, state: AnyState) -> Blobs:
+        """Every variable of each pair's forest."""
+        return encode_states(self.batch.forests, variables(state))
+
+    def decode(self, blobs: Blobs) -> State:
+        """Inverse of `encode`; raises `DerivationError` where bytes do not fit their pair's forest."""
+        return decode_states(self.batch.forests, blobs)
+
+    def trees(self, state: AnyState) -> Blobs:
+        """The variables of each pair's present tree alone."""
+        return encode_trees(self.batch.forests, variables(state))
+
+    def read_averages(self, records: Blobs) -> Averages:
+        """What the pairs expect to use; raises `DerivationError` where bytes do not fit their pair's forest."""
+        return read_averages(self.batch, records)
+
+    def write_averages(self, averages: AnyAverages) -> Blobs:
+        """Each pair's record."""
+        return write_averages(fragment_averages(averages))
+
+    def average(self, averages: AnyAverages, state: AnyState, due: NDArray[np.bool_]) -> None:
+        """Average over the present trees of the pairs that are due, too."""
+        add_trees(fragment_averages(averages), self.batch, variables(state), due)
+
+    def rule_deltas(self, before: Drawn | None, after: Drawn | None, settings: Settings, first: int = 0) -> RuleDeltas:
+        """By how much the counts of rules change; a part of the pairs' own trees that stays is not even looked at."""
+        changes: list[Change] = []
+        if after is not None:
+            changes += present_changes(after, 1)
+        if before is not None:
+            changes += present_changes(before, -1)
+        fragments, trees = average_change(*(_averages_of(drawn, settings) for drawn in (before, after)))
+        moves = [change.of_pairs(first) for change in changes + trees]
+        deltas = count_changes(self.batch, moves, fragments.of_pairs(first))
+        entries = deltas.entries
+        numbers = (deltas.counts, deltas.sampled, deltas.variances)
+        return self.rules(deltas, np.flatnonzero(np.any([column[:entries] != 0 for column in numbers], axis=0)))
+
+    def occurrences(self, state: AnyState) -> Occurrences:
+        """The rules of every pair's derivation, by pair."""
+        return rule_occurrences(self.batch, variables(state))
+
+
+def variables(state: AnyState) -> State:
+    """The state as the variables of forests."""
+    assert isinstance(state, State)
+    return state
+
+
+def fragment_averages(averages: AnyAverages) -> Averages:
+    """The averages as those of fragments of forests."""
+    assert isinstance(averages, Averages)
+    return averages
+
+
+def present_changes(drawn: Drawn, weight: int) -> list[Change]:
+    """`weight` for the count of every rule of the pairs' present trees; where a pair has no record, its present tree is
+    what it expects to use, too.
+    """
+    alone = np.diff(drawn.records.offsets) == 0
+    chosen = np.ones(drawn.trees.size, np.bool_) if drawn.chosen is None else drawn.chosen
+    uses, variance = (weight * value for value in _DRAW)
+    return [
+        Change(trees_of(drawn.trees, chosen & ~alone), weight, 0),
+        Change(trees_of(drawn.trees, chosen & alone), weight, uses, variance),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Averaged:
+    """What records of averages count for: fragments with their weights, and trees that earlier versions retained."""
+
+    fragments: Fragments
+    trees: Change
+
+
+def averages_of(records: Blobs, settings: Settings) -> Averaged:
+    """What the records count for; raises `DerivationError` where one cannot be read.
+
+    A retained tree counts for as much as it did when it was kept, whatever other samples its pair has.
+    """
+    samples = max(settings.samples, 1)
+    trees = Change(samples_of(trees_among(records)), 0, ONE_USE // samples, ONE_USE // samples**2)
+    return Averaged(fragments_of(records), trees)
+
+
+def _averages_of(drawn: Drawn | None, settings: Settings) -> Averaged:
+    return averages_of(no_blobs(0) if drawn is None else drawn.records, settings)
+
+
+def average_change(before: Averaged, after: Averaged) -> tuple[Fragments, list[Change]]:
+    """By how much the weights of fragments and the sampled counts of trees change."""
+    return moved(before.fragments, after.fragments), [before.trees.negative(), after.trees]
+
+
+def count_changes(batch: Batch, changes: Sequence[Change], fragments: Fragments | None = None) -> CountDeltas:
+    """By how much the changes move each rule's counts; raises `KeyCollisionError` and `DerivationError`."""
+    deltas = count_trees(empty_deltas(), batch, weigh_trees(changes))
+    return deltas if fragments is None else add_fragments(deltas, batch, fragments)
