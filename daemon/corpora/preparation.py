@@ -45,9 +45,14 @@ def two_languages(given: str, option: str) -> Languages:
 
 def check_settings(settings: Settings) -> None:
     """Raises `UsageError` where a store cannot have these settings of languages and tokens."""
+    notation = notation_of(settings.grammar)
+    if settings.max_tokens > notation.longest:
+        raise UsageError(
+            f"--max-tokens {settings.max_tokens}: a store of {notation.holds} takes sides of {notation.longest} tokens "
+            "at most"
+        )
     if settings.languages:
         two_languages(",".join(settings.languages), "--languages")
-        notation = notation_of(settings.grammar)
         if notation.takes != PAIRS:
             raise UsageError(
                 f"--languages: a store of {notation.holds} has sentences of one language, and needs none named"

@@ -15,7 +15,7 @@ from hierogram.daemon.exports.tables.rule_alignments import load_inner_alignment
 from hierogram.daemon.exports.tables.scratch import scratch
 from hierogram.daemon.exports.writing import Wanted, prepare
 from hierogram.daemon.progress import Progress
-from hierogram.samplers.grammar.kinds import LINKS, TWO_SIDES, notation_of
+from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, notation_of
 from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.store import Store
@@ -34,11 +34,11 @@ class StoredGrammar:
 def stored_grammar(store: Store, options: ExportOptions, max_scope: int, shown: Progress) -> StoredGrammar:
     """The grammar of a store with the counts, filters and features that the options name.
 
-    Raises `WrongKindError` where its rules do not have two sides, `NothingLearnedError` where there are none.
+    Raises `WrongKindError` where its rules do not have two sides each, `NothingLearnedError` where there are none.
     """
     notation = notation_of(store.settings().grammar)
-    if TWO_SIDES not in notation.offers:
-        raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules have one side")
+    if TRANSLATION not in notation.offers:
+        raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides each")
     with store.snapshot() as snapshot, tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
         if not snapshot.status().rules:
             raise NothingLearnedError(store.url)

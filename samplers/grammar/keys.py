@@ -65,6 +65,20 @@ def rule_key(rule: Rule, salt: int) -> tuple[int, int]:
     return (high, low) if high or low else (0, 1)
 
 
+def _mix_all(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    x = (x ^ x >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ x >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return x ^ x >> np.uint64(31)
+
+
+def lexical_keys(source: NDArray[np.uint64], target: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The keys uint64[n, 2] of rules with one word or nothing on each side, from the words' hashes; 0 for nothing."""
+    high = _mix_all(source)
+    keys = np.stack((high, _mix_all(target + high)), axis=1) & ALL_BITS
+    keys[~keys.any(axis=1), 1] = 1
+    return keys
+
+
 def fragment_key(label: str, fragment: str, salt: int) -> tuple[int, int]:
     """The key of a tree fragment in bracket notation with this root label, as `rule_key`."""
     return rule_key(Rule((label,), tuple(fragment.split(" "))), salt)

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from hierogram.samplers.exceptions import UnknownKindError
+from hierogram.samplers.grammar.limits import LONGEST_ITG_SIDE, LONGEST_SIDE
 from hierogram.samplers.grammar.rules import terminal_of
-from hierogram.samplers.grammar.settings import SYNCHRONOUS, TREES
+from hierogram.samplers.grammar.settings import ITG, SYNCHRONOUS, TREES
 
 SOURCE, TARGET = "source", "target"
 """The two sides of a pair or a rule, as tables and vocabularies name them."""
@@ -18,6 +19,8 @@ TWO_SIDES = "rules of two languages"
 """A rule's sides are texts of two languages, with numbered nonterminals."""
 LINKS = "links of words"
 """The words of a rule's two sides are linked."""
+TRANSLATION = "rules that translate"
+"""Decoders take the rules: both sides of each have words or nonterminals."""
 FRAGMENTS = "fragments of trees"
 """A rule's target side is a fragment of a tree, its source side the label of its root."""
 
@@ -44,7 +47,8 @@ class Notation:
 
     `holds` names what is in its stores, for messages (`a store of trees`), `takes` what may be offered to them: PAIRS
     or PARSES. `pair_words` are the sides of a stored pair whose texts are words, `rule_words` the places of words in a
-    rule. `offers` are the capabilities that exports and commands may ask for.
+    rule. `offers` are the capabilities that exports and commands may ask for. `linked`: whether the words of a pair
+    have to be linked before it is learned. `longest` is the most words of a side that its samplers take.
     """
 
     kind: str
@@ -53,6 +57,8 @@ class Notation:
     pair_words: tuple[str, ...]
     rule_words: tuple[WordPlace, ...]
     offers: frozenset[str]
+    linked: bool = True
+    longest: int = LONGEST_SIDE
 
     def words_of_rule(self, source: str, target: str) -> Iterator[tuple[str, str]]:
         """(side of the vocabulary, word) of every word of a rule."""
@@ -81,7 +87,7 @@ NOTATIONS: dict[str, Notation] = {
         PAIRS,
         (SOURCE, TARGET),
         (WordPlace(SOURCE, SOURCE, terminal_of), WordPlace(TARGET, TARGET, terminal_of)),
-        frozenset({TWO_SIDES, LINKS}),
+        frozenset({TWO_SIDES, LINKS, TRANSLATION}),
     ),
     # The target side of a stored tree is the tree itself, whose words are those of the source side.
     TREES: Notation(
@@ -91,6 +97,17 @@ NOTATIONS: dict[str, Notation] = {
         (SOURCE,),
         (WordPlace(TARGET, SOURCE, word_of_fragment),),
         frozenset({FRAGMENTS}),
+    ),
+    # A word without a translation is a rule whose other side is empty.
+    ITG: Notation(
+        ITG,
+        "ITG rules",
+        PAIRS,
+        (SOURCE, TARGET),
+        (WordPlace(SOURCE, SOURCE, terminal_of), WordPlace(TARGET, TARGET, terminal_of)),
+        frozenset({TWO_SIDES}),
+        linked=False,
+        longest=LONGEST_ITG_SIDE,
     ),
 }
 """The kinds by name."""

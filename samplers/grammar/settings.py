@@ -4,6 +4,8 @@ SYNCHRONOUS = "synchronous"
 """Grammar of rules between two languages."""
 TREES = "trees"
 """Grammar of tree fragments: a rule's source side is the label of its root, its target side the fragment."""
+ITG = "itg"
+"""Inversion transduction grammar: word pairs, words without a translation, straight and inverted order."""
 
 PITMAN_YOR = "pitman-yor"
 """Rule model: a Pitman-Yor process for each length [CFGŠ14 §5.2]."""

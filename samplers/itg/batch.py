@@ -9,9 +9,7 @@ from hierogram.samplers.compiled.jit import njit_allocating, njit_inline
 from hierogram.samplers.compiled.probing import mask_of, probe
 from hierogram.samplers.compiled.streams import mix
 from hierogram.samplers.exceptions import AlignmentInputError
-
-LONGEST = 250
-"""Most words of a side: charts and the types of word pairs grow with the product of both sides."""
+from hierogram.samplers.grammar.limits import LONGEST_ITG_SIDE
 
 _SMALLEST = 1 << 10
 _FREE = np.uint64(0)
@@ -118,15 +116,15 @@ def make_batch(
 ) -> ItgBatch:
     """A batch of sentence pairs, `pairs` their lasting numbers (from 0 if None).
 
-    Raises `AlignmentInputError` where a side has more than `LONGEST` words.
+    Raises `AlignmentInputError` where a side has more than `LONGEST_ITG_SIDE` words.
     """
     lengths = np.diff(source_offset), np.diff(target_offset)
     for side, words in zip(("source", "target"), lengths, strict=True):
-        if words.max(initial=0) > LONGEST:
+        if words.max(initial=0) > LONGEST_ITG_SIDE:
             line = int(np.argmax(words))
             raise AlignmentInputError(
                 f"sentence pair {line + 1} has {int(words[line]):,} words on its {side} side: the ITG sampler takes "
-                f"{LONGEST} at most; leave it out or split it"
+                f"{LONGEST_ITG_SIDE} at most; leave it out or split it"
             )
     cell_offset = np.zeros(len(source_offset), np.int64)
     np.cumsum(lengths[0] * lengths[1], out=cell_offset[1:])

@@ -35,6 +35,10 @@ class Derivations(NamedTuple):
     offset: NDArray[np.int64]
     length: NDArray[np.int32]
 
+    def copy(self) -> "Derivations":
+        """The same derivations in arrays of their own."""
+        return Derivations(self.rules.copy(), self.offset, self.length.copy())
+
 
 def empty_derivations(batch: ItgBatch) -> Derivations:
     """Room for a derivation of each pair."""
@@ -95,6 +99,13 @@ def lay_out(rules, length, nodes):
         node["j"] += node["i"]
         node["y"] += node["x"]
     return True
+
+
+def nodes_of(derivations: Derivations, pair: int) -> NDArray[np.void]:
+    """The nodes NODE[length] of one pair's derivation, in preorder."""
+    nodes = np.zeros(int(derivations.length[pair]), NODE)
+    lay_out(derivations.rules[derivations.offset[pair] :], len(nodes), nodes)
+    return nodes
 
 
 def encode(derivations: Derivations) -> Blobs:

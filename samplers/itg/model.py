@@ -31,12 +31,14 @@ class ItgSettings:
 
     `slice_shape`: a of the Beta(a, 1) from which slice variables off the derivation are drawn; less prunes less.
     `small_chart`: the blocked sampler takes whole charts of at most so many products, about a millisecond.
-    `strengths`: those of the start; `sampled_strengths`: whether they are drawn anew after each sweep.
+    `strengths`: those of the start; `sampled_strengths`: whether they are drawn anew after each sweep. `sampled_words`:
+    whether P_f and P_e are, or stay the words' relative frequencies.
     """
 
     slice_shape: float = 0.15
     strengths: tuple[float, float, float, float, float] = (100.0, 10.0, 10.0, 100.0, 100.0)
     sampled_strengths: bool = True
+    sampled_words: bool = True
     small_chart: int = 2_000_000
 
 

@@ -15,6 +15,7 @@ from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.itg.base import Tables, draw_strengths, draw_tables, draw_words, make_tables
 from hierogram.samplers.itg.batch import ItgBatch
+from hierogram.samplers.itg.cells import larger_chart, make_chart
 from hierogram.samplers.itg.charts import make_drawn, make_items
 from hierogram.samplers.itg.derivations import (
     NODE,
@@ -36,7 +37,6 @@ from hierogram.samplers.itg.model import (
     make_base,
 )
 from hierogram.samplers.itg.model1 import Model1, train_model1
-from hierogram.samplers.itg.sparse import larger_chart, make_chart
 from hierogram.samplers.itg.starts import LINKS, MODEL1, STARTS, start_pairs, start_room
 from hierogram.samplers.itg.sweeps import (
     BLOCKED,
@@ -50,6 +50,7 @@ from hierogram.samplers.itg.sweeps import (
     sweep_pairs,
 )
 
+_PAIRS_A_REPORT = 512
 MOST_CHART = 1 << 25
 """Cells of the largest chart of the exhaustive sampler: 256 MiB."""
 
@@ -144,10 +145,17 @@ class ItgKernel:
             )
         return most
 
-    def init(self, key: int, start: str = MODEL1, links: NDArray[np.int32] | None = None) -> ItgState:
+    def init(
+        self,
+        key: int,
+        start: str = MODEL1,
+        links: NDArray[np.int32] | None = None,
+        due: NDArray[np.bool_] | None = None,
+    ) -> ItgState:
         """The initial state: LB, M1, or M4 from `links`, int32[N] target positions of source words or -1, one-to-one.
 
-        Raises `AlignmentInputError` where there is no such start.
+        Only the pairs that are `due`, bool[P], get a derivation (None: all). Raises `AlignmentInputError` where there
+        is no such start.
         """
         if start not in STARTS or (start == LINKS and links is None):
             raise AlignmentInputError(
@@ -159,13 +167,13 @@ class ItgKernel:
         chosen = np.zeros(1, np.int32) if links is None else links.astype(np.int32)
         number = STARTS.index(start)
         seed = np.uint64(key)
+        how = number, chosen, np.ones(self.batch.size, np.bool_) if due is None else due
 
-        def begin(first: int) -> int:
+        def begin(first: int, last: int) -> int:
             chart = self._scratch.chart
-            how = number, chosen
             return int(start_pairs(first, self.batch, self.first_base, derivations, chart, room, how, seed))
 
-        self._over_all_pairs(begin)
+        self._over_pairs(begin, self.batch.size)
         return self.resume(derivations)
 
     def resume(self, derivations: Derivations, base: Base | None = None) -> ItgState:
@@ -174,34 +182,50 @@ class ItgKernel:
         own = of._replace(source=of.source.copy(), target=of.target.copy(), strengths=of.strengths.copy())
         return ItgState(derivations, count_all(self.batch, derivations), own)
 
-    def step(self, key: int, state: ItgState, plan: ItgPlan) -> tuple[ItgState, ItgInfo]:
-        """One sweep over the pairs of the plan, then new base distributions and strengths, all in place."""
+    def step(
+        self, key: int, state: ItgState, plan: ItgPlan, report: Callable[[int], None] | None = None
+    ) -> tuple[ItgState, ItgInfo]:
+        """One sweep over the pairs of the plan, then new base distributions and strengths, all in place.
+
+        `report` hears how many pairs are done.
+        """
         seed = np.uint64(key)
         self._scratch.numbers[:] = 0
         how = METHODS.index(self.method), self.settings.slice_shape, self.settings.small_chart
-        self._over_all_pairs(lambda first: int(sweep_pairs(first, self.batch, state, self._scratch, plan, how, seed)))
+
+        def visit(first: int, last: int) -> int:
+            return int(sweep_pairs((first, last), self.batch, state, self._scratch, plan, how, seed))
+
+        self._over_pairs(visit, _PAIRS_A_REPORT, report)
         self.draw_base(key, state, plan.number)
         return state, ItgInfo(*self._scratch.numbers.tolist())
 
     def draw_base(self, key: int, state: ItgState, number: int) -> Tables:
-        """Draw the base distributions, and the strengths if they are sampled, given the derivations; the tables."""
+        """Draw the base distributions and the strengths, if they are sampled, given the derivations; the tables."""
         seed = np.uint64(key)
         draw_tables(self.batch, state.base, state.counts, seed, number, self._tables)
         if self.settings.sampled_strengths:
             draw_strengths(state.base, state.counts, self._tables, seed, number)
-        draw_words(state.base, self._tables, seed, number)
+        if self.settings.sampled_words:
+            draw_words(state.base, self._tables, seed, number)
         return self._tables
 
     def log_likelihood(self, state: ItgState) -> float:
         """ln P of all derivations given the base distributions and strengths."""
         return float(log_likelihood(self.batch, state.base, state.counts))
 
-    def _over_all_pairs(self, work: Callable[[int], int]) -> None:
-        """Go through all pairs; where the chart lacks room, give it more and go on at that pair."""
-        at = work(0)
+    def _over_pairs(
+        self, work: Callable[[int, int], int], some: int, report: Callable[[int], None] | None = None
+    ) -> None:
+        """Go through all pairs, some at a time; where the chart lacks room, give it more and go on at that pair."""
+        at = 0
         while at < self.batch.size:
-            self._scratch = self._scratch._replace(chart=larger_chart(self._scratch.chart))
-            at = work(at)
+            last = min((at // some + 1) * some, self.batch.size)
+            at = work(at, last)
+            if at < last:
+                self._scratch = self._scratch._replace(chart=larger_chart(self._scratch.chart))
+            elif report is not None:
+                report(at)
 
 
 def build(

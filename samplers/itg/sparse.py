@@ -5,18 +5,15 @@ source span rows come from the last target position on, and a row's cells from t
 span are rows of a sparse matrix, and the sum over a split is a product of two such matrices [Klein & Manning 2004].
 """
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import GOLDEN, advance, uniform
-from hierogram.samplers.itg.derivations import INVERTED, NODE, PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
+from hierogram.samplers.itg.cells import row_of
+from hierogram.samplers.itg.derivations import INVERTED, PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
 from hierogram.samplers.itg.model import copy_emissions
 from hierogram.samplers.itg.slices import (
     UNSLICED,
-    Emissions,
     Own,
     Slices,
     cut_emissions,
@@ -24,75 +21,18 @@ from hierogram.samplers.itg.slices import (
     rule_weights,
     span_of,
 )
-from hierogram.samplers.itg.viability import Viability, find_required, is_viable, make_viability
+from hierogram.samplers.itg.viability import find_required, is_viable
 
 MOST_CELLS = 1 << 22
 """A chart with more cells is given up, and the pair's derivation stays for this visit: what a pair takes is bounded."""
 MOST_COMBINATIONS = 1 << 29
 """As `MOST_CELLS`: for pairs of cells that are put together."""
-SMALLEST = 1 << 13
 
 GIVEN_UP, NO_ROOM = -1, -2
 """What a draw returns instead of a length."""
 
 CELLS, COMBINATIONS = 0, 1
 """Registers of a chart."""
-
-
-class SparseChart(NamedTuple):
-    """Scratch memory of one visit.
-
-    `column` int16[capacity] and `inside` float64[capacity] are the cells: those of the source span number s and target
-    position x are numbers `begins[s, m - x]` to `begins[s, m - x + 1]`, int32[spans, m + 2], by their target end.
-    `nulls` float64[m + 1, m + 1] are the sums of target spans without source words. `straight` and `inverted`
-    float64[m + 1, m + 1] add up a source span's splits, `touched` int16[m + 1, 2] the first and last column in each
-    row. `scale` float64[n + m] levels out emissions. `rules` uint8, `stack` int32[…, 4]: the new derivation.
-    `registers` int64[2].
-    """
-
-    column: NDArray[np.int16]
-    inside: NDArray[np.float64]
-    begins: NDArray[np.int32]
-    nulls: NDArray[np.float64]
-    straight: NDArray[np.float64]
-    inverted: NDArray[np.float64]
-    touched: NDArray[np.int16]
-    emissions: Emissions
-    scale: NDArray[np.float64]
-    viability: Viability
-    own: Own
-    rules: NDArray[np.uint8]
-    stack: NDArray[np.int32]
-    registers: NDArray[np.int64]
-
-
-def make_chart(longest_source: int, longest_target: int, capacity: int = SMALLEST) -> SparseChart:
-    """Scratch memory for pairs of so many words, with room for so many cells."""
-    n, m = longest_source, longest_target
-    spans = (n + 1) * (n + 2) // 2
-    most = 2 * (n + m)
-    return SparseChart(
-        np.zeros(capacity, np.int16),
-        np.zeros(capacity),
-        np.zeros((spans, m + 2), np.int32),
-        np.zeros((m + 1, m + 1)),
-        np.zeros((m + 1, m + 1)),
-        np.zeros((m + 1, m + 1)),
-        np.zeros((m + 1, 2), np.int16),
-        Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m)),
-        np.zeros(n + m),
-        make_viability(n, m),
-        Own(np.zeros(spans, np.int32), np.zeros(most, np.int32), np.zeros(most, NODE)),
-        np.zeros(most, np.uint8),
-        np.zeros((most, 4), np.int32),
-        np.zeros(2, np.int64),
-    )
-
-
-def larger_chart(chart: SparseChart) -> SparseChart:
-    """The same with twice the room for cells."""
-    capacity = 2 * len(chart.inside)
-    return chart._replace(column=np.zeros(capacity, np.int16), inside=np.zeros(capacity))
 
 
 @njit
@@ -138,12 +78,6 @@ def _sum_nulls(chart, slices):
 
 
 @njit_inline
-def _row(chart, span, x, m):
-    """The cells of a source span that begin at a target position: first and last + 1."""
-    return np.int64(chart.begins[span, m - x]), np.int64(chart.begins[span, m - x + 1])
-
-
-@njit_inline
 def _touch(chart, x, low, high):
     """Widen the columns of a row that are not 0."""
     chart.touched[x, 0] = min(chart.touched[x, 0], low)
@@ -151,19 +85,45 @@ def _touch(chart, x, low, high):
 
 
 @njit
-def _multiply(chart, left, right, m, to, last):
-    """Add the product of the matrices of two source spans, in its rows up to `last`; how many products that took."""
+def _find_limits(chart, i, j, m):
+    """Fill the limits of a source span: the further on a cell begins, the further on it may end; the least target end.
+
+    What lies beyond has no place in a derivation; see `hierogram.samplers.itg.viability`.
+    """
+    within = chart.viability.in_target
+    y = m
+    for x in range(m, -1, -1):
+        while y >= x and (within[x, y, 0] < i or within[x, y, 1] >= j):
+            y -= 1
+        chart.limit[x] = y
+    return np.int64(chart.viability.in_source[i, j, 1]) + 1
+
+
+@njit
+def _multiply(chart, left, right, m, to, ends):
+    """Add the product of the matrices of two source spans, as far as a derivation may use it; how many products.
+
+    `ends` are the last row and the least column.
+    """
     work = 0
-    for x in range(last + 1):
-        here, end = _row(chart, left, x, m)
-        while here < end:
+    last, least = ends
+    for x in range(np.int64(chart.rows[left, 0]), min(np.int64(chart.rows[left, 1]), last) + 1):
+        limit = np.int64(chart.limit[x])
+        if limit < least:
+            continue
+        here, end = row_of(chart, left, x, m)
+        while here < end and chart.column[here] <= limit:
             value = chart.inside[here]
-            first, stop = _row(chart, right, np.int64(chart.column[here]), m)
-            if first < stop:
-                _touch(chart, x, chart.column[first], chart.column[stop - 1])
-                work += stop - first
-                for at in range(first, stop):
-                    to[x, chart.column[at]] += value * chart.inside[at]
+            first, stop = row_of(chart, right, np.int64(chart.column[here]), m)
+            while first < stop and chart.column[first] < least:
+                first += 1
+            at = first
+            while at < stop and chart.column[at] <= limit:
+                to[x, chart.column[at]] += value * chart.inside[at]
+                at += 1
+            if first < at:
+                _touch(chart, x, chart.column[first], chart.column[at - 1])
+                work += at - first
             here += 1
     return work
 
@@ -239,20 +199,21 @@ def sum_inside(chart, slices):
             j = i + size
             # Words that must be linked within the source span lie in all its cells.
             last = np.int64(min(chart.viability.in_source[i, j, 0], m))
+            ends = last, _find_limits(chart, i, j, m)
             for k in range(i + 1, j):
                 left, right = span_of(i, k), span_of(k, j)
-                if (
-                    chart.begins[left, 0] < chart.begins[left, m + 1]
-                    and chart.begins[right, 0] < chart.begins[right, m + 1]
-                ):
-                    work = _multiply(chart, left, right, m, chart.straight, last)
-                    work += _multiply(chart, right, left, m, chart.inverted, last)
+                if chart.rows[left, 1] >= 0 and chart.rows[right, 1] >= 0:
+                    work = _multiply(chart, left, right, m, chart.straight, ends)
+                    work += _multiply(chart, right, left, m, chart.inverted, ends)
                     chart.registers[COMBINATIONS] += work
             span = span_of(i, j)
+            chart.rows[span, 0], chart.rows[span, 1] = m + 1, -1
             for x in range(m, -1, -1):
-                chart.begins[span, m - x] = chart.registers[CELLS]
+                chart.begins[span, m - x] = before = chart.registers[CELLS]
                 if x <= last and not _make_row(chart, slices, i, j, x):
                     return False
+                if chart.registers[CELLS] > before:
+                    chart.rows[span, 0], chart.rows[span, 1] = x, max(np.int64(chart.rows[span, 1]), x)
                 chart.touched[x, 0], chart.touched[x, 1] = m + 1, -1
             chart.begins[span, m + 1] = chart.registers[CELLS]
             if chart.registers[COMBINATIONS] > MOST_COMBINATIONS:
@@ -267,7 +228,7 @@ def _inside(chart, i, j, x, y, m):
         return 0.0
     if i == j:
         return chart.nulls[x, y]
-    at, end = _row(chart, span_of(i, j), x, m)
+    at, end = row_of(chart, span_of(i, j), x, m)
     while at < end and chart.column[at] < y:
         at += 1
     return chart.inside[at] if at < end and chart.column[at] == y else 0.0
@@ -295,20 +256,22 @@ def _split(chart, slices, cell, random):
         if weight == 0.0:
             continue
         for k in range(i, j + 1):
-            for z in range(x, y + 1):
-                if rule == STRAIGHT:
-                    share = _inside(chart, i, k, x, z, m)
-                    if share > 0.0:
-                        share *= _inside(chart, k, j, z, y, m)
-                else:
-                    share = _inside(chart, i, k, z, y, m)
-                    if share > 0.0:
-                        share *= _inside(chart, k, j, x, z, m)
+            # The child that begins at x has its cells in a row: only those are looked at.
+            low, high = (i, k) if rule == STRAIGHT else (k, j)
+            here, end = row_of(chart, span_of(low, high), x, m) if low < high else (x, y + 1)
+            while here < end:
+                z = np.int64(chart.column[here]) if low < high else here
+                if z > y:
+                    break
+                share = chart.inside[here] if low < high else chart.nulls[x, z]
+                if share > 0.0:
+                    share *= _inside(chart, k, j, z, y, m) if rule == STRAIGHT else _inside(chart, i, k, z, y, m)
                 if share > 0.0:
                     best = (rule, k, z)
                     left -= weight * share
                     if left < 0.0:
                         return best
+                here += 1
     return best
 
 

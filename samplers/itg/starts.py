@@ -231,13 +231,14 @@ def start_room(longest_source: int, longest_target: int) -> StartRoom:
 def start_pairs(first, batch, base, derivations, chart, room, how, key):
     """Write the initial derivations of the pairs from `first` on; the pair whose chart found no room, or the number.
 
-    `how` is the place of the start in `STARTS`, and the links of M4, int32[N] target positions or -1.
+    `how` is the place of the start in `STARTS`, the links of M4, int32[N] target positions or -1, and bool[P] which
+    pairs get a derivation.
     """
-    start, links = how
+    start, links, due = how
     for pair in range(first, len(batch.pairs)):
         s = batch.source_offset[pair]
         n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - batch.target_offset[pair]
-        if n + m == 0:
+        if n + m == 0 or not due[pair]:
             continue
         rules = derivations.rules[derivations.offset[pair] : derivations.offset[pair + 1]]
         random = stream(key, batch.pairs[pair], 0)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.compiled.streams import advance, mix, stream, uniform
+from hierogram.samplers.itg.cells import SparseChart
 from hierogram.samplers.itg.charts import Drawn, Items, draw_derivation, level_out, sum_inside
 from hierogram.samplers.itg.derivations import Derivations, lay_out
 from hierogram.samplers.itg.gibbs import Local, resample_locally
@@ -19,7 +20,7 @@ from hierogram.samplers.itg.model import (
     count_derivation,
     weigh_rules,
 )
-from hierogram.samplers.itg.sparse import CELLS, COMBINATIONS, GIVEN_UP, NO_ROOM, SparseChart, draw_by_slices
+from hierogram.samplers.itg.sparse import CELLS, COMBINATIONS, GIVEN_UP, NO_ROOM, draw_by_slices
 
 SLICE, GIBBS, EXHAUSTIVE, BLOCKED = "slice", "gibbs", "exhaustive", "blocked"
 METHODS = (SLICE, GIBBS, EXHAUSTIVE, BLOCKED)
@@ -186,13 +187,14 @@ def _products(n, m):
 
 
 @njit
-def sweep_pairs(first, batch, state, scratch, plan, how, key):
-    """Resample the pairs from `first` on; the pair whose chart found no room, or the number of pairs.
+def sweep_pairs(pairs, batch, state, scratch, plan, how, key):
+    """Resample some pairs, the first to the last + 1; the pair whose chart found no room, or the last + 1.
 
     `how` is the place of the method in `METHODS`, a of the slices, and the most products of a small chart.
     """
     method, shape, small = how
-    for pair in range(first, len(batch.pairs)):
+    first, last = pairs
+    for pair in range(first, last):
         if plan.sweeps[pair] == 0 or state.derivations.length[pair] == 0:
             continue
         visit = stream(key, batch.pairs[pair], plan.sweeps[pair])
@@ -209,4 +211,4 @@ def sweep_pairs(first, batch, state, scratch, plan, how, key):
             for number in range(LOCAL_PASSES):
                 _resample_locally(batch, pair, state, scratch, mix(visit + np.uint64(number)))
         scratch.numbers[_RESAMPLED] += 1
-    return len(batch.pairs)
+    return last

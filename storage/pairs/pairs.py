@@ -138,10 +138,14 @@ def _insert_pairs(writing: Writing, origin: tuple[int, int], identities: list[by
         return
     corpus_id, batch_id = origin
     alignments = pairs.alignments
+    notation = read_notation(writing.connection)
+    if not notation.linked:
+        # Nobody has to link their words: they are complete as they are.
+        alignments = [alignment or "" for alignment in alignments]
     raw = sum(alignment is None for alignment in alignments)
     with ThreadPoolExecutor(1, thread_name_prefix="words") as thread:
         # Both are mostly done without the interpreter, on two cores.
-        words = thread.submit(words_of_pairs, read_notation(writing.connection), pairs.sources, pairs.targets)
+        words = thread.submit(words_of_pairs, notation, pairs.sources, pairs.targets)
         # Columns, because a tuple for each pair would be made and looked at by the garbage collector only to be bound.
         writing.loader.insert(
             sentence_pairs,

@@ -34,7 +34,7 @@ from hierogram.storage.records.pairs import (
     RejectedLine,
     join_pairs,
 )
-from hierogram.storage.records.settings import CASES, INFINITY, KEPT, LARGEST_SEED, LONGEST_SIDE, LOWERED, Settings
+from hierogram.storage.records.settings import CASES, INFINITY, KEPT, LARGEST_SEED, LOWERED, Settings
 
 __all__ = [
     "ALIGNER",
@@ -43,7 +43,6 @@ __all__ = [
     "INFINITY",
     "KEPT",
     "LARGEST_SEED",
-    "LONGEST_SIDE",
     "LOWERED",
     "NOBODY",
     "SAMPLING",

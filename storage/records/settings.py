@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from hierogram.samplers.grammar.kinds import NOTATIONS
-from hierogram.samplers.grammar.limits import MOST_TYPE_MOVES
+from hierogram.samplers.grammar.limits import LONGEST_SIDE, MOST_TYPE_MOVES
 from hierogram.samplers.grammar.settings import (
     CUT,
     DIRICHLET,
@@ -22,8 +22,6 @@ from hierogram.samplers.grammar.settings import (
 from hierogram.storage.options import Option
 
 LARGEST_SEED = (1 << 63) - 1
-LONGEST_SIDE = 361
-"""Words of a monotone pair whose phrases a forest's 16-bit node numbers can still hold: n(n+1)/2 < 2^16."""
 INFINITY = float("inf")
 
 KEPT, LOWERED = "kept", "lowered"

@@ -44,7 +44,7 @@ def run(imports: Path, tests: tuple[str, ...]) -> subprocess.CompletedProcess[st
 
 
 @pytest.mark.mutants
-@pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
+@pytest.mark.parametrize("fault", FAULTS, ids=[f"{fault.module}: {fault.name}" for fault in FAULTS])
 def test_a_fault_is_noticed(fault: Fault, tmp_path: Path) -> None:
     imports = copied(tmp_path)
     for extreme in fault.extremes:
@@ -55,7 +55,11 @@ def test_a_fault_is_noticed(fault: Fault, tmp_path: Path) -> None:
 
 
 @pytest.mark.mutants
-@pytest.mark.parametrize(("tests", "extremes"), sorted({(fault.tests, fault.extremes) for fault in FAULTS}))
+@pytest.mark.parametrize(
+    ("tests", "extremes"),
+    sorted({(fault.tests, fault.extremes) for fault in FAULTS}),
+    ids=lambda value: " ".join(value) if all(isinstance(part, str) for part in value) else f"{len(value)} extremes",
+)
 def test_without_a_fault_the_same_tests_pass(
     tests: tuple[str, ...], extremes: tuple[Change, ...], tmp_path: Path
 ) -> None:

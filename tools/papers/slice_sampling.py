@@ -25,11 +25,11 @@ from hierogram.daemon.alignment.requests import Request
 from hierogram.samplers.alignment.bitext import Side, read_side
 from hierogram.samplers.alignment.joint import LinkSamples, decode_links
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
-from hierogram.samplers.itg.links import add_links, empty_links
 from hierogram.samplers.itg.model import ItgSettings
 from hierogram.samplers.itg.model1 import Model1, train_model1
 from hierogram.samplers.itg.sampler import build, plan_of
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_one
+from hierogram.samplers.itg.summaries.links import add_links, empty_links
 from hierogram.samplers.itg.sweeps import EXHAUSTIVE, GIBBS, SLICE
 
 LONGEST = 40

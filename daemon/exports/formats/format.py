@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hierogram.daemon.exports.formats.features import BY_NAME, Feature
-from hierogram.samplers.grammar.kinds import LINKS, TWO_SIDES, Notation
+from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation
 
 Chosen = Sequence[Feature]
 
@@ -67,7 +67,7 @@ class Format:
     order: str = "source, target"
     header: Callable[[Chosen], str] | None = None
     glue: Callable[[Chosen], Sequence[str]] | None = None
-    needs: str | None = TWO_SIDES
+    needs: str | None = TRANSLATION
 
     def check_features(self, names: Sequence[str] | None) -> None:
         """Raises `ValueError` where the format cannot write a feature, or leaves no choice."""

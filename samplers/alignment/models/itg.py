@@ -10,11 +10,11 @@ from hierogram.samplers.alignment.joint import LinkSamples
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.orthography import similarities
 from hierogram.samplers.itg.batch import make_batch
-from hierogram.samplers.itg.links import add_links, empty_links
 from hierogram.samplers.itg.model import ItgSettings
 from hierogram.samplers.itg.model1 import train_model1
 from hierogram.samplers.itg.sampler import build, plan_of
 from hierogram.samplers.itg.starts import MODEL1
+from hierogram.samplers.itg.summaries.links import add_links, empty_links
 from hierogram.samplers.itg.sweeps import BLOCKED, products_of
 
 PRODUCTS_A_SWEEP = 5_000_000_000

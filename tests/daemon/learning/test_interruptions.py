@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.daemon.learning import raw_pairs
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 from tests.daemon.learning.treebanks import QUICK as QUICK_TREES
 from tests.daemon.learning.treebanks import TREES, put
@@ -38,10 +39,15 @@ def trees(store: Store) -> None:
     put(store, TREES)
 
 
+def itg(store: Store) -> None:
+    raw_pairs.put(store, raw_pairs.RAW)
+
+
 CASES: dict[str, tuple[Settings, Fill, int]] = {
     "phrases": (QUICK, phrases, 4_000_000),
     "phrases in batches": (QUICK, phrases, 100),
     "trees": (QUICK_TREES, trees, 100),
+    "itg": (raw_pairs.QUICK, itg, 100),
 }
 """Settings, what fills the store, and words that are in memory together."""
 
@@ -172,7 +178,7 @@ main()
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[object, ...]]:
     """What runs give that nothing interrupts, by kind."""
     found = {}
-    for kind in ("phrases", "trees"):
+    for kind in ("phrases", "trees", "itg"):
         settings, fill_with, _ = CASES[kind]
         with open_store(f"sqlite:///{tmp_path_factory.mktemp(kind)}/s.db", create=True, settings=settings) as store:
             fill_with(store)
@@ -188,6 +194,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[o
         ("phrases", signal.SIGTERM),
         ("phrases", signal.SIGKILL),
         ("trees", signal.SIGKILL),
+        ("itg", signal.SIGKILL),
     ],
 )
 def test_signals_change_nothing(

@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 from tests.reference.streams import GOLDEN, MASK, Stream, mix
 
 STRAIGHT, INVERTED, PAIR, SOURCE_NULL, TARGET_NULL = range(5)
-Tree = tuple  # type: ignore[type-arg]
+Tree = tuple[Any, ...]
+"""A rule, and two more trees where it has children."""
 Cell = tuple[int, int, int, int]
 NOWHERE = 0xFFFF
 
@@ -443,7 +445,9 @@ def local_move(
             continue
         leaves += 1
         source, target = sources[use.i] if use.i < use.j else None, targets[use.x] if use.x < use.y else None
-        if (source or target)[0].tree[0] < PAIR:  # type: ignore[index]
+        piece = source or target
+        assert piece is not None
+        if piece[0].tree[0] < PAIR:
             whole = True
         else:
             new.append(real(use.rule, use.cell))

@@ -51,12 +51,13 @@ def corpus_of(pairs: Pairs, kernel: ItgKernel, state: ItgState) -> Corpus:
     types = {
         (int(f), int(e)): number for number, (f, e) in enumerate(zip(batch.type_source, batch.type_target, strict=True))
     }
+    pair, source_null, target_null = base.strengths[:3].tolist()
     return Corpus(
         pairs,
         lambda f, e: float(base.lexical[types[f, e]] * base.source[f] * base.target[e]),
         lambda f: float(base.null_source[f] * base.source[f]),
         lambda e: float(base.null_target[e] * base.target[e]),
-        tuple(base.strengths[:3].tolist()),  # type: ignore[arg-type]
+        (pair, source_null, target_null),
     )
 
 

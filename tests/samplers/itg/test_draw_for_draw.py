@@ -22,12 +22,16 @@ from hierogram.samplers.itg.sweeps import EXHAUSTIVE, GIBBS, METHODS, SLICE, Itg
 
 def random_pairs(random: Random, pairs: int = 3, longest: int = 3) -> Pairs:
     """Short pairs of few words; some sides are empty."""
+
+    def side() -> tuple[int, ...]:
+        return tuple(random.randrange(3) for _ in range(random.choice(range(longest + 1))))
+
     found = []
     while len(found) < pairs:
-        pair = tuple(tuple(random.randrange(3) for _ in range(random.choice(range(longest + 1)))) for _ in range(2))
+        pair = side(), side()
         if any(pair):
             found.append(pair)
-    return tuple(found)  # type: ignore[arg-type]
+    return tuple(found)
 
 
 def sweep_of_twin(

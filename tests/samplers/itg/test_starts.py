@@ -1,6 +1,7 @@
 """Initial derivations, Model 1, derivations as bytes, and links: what the samplers stand on."""
 
 from collections import defaultdict
+from functools import cache
 from random import Random
 
 import numpy as np
@@ -12,12 +13,12 @@ from tests.samplers.itg.corpora import Pairs, batch_of, kernel_of, put, trees_of
 
 from hierogram.samplers.exceptions import AlignmentInputError, DerivationError
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
-from hierogram.samplers.itg.batch import LONGEST
+from hierogram.samplers.grammar.limits import LONGEST_ITG_SIDE
 from hierogram.samplers.itg.derivations import PAIR, SOURCE_NULL, TARGET_NULL, decode, encode
-from hierogram.samplers.itg.links import add_links, empty_links
 from hierogram.samplers.itg.model1 import ITERATIONS, SMOOTHING, train_model1
-from hierogram.samplers.itg.sampler import build, plan_of
+from hierogram.samplers.itg.sampler import ItgKernel, build, plan_of
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_one
+from hierogram.samplers.itg.summaries.links import add_links, empty_links
 from hierogram.samplers.itg.sweeps import EXHAUSTIVE, GIBBS, SLICE
 
 PAIRS: Pairs = (((0, 1, 2, 3), (1, 0)), ((2,), (0, 1, 2)), ((), (1, 1)), ((1, 0), ()), ((0, 1), (0, 1)), ((), ()))
@@ -78,13 +79,9 @@ def test_the_start_from_links_keeps_what_an_itg_can_hold(permutation: list[int],
             assert len(found) >= 3
 
 
-_KERNELS = {}
-
-
-def _seven():  # type: ignore[no-untyped-def]
-    if not _KERNELS:
-        _KERNELS[7] = kernel_of(((tuple(range(7)), tuple(range(7))),))
-    return _KERNELS[7]
+@cache
+def _seven() -> ItgKernel:
+    return kernel_of(((tuple(range(7)), tuple(range(7))),))
 
 
 def is_binarizable(order: list[int]) -> bool:
@@ -107,9 +104,11 @@ def test_the_best_links_are_one_to_one() -> None:
 
 def test_model1_is_that_of_the_equations() -> None:
     random = Random(2)
-    pairs: Pairs = tuple(
-        tuple(tuple(random.randrange(4) for _ in range(random.randint(1, 4))) for _ in range(2)) for _ in range(5)
-    )  # type: ignore[assignment]
+
+    def side() -> tuple[int, ...]:
+        return tuple(random.randrange(4) for _ in range(random.randint(1, 4)))
+
+    pairs: Pairs = tuple((side(), side()) for _ in range(5))
     batch = batch_of(pairs)
     found = train_model1(batch)
     for direction in (0, 1):
@@ -174,7 +173,7 @@ def test_links_of_pairs_and_of_chunks_are_counted() -> None:
 
 def test_a_side_that_is_too_long_is_refused_by_its_line() -> None:
     with pytest.raises(AlignmentInputError, match=r"sentence pair 2 has 251 words on its target side"):
-        batch_of((((0,), (0,)), ((0,), (0,) * (LONGEST + 1))))
+        batch_of((((0,), (0,)), ((0,), (0,) * (LONGEST_ITG_SIDE + 1))))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""What ITG derivations say: links of words, which rules they use, and how often on average."""

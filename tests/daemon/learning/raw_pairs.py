@@ -1,0 +1,49 @@
+"""A small corpus of pairs without links, and stores of it."""
+
+from collections.abc import Sequence
+
+from tests.storage.building import NewPair, pairs_of
+
+from hierogram.samplers.grammar.settings import ITG
+from hierogram.storage.records import Settings
+from hierogram.storage.store import Store
+
+QUICK = Settings(grammar=ITG, settling=4, thinning=2, samples=3, seed=5)
+
+RAW = [
+    ("la maison blanche", "the white house"),
+    ("la maison", "the house"),
+    ("une maison verte", "a green house"),
+    ("la porte de la maison", "the house 's door"),
+    ("la porte verte", "the green door"),
+    ("elle ne vient pas", "she does not come"),
+    ("il ne vient pas", "he does not come"),
+    ("la maison", "the house"),
+    ("oui", "yes indeed"),
+    ("[X,1] \\ porte", "[X,2] door"),
+]
+"""A pair that comes twice, and words that look like the notation of rules."""
+
+MORE = [("une porte", "a door"), ("la porte", "the door")]
+
+
+def put(store: Store, pairs: Sequence[tuple[str, str]], first: int = 1, links: str | None = None) -> None:
+    """Store pairs, without links unless they are given."""
+    batch = store.begin_ingest("raw", "a test", "parallel")
+    added = store.add_pairs(
+        batch,
+        pairs_of(
+            [
+                NewPair(source, target, links, len(source.split()), len(target.split()), number, occurrence=number)
+                for number, (source, target) in enumerate(pairs, first)
+            ]
+        ),
+    )
+    assert added.totals.accepted == len(pairs)
+    store.finish_ingest(batch)
+
+
+def dictionary(store: Store) -> dict[tuple[str, str], tuple[int, int]]:
+    """Counts and sampled counts by the rules' sides."""
+    with store.snapshot() as snapshot:
+        return {(row.source, row.target): (row.count, row.sampled_count) for row in snapshot.iterate_all_rule_rows()}

@@ -1,0 +1,202 @@
+"""An inversion transduction grammar in a store: learned from raw pairs, asked for as a dictionary, repaired."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.daemon.conftest import Run
+from tests.daemon.learning.raw_pairs import MORE, QUICK, RAW, dictionary, put
+from tests.storage.building import query
+
+from hierogram.daemon.grammar.derivations import derivation_of, expected_rules, own_words
+from hierogram.daemon.grammar.occurrences import index_support
+from hierogram.daemon.learning.learner import Learner
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.repairing import repair
+from hierogram.daemon.learning.verifying import verify
+from hierogram.daemon.learning.withdrawing import withdraw_all
+from hierogram.samplers.grammar import keys
+from hierogram.samplers.grammar.uses import ONE_USE
+from hierogram.storage.store import Store, open_store
+
+STRAIGHT, INVERTED = ("[X,1] [X,2]", "[X,1] [X,2]"), ("[X,1] [X,2]", "[X,2] [X,1]")
+
+
+@pytest.fixture
+def raw(store_url: str) -> Iterator[Store]:
+    """A store with a small corpus without links, once on each database."""
+    with open_store(store_url, create=True, settings=QUICK) as store:
+        put(store, RAW)
+        yield store
+
+
+def test_what_is_stored_is_what_the_derivations_use(raw: Store) -> None:
+    assert raw.count_pairs(["waiting"]) == len(RAW)
+    done = learn(raw, sweeps=6)
+    assert (done.pairs, done.sweeps) == (len(RAW), QUICK.settling + 6)
+    found = dictionary(raw)
+    status = raw.status()
+    assert (done.rules_after, done.tokens_after) == (sum(count > 0 for count, _ in found.values()), status.rule_tokens)
+    assert status.last_log_likelihood == pytest.approx(done.log_likelihood_after)
+    checked = verify(raw)
+    assert (checked.problems, checked.pairs) == ([], len(RAW))
+    # Every word is in one rule, and rules with children join them all.
+    lexical = {sides: count for sides, (count, _) in found.items() if sides not in (STRAIGHT, INVERTED)}
+    for side in (0, 1):
+        assert sum(count for sides, count in lexical.items() if sides[side]) == sum(
+            len(pair[side].split()) for pair in RAW
+        )
+    binary = sum(found.get(sides, (0, 0))[0] for sides in (STRAIGHT, INVERTED))
+    assert binary == sum(lexical.values()) - len(RAW)
+    # What is expected adds up to as many uses, but for what is rounded down or forgotten.
+    expected = sum(sampled for sides, (_, sampled) in found.items() if sides[0] and sides not in (STRAIGHT, INVERTED))
+    words = sum(len(source.split()) for source, _ in RAW)
+    assert words - 0.5 < expected / ONE_USE <= words
+    assert {row.label for row in raw.labels()} == {"pair", "source null", "target null"}
+    assert all(row.strength > 0 for row in raw.labels())
+
+
+def test_it_is_a_dictionary_with_probabilities(raw: Store, store_url: str) -> None:
+    learn(raw, sweeps=40)
+    of_house = raw.find_rules("maison", limit=100)
+    assert of_house[0].target == "house"
+    assert sum(rule.p_target_given_source for rule in of_house) == pytest.approx(1)
+    assert {rule.source for rule in raw.find_rules(target="house")} >= {"maison"}
+    # A word that looks like the notation is found as itself, with the notation's escape.
+    assert {rule.source for rule in raw.find_rules(words=["[X,1]"])} <= {"\\[X,1]"}
+    rows = query(
+        store_url,
+        "SELECT target, p_target_given_source FROM rule_table WHERE source = 'maison' ORDER BY mean DESC LIMIT 1",
+    )
+    assert rows[0][0] == "house"
+    assert float(rows[0][1]) > 0.5
+    # What a word leaves untranslated is a rule with an empty side.
+    nulls = query(store_url, "SELECT sum(mean) FROM rule_table WHERE source = '' OR target = ''")
+    assert float(nulls[0][0]) > 0
+
+
+def test_the_commands_and_exports(hierogram: Run, tmp_path: Path, store_url: str) -> None:
+    (tmp_path / "a.fr").write_text("".join(source + "\n" for source, _ in RAW))
+    (tmp_path / "a.en").write_text("".join(target + "\n" for _, target in RAW))
+    at = ("--store", store_url)
+    assert hierogram(*at, "init", "--grammar", "itg", "--settling", "3").code == 0
+    assert hierogram(*at, "ingest", "a.fr", "a.en").code == 0
+    assert json.loads(hierogram(*at, "status", "--json").out)["pairs"]["waiting"] == len(RAW)
+    assert hierogram(*at, "learn", "--sweeps", "20").code == 0
+    assert hierogram(*at, "verify").code == 0
+    rules = json.loads(hierogram(*at, "rules", "maison", "--json").out)
+    assert json.dumps(rules).count("house") > 0
+    for name in ("g.jsonl", "g.tsv", "g.parquet"):
+        ran = hierogram(*at, "export", "-o", name)
+        assert ran.code == 0, ran.err
+    exported = [json.loads(line) for line in (tmp_path / "g.jsonl").read_text().splitlines()]
+    with open_store(store_url) as store:
+        assert {(rule["source"], rule["target"]) for rule in exported} == {
+            sides for sides, (_, sampled) in dictionary(store).items() if sampled
+        }
+    for name in ("cdec", "moses", "joshua", "thrax", "fragments"):
+        refused = hierogram(*at, "export", "-o", "x", "--format", name)
+        assert refused.code != 0
+        assert f"a store of ITG rules cannot be exported as {name}: there are jsonl, tsv, parquet" in refused.err
+    refused = hierogram(*at, "translate", "a.fr")
+    assert (refused.code != 0, "a store of ITG rules cannot translate" in refused.err) == (True, True), refused.err
+    diagnosed = hierogram(*at, "diagnose", "--chains", "2", "--sweeps", "4", "--json")
+    assert diagnosed.code in (0, 1), diagnosed.err
+    refused = hierogram("--store", f"sqlite:///{tmp_path}/long.db", "init", "--grammar", "itg", "--max-tokens", "300")
+    assert (refused.code, "250" in refused.err) == (2, True), refused
+
+
+def test_links_are_no_use_to_it(store_url: str, tmp_path: Path) -> None:
+    found = []
+    for number, links in enumerate((None, "0-0")):
+        with open_store(f"sqlite:///{tmp_path}/{number}.db", create=True, settings=QUICK) as store:
+            put(store, RAW, links=links)
+            learn(store, sweeps=3)
+            assert verify(store).problems == []
+            found.append(dictionary(store))
+    assert found[0] == found[1]
+
+
+def test_a_derivation_is_shown(raw: Store) -> None:
+    learn(raw, sweeps=10)
+    settings = raw.settings()
+    for row in raw.pairs():
+        uses = derivation_of(row, settings)
+        assert (uses[0].source_span, uses[0].target_span) == (
+            (0, len(row.source.split())),
+            (0, len(row.target.split())),
+        )
+        for side in ("source", "target"):
+            words = [position for use in uses for position in own_words(use, uses, side)]
+            assert sorted(words) == list(range(len(getattr(row, side).split())))
+        for use in uses:
+            assert len(use.children) == (2 if "[X,2]" in use.source and "[X,1]" in use.source else 0)
+        assert expected_rules(row, settings)[0].mean > 0
+    assert index_support(raw) == len(RAW)
+    with raw.snapshot() as snapshot:
+        pairs = {row.id for rows in snapshot.iterate_derivations() for row in rows}
+    assert pairs == {row.id for row in raw.pairs()}
+
+
+def test_new_pairs_are_sampled_against_the_others(raw: Store) -> None:
+    learn(raw, sweeps=2)
+    before = {row.id: row.current for row in raw.pairs()}
+    put(raw, MORE, first=100)
+    done = learn(raw, sweeps=0)
+    assert (done.sweeps, done.pair_sweeps) == (QUICK.settling, len(MORE) * QUICK.settling)
+    after = {row.id: row.current for row in raw.pairs()}
+    assert {number: after[number] for number in before} == before
+    assert verify(raw).problems == []
+    learn(raw, sweeps=3)
+    assert verify(raw).problems == []
+
+
+def test_what_is_withdrawn_leaves_nothing_and_may_come_again(raw: Store) -> None:
+    learn(raw, sweeps=3)
+    assert withdraw_all(raw, [1, 5, 8], lambda _done: None) == 3
+    report = verify(raw)
+    assert (report.problems, report.pairs) == ([], len(RAW) - 3)
+    put(raw, [RAW[0]], first=1)
+    learn(raw, sweeps=2)
+    with Learner(raw) as learner:
+        learner.open(raw.pairs())
+        learner.withdraw(raw.pairs_by_id([2]))
+        learner.open(raw.pairs())
+        assert learner.chain.rule_tokens == raw.status().rule_tokens
+        assert learner.chain.rule_types == sum(count > 0 for count, _ in dictionary(raw).values())
+    withdraw_all(raw, [row.id for row in raw.pairs()], lambda _done: None)
+    report = verify(raw)
+    assert (report.problems, report.rules, raw.vocabulary_sizes()) == ([], 0, (0, 0))
+
+
+def test_keys_that_collide_are_made_anew(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0x3F))
+    with open_store(store_url, create=True, settings=replace(QUICK, seed=2)) as store:
+        put(store, RAW[:4])
+        learn(store, sweeps=2)
+        assert store.settings().key_salt > 0
+        assert verify(store).problems == []
+
+
+def test_an_empty_store_learns_nothing(store_url: str) -> None:
+    with open_store(store_url, create=True, settings=QUICK) as store:
+        assert learn(store, sweeps=2).pairs == 0
+
+
+def test_a_damaged_store_is_repaired(raw: Store, store_url: str) -> None:
+    learn(raw, sweeps=3)
+    before = query(store_url, "SELECT source, target, count, sampled_count FROM rules ORDER BY source, target")
+    query(store_url, "DELETE FROM rules WHERE id < 4")
+    query(store_url, "UPDATE vocabulary SET count = 77 WHERE id = 1")
+    assert verify(raw).problems
+    assert repair(raw).left == []
+    assert verify(raw).problems == []
+    assert query(store_url, "SELECT source, target, count, sampled_count FROM rules ORDER BY source, target") == before
+    query(store_url, "UPDATE derivations SET current = substr(current, 2) WHERE pair_id = 5")
+    query(store_url, "UPDATE derivations SET ring = substr(ring, 1, 2) WHERE pair_id = 6")
+    assert repair(raw).begun_anew == [5, 6]
+    learn(raw, sweeps=1)
+    assert verify(raw).problems == []
