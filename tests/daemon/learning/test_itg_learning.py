@@ -196,7 +196,7 @@ def test_a_damaged_store_is_repaired(raw: Store, store_url: str) -> None:
     assert verify(raw).problems == []
     assert query(store_url, "SELECT source, target, count, sampled_count FROM rules ORDER BY source, target") == before
     query(store_url, "UPDATE derivations SET current = substr(current, 2) WHERE pair_id = 5")
-    query(store_url, "UPDATE derivations SET ring = substr(ring, 1, 2) WHERE pair_id = 6")
+    query(store_url, "UPDATE derivations SET expected_uses = substr(expected_uses, 1, 2) WHERE pair_id = 6")
     assert repair(raw).begun_anew == [5, 6]
     learn(raw, sweeps=1)
     assert verify(raw).problems == []
