@@ -95,7 +95,7 @@ def test_the_commands_and_exports(hierogram: Run, tmp_path: Path, store_url: str
     exported = [json.loads(line) for line in (tmp_path / "g.jsonl").read_text().splitlines()]
     with open_store(store_url) as store:
         assert {(rule["source"], rule["target"]) for rule in exported} == {
-            sides for sides, (_, sampled) in dictionary(store).items() if sampled
+            sides for sides, (_, sampled) in dictionary(store).items() if sampled and sides not in (STRAIGHT, INVERTED)
         }
     for name in ("cdec", "moses", "joshua", "thrax", "fragments"):
         refused = hierogram(*at, "export", "-o", "x", "--format", name)

@@ -1,0 +1,154 @@
+"""What derivations say: their rules as numbers, averages over sweeps and their bytes, against plain Python."""
+
+from collections import Counter
+from random import Random
+
+import numpy as np
+import pytest
+from tests.reference.itg.samplers import PAIR, SOURCE_NULL, TARGET_NULL, Tree, derivations, uses_of
+from tests.samplers.itg.corpora import Pairs, batch_of, put
+
+from hierogram.samplers.exceptions import DerivationError
+from hierogram.samplers.grammar.columns import join_blobs, no_blobs, part_of, split_blobs
+from hierogram.samplers.grammar.uses import LEAST_KEPT, MOST_SWEEPS, ONE_USE, SWEEPS_A_DRAW
+from hierogram.samplers.itg.batch import ItgBatch
+from hierogram.samplers.itg.derivations import encode
+from hierogram.samplers.itg.summaries.averages import add_derivations, empty_averages, read_averages, write_averages
+from hierogram.samplers.itg.summaries.uses import RuleUses, added_up, uses_of_records, uses_of_trees
+
+PAIRS: Pairs = (((0, 1, 0), (1, 2)), ((1,), (0, 0, 1)), ((), (1, 1)), ((2, 0), ()), ((0, 1), (0, 1)))
+
+Rule = tuple[int, int, int]
+"""A rule type, its source word and its target word, -1 for none."""
+
+
+def rules_of(pairs: Pairs, pair: int, tree: Tree) -> Counter[Rule]:
+    """The twin: which rules a derivation uses, by their words."""
+    source, target = pairs[pair]
+    found: Counter[Rule] = Counter()
+    for use in uses_of(tree):
+        f = source[use.i] if use.rule in (PAIR, SOURCE_NULL) else -1
+        e = target[use.x] if use.rule in (PAIR, TARGET_NULL) else -1
+        found[use.rule, f, e] += 1
+    return found
+
+
+def named(batch: ItgBatch, uses: RuleUses) -> dict[tuple[int, Rule], tuple[int, int, int]]:
+    """The same of the kernels: by pair and rule, what is added to count, expected uses and variance."""
+    found: dict[tuple[int, Rule], tuple[int, int, int]] = {}
+    f, e = batch.source_words, batch.target_words
+    for rule, pair, *numbers in zip(*(column.tolist() for column in uses), strict=True):
+        if rule < 2:
+            name = (rule, -1, -1)
+        elif rule < 2 + f:
+            name = (SOURCE_NULL, rule - 2, -1)
+        elif rule < 2 + f + e:
+            name = (TARGET_NULL, -1, rule - 2 - f)
+        else:
+            of_type = rule - 2 - f - e
+            name = (PAIR, int(batch.type_source[of_type]), int(batch.type_target[of_type]))
+        before = found.get((pair, name), (0, 0, 0))
+        found[pair, name] = (before[0] + numbers[0], before[1] + numbers[1], before[2] + numbers[2])
+    return found
+
+
+def random_trees(random: Random) -> tuple[Tree, ...]:
+    return tuple(random.choice(derivations(len(f), len(e))) for f, e in PAIRS)
+
+
+def variance_of(mean: int, sweeps: int) -> int:
+    return SWEEPS_A_DRAW * mean * (2 * ONE_USE - min(mean, ONE_USE)) // (2 * ONE_USE * sweeps)
+
+
+def test_derivations_use_what_the_twin_says() -> None:
+    batch = batch_of(PAIRS)
+    random = Random(3)
+    for first in (0, 2):
+        trees = random_trees(random)
+        blobs = part_of(encode(put(batch, trees)), first, len(PAIRS))
+        chosen = np.array([random.randrange(3) for _ in range(len(PAIRS) - first)], np.int8)
+        found = named(batch, uses_of_trees(batch, blobs, chosen, first))
+        expected = {
+            (pair, rule): (uses, uses * ONE_USE * (how == 2), uses * SWEEPS_A_DRAW * ONE_USE * (how == 2))
+            for pair, how in enumerate(chosen.tolist(), first)
+            if how
+            for rule, uses in rules_of(PAIRS, pair, trees[pair]).items()
+        }
+        assert found == expected
+
+
+def test_averages_are_what_was_used_in_all_sweeps() -> None:
+    batch = batch_of(PAIRS)
+    random = Random(5)
+    averages = empty_averages(batch)
+    expected: list[Counter[Rule]] = [Counter() for _ in PAIRS]
+    sweeps = [0] * len(PAIRS)
+    for _ in range(9):
+        trees = random_trees(random)
+        due = np.array([random.random() < 0.7 for _ in PAIRS])
+        add_derivations(batch, put(batch, trees), due, averages)
+        for pair in np.flatnonzero(due).tolist():
+            expected[pair] += rules_of(PAIRS, pair, trees[pair])
+            sweeps[pair] += 1
+    assert averages.sweeps.tolist() == sweeps
+    records = write_averages(batch, averages)
+    again = read_averages(batch, records)
+    assert (again.uses == averages.uses).all()
+    assert (again.sweeps == averages.sweeps).all()
+    # A rule that stands at two places of a pair is rounded down at each.
+    found = named(batch, uses_of_records(batch, records))
+    for pair, of_pair in enumerate(expected):
+        for rule, uses in of_pair.items():
+            count, mean, _ = found.pop((pair, rule))
+            assert count == 0
+            assert 0 <= uses * ONE_USE / sweeps[pair] - mean < 9
+    assert found == {}
+    one = uses_of_records(batch, records)
+    of_pair = np.array(sweeps)[one.pairs]
+    assert one.variances.tolist() == [
+        variance_of(m, s) for m, s in zip(one.sampled.tolist(), of_pair.tolist(), strict=True)
+    ]
+
+
+def test_what_is_rare_is_forgotten_and_the_past_fades() -> None:
+    batch = batch_of((((0, 1), (0, 1)),))
+    straight, nulls = (
+        (0, (PAIR,), (PAIR,)),
+        (0, (0, (SOURCE_NULL,), (SOURCE_NULL,)), (0, (TARGET_NULL,), (TARGET_NULL,))),
+    )
+    averages = empty_averages(batch)
+    due = np.ones(1, np.bool_)
+    add_derivations(batch, put(batch, [nulls]), due, averages)
+    assert LEAST_KEPT / ONE_USE == 1 / 32
+    for number in range(2, MOST_SWEEPS + 1):
+        add_derivations(batch, put(batch, [straight]), due, averages)
+        used = int((averages.uses > 0).sum())
+        # One of 32 sweeps is kept, one of 48 is not; every sixteenth sweep is looked at.
+        assert used == (7 if number < 48 else 3)
+    assert averages.sweeps.tolist() == [MOST_SWEEPS // 2]
+    assert int(averages.uses.max()) in (MOST_SWEEPS // 2, (MOST_SWEEPS + 2) // 2)
+
+
+def test_records_that_do_not_fit_are_refused() -> None:
+    batch = batch_of(PAIRS)
+    averages = empty_averages(batch)
+    add_derivations(batch, put(batch, random_trees(Random(1))), np.ones(len(PAIRS), np.bool_), averages)
+    good = split_blobs(write_averages(batch, averages))
+    for bad in (good[0][:-1], good[0] + b"\x7f\x01", good[0] + b"\x00\x00", b"\x00\x01\x01", b"\x80"):
+        records = join_blobs([bad, *good[1:]])
+        with pytest.raises(DerivationError, match="averages of pair number 0"):
+            read_averages(batch, records)
+        with pytest.raises(DerivationError, match="averages of pair number 0"):
+            uses_of_records(batch, records)
+    trees = split_blobs(encode(put(batch, random_trees(Random(1)))))
+    for bad in (trees[0][:-1], trees[1], b"\x07", b"\x02" * 99):
+        with pytest.raises(DerivationError, match="derivation of pair number 0"):
+            uses_of_trees(batch, join_blobs([bad, *trees[1:]]), np.ones(len(PAIRS), np.int8))
+
+
+def test_uses_that_cancel_out_are_left_out() -> None:
+    columns = [np.array(column) for column in ([3, 1, 3, 2], [0, 0, 1, 1], [1, 2, -1, 0], [0, 5, 0, 0], [0, 0, 0, 0])]
+    found = added_up([RuleUses(*columns), RuleUses(*(column[:0] for column in columns))])
+    assert [column.tolist() for column in found] == [[1], [0], [2], [5], [0]]
+    assert len(added_up([]).rules) == 0
+    assert len(uses_of_records(batch_of(PAIRS), no_blobs(len(PAIRS))).rules) == 0
