@@ -1,0 +1,80 @@
+"""The daemon on a store of an ITG: raw pairs that arrive are sampled against the others, and all again when idle."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.daemon.learning.raw_pairs import MORE, QUICK, RAW, dictionary, put
+from tests.daemon.serving.conftest import Daemon, drop, until
+from tests.daemon.serving.turns import SHORT, Hands
+
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.verifying import verify
+from hierogram.storage.store import Store, open_store
+
+
+@pytest.fixture
+def raw(store_url: str) -> Iterator[Store]:
+    """A store with a small corpus without links, once on each database."""
+    with open_store(store_url, create=True, settings=QUICK) as store:
+        put(store, RAW)
+        yield store
+
+
+def test_new_pairs_settle_and_all_are_sampled_again(raw: Store) -> None:
+    with Hands(raw, idle_share=1.0) as hands:
+        hands.settle()
+        assert {row.sweep for row in raw.pairs()} == {QUICK.settling}
+        hands.turns.take()
+        assert {row.sweep for row in raw.pairs()} == {QUICK.settling + QUICK.thinning}
+        put(raw, MORE, first=100)
+        hands.settle()
+    assert {row.sweep for row in raw.pairs()} == {QUICK.settling + QUICK.thinning, QUICK.settling}
+    assert verify(raw).problems == []
+
+
+def test_the_daemon_and_learn_give_the_same_dictionary(raw: Store, tmp_path: Path) -> None:
+    with Hands(raw, **SHORT) as hands:
+        hands.settle()
+    with open_store(f"sqlite:///{tmp_path}/other.db", create=True, settings=QUICK) as other:
+        put(other, RAW)
+        learn(other, sweeps=0)
+        assert dictionary(other) == dictionary(raw)
+        assert other.labels() == raw.labels()
+
+
+def test_pairs_leave_between_turns(raw: Store) -> None:
+    with Hands(raw, **SHORT) as hands:
+        hands.turns.take()
+        raw.request_withdrawals([2, 7])
+        hands.settle()
+        assert raw.count_pairs(["settled"]) == len(RAW) - 2
+        assert hands.learner.chain.rule_tokens == raw.status().rule_tokens
+        raw.request_withdrawals([row.id for row in raw.pairs()])
+        hands.turns.take()
+        hands.turns.take()
+    assert raw.status().rules == 0
+    assert verify(raw).problems == []
+
+
+def test_a_daemon_that_is_killed_takes_in_what_comes(
+    raw: Store, store_url: str, serve: Callable[..., Daemon], tmp_path: Path
+) -> None:
+    spool = tmp_path / "spool"
+    daemon = serve("--store", store_url, "--spool", str(spool))
+    daemon.until("daemon started")
+    until(lambda: raw.status().sweeps > 2)
+    daemon.kill()
+    assert verify(raw).problems == []
+    daemon = serve("--store", store_url, "--spool", str(spool))
+    daemon.until("daemon started")
+    drop(spool / "news", "one.unaligned", "")
+    for ending, side in (("source", 0), ("target", 1)):
+        drop(spool / "news", f"one.{ending}", "".join(pair[side] + "\n" for pair in MORE))
+    assert daemon.until("file taken in")["accepted"] == len(MORE)
+    until(lambda: raw.count_pairs(["settled"]) == len(RAW) + len(MORE))
+    [found] = raw.request_withdrawals([1])
+    until(lambda: raw.pairs_by_id([found]) == [])
+    assert daemon.end() == 0
+    report = verify(raw)
+    assert (report.problems, report.pairs) == ([], len(RAW) + len(MORE) - 1)
