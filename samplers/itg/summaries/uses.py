@@ -153,7 +153,8 @@ def uses_of_records(batch: ItgBatch, records: Blobs, first: int = 0) -> RuleUses
 
 def added_up(parts: list[RuleUses]) -> RuleUses:
     """The uses of each rule added up, by its number, where they do not cancel out; `pairs` are those of the first."""
-    every = RuleUses(*(np.concatenate([np.zeros(0, np.int64), *column]) for column in zip(*parts, strict=True)))
+    columns = zip(_room(0), *parts, strict=True)
+    every = RuleUses(*(np.concatenate(column) for column in columns))
     order = np.argsort(every.rules, kind="stable")
     rules = every.rules[order]
     begins = np.flatnonzero(np.diff(rules, prepend=-1))
