@@ -42,7 +42,7 @@ def learn(
     context: typer.Context,
     sweeps: Annotated[
         int | None,
-        typer.Option(min=0, help="Sweeps over all pairs after their burn-in.", show_default="76"),
+        typer.Option(min=0, help="Sweeps over all pairs after their burn-in.", show_default="74"),
     ] = None,
     threads: Annotated[
         int | None,

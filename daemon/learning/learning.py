@@ -17,7 +17,7 @@ from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollision
 from hierogram.storage.records import SAMPLING, SETTLED, WAITING, LearningRun, PairRow
 from hierogram.storage.store import Store
 
-DEFAULT_SWEEPS = 76
+DEFAULT_SWEEPS = 74
 """Sweeps over everything that follow the burn-in, over which uses are averaged; with a quick schedule 100 in all
 [CFGŠ14 §5.4.2]."""
 

@@ -117,14 +117,14 @@ class Annealing:
         return np.asarray((np.asarray(sweeps) % self.thinning == 0) & settled)
 
 
-_QUICK_SWEEPS = 14
+_QUICK_SWEEPS = 16
 _QUICK_START = 0.85
 
 
 def quick_schedule(thinning: int = 10, settling: int = 10) -> Annealing:
     """The schedule that reaches the likelihood of a chain in equilibrium in the fewest sweeps; see docs/performance.md.
 
-    T rises from 0.85 to 1 over 14 sweeps: pairs agree sooner on which of many rules of about one probability they use.
+    T rises from 0.85 to 1 over 16 sweeps: pairs agree sooner on which of many rules of about one probability they use.
     Draws leave the present values, so that fewer sweeps tell as much.
     """
     return Annealing(_QUICK_SWEEPS, _QUICK_START, thinning, settling, leaving=True)

@@ -113,6 +113,42 @@ FAULTS = (
         'averages.entry[k]["uses"] //= 1',
         (AVERAGES, "-k", "forgotten"),
     ),
+    # Draws that leave the present value.
+    Fault(
+        "the present option's arc begins where the circle does",
+        "synchronous/draws.py",
+        "start = below + u * (sum_ - below)",
+        "start = u * (sum_ - below)",
+        (DRAWS, "-k", "test_gibbs and True"),
+    ),
+    Fault(
+        "a point moves on by the present option's weight",
+        "synchronous/draws.py",
+        "largest = max(largest, sum_ - below)",
+        "largest = sum_ - below if k == present else largest",
+        (DRAWS, "-k", "test_gibbs and True"),
+    ),
+    Fault(
+        "the cut's present value is taken for the other one",
+        "synchronous/draws.py",
+        "own = total - first if present else first",
+        "own = first if present else total - first",
+        (DRAWS, "-k", "test_gibbs and True"),
+    ),
+    Fault(
+        "every draw leaves the present value",
+        "synchronous/draws.py",
+        "INDEPENDENT_SHARE = 0.1",
+        "INDEPENDENT_SHARE = 0.0",
+        (DRAWS, "-k", "test_gibbs and True"),
+    ),
+    Fault(
+        "a rule that was shared is not counted once it is alone",
+        "synchronous/averaging.py",
+        'entry["shared"] |= _is_shared(number, at)',
+        'entry["shared"] = _is_shared(number, at)',
+        (CREDITS, "-k", "shared"),
+    ),
     # Tree-substitution grammars.
     Fault(
         "two equal fragments do not see each other where they are joined",

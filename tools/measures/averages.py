@@ -2,8 +2,9 @@
 
 python -m hierogram.tools.measures.averages corpus.zh corpus.en align.gdfa --pairs 3000
 
-Two chains. What one of them says after so many sweeps is compared with what the other says at the end of all: the
-squared error summed over rules, and the share of their rules with half a use or more that both have.
+Two chains by the default schedule. What one of them says after so many sweeps is compared with what the other says at
+the end of all: the squared error summed over rules. Of the rules with half a use or more it is told how many both
+have: their share of each grammar's rules and of their uses (means), and of the rules that either has (Jaccard).
 """
 
 from collections.abc import Callable
@@ -14,19 +15,20 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from hierogram.samplers.counts.chain import ChainState
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, RuleTable, empty_table
 from hierogram.samplers.forests.averages import Averages, empty_averages
-from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.forests.batch import Batch, initial_state
 from hierogram.samplers.forests.fragments import key_of_hashes
-from hierogram.samplers.grammar.schedules import EVERY_LEVEL
+from hierogram.samplers.grammar.schedules import quick_schedule
+from hierogram.samplers.grammar.settings import RANDOM
 from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.samplers.synchronous.passes import SweepPlan
-from hierogram.samplers.synchronous.sweeps import build
+from hierogram.samplers.synchronous.sweeps import Blocks, build
 from hierogram.tools.measures.results import Corpus
 from hierogram.tools.measures.sampling import load
 
-_BURN_IN = 100
 _THINNING = 10
 _DRAWS = (8, 16, 32, 64)
 _LEAST = 0.5
@@ -76,25 +78,42 @@ def squared_error(one: Uses, other: Uses) -> float:
     return float(((first - second) ** 2).sum())
 
 
-def overlap(one: Uses, other: Uses) -> float:
-    """Rules with half a use or more in both, over those with that in either."""
+class Shared(NamedTuple):
+    """Of rules with half a use or more: the share of a grammar's rules that both have, of its uses, and Jaccard."""
+
+    rules: float
+    uses: float
+    jaccard: float
+
+
+def shared(one: Uses, other: Uses) -> Shared:
+    """What two grammars share."""
     first, second = together(one, other)
-    return float(((first >= _LEAST) & (second >= _LEAST)).sum() / ((first >= _LEAST) | (second >= _LEAST)).sum())
+    here, there = first >= _LEAST, second >= _LEAST
+    both = here & there
+    uses = (first[both].sum() + second[both].sum()) / (first[here].sum() + second[there].sum())
+    jaccard = both.sum() / (here | there).sum()
+    return Shared(float(2 * both.sum() / (here.sum() + there.sum())), float(uses), float(jaccard))
 
 
 def chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> dict[str, Uses]:
     """What a chain says after so many sweeps, by name: averages after powers of two, and thinned draws."""
     _, model = load(corpus)
-    kernel = build(model, batch)
-    state = kernel.init(seed)
-    every = np.full(batch.size, EVERY_LEVEL, np.int16)
+    kernel = build(model, batch, blocks=Blocks.suited_to(batch.size))
+    derivations = initial_state(seed, batch, RANDOM)
+    state = ChainState(derivations, count_rules(batch, derivations, empty_table(batch.longest_rule), model))
+    schedule = quick_schedule()
     draws = empty_table(batch.longest_rule)
     found: dict[str, Uses] = {}
-    for number in range(1, _BURN_IN + sweeps + 1):
-        averaged = number - _BURN_IN
+    for number in range(1, schedule.burn_in + sweeps + 1):
+        averaged = number - schedule.burn_in
         if averaged == 1:
             state = state._replace(averages=empty_averages(batch))
-        plan = SweepPlan(np.full(batch.size, number, np.int64), every, averaged=np.full(batch.size, averaged > 0))
+        numbers = np.full(batch.size, number, np.int64)
+        plan = SweepPlan(
+            numbers, schedule.stages(numbers), schedule.powers(numbers), True, np.full(batch.size, averaged > 0),
+            schedule.leaving,
+        )  # fmt: skip
         state, _ = kernel.step(seed, state, plan)
         if averaged > 0 and averaged % _THINNING == 0 and averaged <= _THINNING * _DRAWS[-1]:
             draws = count_rules(batch, state.derivations, draws, model)
@@ -118,10 +137,12 @@ def main(
     batch, _ = load(corpus)
     one, other = (chain(batch, corpus, seed + k, sweeps) for k in range(2))
     truth = other[f"{sweeps} sweeps"]
-    typer.echo(f"{'':>12}  {'squared error':>13}  {'with the long run':>17}  {'of two chains':>13}")
+    typer.echo("| | squared error | two chains share: rules | uses | Jaccard | with the long run: Jaccard |")
+    typer.echo("|---|---:|---:|---:|---:|---:|")
     for name, uses in one.items():
-        shared = overlap(uses, truth), overlap(uses, other[name])
-        typer.echo(f"{name:>12}  {squared_error(uses, truth):13.0f}  {shared[0]:17.3f}  {shared[1]:13.3f}")
+        two, long = shared(uses, other[name]), shared(uses, truth)
+        cells = f"{two.rules:.1%} | {two.uses:.1%} | {two.jaccard:.3f} | {long.jaccard:.3f}"
+        typer.echo(f"| {name} | {squared_error(uses, truth):,.0f} | {cells} |")
 
 
 if __name__ == "__main__":

@@ -26,18 +26,27 @@ PAPER = "ten sweeps a level, 7 levels"
 _PAPER_SWEEPS = 100
 _EVERY = Schedule(0, 0)
 _RISING = Schedule(1, 13)
+_RISES = f"T from {quick_schedule().start} to 1 in {quick_schedule().sweeps} sweeps"
 
 
 def ways(threads: int, most: int) -> dict[str, Way]:
     """The candidates by short names; all but the paper's make at most so many sweeps."""
     cut = TrialOptions(threads=threads)
     coins = replace(cut, start=RANDOM)
+    quick = quick_schedule()
     return {
         "paper": Way(PAPER, Schedule(), how=cut),
         "rising": Way("one sweep a level, 13 levels", _RISING, how=cut, most=most),
         "cut": Way("every level, all cut", _EVERY, how=cut, most=most),
         "random": Way("every level, random cuts", _EVERY, how=coins, most=most),
-        "quick": Way("quick: T from 0.9 to 1, random cuts", quick_schedule(), how=coins, most=most, counted_from=20),
+        "drawn": Way(
+            f"quick, draws that do not leave: {_RISES}",
+            replace(quick, leaving=False),
+            how=coins,
+            most=most,
+            counted_from=quick.sweeps,
+        ),
+        "quick": Way(f"quick: {_RISES}", quick, how=coins, most=most, counted_from=quick.sweeps),
     }
 
 
@@ -70,7 +79,7 @@ class Compared:
     most: Annotated[int, Option("Sweeps by the others.", least=2)] = 50
     only: Annotated[
         tuple[str, ...],
-        Option("Ways besides that of the paper.", values=("rising", "cut", "random", "quick"), shown="all"),
+        Option("Ways besides that of the paper.", values=("rising", "cut", "random", "drawn", "quick"), shown="all"),
     ] = ()
     seeds: Annotated[int, Option("Chains of each way.", least=1)] = 5
     threads: Annotated[int, Option("Threads of the sampler.", least=1)] = 2

@@ -36,10 +36,10 @@ def test_without_sweeps_by_level_every_node_is_sampled_from_the_start() -> None:
 def test_the_quick_schedule_warms_up_to_one_and_settles() -> None:
     schedule = quick_schedule(thinning=4, settling=9)
     temperatures = schedule.temperatures(np.arange(1, 23))
-    assert temperatures[[0, 13, 21]].tolist() == pytest.approx([0.85, 1.0, 1.0])
-    assert np.diff(temperatures)[:13].tolist() == pytest.approx([0.15 / 13] * 13)
-    assert schedule.burn_in == 23
-    assert SWEEPS[schedule.samples(SWEEPS)].tolist() == list(range(24, 100, 4))
+    assert temperatures[[0, 15, 21]].tolist() == pytest.approx([0.85, 1.0, 1.0])
+    assert np.diff(temperatures)[:15].tolist() == pytest.approx([0.15 / 15] * 15)
+    assert schedule.burn_in == 25
+    assert SWEEPS[schedule.samples(SWEEPS)].tolist() == list(range(28, 100, 4))
 
 
 def test_only_the_quick_schedule_s_draws_leave_present_values() -> None:

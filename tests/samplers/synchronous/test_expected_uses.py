@@ -126,6 +126,26 @@ def test_long_averages_are_the_exact_expectations(name: str, leaving: bool) -> N
     assert max(exact.values()) > 0.2
 
 
+def test_a_rule_stays_shared_that_was_used_twice_in_a_sweep_since_it_was_met() -> None:
+    kernel = AveragedChain([examples.THREE, examples.COUPLE, examples.COUPLE], DP, seed=3)
+    entry = kernel.chain.averages.entry
+    shared = np.zeros(len(entry), np.bool_)
+    alone_again = 0
+    for _ in range(15):
+        kernel.average()
+        now = entry["shared"] != 0
+        assert (now | ~shared).all()
+        twice = {rule for rule, uses in Counter(rules_in(kernel)).items() if uses > 1}
+        alone_again += int(shared.sum()) > len(twice)
+        shared |= now
+    assert alone_again
+
+
+def rules_in(kernel: AveragedChain) -> list[Rule]:
+    """All rules of the present derivations."""
+    return [r for f, v in zip(kernel.forests, kernel.variables(), strict=True) for r in rules_of(f, v)]
+
+
 def test_metropolis_hastings_counts_its_derivations() -> None:
     kernel = AveragedChain([examples.THREE, examples.COUPLE], DP, seed=3, method=METROPOLIS)
     drawn: Counter[Rule] = Counter()
