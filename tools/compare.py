@@ -37,7 +37,7 @@ class Comparing:
     ] = None
     max_scope: Annotated[int, Option("Leave out rules of a larger scope.", least=0, metavar="K")] = 2
     loose: Annotated[bool, Option("Heuristic phrases may begin and end with unaligned words.")] = False
-    sweeps: Annotated[int | None, Option("Sweeps after the burn-in.", least=0, shown="30")] = None
+    sweeps: Annotated[int | None, Option("Sweeps after the burn-in.", least=0, shown="74")] = None
     threads: Annotated[int, Option("Threads; the result does not depend on them.", least=1)] = 2
 
 
