@@ -21,6 +21,7 @@ from hierogram.daemon.commands import (
 )
 from hierogram.daemon.commands import occurrences as support
 from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE, ChosenStore, was_given
+from hierogram.daemon.commands.services import links
 from hierogram.daemon.commands.translation import evaluation, language_models, translating, tuning
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.garbage_collection import collect_seldom
@@ -111,6 +112,7 @@ for command, example in (
     app.command(epilog=f"\b\nExample:\n  {example}")(command)
 
 app.add_typer(schedule.app, name="schedule")
+app.add_typer(links.app, name="links")
 
 # Tools stand beside the daemon and may use all of it; they bring their commands themselves.
 for entry in sorted(entry_points(group="hierogram.commands")):

@@ -60,6 +60,10 @@ class PairMovedError(StoreError):
     """A pair has been sampled by someone else since it was read."""
 
 
+class HumanLinksError(StoreError):
+    """Links were given that a pair cannot have."""
+
+
 class StoreHeldError(StoreError):
     """Another process writes the store's grammar."""
 

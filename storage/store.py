@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Engine
 
 from hierogram.storage.aligner import aligner as alignments
+from hierogram.storage.aligner.facade import HumanLinks
 from hierogram.storage.database import migration
 from hierogram.storage.database.backup import back_up
 from hierogram.storage.database.connection import (
@@ -101,7 +102,7 @@ def _check_settings(store: Store, given: Settings) -> None:
         )
 
 
-class Store(Pairs, Grammar):
+class Store(Pairs, Grammar, HumanLinks):
     """A persistent store of sentence pairs, their derivations, and the grammar that these use.
 
     Every method is one transaction; methods may be called from several threads. All raise

@@ -17,6 +17,7 @@ from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.serving.health import Condition, Lag
 from hierogram.daemon.serving.supervision import Heart
 from hierogram.daemon.web.server import HttpLoop
+from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.measures.results import Corpus, Figures
 from hierogram.tools.measures.stores import temporary_folder
@@ -40,6 +41,9 @@ class _Quiet:
         return False
 
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
+        raise NotImplementedError
+
+    def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
         raise NotImplementedError
 
 

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.alignment.requests import BOTH, DIRECTIONS, FORWARD, Request
 from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side
+from hierogram.samplers.alignment.evidence import LinkEvidence, evidence_of
 from hierogram.samplers.alignment.joint import LinkSamples, decode_links
 from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, add_marginals, empty_marginals
 from hierogram.samplers.alignment.models.registry import JOINT_MODELS, every_model
@@ -22,6 +23,7 @@ from hierogram.samplers.alignment.models.sampler import build, chain_seed, decod
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.prior_counts import PriorCounts
 from hierogram.samplers.alignment.symmetrization import METHODS, LinkList, list_links, symmetrize
+from hierogram.samplers.grammar.known_links import KnownLinks
 
 _INCREMENTAL_SWEEPS, _INCREMENTAL_BURN_IN, _INCREMENTAL_WARMING = 12, 6, 3
 _REJUVENATING_SWEEPS, _REJUVENATING_BURN_IN, _REJUVENATING_CHAINS = 6, 2, 2
@@ -117,6 +119,7 @@ class _Way(NamedTuple):
     direction: Direction
     prior: PriorCounts | None
     links: NDArray[np.int16] | None
+    evidence: LinkEvidence | None = None
 
 
 def _way(
@@ -157,7 +160,7 @@ def align(
     prior = known(source_side, target_side) if known is not None else (None, None)
     if request.direction == BOTH:
         both = align_sides(
-            source_side, target_side, options, request.threads, report, prior, None, request.symmetrization
+            source_side, target_side, options, request.threads, report, Beside(prior), request.symmetrization
         )
         return both.aligned
     number = 0 if request.direction == FORWARD else 1
@@ -193,6 +196,16 @@ def _align_jointly(
     return Aligned(*decode_links(first, source, target, implied=request.chunks))
 
 
+class Beside(NamedTuple):
+    """What is given beside the texts of pairs: counts of other pairs, both ways' links to start from, and what is known
+    of the links of some pairs, by their places.
+    """
+
+    prior: Sequence[PriorCounts | None] = (None, None)
+    links: Sequence[NDArray[np.int16]] | None = None
+    known: Mapping[int, KnownLinks] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class BothWays:
     """Both directions' links (of target words, and of source words), and the alignment that they make together."""
@@ -208,18 +221,44 @@ def align_sides(
     options: AlignerOptions,
     threads: int | None = None,
     report: Callable[[int, int], None] | None = None,
-    prior: Sequence[PriorCounts | None] = (None, None),
-    links: Sequence[NDArray[np.int16]] | None = None,
+    beside: Beside | None = None,
     symmetrization: str = "gdfa",
 ) -> BothWays:
-    """Align both ways, beside counts of other pairs, starting from both ways' `links` if there are any."""
+    """Align both ways, by the texts and what is given beside them."""
+    prior, links, known = beside or Beside()
     starts = links or (None, None)
     ways = [_way(number, source, target, prior[number], starts[number]) for number in (0, 1)]
+    if known:
+        ways = [way._replace(evidence=evidence_of(way.direction.sides, known, way.number == 0)) for way in ways]
     marginals = _sample(ways, options, threads, report)
     found = [decode(way.direction, options.model, m) for way, m in zip(ways, marginals, strict=True)]
     joined = symmetrize(symmetrization, found[0].links, found[1].links, source.offset, target.offset)
+    if known:
+        joined = _keep_known(joined, known)
     aligned = Aligned(joined, _mean_posterior(joined, source, target, marginals))
     return BothWays(found[0].links, found[1].links, aligned)
+
+
+def _keep_known(links: LinkList, known: Mapping[int, KnownLinks]) -> LinkList:
+    """The links with those that are known, and without those that are known not to be."""
+    parts: list[LinkList] = []
+    bounds = links.offset.tolist()
+    lengths = np.diff(links.offset)
+    at = 0
+    for pair in sorted(known):
+        here = slice(bounds[pair], bounds[pair + 1])
+        kept = known[pair].kept(zip(links.source[here].tolist(), links.target[here].tolist(), strict=True))
+        own = np.array(kept, np.int16).reshape(-1, 2)
+        parts += [LinkList(links.source[at : here.start], links.target[at : here.start], links.offset[:0])]
+        parts += [LinkList(own[:, 0], own[:, 1], links.offset[:0])]
+        lengths[pair] = len(kept)
+        at = here.stop
+    parts.append(LinkList(links.source[at:], links.target[at:], links.offset[:0]))
+    offset = np.zeros(len(links.offset), np.int64)
+    np.cumsum(lengths, out=offset[1:])
+    return LinkList(
+        np.concatenate([part.source for part in parts]), np.concatenate([part.target for part in parts]), offset
+    )
 
 
 def _sample(
@@ -236,7 +275,8 @@ def _sample(
     pending: list[tuple[int, Future[Marginals]]] = []
 
     def run(way: _Way, key: int) -> Marginals:
-        return run_chain(build(options, way.direction, way.prior), key, way.links, sweeps.one_done)
+        kernel = build(options, way.direction, way.prior, way.evidence)
+        return run_chain(kernel, key, way.links, sweeps.one_done)
 
     with ThreadPoolExecutor(workers, "align") as pool:
         try:

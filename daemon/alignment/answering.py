@@ -6,17 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.alignment.aligning import incremental_options
+from hierogram.daemon.alignment.aligning import Beside, incremental_options
 from hierogram.daemon.alignment.links.prior_counts import prior_counts_of
 from hierogram.daemon.corpora.preparation import Preparation, prepare
 from hierogram.daemon.corpora.validation import Fields
 from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, WrongKindError
 from hierogram.samplers.alignment.bitext import Side, make_direction, read_side, tokens_of
+from hierogram.samplers.alignment.evidence import evidence_of
 from hierogram.samplers.alignment.marginals import DirectionLinks, add_marginals, empty_marginals
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
 from hierogram.samplers.alignment.prior_counts import PriorCounts
 from hierogram.samplers.alignment.symmetrization import symmetrize
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
+from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records import AlignerCounts
 from hierogram.storage.store import Store
 
@@ -86,11 +88,13 @@ class AnsweringAligner:
     def align(self, pairs: Sequence[Texts], symmetrization: str = "gdfa") -> list[AnsweredPair]:
         """The links of pairs of tokenized sentences, by the counts of all stored pairs.
 
+        What people say of the links of a stored pair holds for the same texts here.
+
         Raises `AlignerUntrainedError` where the aligner has seen no pair, and `InputError` where a sentence has more
         words than the store takes.
         """
-        for number, both in enumerate(pairs, 1):
-            for side, text in zip(("source", "target"), both, strict=True):
+        for number, texts in enumerate(pairs, 1):
+            for side, text in zip(("source", "target"), texts, strict=True):
                 words = len(tokens_of(text))
                 if words > self._most_words:
                     raise InputError(
@@ -98,36 +102,46 @@ class AnsweringAligner:
                     )
         sides = [(read_side([source]), read_side([target])) for source, target in pairs]
         known = _Known.of(self._store, sides)
-        return [
-            self._answer(texts, both, known.counts(*both), symmetrization)
-            for texts, both in zip(pairs, sides, strict=True)
-        ]
+        by_people = self._store.human_links_of_texts([_as_stored(texts) for texts in pairs])
+        answers = []
+        for texts, both in zip(pairs, sides, strict=True):
+            given = Beside(known.counts(*both), known={0: by_people.get(_as_stored(texts), KnownLinks())})
+            answers.append(self._answer(texts, both, given, symmetrization))
+        return answers
 
-    def _answer(
-        self, texts: Texts, sides: tuple[Side, Side], prior: tuple[PriorCounts, PriorCounts], symmetrization: str
-    ) -> AnsweredPair:
+    def _answer(self, texts: Texts, sides: tuple[Side, Side], given: Beside, symmetrization: str) -> AnsweredPair:
         source, target = sides
+        known = given.known or {}
+        people = known.get(0, KnownLinks())
         options = incremental_options(1, self._seed)
         cells: list[NDArray[np.float32]] = []
         decoded: list[DirectionLinks] = []
         for number, direction in enumerate((make_direction(target, source), make_direction(source, target))):
             total = empty_marginals(direction.sides)
+            evidence = evidence_of(direction.sides, known, number == 0) if any(people) else None
             for chain in range(options.chains):
-                kernel = build(options, direction, prior[number])
+                kernel = build(options, direction, given.prior[number], evidence)
                 add_marginals(total, run_chain(kernel, chain_seed(options.seed, number, chain)))
             cells.append(total.cells / np.float32(total.samples[0]))
             decoded.append(decode(direction, options.model, total))
         height, width = len(source.words), len(target.words)
+        forward, backward = cells[0].reshape(width, height).T, cells[1].reshape(height, width)
+        for link in people.fixed:
+            forward[link] = backward[link] = 1
         joined = symmetrize(symmetrization, decoded[0].links, decoded[1].links, source.offset, target.offset)
         return AnsweredPair(
             tokens_of(texts[0]),
             tokens_of(texts[1]),
-            cells[0].reshape(width, height).T,
-            cells[1].reshape(height, width),
+            forward,
+            backward,
             decoded[0],
             decoded[1],
-            list(zip(joined.source.tolist(), joined.target.tolist(), strict=True)),
+            people.kept(zip(joined.source.tolist(), joined.target.tolist(), strict=True)),
         )
+
+
+def _as_stored(texts: Texts) -> Texts:
+    return " ".join(tokens_of(texts[0])), " ".join(tokens_of(texts[1]))
 
 
 class _Known:

@@ -1,13 +1,14 @@
 """Alignment of pairs that arrive without one, against the counts of the store's aligner, and again later."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
 from hierogram.daemon.alignment.aligning import (
+    Beside,
     BothWays,
     align_sides,
     incremental_options,
@@ -21,6 +22,7 @@ from hierogram.daemon.learning.kinds.pairs import read_links
 from hierogram.daemon.learning.lease import holding_lease
 from hierogram.daemon.learning.rebuilding import Rebuilt
 from hierogram.samplers.alignment.prior_counts import PriorCounts, links_of_alignment, without
+from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records import UNALIGNED, AlignerChange, LinkRow, PairAlignment, PairLinks, PairRow
 from hierogram.storage.store import Store
 
@@ -87,8 +89,11 @@ class IncrementalAligner:
             options = options_for(Request(seed=seed), len(rows))
         else:
             options = incremental_options(len(rows), seed)
-        found = align_sides(texts.source, texts.target, options, self._threads, report, prior)
-        self._commit_new(rows, texts, found)
+        # The changes are read before the links: those that come in between are seen to later.
+        corrected = {row.id: row.asked for row in self._store.corrections_of([row.id for row in rows])}
+        beside = Beside(prior, known=self._known(rows) if corrected else None)
+        found = align_sides(texts.source, texts.target, options, self._threads, report, beside)
+        self._commit_new(rows, texts, found, corrected)
         return len(rows)
 
     def train(self) -> int:
@@ -128,9 +133,9 @@ class IncrementalAligner:
         links = read_blobs(rows)
         own = texts.counts(links, np.ones(len(rows), np.int64))
         prior = self._prior(texts)
-        known = without(prior[0], own[0]), without(prior[1], own[1])
+        beside = Beside((without(prior[0], own[0]), without(prior[1], own[1])), links, self._known(rows))
         options = rejuvenation_options(len(rows), self._seed(rows[0].id, rows[0].sweep or 0))
-        found = align_sides(texts.source, texts.target, options, self._threads, report, known, links)
+        found = align_sides(texts.source, texts.target, options, self._threads, report, beside)
         changed = {
             row.id: line
             for row, line in zip(rows, found.aligned.lines(), strict=True)
@@ -139,7 +144,7 @@ class IncrementalAligner:
         change = AlignerChange([PairAlignment(*item) for item in changed.items()])
         change.links = _links(rows, texts, found)
         new = texts.counts((found.forward, found.backward), np.ones(len(rows), np.int64))
-        difference = _difference(new[0], own[0]), _difference(new[1], own[1])
+        difference = change_of_counts(new[0], own[0]), change_of_counts(new[1], own[1])
         enter_counts(change, difference, texts.source, texts.target)
         derived = [row for row in self._store.pairs_by_id(list(changed)) if row.current is not None]
         if not derived:
@@ -167,7 +172,12 @@ class IncrementalAligner:
         counts = self._store.aligner_counts(texts.source.vocabulary, texts.target.vocabulary)
         return prior_counts_of(counts, texts.source, texts.target, self._store.vocabulary_sizes())
 
-    def _commit_new(self, rows: Sequence[PairRow], texts: Texts, found: BothWays) -> None:
+    def _known(self, rows: Sequence[PairRow | LinkRow]) -> dict[int, KnownLinks]:
+        """What people say of the rows' links, by their places."""
+        known = self._store.human_links([row.id for row in rows])
+        return {place: known[row.id] for place, row in enumerate(rows) if row.id in known}
+
+    def _commit_new(self, rows: Sequence[PairRow], texts: Texts, found: BothWays, corrected: Mapping[int, int]) -> None:
         """Some thousand pairs at a time, each lot together with the counts that it causes."""
         lines = list(found.aligned.lines())
         links = _links(rows, texts, found)
@@ -178,6 +188,7 @@ class IncrementalAligner:
             change = AlignerChange(
                 [PairAlignment(row.id, line) for row, line in zip(rows[lot], lines[lot], strict=True)], links[lot]
             )
+            change.corrected = [(row.id, corrected[row.id]) for row in rows[lot] if row.id in corrected]
             counts = texts.counts((found.forward, found.backward), weight)
             enter_counts(change, counts, texts.source, texts.target)
             self._store.align(change)
@@ -244,7 +255,7 @@ def _links(rows: Sequence[PairRow | LinkRow], texts: Texts, found: BothWays) -> 
     return links
 
 
-def _difference(new: PriorCounts, old: PriorCounts) -> PriorCounts:
+def change_of_counts(new: PriorCounts, old: PriorCounts) -> PriorCounts:
     """By how much counts change from some links to others of the same pairs."""
     conditioning = np.concatenate([new.conditioning, old.conditioning])
     emitted = np.concatenate([new.emitted, old.emitted])

@@ -60,6 +60,7 @@ def learn(
     from hierogram.storage.store import open_store
 
     announce_compilation()
+    from hierogram.daemon.alignment.correcting import correct_requested
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.learning.learning import learn as sample
     from hierogram.daemon.learning.learning import run_to_continue
@@ -67,6 +68,7 @@ def learn(
     with open_store(store_url(context, store)) as opened:
         with interruptible("alignments that were committed stay; run `hierogram learn` again to go on"):
             aligned = align_pending(opened, threads)
+            correct_requested(opened, threads)
         if not as_json:
             say_aligned(aligned)
         run = run_to_continue(opened, sweeps)

@@ -43,6 +43,8 @@ def verify(context: typer.Context, as_json: AsJson = False, store: StoreUrl = No
         if not found.problems:
             expected = found.sampled_tokens / 8
             say(f"sound: {checked} counted again, {found.rule_tokens:,} uses and {expected:,.0f} expected ones")
+            if found.human_links:
+                say(f"alignments keep to {plural(found.human_links, 'human link')}")
     if found.problems:
         number = plural(len(found.problems) + found.more_problems, "problem")
         note(f"hierogram: the store is damaged: {number}: {advice}")

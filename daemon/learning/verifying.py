@@ -49,7 +49,8 @@ Report = Callable[[int, int], None]
 class VerifyReport:
     """What a verification saw; `problems` is empty where the store is sound, else the first of them in words.
 
-    `damaged_file`: the database itself cannot be read in part.
+    `damaged_file`: the database itself cannot be read in part. `human_links`: links that people have fixed or
+    forbidden, to which alignments were compared.
     """
 
     pairs: int
@@ -59,6 +60,7 @@ class VerifyReport:
     problems: list[str] = field(default_factory=list)
     more_problems: int = 0
     damaged_file: bool = False
+    human_links: int = 0
 
 
 class _Problems:
@@ -274,6 +276,7 @@ def _verify_tables(store: Store, report: Report | None) -> VerifyReport:
             problems.add(problem)
         _compare_links(recount_links(snapshot), problems)
         recount = recount_rules(snapshot, report)
+        human_links = snapshot.count_human_links()
     for fault in recount.faults:
         problems.add(str(fault))
     rules = stored.rules
@@ -289,4 +292,5 @@ def _verify_tables(store: Store, report: Report | None) -> VerifyReport:
         8 * int(rules.sampled_counts.sum()) // ONE_USE,
         problems.first,
         problems.more,
+        human_links=human_links,
     )

@@ -2,12 +2,15 @@
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 
+from hierogram.daemon.alignment.correcting import correct
 from hierogram.daemon.alignment.incremental import IncrementalAligner
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.learning.learner import Learner
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heart, StopFlag
+from hierogram.storage.records import Correction
 from hierogram.storage.store import Store
 
 _REJUVENATED_AT_ONCE = 1_000
@@ -25,7 +28,9 @@ class Aligning:
         self, store: Store, learner: Learner, configuration: Configuration, stop: StopFlag, beat: Heart, log: Log
     ) -> None:
         self._section = configuration.alignment
-        self._aligner = IncrementalAligner(store, configuration.sampling.threads or None, self._section.train)
+        self._store = store
+        self._threads = configuration.sampling.threads or None
+        self._aligner = IncrementalAligner(store, self._threads, self._section.train)
         self._learner = learner
         self._stop = stop
         self._beat = beat
@@ -61,6 +66,12 @@ class Aligning:
             return []
         done.rebuilt.change(self._learner.chain)
         return [row.id for row in done.rebuilt.before.rows]
+
+    def correct(self, pending: Sequence[Correction]) -> None:
+        """Make the alignments of pairs keep to what people say of their links; no open batch may hold them."""
+        for rebuilt in correct(self._store, pending, self._threads):
+            rebuilt.change(self._learner.chain)
+        self._log.info("pairs corrected", pairs=len(pending))
 
     def _go_on(self, _done: int, _total: int) -> None:
         self._beat()

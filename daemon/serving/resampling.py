@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.alignment.correcting import PAIRS_AT_ONCE
 from hierogram.daemon.configuration import Configuration, SamplingSection
 from hierogram.daemon.learning.learner import Learner, LearnOptions, LearnProgress
 from hierogram.daemon.learning.rekeying import rekey
@@ -23,6 +24,7 @@ from hierogram.daemon.serving.residency import residency_of
 from hierogram.daemon.serving.supervision import Heart, StopFlag
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
+from hierogram.storage.records import SAMPLING
 from hierogram.storage.store import Store
 
 _LOOK_SECONDS = 0.5
@@ -99,6 +101,7 @@ class Turns:
         """One turn of a few seconds, committed at its end; False where there was nothing to do."""
         self._note_lag()
         self._withdraw()
+        self._correct()
         self._learner.follow_vocabulary()
         aligned = self._aligning.align_new() if self._aligning else 0
         new = self._residency.take_new()
@@ -115,6 +118,17 @@ class Turns:
             self._residency.drop(set(ids))
             self._learner.withdraw(self._learner.store.pairs_by_id(ids))
             self._log.info("pairs withdrawn", pairs=len(ids))
+
+    def _correct(self) -> None:
+        """Has alignments follow what people say of their links."""
+        store = self._learner.store
+        while self._aligning and (pending := store.pending_corrections(PAIRS_AT_ONCE)):
+            ids = [correction.id for correction in pending]
+            self._residency.drop(set(ids))
+            self._aligning.correct(pending)
+            going_on = [row.id for row in store.pairs_by_id(ids) if row.state == SAMPLING]
+            if going_on:
+                self._residency.begin_anew(going_on)
 
     def _work(self, new: ResidentBatch | None, seconds: float) -> bool:
         """A turn for the next batch, or for burned-in pairs; a `new` one has had its turn, of so many seconds."""

@@ -16,6 +16,7 @@ from hierogram.daemon.serving.scheduling import Scheduling
 from hierogram.daemon.serving.signals import Signals, Sleeper, heeding_signals
 from hierogram.daemon.serving.supervision import Loop, Patience, Supervisor
 from hierogram.daemon.serving.warming import warm_up
+from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.store import Store
 
@@ -97,6 +98,18 @@ class Service:
                 break
             time.sleep(_LOOK_AGAIN_SECONDS)
         return found
+
+    def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
+        """Puts these links in place of what people have said of a pair's; whether its alignment follows them already.
+
+        None where there is no such pair. Waits as `withdraw` does. Raises `HumanLinksError`.
+        """
+        if not self.store.set_human_links(pair_id, links, origin):
+            return None
+        until = time.monotonic() + _WITHDRAWAL_SECONDS
+        while not (done := self.store.is_corrected(pair_id)) and time.monotonic() < until and not self._stopping:
+            time.sleep(_LOOK_AGAIN_SECONDS)
+        return done
 
     def stopping(self) -> bool:
         """Whether the daemon is on its way out, so that long requests should end."""

@@ -16,6 +16,7 @@ from hierogram.daemon.web.api.aligning import align_routes
 from hierogram.daemon.web.api.grammar import grammar_routes
 from hierogram.daemon.web.api.health import health_routes
 from hierogram.daemon.web.api.intake import intake_routes
+from hierogram.daemon.web.api.links import link_routes
 from hierogram.daemon.web.api.metrics import RequestMetrics
 from hierogram.daemon.web.api.translating import translate_routes
 from hierogram.daemon.web.guard import Guard
@@ -86,6 +87,7 @@ def build_app(
     app.include_router(grammar_routes(service))
     app.include_router(intake_routes(service, configuration, limits, metrics, ending or service.stopping))
     app.include_router(align_routes(service))
+    app.include_router(link_routes(service))
     app.include_router(translate_routes(service, translating or TranslateOptions()))
 
     @app.get("/openapi.json", include_in_schema=False)

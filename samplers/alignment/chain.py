@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.counts import WordPairs
+from hierogram.samplers.alignment.evidence import LinkEvidence
 from hierogram.samplers.compiled.jit import njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
 
@@ -43,7 +44,8 @@ class Chain(NamedTuple):
     linked word pairs, `conditioning` CONDITIONING[V + 1] (the last row: no word); `jumps` float64[2L + 4], whole
     numbers: widths -L to L, to no word, from no word, all; `fertility` int32[V, MOST_FERTILITY + 1] tokens of a
     conditioning word by number of links; `bigram` int32[N], `bigram_count` int32[B] collocations by (word before,
-    word); `before` BEFORE[W + 1]; `settings` SETTINGS[1]; `fertility_prior` float64[MOST_FERTILITY + 1].
+    word); `before` BEFORE[W + 1]; `settings` SETTINGS[1]; `fertility_prior` float64[MOST_FERTILITY + 1];
+    `evidence` what is known of links (bhmm-f).
     """
 
     links: NDArray[np.int16]
@@ -57,6 +59,7 @@ class Chain(NamedTuple):
     before: NDArray[np.void]
     settings: NDArray[np.void]
     fertility_prior: NDArray[np.float64]
+    evidence: LinkEvidence
 
 
 class Scratch(NamedTuple):

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, Table, func, select, text, true, update
 
+from hierogram.storage.aligner.human_links import finish_corrections
 from hierogram.storage.database.connection import SQLITE
 from hierogram.storage.database.loading import (
     Row,
@@ -45,6 +46,10 @@ def change_alignments(writing: Writing, change: AlignerChange) -> None:
     """
     _set_alignments(writing, change)
     _set_links(writing, change)
+    if change.given:
+        lines = [{"pair": row.id, "line": row.alignment} for row in change.given]
+        writing.connection.execute(text("UPDATE sentence_pairs SET alignment = :line WHERE id = :pair"), lines)
+    finish_corrections(writing, change.corrected)
     add_aligner_counts(writing, change)
 
 

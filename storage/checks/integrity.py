@@ -48,6 +48,20 @@ _OFFENDERS = {
     "links without their pair, or of one without an alignment": """
         SELECT l.pair_id FROM pair_links AS l LEFT JOIN sentence_pairs AS p ON p.id = l.pair_id
          WHERE p.id IS NULL OR p.state = 'unaligned'""",
+    "human links beyond their pair's words, or of pairs that are not noted as corrected": """
+        SELECT h.pair_id FROM human_links AS h
+          LEFT JOIN sentence_pairs AS p ON p.id = h.pair_id LEFT JOIN corrections AS c ON c.pair_id = h.pair_id
+         WHERE p.id IS NULL OR c.pair_id IS NULL OR h.source < 0 OR h.source >= p.source_length
+            OR h.target < 0 OR h.target >= p.target_length""",
+    "pairs that are noted as corrected, with no human links and nothing left to do": """
+        SELECT c.pair_id FROM corrections AS c
+         WHERE c.done > c.asked OR (c.done = c.asked
+           AND NOT EXISTS (SELECT 1 FROM human_links AS h WHERE h.pair_id = c.pair_id))""",
+    "pairs whose alignment does not keep to their human links": """
+        SELECT h.pair_id FROM human_links AS h
+          JOIN corrections AS c ON c.pair_id = h.pair_id JOIN sentence_pairs AS p ON p.id = h.pair_id
+         WHERE c.done = c.asked AND h.fixed <> (' ' || p.alignment || ' '
+          LIKE '% ' || CAST(h.source AS TEXT) || '-' || CAST(h.target AS TEXT) || ' %')""",
     "rules without any count, or with a negative one": """
         SELECT id FROM rules WHERE count < 0 OR sampled_count < 0 OR count + sampled_count = 0""",
     "ingest batches without their corpus": """

@@ -15,7 +15,7 @@ from hierogram.storage.operations.settings import read_settings
 from hierogram.storage.pairs.pairs import pair_rows
 from hierogram.storage.records import AlignerCounts, LinkRow, PairRow, RuleRow, Settings, StoredRule, StoreStatus
 from hierogram.storage.records.columns import StoredRules
-from hierogram.storage.schema.tables import derivations, rules, sentence_pairs, vocabulary
+from hierogram.storage.schema.tables import derivations, human_links, rules, sentence_pairs, vocabulary
 
 T = TypeVar("T")
 
@@ -111,6 +111,10 @@ class Snapshot:
     def aligner_counts(self) -> AlignerCounts:
         """All counts of the aligner."""
         return all_aligner_counts(self._connection)
+
+    def count_human_links(self) -> int:
+        """How many links people have fixed or forbidden."""
+        return self._connection.scalar(select(func.count()).select_from(human_links)) or 0
 
     def iterate_links(self, batch: int = 1_000) -> Iterator[list[LinkRow]]:
         """All pairs that the aligner has seen, in id order, in lists of at most `batch`."""

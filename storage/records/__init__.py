@@ -8,6 +8,7 @@ frozen one takes seven times as long). Texts of tokens are joined by one space; 
 from hierogram.storage.records.aligner import (
     AlignerChange,
     AlignerCounts,
+    Correction,
     LinkRow,
     PairAlignment,
     PairLinks,
@@ -54,6 +55,7 @@ __all__ = [
     "AlignerChange",
     "AlignerCounts",
     "Claim",
+    "Correction",
     "ExportRow",
     "IngestTotals",
     "LabelRow",

@@ -57,12 +57,24 @@ class WordCounts(NamedTuple):
     with_7: int
 
 
+class Correction(NamedTuple):
+    """A pair whose human links have changed `asked` times, which its alignment has to follow.
+
+    `given` is the alignment that it came with, None where it came without.
+    """
+
+    id: int
+    asked: int
+    given: str | None
+
+
 @dataclass(slots=True)
 class AlignerChange:
     """Pairs that the aligner has been over, and by how much its counts change.
 
     `lexicon` holds (source, target, forward, backward), `jumps` (direction, width, count), each key once. Links of
-    `withdrawn` pairs go.
+    `withdrawn` pairs go. `given` are alignments of pairs that came with one, as people have corrected it;
+    `corrected` are pairs whose human links are kept to now, each with the number of changes that this takes in.
     """
 
     alignments: list[PairAlignment] = field(default_factory=list)
@@ -71,6 +83,8 @@ class AlignerChange:
     lexicon: list[tuple[str, str, int, int]] = field(default_factory=list)
     words: list[WordCounts] = field(default_factory=list)
     jumps: list[tuple[str, int, int]] = field(default_factory=list)
+    given: list[PairAlignment] = field(default_factory=list)
+    corrected: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

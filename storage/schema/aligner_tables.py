@@ -1,9 +1,9 @@
 """Tables of the aligner: its links of pairs, and the counts that they cause."""
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, Table
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, LargeBinary, Table
 
 from hierogram.storage.schema.postgres_options import on_postgres
-from hierogram.storage.schema.types import SERIAL, TEXT, metadata
+from hierogram.storage.schema.types import MOMENT, SERIAL, TEXT, metadata
 
 FERTILITIES = 8
 """Numbers of links of a word that the aligner tells apart, from 0; the last one stands for more, too."""
@@ -52,3 +52,34 @@ aligner_jumps = Table(
     Column("count", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
+
+# What people say of the links of pairs: a link that is there (fixed), or is not.
+human_links = Table(
+    "human_links",
+    metadata,
+    Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
+    Column("source", Integer, primary_key=True, autoincrement=False),
+    Column("target", Integer, primary_key=True, autoincrement=False),
+    Column("fixed", Boolean, nullable=False),
+    Column("origin", TEXT, nullable=False),
+    Column("added_at", MOMENT, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# The pairs that have such links, or had them until now: how often that was changed, and how many of the changes the
+# pair's alignment follows. `given` is the alignment that the pair came with, `digest` that of its texts.
+corrections = Table(
+    "corrections",
+    metadata,
+    Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
+    Column("asked", BigInteger, nullable=False),
+    Column("done", BigInteger, nullable=False),
+    Column("given", TEXT),
+    Column("digest", LargeBinary, nullable=False),
+)
+on_postgres(
+    Index("corrections_pending", corrections.c.pair_id, sqlite_where=corrections.c.done < corrections.c.asked),
+    "where",
+    corrections.c.done < corrections.c.asked,
+)
+Index("corrections_by_text", corrections.c.digest)

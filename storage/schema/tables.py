@@ -24,12 +24,15 @@ from hierogram.storage.schema.aligner_tables import (
     aligner_jumps,
     aligner_lexicon,
     aligner_words,
+    corrections,
+    human_links,
     pair_links,
 )
+from hierogram.storage.schema.export_tables import exports, scheduled_jobs
 from hierogram.storage.schema.postgres_options import on_postgres
 from hierogram.storage.schema.types import MOMENT, SERIAL, TEXT, metadata
 
-REVISIONS = tuple(f"{number:04}" for number in range(1, 19))
+REVISIONS = tuple(f"{number:04}" for number in range(1, 20))
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
 BLOCK_BITS = 17
@@ -309,47 +312,6 @@ sweeps = Table(
     Column("finished_at", MOMENT, nullable=False),
 )
 
-exports = Table(
-    "exports",
-    metadata,
-    Column("id", SERIAL, primary_key=True),
-    Column("name", TEXT, nullable=False),
-    Column("path", TEXT, nullable=False),
-    Column("format", TEXT, nullable=False),
-    Column("started_at", MOMENT, nullable=False),
-    Column("finished_at", MOMENT),
-    Column("state", TEXT, nullable=False),
-    Column("rules", BigInteger),
-    Column("bytes", BigInteger),
-    Column("sha256", TEXT),
-    Column("position", BigInteger),
-    Column("error", TEXT),
-    Column("manifest", TEXT),
-    Column("job", TEXT),
-    Column("process", TEXT),
-    Column("seconds", Double),
-    CheckConstraint("state IN ('running', 'done', 'failed')", name="exports_state"),
-)
-on_postgres(
-    Index(
-        "exports_running",
-        exports.c.id,
-        sqlite_where=exports.c.state == "running",
-    ),
-    "where",
-    exports.c.state == "running",
-)
-
-# What is exported when: `job` is a JSON object, `next_run` in seconds since 1970.
-scheduled_jobs = Table(
-    "scheduled_jobs",
-    metadata,
-    Column("id", TEXT, primary_key=True),
-    Column("next_run", Double),
-    Column("job", TEXT, nullable=False),
-    Index("scheduled_jobs_by_next_run", "next_run"),
-)
-
 # What clients may repeat: `digest` is that of the first `lines` lines, `answer` what was, or is to be, said (JSON).
 requests = Table(
     "requests",
@@ -397,4 +359,7 @@ restarts = Table(
     Column("number", BigInteger, nullable=False),
 )
 
-__all__ = ["FERTILITIES", "aligner_jumps", "aligner_lexicon", "aligner_words", "metadata", "pair_links"]
+__all__ = [
+    "FERTILITIES", "aligner_jumps", "aligner_lexicon", "aligner_words", "corrections", "exports", "human_links",
+    "metadata", "pair_links", "scheduled_jobs",
+]  # fmt: skip

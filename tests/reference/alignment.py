@@ -6,13 +6,15 @@ Counts are made anew from the state for each draw, so that nothing can go stale.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations, product
 from math import exp, lgamma, log
 from typing import NamedTuple
 
 from tests.reference.streams import Stream
+
+from hierogram.samplers.grammar.known_links import KnownLinks
 
 BHMM, BHMM_Z, BHMM_F = "bhmm", "bhmm-z", "bhmm-f"
 NO_OUTGOING = "no_outgoing"
@@ -58,6 +60,7 @@ class Settings:
     fertility: float = 1.5
     candidates: int = 0
     mutant: str = ""
+    known: Mapping[int, KnownLinks] = field(default_factory=dict)
 
 
 class Corpus:
@@ -195,7 +198,13 @@ def all_states(corpus: Corpus, settings: Settings) -> Iterator[State]:
 
 def posterior(corpus: Corpus, settings: Settings) -> dict[State, float]:
     """The exact posterior, from the closed form."""
-    logs = {state: log_joint(corpus, state, settings) for state in all_states(corpus, settings)}
+    logs = {
+        state: log_joint(corpus, state, settings)
+        for state in all_states(corpus, settings)
+        if all(
+            may_link(settings.known, p, g, word.link) for p, words in enumerate(state) for g, word in enumerate(words)
+        )
+    }
     most = max(logs.values())
     total = sum(exp(value - most) for value in logs.values())
     return {state: exp(value - most) / total for state, value in logs.items()}
@@ -346,19 +355,30 @@ def _push_one(before: Mapping[State, float], draws: Callable[[State], Iterator[D
 
 def sweep(corpus: Corpus, state: State, seed: int, number: int, settings: Settings) -> State:
     """One sweep, drawn from the keyed streams as the kernels draw."""
+    known = settings.known
     for p, pair in enumerate(corpus.pairs):
         stream = Stream(seed, p, number)
         for g in range(len(pair.emitted)):
             options = positions(corpus, p, settings)
             if 0 < settings.candidates < len(options):
                 options = _drawn_candidates(options, state[p][g].link, settings.candidates, stream)
-            weights = [link_weight(corpus, state, p, g, link, settings) for link in options]
+            weights = [
+                link_weight(corpus, state, p, g, link, settings) if may_link(known, p, g, link) else 0.0
+                for link in options
+            ]
             link = options[_pick(weights, stream.uniform())]
             state = with_word(state, p, g, Word(link, state[p][g].collocated))
             if settings.model == BHMM_Z:
                 share = collocation_share(corpus, state, p, g, settings)
                 state = with_word(state, p, g, Word(link, stream.uniform() < share))
     return state
+
+
+def may_link(known: Mapping[int, KnownLinks], p: int, g: int, link: int | None) -> bool:
+    """Whether what is known of a pair's (conditioning, emitted) links lets an emitted word have the link."""
+    of_pair = known.get(p, KnownLinks())
+    fixed = {i for i, emitted in of_pair.fixed if emitted == g}
+    return link in fixed if fixed else (link, g) not in of_pair.forbidden
 
 
 def _drawn_candidates(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from hierogram.daemon.serving.health import Condition
+from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.store import Store
 
 
@@ -22,4 +23,10 @@ class Service(Protocol):
         """Has the pairs and all that they count leave the store; returns the ids of those that were there.
 
         Waits for that, but not for ever: they may still be there for a while.
+        """
+
+    def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
+        """Puts these links in place of what people have said of a pair's; whether its alignment follows them already.
+
+        None where there is no such pair. Waits, but not for ever. Raises `HumanLinksError`.
         """

@@ -29,6 +29,7 @@ from hierogram.samplers.alignment.counts import (
     tidy,
     unlink_pair,
 )
+from hierogram.samplers.alignment.evidence import keep_to_evidence
 from hierogram.samplers.alignment.marginals import CELL, add_sample, decode
 from hierogram.samplers.alignment.model1 import random_links
 from hierogram.samplers.alignment.steps import Steps
@@ -40,10 +41,11 @@ WORDS, JUMPS, FERTILITIES = 1, 2, 3
 
 
 class Place(NamedTuple):
-    """The emitted word that is drawn anew: its number, where the conditioning sentence of `length` words begins, and
-    the positions of the links before and after it.
+    """The emitted word that is drawn anew: its position, its number, where the conditioning sentence of `length` words
+    begins, and the positions of the links before and after it.
     """
 
+    emitted: np.int64
     word: np.int32
     start: np.int64
     length: np.int64
@@ -151,6 +153,7 @@ def _weigh_all(place, stage, sides, chain, settings, scratch):
         scratch.weight[i + 1] = linked * weight * scratch.factor[i]
     if stage >= JUMPS:
         _multiply_jumps(place.before, place.after, place.length, chain, settings, scratch)
+    keep_to_evidence(chain.evidence, place.emitted, place.length, scratch.weight)
     total = scratch.weight[0]
     for k in range(1, place.length + 1):
         total += scratch.weight[k]
@@ -243,7 +246,7 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
             if exact and old != UNLINKED:
                 _refresh_factors(old_word, sides, e_start, length, plan.stage, chain, settings, scratch)
 
-            place = Place(f, e_start, length, before, after)
+            place = Place(np.int64(g), f, e_start, length, before, after)
             if exact:
                 if g + 1 < stop:
                     _expect_word(sides.emitted[g + 1], e_start, length, sides, chain.pairs)

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from hierogram.samplers.alignment.bitext import Direction
 from hierogram.samplers.alignment.chain import BEFORE, MOST_FERTILITY, SETTINGS, Chain, make_scratch
 from hierogram.samplers.alignment.counts import CONDITIONING, empty_pairs, larger_pairs
+from hierogram.samplers.alignment.evidence import LinkEvidence, no_evidence
 from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, empty_marginals
-from hierogram.samplers.alignment.models.registry import MODELS, model_named
-from hierogram.samplers.alignment.options import AlignerOptions, SweepPlan
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS, model_named
+from hierogram.samplers.alignment.options import ALL_POSITIONS, AlignerOptions, SweepPlan
 from hierogram.samplers.alignment.orthography import favour_similar
 from hierogram.samplers.alignment.prior_counts import WIDEST_JUMP, PriorCounts, enter_pairs
 from hierogram.samplers.exceptions import AlignmentInputError
@@ -47,11 +48,20 @@ def chain_seed(seed: int, direction: int, chain: int) -> int:
 class AlignmentKernel:
     """The sampler of one direction under a model; one thread at a time may use it."""
 
-    def __init__(self, options: AlignerOptions, direction: Direction, prior: PriorCounts | None) -> None:
+    def __init__(
+        self,
+        options: AlignerOptions,
+        direction: Direction,
+        prior: PriorCounts | None,
+        evidence: LinkEvidence | None = None,
+    ) -> None:
         model = model_named(options.model)
         if prior is not None and not model.prior_counts:
             able = ", ".join(other.name for other in MODELS.values() if other.prior_counts)
             raise AlignmentInputError(f"counts of other pairs are for {able}, not for {options.model}")
+        self._evidence = no_evidence() if evidence is None else evidence
+        if len(self._evidence.meaning) and not (model.prior_counts and options.candidates == ALL_POSITIONS):
+            raise AlignmentInputError(f"known links are for {DEFAULT_MODEL} drawn from all positions alone")
         self.options = options
         self.direction = direction
         self._prior = prior
@@ -127,6 +137,7 @@ class AlignmentKernel:
             np.zeros(len(emitted.vocabulary) + 1, BEFORE),
             settings,
             _FERTILITY_PRIOR,
+            self._evidence,
         )
         if prior is not None:
             chain.jumps[: 2 * widest + 1] += prior.jumps
@@ -135,12 +146,17 @@ class AlignmentKernel:
         return self._steps.prepare(chain, self.direction)
 
 
-def build(options: AlignerOptions, direction: Direction, prior: PriorCounts | None = None) -> AlignmentKernel:
-    """The kernel of one direction, beside counts of other pairs.
+def build(
+    options: AlignerOptions,
+    direction: Direction,
+    prior: PriorCounts | None = None,
+    evidence: LinkEvidence | None = None,
+) -> AlignmentKernel:
+    """The kernel of one direction, beside counts of other pairs, keeping to what is known of links.
 
     Raises `AlignmentInputError` where there is no such model, or it has no use for counts of other pairs.
     """
-    return AlignmentKernel(options, direction, prior)
+    return AlignmentKernel(options, direction, prior, evidence)
 
 
 def run_chain(

@@ -12,6 +12,7 @@ from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.serving.health import Condition, Lag
 from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.daemon.web.app import build_app
+from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.store import Store
 
 
@@ -42,6 +43,15 @@ class FakeService:
 
             withdraw_all(self.store, there, lambda _done: None)
         return there
+
+    def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
+        if not self.store.set_human_links(pair_id, links, origin):
+            return None
+        if self.leaves:
+            from hierogram.daemon.alignment.correcting import correct_requested
+
+            correct_requested(self.store)
+        return self.store.is_corrected(pair_id)
 
 
 Connect = Callable[..., TestClient]

@@ -17,7 +17,7 @@ DOCUMENT = (Path(__file__).parents[3] / "docs" / "http.md").read_text()
 SECTIONS = [
     (title.split(" ", 1), body)
     for title, body in re.findall(
-        r"^### ((?:GET|POST|DELETE) \S+)\n(.*?)(?=^##|\Z)", DOCUMENT, re.MULTILINE | re.DOTALL
+        r"^### ((?:GET|POST|PUT|DELETE) \S+)\n(.*?)(?=^##|\Z)", DOCUMENT, re.MULTILINE | re.DOTALL
     )
 ]
 ADDRESS = "http://127.0.0.1:8470"
@@ -29,6 +29,7 @@ PAIRS = (
 FILES = {
     "@pairs.jsonl": PAIRS,
     "@sentences.json": b'{"sentences": ["la maison"]}',
+    "@links.json": b'{"fixed": [[1, 2]], "forbidden": [[0, 1]]}',
     "@new-pairs.json": b'{"pairs": [{"source": "la maison", "target": "the house"}]}',
 }
 
@@ -48,7 +49,7 @@ def asked(client: TestClient, command: str) -> Any:
                 name, value = arguments.pop(0).split(": ")
                 headers[name] = value
             case "--data-binary":
-                method, content = "POST", FILES[arguments.pop(0)]
+                method, content = "POST" if method == "GET" else method, FILES[arguments.pop(0)]
             case "-o":
                 arguments.pop(0)
             case address:
@@ -94,7 +95,7 @@ def test_every_example_answers_as_the_document_says(learned: Store, connect: Con
                     _forget(loose, name)
             assert shape(found) == shape(expected), path
             compared += 1
-    assert compared == 9
+    assert compared == 11
 
 
 def test_the_schema_of_the_document_is_the_present_one() -> None:

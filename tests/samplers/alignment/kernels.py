@@ -1,10 +1,13 @@
 """The aligner's kernels in the twin's values: corpora, settings and states there and back."""
 
+from random import Random
+
 import numpy as np
-from tests.reference.alignment import Corpus, Settings, State, Word
+from tests.reference.alignment import BHMM_Z, Corpus, Pair, Settings, State, Word
 
 from hierogram.samplers.alignment.bitext import Direction, make_direction, read_side
 from hierogram.samplers.alignment.chain import UNLINKED, Chain
+from hierogram.samplers.alignment.evidence import evidence_of
 from hierogram.samplers.alignment.marginals import Marginals, empty_marginals
 from hierogram.samplers.alignment.models.sampler import AlignmentState, build
 from hierogram.samplers.alignment.options import AlignerOptions
@@ -38,7 +41,9 @@ def to_chain(corpus: Corpus, state: State, settings: Settings, similarity: float
     words = [word for pair in state for word in pair]
     links = np.array([UNLINKED if word.link is None else word.link for word in words], np.int16)
     collocated = np.array([word.collocated for word in words], np.uint8)
-    chain = build(to_options(settings, similarity), to_direction(corpus)).chain_of(links, collocated)
+    direction = to_direction(corpus)
+    evidence = evidence_of(direction.sides, settings.known, emitted_is_target=True)
+    chain = build(to_options(settings, similarity), direction, None, evidence).chain_of(links, collocated)
     chain.settings[0]["s"], chain.settings[0]["r"] = settings.s, settings.r
     return chain
 
@@ -100,3 +105,27 @@ def same_counts(one: Chain, other: Chain) -> bool:
     """Whether all counts of two chains are the same."""
     arrays = ("conditioning", "jumps", "fertility", "bigram_count", "before")
     return counted(one) == counted(other) and all((getattr(one, a) == getattr(other, a)).all() for a in arrays)
+
+
+def random_corpus(random: Random) -> Corpus:
+    """A few short pairs."""
+    """Short pairs over few words, one of them with an empty side where the model allows it."""
+    pairs = [
+        Pair(
+            tuple(random.choice("abc") for _ in range(random.randint(1, 5))),
+            tuple(random.choice("xyz") for _ in range(random.randint(1, 5))),
+        )
+        for _ in range(4)
+    ]
+    return Corpus(pairs)
+
+
+def random_state(corpus: Corpus, model: str, random: Random) -> State:
+    """Any links of the corpus."""
+
+    def word(pair: Pair) -> Word:
+        if model == BHMM_Z:
+            return Word(random.randrange(len(pair.conditioning)), random.random() < 0.3)
+        return Word(random.choice([None, *range(len(pair.conditioning))]))
+
+    return tuple(tuple(word(pair) for _ in pair.emitted) for pair in corpus.pairs)

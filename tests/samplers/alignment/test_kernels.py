@@ -21,7 +21,14 @@ from tests.reference.alignment import (
     link_draws,
     sweep,
 )
-from tests.samplers.alignment.kernels import KernelChain, from_chain, same_counts, to_chain
+from tests.samplers.alignment.kernels import (
+    KernelChain,
+    from_chain,
+    random_corpus,
+    random_state,
+    same_counts,
+    to_chain,
+)
 
 from hierogram.samplers.alignment.bitext import make_direction, read_side
 from hierogram.samplers.alignment.marginals import empty_marginals
@@ -31,27 +38,6 @@ from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.exceptions import AlignmentInputError
 
 MODELS = (BHMM, BHMM_Z, BHMM_F)
-
-
-def random_corpus(random: Random) -> Corpus:
-    """Short pairs over few words, one of them with an empty side where the model allows it."""
-    pairs = [
-        Pair(
-            tuple(random.choice("abc") for _ in range(random.randint(1, 5))),
-            tuple(random.choice("xyz") for _ in range(random.randint(1, 5))),
-        )
-        for _ in range(4)
-    ]
-    return Corpus(pairs)
-
-
-def random_state(corpus: Corpus, model: str, random: Random) -> State:
-    def word(pair: Pair) -> Word:
-        if model == BHMM_Z:
-            return Word(random.randrange(len(pair.conditioning)), random.random() < 0.3)
-        return Word(random.choice([None, *range(len(pair.conditioning))]))
-
-    return tuple(tuple(word(pair) for _ in pair.emitted) for pair in corpus.pairs)
 
 
 @pytest.mark.parametrize("candidates", [0, 2, 3])

@@ -1,0 +1,1 @@
+"""Commands for daily work with what a store knows: links that people fix or forbid."""

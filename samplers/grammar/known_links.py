@@ -1,0 +1,28 @@
+"""What people know of the links of a sentence pair."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+Link = tuple[int, int]
+"""Positions of a source and a target word, from 0."""
+
+
+class KnownLinks(NamedTuple):
+    """Links that a pair has, and links that it does not have."""
+
+    fixed: frozenset[Link] = frozenset()
+    forbidden: frozenset[Link] = frozenset()
+
+    def kept(self, links: Iterable[Link]) -> list[Link]:
+        """The links with those that are fixed, and without those that are forbidden, sorted."""
+        return sorted((set(links) | self.fixed) - self.forbidden)
+
+    def problem(self, source_words: int, target_words: int) -> str | None:
+        """Why a pair with so many words cannot have these, None where it can."""
+        both = sorted(self.fixed & self.forbidden)
+        if both:
+            return f"the link {both[0][0]}-{both[0][1]} is both fixed and forbidden"
+        for s, t in sorted(self.fixed | self.forbidden):
+            if not (0 <= s < source_words and 0 <= t < target_words):
+                return f"the link {s}-{t} is beyond the pair's {source_words} and {target_words} words"
+        return None

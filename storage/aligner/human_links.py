@@ -1,0 +1,136 @@
+"""Links that people fix or forbid: evidence that alignments keep to, for as long as it is there."""
+
+from collections.abc import Collection, Sequence
+from hashlib import blake2b
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from hierogram.samplers.grammar.known_links import KnownLinks, Link
+from hierogram.storage.database.transactions import Writing, now
+from hierogram.storage.exceptions import HumanLinksError
+from hierogram.storage.records import GIVEN, UNALIGNED, Correction
+from hierogram.storage.schema.tables import corrections, human_links, sentence_pairs
+
+_DIGEST_BYTES = 16
+
+Texts = tuple[str, str]
+
+
+def text_digest(source: str, target: str) -> bytes:
+    """BLAKE2b-128 of both sides of a pair."""
+    return blake2b(f"{len(source)}:{source}{target}".encode(), digest_size=_DIGEST_BYTES).digest()
+
+
+def set_links(writing: Writing, pair_id: int, links: KnownLinks, origin: str) -> bool:
+    """Puts these links in place of all that people have said of the pair; whether there is such a pair.
+
+    Raises `HumanLinksError` where a link is beyond the pair's words, or both fixed and forbidden.
+    """
+    connection = writing.connection
+    columns = sentence_pairs.c
+    pair = connection.execute(
+        select(
+            columns.source, columns.target, columns.alignment, columns.aligned_by, columns.source_length,
+            columns.target_length,
+        ).where(columns.id == pair_id)
+    ).one_or_none()  # fmt: skip
+    if pair is None:
+        return False
+    problem = links.problem(pair.source_length, pair.target_length)
+    if problem:
+        raise HumanLinksError(f"pair {pair_id}: {problem}: words are counted from 0")
+    connection.execute(delete(human_links).where(human_links.c.pair_id == pair_id))
+    rows = [
+        {"pair_id": pair_id, "source": s, "target": t, "fixed": fixed, "origin": origin, "added_at": now()}
+        for fixed, some in ((True, links.fixed), (False, links.forbidden))
+        for s, t in sorted(some)
+    ]
+    if rows:
+        connection.execute(insert(human_links), rows)
+    changed = connection.execute(
+        update(corrections).where(corrections.c.pair_id == pair_id).values(asked=corrections.c.asked + 1)
+    )
+    if rows and not changed.rowcount:
+        given = pair.alignment if pair.aligned_by == GIVEN else None
+        digest = text_digest(pair.source, pair.target)
+        connection.execute(insert(corrections).values(pair_id=pair_id, asked=1, done=0, given=given, digest=digest))
+    return True
+
+
+def known_links(connection: Connection, ids: Collection[int]) -> dict[int, KnownLinks]:
+    """What people say of the links of those of the pairs of which they say something, by id."""
+    if not ids:
+        return {}
+    chosen = set(ids)
+    fixed: dict[int, set[Link]] = {}
+    forbidden: dict[int, set[Link]] = {}
+    # Few pairs have such links, however many are asked for: one range of the index holds them all.
+    rows = connection.execute(
+        select(human_links.c.pair_id, human_links.c.source, human_links.c.target, human_links.c.fixed).where(
+            human_links.c.pair_id.between(min(chosen), max(chosen))
+        )
+    )
+    for pair_id, source, target, is_fixed in rows:
+        (fixed if is_fixed else forbidden).setdefault(pair_id, set()).add((source, target))
+    return {
+        pair_id: KnownLinks(frozenset(fixed.get(pair_id, ())), frozenset(forbidden.get(pair_id, ())))
+        for pair_id in sorted((fixed.keys() | forbidden.keys()) & chosen)
+    }
+
+
+def known_links_of_texts(connection: Connection, texts: Sequence[Texts]) -> dict[Texts, KnownLinks]:
+    """What people say of the links of stored pairs with these texts; of the first one, where several have."""
+    digests = {text_digest(*pair): pair for pair in texts}
+    found = connection.execute(
+        select(corrections.c.digest, corrections.c.pair_id)
+        .where(corrections.c.digest.in_(sorted(digests)))
+        .order_by(corrections.c.pair_id.desc())
+    ).all()
+    known = known_links(connection, {pair_id for _, pair_id in found})
+    return {digests[bytes(digest)]: known[pair_id] for digest, pair_id in found if pair_id in known}
+
+
+def pending_corrections(connection: Connection, limit: int) -> list[Correction]:
+    """Aligned pairs whose alignment does not follow their human links yet, in id order."""
+    rows = connection.execute(
+        select(corrections.c.pair_id, corrections.c.asked, corrections.c.given)
+        .join(sentence_pairs, sentence_pairs.c.id == corrections.c.pair_id)
+        .where(corrections.c.done < corrections.c.asked, sentence_pairs.c.state != UNALIGNED)
+        .order_by(corrections.c.pair_id)
+        .limit(limit)
+    )
+    return [Correction._make(row) for row in rows]
+
+
+def corrections_of(connection: Connection, ids: Collection[int]) -> list[Correction]:
+    """Those of the pairs that have human links, or had them, in id order."""
+    if not ids:
+        return []
+    chosen = set(ids)
+    rows = connection.execute(
+        select(corrections.c.pair_id, corrections.c.asked, corrections.c.given)
+        .where(corrections.c.pair_id.between(min(chosen), max(chosen)))
+        .order_by(corrections.c.pair_id)
+    )
+    return [Correction._make(row) for row in rows if row.pair_id in chosen]
+
+
+def is_pending(connection: Connection, pair_id: int) -> bool:
+    """Whether the pair's alignment does not follow its human links yet."""
+    found = connection.scalar(
+        select(corrections.c.pair_id).where(corrections.c.pair_id == pair_id, corrections.c.done < corrections.c.asked)
+    )
+    return found is not None
+
+
+def finish_corrections(writing: Writing, corrected: Sequence[tuple[int, int]]) -> None:
+    """The pairs' alignments follow so many changes of their human links now; what nobody says anything of is done."""
+    connection = writing.connection
+    for pair_id, asked in corrected:
+        connection.execute(update(corrections).where(corrections.c.pair_id == pair_id).values(done=asked))
+        left = select(human_links.c.pair_id).where(human_links.c.pair_id == pair_id).exists()
+        connection.execute(
+            delete(corrections).where(
+                corrections.c.pair_id == pair_id, corrections.c.done == corrections.c.asked, ~left
+            )
+        )

@@ -1,0 +1,135 @@
+"""A correction is seen everywhere within seconds of being sent to a running daemon, and so is its withdrawal."""
+
+import json
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx2
+import pytest
+from tests.daemon.alignment.languages import invented
+from tests.daemon.campaigns.daemon import PATIENCE, Daemon, assert_sound, wait_until
+from tests.daemon.conftest import QUICK
+from tests.storage.building import NewPair, pairs_of, query
+
+from hierogram.daemon.alignment.incremental import align_pending
+from hierogram.daemon.exports.exporting import export
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.storage.store import open_store
+
+SECONDS = 10.0
+PAIRS = 40
+FIXED = (0, 1)
+
+
+def prepare(url: str) -> tuple[str, str]:
+    """A store whose pairs were aligned; the texts of the pair that is corrected, which is the only one like it."""
+    sources, targets, _ = invented(PAIRS)
+    sources.append("rare words here")
+    targets.append("words odd rare")
+    with open_store(url, create=True, settings=QUICK) as store:
+        batch = store.begin_ingest("invented", "memory", "bars")
+        pairs = zip(sources, targets, strict=True)
+        store.add_pairs(
+            batch,
+            pairs_of([NewPair(s, t, None, len(s.split()), len(t.split()), k) for k, (s, t) in enumerate(pairs, 1)]),
+        )
+        store.finish_ingest(batch)
+        align_pending(store, threads=1)
+    return sources[-1], targets[-1]
+
+
+class Seen:
+    """What SQL, the aligner and an export say of the corrected link."""
+
+    def __init__(self, daemon: Daemon, texts: tuple[str, str], folder: Path) -> None:
+        self.daemon = daemon
+        self.texts = texts
+        self.folder = folder
+
+    def in_sql(self) -> bool:
+        [(alignment,)] = query(self.daemon.url, f"SELECT alignment FROM sentence_pairs WHERE id = {PAIRS + 1}")
+        return "0-1" in alignment.split()
+
+    def in_answers(self) -> bool:
+        body = {"pairs": [{"source": self.texts[0], "target": self.texts[1]}]}
+        answer = httpx2.post(self.daemon.address("/v1/align"), json=body, timeout=PATIENCE)
+        return "0-1" in answer.json()["pairs"][0]["alignment"].split()
+
+    def in_an_export(self) -> bool:
+        """Whether a rule of an export links the two words."""
+        path = self.folder / "grammar.jsonl"
+        with open_store(self.daemon.url) as store:
+            export(store, path, ExportOptions(format="jsonl", max_scope=None))
+        for rule in map(json.loads, path.read_text().splitlines()):
+            source, target = rule["source"].split(), rule["target"].split()
+            for i, _, j in (link.partition("-") for link in rule["alignment"].split()):
+                if (source[int(i)], target[int(j)]) == ("rare", "odd"):
+                    return True
+        return False
+
+    def everywhere(self) -> bool:
+        return self.in_sql() and self.in_answers()
+
+    def nowhere(self) -> bool:
+        return not self.in_sql() and not self.in_answers()
+
+
+def asked(daemon: Daemon, method: str, body: Any = None) -> None:
+    """Sends a correction, or takes it back, until somebody answers."""
+
+    def answered() -> bool:
+        try:
+            address = daemon.address(f"/v1/pairs/{PAIRS + 1}/links")
+            answer = httpx2.request(method, address, json=body, timeout=PATIENCE)
+        except httpx2.TransportError:
+            return False
+        assert answer.status_code in (200, 202, 204), answer.text
+        return True
+
+    wait_until(answered, "a correction is answered")
+
+
+CORRECTION = {"fixed": [list(FIXED)], "forbidden": [[0, 0], [0, 2]]}
+
+
+def test_a_correction_is_seen_within_seconds(store_url: str, tmp_path: Path) -> None:
+    texts = prepare(store_url)
+    daemon = Daemon(store_url, tmp_path)
+    seen = Seen(daemon, texts, tmp_path)
+    with daemon.running():
+        wait_until(daemon.settled, "all pairs are settled")
+        # The first answer loads kernels.
+        assert not seen.in_answers()
+        for method, body, there in (("PUT", CORRECTION, True), ("DELETE", None, False)):
+            started = time.monotonic()
+            asked(daemon, method, body)
+            wait_until(seen.everywhere if there else seen.nowhere, "it is seen", SECONDS)
+            assert seen.in_an_export() == there
+            assert time.monotonic() - started < SECONDS
+        daemon.end()
+    assert_sound(store_url)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(3_600)
+def test_corrections_survive_kills(store_url: str, tmp_path: Path) -> None:
+    texts = prepare(store_url)
+    daemon = Daemon(store_url, tmp_path)
+    seen = Seen(daemon, texts, tmp_path)
+    random = Random(22)
+    corrected = False
+    for _ in range(20):
+        with daemon.running():
+            corrected = not corrected
+            asked(daemon, "PUT" if corrected else "DELETE", CORRECTION if corrected else None)
+            time.sleep(random.uniform(0.0, 1.0))
+            daemon.kill()
+        assert_sound(store_url)
+    with daemon.running():
+        wait_until(seen.everywhere if corrected else seen.nowhere, "what was said last holds")
+        asked(daemon, "PUT", CORRECTION)
+        wait_until(seen.everywhere, "it is seen")
+        daemon.end()
+    assert_sound(store_url)

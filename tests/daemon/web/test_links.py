@@ -1,0 +1,53 @@
+"""PUT, GET and DELETE /v1/pairs/{pair_id}/links."""
+
+import pytest
+from starlette.testclient import TestClient
+from tests.daemon.web.conftest import Connect, FakeService
+
+from hierogram.storage.store import Store
+
+
+def test_links_are_put_looked_at_and_taken_back(learned_client: TestClient) -> None:
+    before = learned_client.get("/v1/pairs/1/links").json()
+    assert before == {"pair": 1, "alignment": "0-0 1-2 2-1", "fixed": [], "forbidden": [], "done": True}
+    put = learned_client.put("/v1/pairs/1/links", json={"fixed": [[2, 2]], "forbidden": [[2, 1]], "origin": "May"})
+    assert put.status_code == 200
+    expected = {"pair": 1, "alignment": "0-0 1-2 2-2", "fixed": [[2, 2]], "forbidden": [[2, 1]], "done": True}
+    assert put.json() == expected == learned_client.get("/v1/pairs/1/links").json()
+    assert learned_client.get("/v1/pairs/1").json()["alignment"] == "0-0 1-2 2-2"
+    assert learned_client.delete("/v1/pairs/1/links").status_code == 204
+    assert learned_client.get("/v1/pairs/1/links").json() == before
+
+
+def test_what_sampling_cannot_see_to_at_once_is_noted(learned: Store, connect: Connect) -> None:
+    service = FakeService(learned)
+    service.leaves = False
+    client = connect(service)
+    put = client.put("/v1/pairs/1/links", json={"fixed": [[2, 2]]})
+    assert (put.status_code, put.json()["done"], put.json()["alignment"]) == (202, False, "0-0 1-2 2-1")
+    assert client.delete("/v1/pairs/1/links").status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "reason"),
+    [
+        ({"fixed": [[0]]}, 422, "fixed.0"),
+        ({"fixed": [[0, 3]]}, 409, "beyond the pair's 3 and 3 words"),
+        ({"fixed": [[0, 0]], "forbidden": [[0, 0]]}, 409, "both fixed and forbidden"),
+        ({"fixed": "0-0"}, 422, "fixed"),
+        ({"sure": []}, 422, "sure"),
+        ({"fixed": [[0, 0.5]]}, 422, "fixed.0.1"),
+    ],
+)
+def test_what_a_pair_cannot_have_is_refused(learned_client: TestClient, body: object, status: int, reason: str) -> None:
+    answer = learned_client.put("/v1/pairs/1/links", json=body)
+    assert (answer.status_code, reason in answer.json()["detail"]) == (status, True), answer.text
+
+
+def test_a_pair_that_is_not_there(learned_client: TestClient) -> None:
+    for answer in (
+        learned_client.get("/v1/pairs/99/links"),
+        learned_client.delete("/v1/pairs/99/links"),
+        learned_client.put("/v1/pairs/99/links", json={}),
+    ):
+        assert (answer.status_code, "no pair 99" in answer.json()["detail"]) == (404, True)
