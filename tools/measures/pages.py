@@ -99,7 +99,7 @@ def _chosen_rules(reader: Reader, draw: random.Random) -> list[tuple[str, str]]:
 
 
 def _questions(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tuple[str, str]]:
-    """Kinds of pages and addresses, in turn: words three ways, whole sides, rules."""
+    """Kinds of pages and addresses, in turn: words, phrases and whole sides, in each order; rules; words."""
     asked = 0
     for source, target in draw.sample(rules, len(rules)):
         side = draw.choice(("source", "target"))
@@ -111,6 +111,7 @@ def _questions(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tu
         phrase = " ".join(symbol if isinstance(symbol, str) else "_" for symbol in symbols)
         order = draw.choice(("probability", "surprise"))
         yield "search for a word", _address("/search", q=word, side=side)
+        yield "search for a word by probability", _address("/search", q=word, side=side, order=order)
         yield "search for a phrase", _address("/search", q=phrase, side=side)
         yield "search for a whole side", _address("/search", q=phrase, side=side, match="whole", order=order)
         yield "search by probability", _address("/search", q=phrase, side=side, order=order)
