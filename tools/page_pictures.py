@@ -23,6 +23,7 @@ from hierogram.storage.store import open_store
 _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
 _WIDTH, _HEIGHT = 1100, 780
 _HIGH = 1_180
+_HIGHEST = 1_600
 _NARROW = 390
 _SETTLING_MS = 600
 
@@ -35,8 +36,8 @@ def make_pictures(
     pair: Annotated[int, typer.Option(help="Pair to show.")] = 3,
     word: Annotated[str, typer.Option(help="Source word to show.")] = "λόγος",
     question: Annotated[str, typer.Option(help="SQL to ask.")] = (
-        "SELECT source, target, count, scope\n  FROM rule_table\n WHERE nonterminals > 0 AND length > scope + 1\n"
-        " ORDER BY count DESC, source, target\n LIMIT 12"
+        "SELECT source, target, round(mean, 1) AS mean, scope\n  FROM rule_table\n WHERE nonterminals > 0"
+        " AND length > scope + 1\n ORDER BY 3 DESC, source, target\n LIMIT 12"
     ),
     chromium: Annotated[Path, typer.Option(help="The browser.", exists=True)] = Path("/usr/bin/chromium"),
 ) -> None:
@@ -80,7 +81,7 @@ def _take(browser: Any, place: str, file: Path, color_scheme: str = "light", nar
     )
     page = context.new_page()
     page.goto(place)
-    high = "/rule" in place or "/pairs" in place
+    height = _HIGHEST if "/rule" in place and not narrow else _HEIGHT if "/search" in place else _HIGH
     if page.locator("[hx-trigger=load]").count():
         page.wait_for_selector("#pairs:not([hx-get])", state="attached")
     page.wait_for_timeout(_SETTLING_MS)
@@ -89,7 +90,7 @@ def _take(browser: Any, place: str, file: Path, color_scheme: str = "light", nar
         words.nth(2).hover()
         page.wait_for_timeout(_SETTLING_MS)
     size = page.evaluate("[document.documentElement.clientWidth, document.documentElement.scrollHeight]")
-    clip = {"x": 0, "y": 0, "width": size[0], "height": min(size[1], _HIGH if high else _HEIGHT)}
+    clip = {"x": 0, "y": 0, "width": size[0], "height": min(size[1], height)}
     page.screenshot(path=str(file), full_page=True, clip=clip)
     context.close()
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.diagnostics.convergence import effective_size
 
 RISING, FALLING, FLAT, SHORT = "rising", "falling", "flat", "short"
-FEWEST_VALUES = 8
+FEWEST_VALUES = 6
 """Of the log-likelihood, for a verdict; with fewer it is `SHORT`."""
 _WARM_VALUES = 16
 _ERRORS = 2.0

@@ -33,5 +33,5 @@ def test_warm_up_is_left_out_where_there_is_enough() -> None:
 
 def test_few_values_say_nothing() -> None:
     assert trend_of([]) == (SHORT, 0, None, None, None, None)
-    assert trend_of(points([1.0] * 7)).verdict == SHORT
+    assert trend_of(points([1.0] * 5)).verdict == SHORT
     assert trend_of(points([1.0] * 9)).verdict == FLAT

@@ -94,14 +94,22 @@
     const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
     const names = holder.dataset.kind === "count" || data.length < 3 ? [holder.dataset.label] : ["edges", "cuts"];
     const strokes = ["--c1", "--c2"].map(colour);
+    const days = holder.dataset.kind === "count";
+    // Days in UTC, as the store has them; within two days, hours.
+    const moments = (u, ticks) => ticks.map((t) => {
+      const text = new Date(t * 1000).toISOString();
+      return u.scales.x.max - u.scales.x.min > 172800 ? text.slice(5, 10) : text.slice(11, 16);
+    });
     const chart = new uPlot({
-      width: holder.clientWidth, height: 220,
-      scales: { x: { time: holder.dataset.kind === "count" } },
+      width: holder.clientWidth, height: days ? 180 : 220,
+      tzDate: (t) => uPlot.tzDate(new Date(t * 1000), "Etc/UTC"),
+      legend: { show: names.length > 1, live: false },
+      scales: { x: { time: days } },
       series: [
-        { label: holder.dataset.kind === "count" ? "day" : "sweep" },
+        {},
         ...names.map((label, k) => ({ label, stroke: strokes[k], width: 2, spanGaps: true, points: { show: data[0].length < 40, size: 5 } })),
       ],
-      axes: [axis, { ...axis, size: 76, values: (_, ticks) => ticks.map((t) => t.toLocaleString("en")) }],
+      axes: [days ? { ...axis, values: moments } : axis, { ...axis, size: days ? 48 : 76, values: (_, ticks) => ticks.map((t) => t.toLocaleString("en")) }],
     }, data, plot);
     drawn.set(plot, { chart, points: holder.dataset.points });
   }

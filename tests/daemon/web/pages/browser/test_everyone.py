@@ -122,6 +122,8 @@ def test_two_hundred_words(many: Store, serve: Serve, visit: Visit) -> None:
     page = visit(f"{serve(many)}/pairs/{LONG_PAIR}")
     assert page.locator(".texts .sentence").first.locator(".w").count() == 200
     assert page.locator("svg.trees .arc").count() == 200
+    assert page.locator("[role=alert]").count() == 0
+    assert page.locator("tr.expected").count() > 0
     page.locator(".texts .sentence").first.focus()
     page.keyboard.press("Tab")
     page.keyboard.press("Shift+Tab")
