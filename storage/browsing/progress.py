@@ -9,6 +9,7 @@ from hierogram.storage.records import StoreStatus
 from hierogram.storage.schema.tables import REVISIONS
 
 _REJECTED = 200
+_LATEST = 5_000
 
 
 class SweepRow(NamedTuple):
@@ -71,6 +72,27 @@ class JobRow(NamedTuple):
     job: dict[str, Any]
     last_state: str | None
     last_run: Any
+
+
+class LatestRule(NamedTuple):
+    """A rule of the present derivations, and how often these use it."""
+
+    source: str
+    target: str
+    uses: int
+
+
+def latest_rules(look: Look, limit: int) -> list[LatestRule]:
+    """The rules in use that were stored last, newest first; of the last few thousand that were ever stored."""
+    rows = look.rows(
+        f"""SELECT source, target, count
+  FROM rules
+ WHERE id > (SELECT last_rule_id FROM store_state) - {_LATEST} AND count > 0
+ ORDER BY id DESC
+ LIMIT :most""",
+        most=limit,
+    )
+    return [LatestRule(*row) for row in rows]
 
 
 def store_status(look: Look, url: str) -> StoreStatus:
