@@ -28,6 +28,7 @@ from hierogram.daemon.tuning.decoding import GrammarDecoder
 from hierogram.daemon.tuning.evaluation import evaluate
 from hierogram.daemon.tuning.options import EvaluationOptions, TuningOptions
 from hierogram.daemon.tuning.tuning import tune
+from hierogram.samplers.grammar.settings import DIRICHLET
 from hierogram.storage.options import Option
 from hierogram.tools.papers.keeping import Kept, check_settings
 from hierogram.tools.papers.splitting import HeldOut, Split, Wanted, split
@@ -61,13 +62,16 @@ class Table:
     max_scope: Annotated[int, Option("Leave out rules of a larger scope.", least=0)] = 2
     span: Annotated[int, Option("Words that a rule covers, at most.", least=1)] = 20
     pops: Annotated[int, Option("Places popped for each span.", least=0)] = 200
-    iterations: Annotated[int, Option("Rounds of tuning.", least=1)] = 8
+    iterations: Annotated[int, Option("Rounds of tuning.", least=1)] = 5
     threads: Annotated[int, Option("Threads of learning and tuning.", least=1)] = 2
+    without_dirichlet: Annotated[
+        bool, Option("Leave out the Dirichlet process: it is learned as long as the rest.")
+    ] = False
     figure: Annotated[Path | None, Option("PNG to draw BLEU against the number of rules in.", metavar="FILE")] = None
 
     def of_results(self) -> dict[str, Any]:
         """The options that results depend on."""
-        beside = ("work", "threads", "figure")
+        beside = ("work", "threads", "without_dirichlet", "figure")
         return {name: value for name, value in asdict(self).items() if name not in beside}
 
 
@@ -106,6 +110,8 @@ def main(
     bitext = aligned(parts.files, wanted.work, wanted.threads)
     made = []
     for system in SYSTEMS:
+        if system.store == DIRICHLET and wanted.without_dirichlet:
+            continue
         made.append(_made(system, bitext, held_out, wanted, kept))
         note(f"{system.name}: {plural(sum(made[-1].by_scope), 'rule')}")
     equipment = equip(
@@ -251,7 +257,7 @@ def draw(rows: Sequence[Row], path: Path, title: str) -> None:
     from matplotlib import pyplot
 
     figure, panel = pyplot.subplots(figsize=(8, 4.6))
-    for row, marker in zip(rows, "os^vD<>Ph", strict=True):
+    for row, marker in zip(rows, "os^vD<>Ph", strict=False):
         panel.errorbar(row.rules, row.bleu, row.plus_minus, fmt=marker, capsize=3, label=row.name)
     panel.set_xscale("log")
     panel.set_xlabel(f"rules up to scope {len(rows[0].by_scope) - 1}")
