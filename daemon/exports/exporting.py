@@ -28,15 +28,17 @@ from hierogram.daemon.exports.publication import (
     version_name,
     working_folder,
 )
+from hierogram.daemon.exports.tables.lexicon import load_word_pairs
 from hierogram.daemon.exports.tables.loading import Counted, corpus_id, load_rules
 from hierogram.daemon.exports.tables.rule_alignments import load_inner_alignments
-from hierogram.daemon.exports.tables.scratch import scratch
+from hierogram.daemon.exports.tables.scratch import Scratch, scratch
 from hierogram.daemon.exports.writing import Place, Wanted, Written, write_rules
 from hierogram.daemon.plain_options import all_plain
 from hierogram.samplers.grammar.kinds import LINKS, notation_of
 from hierogram.samplers.grammar.uses import ONE_USE, SWEEPS_A_DRAW
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.exports.snapshot import Snapshot
+from hierogram.storage.records import StoreStatus
 from hierogram.storage.store import Store
 
 Report = Callable[[str, int, int | None], None]
@@ -212,18 +214,25 @@ class _Work:
         if not status.rules:
             raise NothingLearnedError(status.url)
         with scratch(self._work) as database:
-            shape = sorted(shape_of(wanted.options).union(wanted.format.shape))
-            last = status.rules if wanted.counted.corpus is None else None
-            load_rules(database, snapshot, wanted.counted, shape, lambda done: self._report("read", done, last))
-            if self._needs_alignments():
-                pairs = sum(status.pairs.values()) if wanted.counted.corpus is None else None
-                load_inner_alignments(
-                    database, snapshot, wanted.counted, lambda done: self._report("align", done, pairs)
-                )
+            self._load(database, status)
             self._filters = apply_filters(database, wanted.options, wanted.samples)
             total = self._filters[-1].after if self._filters else database.row("SELECT count(*) FROM rules")[0]
             place = Place(path, glue, self._compress, final)
             return write_rules(database, snapshot, wanted, place, lambda done: self._report("write", done, total))
+
+    def _load(self, database: Scratch, status: StoreStatus) -> None:
+        """Makes the view `rules` of what is to be written."""
+        wanted, snapshot = self._wanted, self._snapshot
+        pairs = sum(status.pairs.values()) if wanted.counted.corpus is None else None
+        if wanted.format.words:
+            blocks = snapshot.pair_blocks(wanted.counted.corpus)
+            load_word_pairs(database, blocks, wanted.samples, lambda done: self._report("read", done, pairs))
+            return
+        shape = sorted(shape_of(wanted.options).union(wanted.format.shape))
+        last = status.rules if wanted.counted.corpus is None else None
+        load_rules(database, snapshot, wanted.counted, shape, lambda done: self._report("read", done, last))
+        if self._needs_alignments():
+            load_inner_alignments(database, snapshot, wanted.counted, lambda done: self._report("align", done, pairs))
 
     def _needs_alignments(self) -> bool:
         wanted = self._wanted

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from hierogram.daemon.exports.formats.features import FEATURES
 from hierogram.daemon.exports.formats.format import Compression
-from hierogram.daemon.exports.formats.registry import FORMATS, find_format
+from hierogram.daemon.exports.formats.registry import EVERY, find_format
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
 from hierogram.storage.options import Option, OptionError, check
 
@@ -44,7 +44,7 @@ class ExportOptions:
     format: Annotated[
         str | None,
         Option(
-            "Format", values=FORMATS.keys(), flags=("--format", "-f"), metavar="NAME",
+            "Format", values=EVERY.keys(), flags=("--format", "-f"), metavar="NAME",
             shown="by the file's name, else cdec; fragments of a store of trees",
         ),
     ] = None  # fmt: skip

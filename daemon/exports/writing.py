@@ -139,7 +139,8 @@ def _write_lines(
         query = f"SELECT line FROM (SELECT {line} FROM scored) ORDER BY line"
     else:
         # Lines are longer than what they are made of, so they are made when all is sorted.
-        query = f"SELECT {line} FROM (SELECT * FROM scored ORDER BY {format.order})"
+        rows = format.rows or "scored"
+        query = f"SELECT {line} FROM (SELECT * FROM {rows} ORDER BY {format.order})"
     rules = 0
     with compressed as file:
         if format.header is not None:

@@ -51,7 +51,8 @@ class Format:
     `nonterminals`, `source_terminals` and `target_terminals`. `order` sorts the lines, `header` comes first, `glue` is
     a file of its own. `suffix` ends the names of files, before that of the compression; `compression` is what whoever
     reads the format can undo. `needs` is what a kind of grammar has to offer (`hierogram.samplers.grammar.kinds`) for
-    it to be written so; None: nothing.
+    it to be written so; None: nothing. With `words` its lines are pairs of linked words and not rules; `rows` is an SQL
+    query of what stands in lines, where that is not each rule.
     """
 
     name: str
@@ -68,6 +69,8 @@ class Format:
     header: Callable[[Chosen], str] | None = None
     glue: Callable[[Chosen], Sequence[str]] | None = None
     needs: str | None = TRANSLATION
+    words: bool = False
+    rows: str | None = None
 
     def check_features(self, names: Sequence[str] | None) -> None:
         """Raises `ValueError` where the format cannot write a feature, or leaves no choice."""

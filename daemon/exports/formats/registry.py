@@ -4,6 +4,15 @@ from hierogram.daemon.exports.formats.cdec import CDEC
 from hierogram.daemon.exports.formats.format import Format
 from hierogram.daemon.exports.formats.joshua import JOSHUA, THRAX
 from hierogram.daemon.exports.formats.moses import MOSES
+from hierogram.daemon.exports.formats.pipeline import (
+    BICLEANER,
+    BICLEANER_REVERSE,
+    GLOSSARY,
+    PRIORS,
+    SHORTLIST,
+    TTABLE,
+    VMAP,
+)
 from hierogram.daemon.exports.formats.tables import JSONL, PARQUET, TSV
 from hierogram.daemon.exports.formats.trees import FRAGMENTS, PCFG
 from hierogram.samplers.grammar.kinds import Notation
@@ -14,11 +23,19 @@ FORMATS: dict[str, Format] = {
 """A kind of grammar is written in the first of these that serves it, unless another one is named."""
 
 
+FILES: dict[str, Format] = {
+    format.name: format for format in (BICLEANER, BICLEANER_REVERSE, SHORTLIST, VMAP, PRIORS, TTABLE, GLOSSARY)
+}
+"""Files for other tools, which hold less than a grammar."""
+
+EVERY: dict[str, Format] = {**FORMATS, **FILES}
+
+
 def find_format(name: str) -> Format:
     """The format with the name; raises `ValueError` where there is none."""
-    if name not in FORMATS:
-        raise ValueError(f"there is no format {name!r}; there are {', '.join(FORMATS)}")
-    return FORMATS[name]
+    if name not in EVERY:
+        raise ValueError(f"there is no format {name!r}; there are {', '.join(EVERY)}")
+    return EVERY[name]
 
 
 def usual_format(notation: Notation) -> Format:
@@ -35,4 +52,4 @@ def check_kind(format: Format, notation: Notation) -> None:
 
 def promised_format(name: str) -> Format | None:
     """The format that a file's name, without the ending of a compression, ends in; None where it is that of none."""
-    return next((format for format in FORMATS.values() if name.endswith(format.suffix)), None)
+    return next((format for format in EVERY.values() if name.endswith(format.suffix)), None)

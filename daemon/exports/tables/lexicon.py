@@ -20,6 +20,31 @@ _PAIRS = {"source": "VARCHAR", "target": "VARCHAR", "alignment": "VARCHAR"}
 
 def load_lexicon(scratch: Scratch, blocks: Blocks, heard: Heard | None = None) -> None:
     """Makes the table `lexicon` (f, e, w(e|f), w(f|e)) from blocks of pairs' lines."""
+    _count_links(scratch, blocks, heard)
+    scratch.run("""
+        CREATE TABLE lexicon AS
+        WITH of_f AS (SELECT f, sum(n) AS total FROM links GROUP BY f),
+             of_e AS (SELECT e, sum(n) AS total FROM links GROUP BY e)
+        SELECT f, e, CAST(n AS DOUBLE) / CAST(of_f.total AS DOUBLE) AS e_given_f,
+               CAST(n AS DOUBLE) / CAST(of_e.total AS DOUBLE) AS f_given_e
+          FROM links JOIN of_f USING (f) JOIN of_e USING (e)""")
+    scratch.run("DROP TABLE links")
+
+
+def load_word_pairs(scratch: Scratch, blocks: Blocks, samples: int, heard: Heard | None = None) -> None:
+    """Makes the view `rules` of all pairs of linked words, which are counted in units of 1/`samples`."""
+    _count_links(scratch, blocks, heard)
+    scratch.run(f"""
+        CREATE TABLE loaded AS
+        SELECT f AS source, e AS target, 0 AS scope, 0 AS nonterminals, 1 AS source_terminals, 1 AS target_terminals,
+               CAST(n * {samples} AS BIGINT) AS uses
+          FROM links WHERE f <> {_NULL} AND e <> {_NULL}""")
+    scratch.run("DROP TABLE links")
+    scratch.run("CREATE VIEW rules AS SELECT rowid AS id, '0-0' AS alignment, * FROM loaded")
+
+
+def _count_links(scratch: Scratch, blocks: Blocks, heard: Heard | None) -> None:
+    """Makes the table `links` (f, e, n) from blocks of pairs' lines."""
     scratch.load("pairs", _PAIRS, blocks, heard)
     scratch.run(f"""
         CREATE TABLE links AS
@@ -38,14 +63,6 @@ def load_lexicon(scratch: Scratch, blocks: Blocks, heard: Heard | None = None) -
         )
         SELECT f, e, count(*) AS n FROM linked GROUP BY f, e""")
     scratch.run("DROP TABLE pairs")
-    scratch.run("""
-        CREATE TABLE lexicon AS
-        WITH of_f AS (SELECT f, sum(n) AS total FROM links GROUP BY f),
-             of_e AS (SELECT e, sum(n) AS total FROM links GROUP BY e)
-        SELECT f, e, CAST(n AS DOUBLE) / CAST(of_f.total AS DOUBLE) AS e_given_f,
-               CAST(n AS DOUBLE) / CAST(of_e.total AS DOUBLE) AS f_given_e
-          FROM links JOIN of_f USING (f) JOIN of_e USING (e)""")
-    scratch.run("DROP TABLE links")
 
 
 def weigh(scratch: Scratch, rules: str) -> None:

@@ -11,7 +11,7 @@ from tests.storage.building import Delta, commit, query
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.difference import compare
 from hierogram.daemon.exports.exporting import export
-from hierogram.daemon.exports.formats.registry import FORMATS
+from hierogram.daemon.exports.formats.registry import EVERY, FORMATS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
@@ -121,7 +121,7 @@ def test_the_commands(hierogram: Run, corpus: Path) -> None:
     wrong = hierogram("export", "--format", "word")
     assert (wrong.code, wrong.err) == (
         2,
-        f"hierogram: --format: 'word' is not there; there are {', '.join(FORMATS)}\n",
+        f"hierogram: --format: 'word' is not there; there are {', '.join(EVERY)}\n",
     )
     assert hierogram("export", "--sentences", "more").code == 2
 

@@ -1,0 +1,144 @@
+"""Files that other tools of a translation pipeline read: dictionaries, shortlists, priors, glossaries.
+
+Those of word pairs count the links of the store's pairs; those of phrases are made of the rules without nonterminals.
+"""
+
+from collections.abc import Callable
+
+from hierogram.daemon.exports.formats.format import Chosen, Compression, Format, Reader, ReadRule
+from hierogram.daemon.exports.tables.notation import concatenated, spaced, word
+from hierogram.daemon.exports.tables.numbers import plain
+from hierogram.samplers.grammar.kinds import LINKS
+
+_BY_SOURCE, _BY_TARGET = "p_target_given_source", "p_source_given_target"
+_TAB = "chr(9)"
+
+
+def _words(side: str) -> str:
+    """A side without nonterminals as its words."""
+    return f"array_to_string(list_transform(string_split({side}, ' '), lambda x: {word('x')}), ' ')"
+
+
+def _target_first(_: Chosen) -> str:
+    return spaced("target", "source", plain(_BY_SOURCE))
+
+
+def _source_first(_: Chosen) -> str:
+    return spaced("source", "target", plain(_BY_TARGET))
+
+
+def _logarithm(_: Chosen) -> str:
+    return concatenated("source", _TAB, "target", _TAB, plain(f"ln({_BY_SOURCE})"))
+
+
+def _prior(_: Chosen) -> str:
+    return concatenated(f"'LEX' || {_TAB}", "lower(source)", _TAB, "lower(target)", _TAB, plain("count"))
+
+
+def _sides(_: Chosen) -> str:
+    return concatenated("source", _TAB, "target")
+
+
+def _reading(source: int, target: int) -> Callable[[Chosen, int], Reader]:
+    def read(line: str) -> ReadRule:
+        fields = line.split("\t") if "\t" in line else line.split(" ")
+        return ReadRule(fields[source], fields[target], None)
+
+    return lambda features, version: read
+
+
+_ONLY_WORDS = f"""(
+    SELECT {_words("source")} AS source, {_words("target")} AS target, uses FROM scored WHERE nonterminals = 0)"""
+_BEST = f"""(
+    SELECT source, target FROM (
+        SELECT *, row_number() OVER (PARTITION BY source ORDER BY uses DESC, target) AS place FROM {_ONLY_WORDS}
+    ) WHERE place = 1)"""
+_CANDIDATES = f"""(
+    SELECT source, string_agg(DISTINCT candidate, ' ' ORDER BY candidate) AS target FROM (
+        SELECT source, unnest(string_split(target, ' ')) AS candidate FROM {_ONLY_WORDS}
+    ) GROUP BY source)"""
+
+BICLEANER = Format(
+    name="bicleaner",
+    meaning="Bicleaner's dictionary from source to target",
+    suffix=".bicleaner",
+    compression=Compression.GZIP,
+    features=(_BY_SOURCE,),
+    line=_target_first,
+    reader=_reading(1, 0),
+    fixed=True,
+    needs=LINKS,
+    words=True,
+)
+BICLEANER_REVERSE = Format(
+    name="bicleaner-reverse",
+    meaning="Bicleaner's dictionary from target to source",
+    suffix=".bicleaner-reverse",
+    compression=Compression.GZIP,
+    features=(_BY_TARGET,),
+    line=_source_first,
+    reader=_reading(0, 1),
+    fixed=True,
+    needs=LINKS,
+    words=True,
+)
+SHORTLIST = Format(
+    name="shortlist",
+    meaning="Marian's lexical shortlist",
+    suffix=".s2t",
+    compression=Compression.GZIP,
+    features=(_BY_SOURCE,),
+    line=_target_first,
+    reader=_reading(1, 0),
+    fixed=True,
+    needs=LINKS,
+    words=True,
+)
+PRIORS = Format(
+    name="priors",
+    meaning="lexical priors of eflomal",
+    suffix=".priors",
+    compression=Compression.NONE,
+    features=("count",),
+    line=_prior,
+    reader=_reading(1, 2),
+    fixed=True,
+    needs=LINKS,
+    words=True,
+)
+TTABLE = Format(
+    name="ttable",
+    meaning="fast_align's table of conditional probabilities",
+    suffix=".ttable",
+    compression=Compression.NONE,
+    features=(_BY_SOURCE,),
+    line=_logarithm,
+    reader=_reading(0, 1),
+    fixed=True,
+    needs=LINKS,
+    words=True,
+)
+VMAP = Format(
+    name="vmap",
+    meaning="CTranslate2's vocabulary map",
+    suffix=".vmap",
+    compression=Compression.NONE,
+    features=("count",),
+    line=_sides,
+    reader=_reading(0, 1),
+    fixed=True,
+    needs=LINKS,
+    rows=_CANDIDATES,
+)
+GLOSSARY = Format(
+    name="glossary",
+    meaning="the usual translation of each phrase",
+    suffix=".glossary",
+    compression=Compression.NONE,
+    features=("count",),
+    line=_sides,
+    reader=_reading(0, 1),
+    fixed=True,
+    needs=LINKS,
+    rows=_BEST,
+)

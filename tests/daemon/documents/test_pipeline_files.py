@@ -1,0 +1,107 @@
+"""Files for other tools say what the store's links and rules say, read as their documentation has it."""
+
+import gzip
+import math
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import eflomal
+import pytest
+from tests.daemon.conftest import LINES
+
+from hierogram.daemon.decoding.fixed_words import read_glossary
+from hierogram.daemon.exports.exporting import export
+from hierogram.daemon.exports.formats.registry import FILES
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.storage.store import Store
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "exports.md").read_text()
+
+
+def linked() -> Counter[tuple[str, str]]:
+    """How often words are linked in the small corpus."""
+    found: Counter[tuple[str, str]] = Counter()
+    for line in LINES:
+        source, target, links = (part.split() for part in line.split(" ||| "))
+        for i, _, j in (link.partition("-") for link in links):
+            found[source[int(i)], target[int(j)]] += 1
+    return found
+
+
+def given(side: int) -> dict[tuple[str, str], float]:
+    """Relative frequencies of linked words, given the word of a side."""
+    counts = linked()
+    totals: Counter[str] = Counter()
+    for pair, count in counts.items():
+        totals[pair[side]] += count
+    return {pair: count / totals[pair[side]] for pair, count in counts.items()}
+
+
+def lines(store: Store, folder: Path, name: str) -> list[str]:
+    path = folder / f"file{FILES[name].suffix}"
+    export(store, path, ExportOptions(format=name))
+    return path.read_text().splitlines()
+
+
+@pytest.mark.parametrize(("name", "side"), [("bicleaner", 0), ("shortlist", 0), ("bicleaner-reverse", 1)])
+def test_dictionaries(learned: Store, tmp_path: Path, name: str, side: int) -> None:
+    # Bicleaner and Marian split at white space: what is given comes second.
+    found = {}
+    for line in lines(learned, tmp_path, name):
+        other, known, p = line.split()
+        found[(known, other) if side == 0 else (other, known)] = float(p)
+    assert found == pytest.approx(given(side), rel=1e-5)
+
+
+def test_dictionaries_are_compressed_and_filtered(learned: Store, tmp_path: Path) -> None:
+    export(learned, tmp_path / "dict.gz", ExportOptions(format="bicleaner", min_count=2))
+    with gzip.open(tmp_path / "dict.gz", "rt") as file:
+        found = {tuple(line.split()[1::-1]) for line in file}
+    assert found == {pair for pair, count in linked().items() if count >= 2}
+
+
+def test_eflomal_reads_its_priors(learned: Store, tmp_path: Path) -> None:
+    lines(learned, tmp_path, "priors")
+    with (tmp_path / "file.priors").open() as file:
+        lexical, *others = eflomal.read_priors(file)
+    assert {(source, target): count for source, target, count in lexical} == linked()
+    assert not any(others)
+
+
+def test_the_table_of_fast_align(learned: Store, tmp_path: Path) -> None:
+    found = {}
+    for line in lines(learned, tmp_path, "ttable"):
+        source, target, logarithm = line.split("\t")
+        found[source, target] = math.exp(float(logarithm))
+    assert found == pytest.approx(given(0), rel=1e-4)
+
+
+def test_a_vocabulary_map_has_all_words_of_translations(learned: Store, tmp_path: Path) -> None:
+    expected: defaultdict[str, set[str]] = defaultdict(set)
+    for rule in learned.find_rules(limit=10_000):
+        if not rule.nonterminals:
+            expected[rule.source].update(rule.target.split())
+    found = {}
+    for line in lines(learned, tmp_path, "vmap"):
+        source, target = line.split("\t")
+        found[source] = set(target.split(" "))
+    assert found == expected
+
+
+def test_a_glossary_has_the_most_used_translation(learned: Store, tmp_path: Path) -> None:
+    found = dict(line.split("\t") for line in lines(learned, tmp_path, "glossary"))
+    most: dict[str, float] = {}
+    for rule in learned.find_rules(limit=10_000):
+        if not rule.nonterminals:
+            most[rule.source] = max(most.get(rule.source, 0.0), rule.mean)
+    assert found.keys() == most.keys()
+    for source, target in found.items():
+        [rule] = learned.find_rules(source, target)
+        assert rule.mean == pytest.approx(most[source])
+    read_glossary(str(tmp_path / "file.glossary"))
+
+
+def test_the_document_names_them_all() -> None:
+    section = DOCUMENT.split("## Files for other tools")[1].split("\n## ")[0]
+    assert sorted(re.findall(r"^\| `([^`]*)` \|", section, re.MULTILINE)) == sorted(FILES)
