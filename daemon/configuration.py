@@ -177,6 +177,7 @@ class TranslatingSection(Section):
     lm: str | None = _declared(TranslateOptions, "lm")
     weights: str | None = _declared(TranslateOptions, "weights")
     glossary: str | None = _declared(TranslateOptions, "glossary")
+    drawn: bool = _declared(TranslateOptions, "drawn")
     sampled: bool = _declared(TranslateOptions, "sampled")
     min_count: float = _declared(TranslateOptions, "min_count")
     max_scope: int = _declared(TranslateOptions, "max_scope")
