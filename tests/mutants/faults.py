@@ -66,10 +66,10 @@ FAULTS = (
         "options' probabilities are credited after the draw",
         "synchronous/gibbs.py",
         """    credit_cut(v, lower, one.value / total, at)
-    choice = 0 if one.value > u * total else 1
+    choice = draw_of_two(one.value, total, np.int64(present), u, at.leaving)
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
 """,
-        """    choice = 0 if one.value > u * total else 1
+        """    choice = draw_of_two(one.value, total, np.int64(present), u, at.leaving)
     add_rules(work.used, _list_cut(joined, upper, lower, choice, work), at)
     one = score(work.used, _list_cut(joined, upper, lower, 0, work), at)
     two = score(work.used, _list_cut(joined, upper, lower, 1, work), at)
