@@ -155,12 +155,13 @@ def test_probabilities_are_those_of_the_view(look: Look) -> None:
 
 def test_rules_without_words_still_count_in_probabilities(store: Store, store_url: str) -> None:
     ingest(store, [pair("a b", "c")])
-    # No derivation uses the last one, so that its words are not indexed.
-    commit(store, [], [delta("a b", "c", 2, ONE_USE), delta("a b", "d", 1, ONE_USE), delta("a b", "e", 0, 2 * ONE_USE)])
+    # No derivation uses the last one and less than half a use is expected, so that its words are not indexed.
+    rare = delta("a b", "e", 0, ONE_USE // 4)
+    commit(store, [], [delta("a b", "c", 2, 2 * ONE_USE), delta("a b", "d", 1, 7 * ONE_USE // 4), rare])
     with Reader(store_url) as reader, reader.look() as look:
         for order in (USE, PROBABILITY, SURPRISE):
             rules = search(look, read_phrase("b"), Query(order=order)).rules
-            assert [(rule.target, rule.p_target_given_source) for rule in rules] == [("c", 1 / 4), ("d", 1 / 4)]
+            assert {rule.target: rule.p_target_given_source for rule in rules} == {"c": 1 / 2, "d": 7 / 16}
 
 
 def test_the_most_used_of_very_many_are_ordered_by_probability(
