@@ -106,11 +106,15 @@ ROUTES = [
     ("GET", "/v1/status"),
     ("GET", "/v1/rules"),
     ("POST", "/v1/pairs"),
+    ("POST", "/v1/align"),
     ("POST", "/v1/translate"),
     ("GET", "/v1/pairs/1"),
     ("DELETE", "/v1/pairs/1"),
     ("GET", "/v1/pairs/1/derivation"),
     ("GET", "/v1/pairs/1/derivation.svg"),
+    ("GET", "/v1/pairs/1/links"),
+    ("PUT", "/v1/pairs/1/links"),
+    ("DELETE", "/v1/pairs/1/links"),
 ]
 
 
