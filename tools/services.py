@@ -29,7 +29,7 @@ _LOOK_SECONDS = 0.01
 
 
 class _Quiet:
-    """A daemon that only answers."""
+    """A daemon that only answers: it has no pair that anyone could change."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -41,10 +41,10 @@ class _Quiet:
         return False
 
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
-        raise NotImplementedError
+        return []
 
     def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
-        raise NotImplementedError
+        return None
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Pairs whose derivations are trees of a forest: as bytes, and by how much they change the counts of rules."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,14 +35,14 @@ _DRAW = (ONE_USE, SWEEPS_A_DRAW * ONE_USE)
 """What a rule of a single draw is expected to be used, and the variance of that."""
 
 
-class ForestPairs:
+class ForestPairs(ABC):
     """What `Loaded` asks for, of a `batch` of pairs with forests; kinds say how their rules are written."""
 
     batch: Batch
 
+    @abstractmethod
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
         """The chosen entries of rule-count deltas of these pairs, as columns for the store."""
-        raise NotImplementedError
 
     @property
     def size(self) -> int:
