@@ -2,7 +2,7 @@
 
 python -m hierogram.tools.same_result corpus.zh corpus.en align.gdfa --pairs 10000 --results same-result.json
 
-The daemon's turns are run without its threads and pauses, until its pairs have had as many sweeps together as in a
+The daemon's turns are run without its threads and pauses, as long as its pairs have no more sweeps together than in a
 batch run. (Turns end by the clock and may have fewer than ten sweeps, so their number does not measure work.) Pairs
 have ids, as those of a corpus in parts should: without ids, a pair in two of the parts would be stored once. What is in
 the file of results is not computed again.
@@ -59,9 +59,12 @@ class _Daemon:
         self._learner = Learner(store, LearnOptions(threads, likelihood_seconds=1e6))
         section = SamplingSection(threads=threads, new_share=1.0, idle_share=1.0)
         self._turns = Turns(self._learner, section, _Never(), self.board, structlog.stdlib.get_logger())
+        self._longest = 0
 
     def turn(self) -> None:
+        before = self.pair_sweeps
         self._turns.take()
+        self._longest = max(self._longest, self.pair_sweeps - before)
 
     def settle(self) -> None:
         while True:
@@ -74,9 +77,9 @@ class _Daemon:
         return self._learner.pair_sweeps
 
     def sweep(self, pair_sweeps: int) -> None:
-        """Turns until all have settled and this daemon has made so many sweeps, each pair's counted."""
+        """Turns until all have settled, and further ones as long as they end within so many sweeps, each pair's counted."""
         self.settle()
-        while self.pair_sweeps < pair_sweeps:
+        while self.pair_sweeps + self._longest <= pair_sweeps:
             self.turn()
 
     def end(self) -> None:

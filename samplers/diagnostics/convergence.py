@@ -54,8 +54,13 @@ def plain_r_hat(draws: Draws) -> Values:
 def r_hat(draws: Draws) -> Values:
     """Rank-normalized split R-hat: the larger one of the draws' and of their distances from the median."""
     halves = split(draws)
+    return _larger_r_hat(halves, normal_scores(halves))
+
+
+def _larger_r_hat(halves: Draws, scores: Draws) -> Values:
+    """The same of chains that are split already, with the normal scores of their draws."""
     median = np.median(halves, axis=(1, 2), keepdims=True)
-    return np.fmax(plain_r_hat(normal_scores(halves)), plain_r_hat(normal_scores(np.abs(halves - median))))
+    return np.fmax(plain_r_hat(scores), plain_r_hat(normal_scores(np.abs(halves - median))))
 
 
 def autocovariance(draws: Draws) -> Draws:
@@ -153,11 +158,13 @@ def summarize(draws: Draws) -> Summary:
     """All of it; raises `ValueError` where there are fewer than four draws a chain."""
     if draws.ndim != 3 or draws.shape[2] < FEWEST_DRAWS:
         raise ValueError(f"at least {FEWEST_DRAWS} draws a chain are needed, by quantity, chain and draw")
+    halves = split(draws)
+    scores = normal_scores(halves)
     return Summary(
         draws.mean(axis=(1, 2)),
         draws.std(axis=(1, 2), ddof=1),
-        r_hat(draws),
-        bulk_size(draws),
+        _larger_r_hat(halves, scores),
+        effective_size(scores),
         tail_size(draws),
         mean_error(draws),
     )

@@ -41,5 +41,5 @@ class Watch:
     def draws(self) -> NDArray[np.float64]:
         """All that was written down: the totals first, then the rules; float64[3 + W, N]."""
         totals = np.array(self.totals, np.float64).reshape(-1, len(TOTALS))
-        counts = np.array(self.counts, np.float64).reshape(-1, len(self.keys))
+        counts = np.array(self.counts, np.float64).reshape(len(self.counts), len(self.keys))
         return np.concatenate((totals.T, counts.T))

@@ -156,3 +156,12 @@ def test_totals_that_cannot_be_trusted_are_flagged(likelihood: np.ndarray, verdi
     assert found.flagged == (["log_likelihood"] if verdict in (DRIFTING, APART, STUCK) else [])
     assert (found.totals[0].r_hat is None) == (verdict == CONSTANT)
     assert found.ess_per_second is not None
+
+
+def test_chains_of_which_no_rule_is_watched(hierogram: Run, corpus: Path) -> None:
+    teach(STORE, corpus)
+    said = hierogram("diagnose", *FEW[:-1], "0", "--json")
+    assert said.code in (0, 1), said.err
+    found = json.loads(said.out)
+    assert (found["rules"]["watched"], found["rules"]["least"]) == (0, [])
+    assert len(found["totals"]) == 3
