@@ -21,7 +21,7 @@ from hierogram.daemon.commands import (
 )
 from hierogram.daemon.commands import occurrences as support
 from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE, ChosenStore, was_given
-from hierogram.daemon.commands.services import links, watching
+from hierogram.daemon.commands.services import links, terms, watching
 from hierogram.daemon.commands.translation import evaluation, language_models, translating, tuning
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.garbage_collection import collect_seldom
@@ -92,6 +92,7 @@ for command, example in (
     (stores.status, "hierogram status --json"),
     (watching.watch, "hierogram watch --every 5"),
     (grammar.diagnose, "hierogram diagnose --pairs 2000 --plot chains.png"),
+    (terms.terms, "hierogram terms --top 200 -o terms.tbx --languages fr,en"),
     (mending.verify, "hierogram verify || echo damaged"),
     (mending.repair, "hierogram repair --dry-run"),
     (mending.backup, "hierogram backup backups/monday.db"),

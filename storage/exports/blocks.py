@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection, select, text
 
-from hierogram.storage.database.connection import POSTGRES
+from hierogram.storage.database.connection import POSTGRES, SQLITE
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.schema.tables import corpora
 
@@ -37,6 +37,24 @@ def pair_blocks(connection: Connection, corpus_id: int | None = None) -> Iterato
     last = read_state(connection).last_pair_id
     only = "" if corpus_id is None else f" AND corpus_id = {int(corpus_id)}"
     return _blocks(connection, "sentence_pairs", PAIR_COLUMNS, last, f"AND state <> 'unaligned'{only}")
+
+
+TERM_COLUMNS = ("id", "corpus_id", "day", "source", "target", "alignment")
+"""Columns of `dated_pair_blocks`; `day` counts from 1970-01-01."""
+
+_DAYS = {
+    POSTGRES: "CAST(extract(epoch FROM date_trunc('day', added_at AT TIME ZONE 'UTC')) / 86400 AS bigint)",
+    SQLITE: "CAST(julianday(date(added_at)) - 2440587.5 AS integer)",
+}
+
+
+def dated_pair_blocks(connection: Connection, corpus_id: int | None = None) -> Iterator[Block]:
+    """`TERM_COLUMNS` of all aligned pairs, or of those of a corpus; blocks as in `rule_blocks`."""
+    last = read_state(connection).last_pair_id
+    only = "" if corpus_id is None else f" AND corpus_id = {int(corpus_id)}"
+    day = _DAYS[connection.dialect.name]
+    columns = [day if name == "day" else name for name in TERM_COLUMNS]
+    return _blocks(connection, "sentence_pairs", columns, last, f"AND state <> 'unaligned'{only}")
 
 
 def corpus_number(connection: Connection, name: str) -> int | None:

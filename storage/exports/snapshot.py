@@ -9,13 +9,23 @@ from sqlalchemy import Connection, Double, Executable, Select, cast, func, selec
 from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.aligner.aligner import all_aligner_counts, iterate_links
 from hierogram.storage.database.transactions import read_state
-from hierogram.storage.exports.blocks import Block, corpus_number, pair_blocks, rule_blocks
+from hierogram.storage.exports.blocks import Block, corpus_number, dated_pair_blocks, pair_blocks, rule_blocks
 from hierogram.storage.grammar.queries import means, status
 from hierogram.storage.operations.settings import read_settings
 from hierogram.storage.pairs.pairs import pair_rows
-from hierogram.storage.records import AlignerCounts, LinkRow, PairRow, RuleRow, Settings, StoredRule, StoreStatus
+from hierogram.storage.pairs.places import places
+from hierogram.storage.records import (
+    AlignerCounts,
+    LinkRow,
+    PairPlace,
+    PairRow,
+    RuleRow,
+    Settings,
+    StoredRule,
+    StoreStatus,
+)
 from hierogram.storage.records.columns import StoredRules
-from hierogram.storage.schema.tables import derivations, human_links, rules, sentence_pairs, vocabulary
+from hierogram.storage.schema.tables import corpora, derivations, human_links, rules, sentence_pairs, vocabulary
 
 T = TypeVar("T")
 
@@ -95,9 +105,27 @@ class Snapshot:
         """Pairs, all or those of a corpus, as blocks of columns: see `storage.bulk`."""
         return pair_blocks(self._connection, corpus_id)
 
+    def dated_pair_blocks(self, corpus_id: int | None = None) -> Iterator[Block]:
+        """Pairs with their corpora and days of arrival, all or those of a corpus, as blocks: see `blocks`."""
+        return dated_pair_blocks(self._connection, corpus_id)
+
+    def places(self, pair_ids: Sequence[int]) -> dict[int, PairPlace]:
+        """Where pairs came from, by id."""
+        return places(self._connection, pair_ids)
+
+    def word_counts(self, side: str) -> list[tuple[str, int]]:
+        """The different words of `source` or `target` sides of all pairs, and how often each occurs; by their ids."""
+        statement = select(vocabulary.c.token, vocabulary.c.count).where(vocabulary.c.side == side)
+        found = self._connection.execute(statement.order_by(vocabulary.c.id))
+        return [(token, count) for token, count in found]
+
     def corpus_id(self, name: str) -> int | None:
         """The id of the corpus with the name; None where there is none."""
         return corpus_number(self._connection, name)
+
+    def corpus_names(self) -> dict[int, str]:
+        """The names of the corpora, by id."""
+        return {row.id: row.name for row in self._connection.execute(select(corpora.c.id, corpora.c.name))}
 
     def iterate_derivations(self, batch: int = 1_000, corpus_id: int | None = None) -> Iterator[list[PairRow]]:
         """The pairs (of a corpus) that have a derivation, with it, in id order, in lists of at most `batch`."""

@@ -163,6 +163,14 @@ class LagRow:
     states: dict[str, int] = field(default_factory=dict)
 
 
+class PairPlace(NamedTuple):
+    """Where a pair came from: its own identifier (None: it has none), its corpus, the input."""
+
+    external_id: str | None
+    corpus: str
+    origin: str
+
+
 class PairRecord(NamedTuple):
     """A stored pair as people ask for it."""
 

@@ -1,1 +1,1 @@
-"""Commands for daily work with what a store knows: links that people fix or forbid, how it gets on."""
+"""Commands for daily work with what a store knows: links that people fix or forbid, terms, how it gets on."""

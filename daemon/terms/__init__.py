@@ -1,0 +1,1 @@
+"""Terms: phrases that are translated alike, their renderings, and the pairs that depart from the usual one."""

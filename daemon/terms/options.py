@@ -1,0 +1,68 @@
+"""What may be asked of the extraction of terms."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from hierogram.storage.options import Option, OptionError
+
+LONGEST = 8
+MOST_TERMS = 100_000
+MOST_DEPARTURES = 1_000
+
+TABLE, TSV, CSV, TBX, JSON = "table", "tsv", "csv", "tbx", "json"
+FORMATS = {
+    TABLE: "for people",
+    TSV: "a line each, cells separated by tabs",
+    CSV: "as spreadsheets read it",
+    TBX: "ISO 30042, TBX-Basic",
+    JSON: "for programs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TermOptions:
+    """Which terms are looked for, and how many are told."""
+
+    top: Annotated[int, Option("Terms to tell, best first.", least=1, most=MOST_TERMS)] = 50
+    min_count: Annotated[int, Option("Least pairs in which a term has its usual rendering.", least=2)] = 5
+    max_words: Annotated[int, Option("Most words on a side.", least=1, most=LONGEST)] = 4
+    min_words: Annotated[int, Option("Least words on the longer side.", least=1, most=LONGEST)] = 2
+    consistency: Annotated[
+        float, Option("Least share of a term's pairs that have its usual rendering.", least=0, most=1)
+    ] = 0.5
+    common: Annotated[
+        float,
+        Option(
+            "No term begins or ends with a word that makes more than this share of its side, and occurs over 50 times.",
+            above=0, most=1,
+        ),
+    ] = 0.002  # fmt: skip
+    corpus: Annotated[str | None, Option("Look at the pairs of this corpus alone.", metavar="NAME")] = None
+
+    def __post_init__(self) -> None:
+        if self.min_words > self.max_words:
+            raise OptionError("min_words", f"{self.min_words} is more than --max-words {self.max_words}")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How terms are written, and where to."""
+
+    departures: Annotated[
+        int,
+        Option(
+            "Tell of each term up to so many pairs that depart from its usual rendering, in place of the terms.",
+            least=0, most=MOST_DEPARTURES, metavar="N",
+        ),
+    ] = 0  # fmt: skip
+    format: Annotated[
+        str | None, Option("How to write it", values=FORMATS, shown="by the name of the file, else table")
+    ] = None
+    languages: Annotated[
+        str | None,
+        Option("Languages of both sides, for TBX.", metavar="SRC,TGT", shown="the store's"),
+    ] = None
+    output: Annotated[
+        Path | None, Option("File to write to.", flags=("--output", "-o"), metavar="FILE", shown="standard output")
+    ] = None

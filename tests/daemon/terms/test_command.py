@@ -1,0 +1,141 @@
+"""`hierogram terms`, its formats, and what its document says."""
+
+import csv
+import json
+import re
+import shlex
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from defusedxml.ElementTree import fromstring
+from tests.daemon.conftest import LINES, Run
+
+from hierogram.daemon.terms.records import Rendering, Term, Terms
+from hierogram.daemon.terms.tbx import NAMESPACE, tbx_of
+from hierogram.daemon.terms.writing import DEPARTURE_COLUMNS, TERM_COLUMNS
+
+ROOT = Path(__file__).parents[3]
+DOCUMENT = (ROOT / "docs" / "terms.md").read_text()
+JUDGED = [line.split("\t") for line in (Path(__file__).parent / "judged.tsv").read_text().splitlines()]
+XML = "{http://www.w3.org/XML/1998/namespace}"
+EXPECTED = {("ne vient pas", "not come"), ("la maison", "the house")}
+
+
+def read_tbx(text: str) -> list[tuple[dict[str, str], list[str]]]:
+    """Terms by language, and notes, of each concept: by the structure that ISO 30042 has for the style DCA."""
+    root = fromstring(text)
+    tag = "{" + NAMESPACE + "}"
+    assert (root.tag, root.attrib["type"], root.attrib["style"]) == (f"{tag}tbx", "TBX-Basic", "dca")
+    assert [child.tag.removeprefix(tag) for child in root] == ["tbxHeader", "text"]
+    assert root.find(f"{tag}tbxHeader/{tag}fileDesc/{tag}sourceDesc/{tag}p").text
+    found = []
+    for concept in root.find(f"{tag}text/{tag}body"):
+        assert concept.tag == f"{tag}conceptEntry"
+        terms, notes = {}, []
+        for section in concept:
+            [term_section] = section
+            assert (section.tag, term_section.tag) == (f"{tag}langSec", f"{tag}termSec")
+            assert [child.tag.removeprefix(tag) for child in term_section] == ["term", "note"]
+            terms[section.attrib[f"{XML}lang"]] = term_section[0].text
+            notes.append(term_section[1].text)
+        found.append((terms, notes))
+    assert len({concept.attrib["id"] for concept in root.iter(f"{tag}conceptEntry")}) == len(found)
+    return found
+
+
+def test_every_format_tells_the_same(hierogram: Run, learned_url: str) -> None:
+    command = ("--store", learned_url, "terms", "--min-count", "2")
+    table = hierogram(*command)
+    assert table.code == 0
+    head, *rows = [line.split("\t") for line in table.out.splitlines()]
+    assert head == ["score", "source", "target", "pairs", "other renderings"]
+    assert {(row[1], row[2]) for row in rows} >= EXPECTED
+    told = {(row[1], row[2]) for row in rows}
+    assert f"{len(told)} terms of {len(LINES)} pairs" in table.err
+    as_json = json.loads(hierogram(*command, "--format", "json").out)
+    assert {(term["source"], term["target"]) for term in as_json["terms"]} == told
+    for form, dialect in (("tsv", "excel-tab"), ("csv", "excel")):
+        read = list(csv.DictReader(hierogram(*command, "--format", form).out.splitlines(), dialect=dialect))
+        assert [tuple(row) for row in read] == [TERM_COLUMNS] * len(told)
+        assert [row["target"] for row in read] == [term["target"] for term in as_json["terms"]]
+    assert hierogram(*command, "-o", "found.tbx", "--languages", "fr,en").code == 0
+    concepts = read_tbx(Path("found.tbx").read_text())
+    assert {(terms["fr"], terms["en"]) for terms, _ in concepts} == told
+    unnamed = read_tbx(hierogram(*command, "--format", "tbx").out)
+    assert {(terms["x-source"], terms["x-target"]) for terms, _ in unnamed} == told
+
+
+def test_departures_are_written(hierogram: Run, learned_url: str) -> None:
+    command = ("--store", learned_url, "terms", "--min-count", "2", "--min-words", "1", "--consistency", "0")
+    ran = hierogram(*command, "--departures", "3", "--format", "csv")
+    rows = list(csv.DictReader(ran.out.splitlines()))
+    assert rows
+    assert tuple(rows[0]) == DEPARTURE_COLUMNS
+    for row in rows:
+        assert row["term"].lower() in row["source"]
+        assert row["rendering"] != row["usual"]
+        assert (row["external_id"], row["corpus"]) == ("", "default")
+    shown = hierogram(*command, "--departures", "3")
+    assert shown.out.splitlines()[0] == "term\tusual\there\tpair\tsource\ttarget"
+    as_json = json.loads(hierogram(*command, "--departures", "3", "--format", "json").out)
+    assert [one["pair"] for one in as_json["departures"]] == [int(row["pair"]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--departures", "2", "--format", "tbx"), 2, "TBX holds terms, no pairs"),
+        (("-o", "terms.xls"), 2, "end its name in .tsv, .csv, .tbx, .json"),
+        (("--min-words", "4", "--max-words", "3"), 2, "--min-words: 4 is more than"),
+        (("--languages", "french"), 2, "name two languages"),
+        (("--corpus", "books"), 3, "there are: default"),
+        (("-o", "nowhere/terms.csv"), 3, "cannot be written"),
+    ],
+)
+def test_what_cannot_be_is_told(
+    hierogram: Run, learned_url: str, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    ran = hierogram("--store", learned_url, "terms", *arguments)
+    assert (ran.code, said in ran.err) == (code, True), ran.err
+
+
+def test_tbx_is_whole_whatever_the_words() -> None:
+    term = Term("a<b & \x01", 'c"d', 2, 3, 2, 0.6667, 1.0, 1.0, 1.0, (Rendering('c"d', 2), Rendering("]]>", 1)), {},
+                None, None)  # type: ignore[arg-type]  # fmt: skip
+    [(terms, notes)] = read_tbx("".join(tbx_of(Terms(3, (term,), (), ("pt_BR", "en")), (), "sqlite:///a&b.db")))
+    assert terms == {"pt-BR": "a<b & \ufffd", "en": 'c"d'}
+    assert notes == ["in 3 pairs, from None to None", "in 2 of these pairs; ]]>: 1"]
+
+
+def test_the_commands_of_the_document_run(hierogram: Run, learned_url: str) -> None:
+    commands = [shlex.split(line) for block in re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL)
+                for line in block.splitlines()]  # fmt: skip
+    assert len(commands) == 5
+    for name, *arguments in commands[:-1]:
+        ran = hierogram("--store", learned_url, *arguments)
+        assert (name, ran.code) == ("hierogram", 0), ran.err
+    assert read_tbx(Path("terms.tbx").read_text())
+    assert Path("departures.tsv").read_text().splitlines()[0].split("\t") == list(DEPARTURE_COLUMNS)
+
+
+def test_the_document_names_every_column() -> None:
+    for title, columns in (("Of a term:", TERM_COLUMNS), ("Of a departure,", DEPARTURE_COLUMNS)):
+        part = DOCUMENT.split(title, 1)[1].split("\n\n")[1]
+        cells = re.findall(r"^\| (`.*?`) \|", part, re.MULTILINE)
+        assert sorted(re.findall(r"`(\w+)`", " ".join(cells))) == sorted(columns)
+
+
+def test_the_document_tells_what_was_judged() -> None:
+    head, *rows = JUDGED
+    assert head == ["rank", "source", "target", "verdict"]
+    ranks = [int(row[0]) for row in rows]
+    assert len(ranks) == len(set(ranks)) == 100
+    assert (ranks == sorted(ranks), ranks[-1] <= 1000) == (True, True)
+    assert all(max(len(row[1].split()), len(row[2].split())) >= 2 for row in rows)
+    verdicts = Counter(row[3] for row in rows)
+    told = dict(re.findall(r"^\| `(\w+)`: .*? \| (\d+) \|", DOCUMENT, re.MULTILINE))
+    assert told == {verdict: str(number) for verdict, number in verdicts.items()}
+    assert f"{100 - verdicts['wrong']} of 100 are right translations, and {verdicts['term']} of 100" in DOCUMENT
+    shown = DOCUMENT.split("## The best 50 of the demo")[1].split("##")[0]
+    assert len(re.findall(r"^\| .* \|$", shown, re.MULTILINE)) == 1 + 50
