@@ -77,7 +77,7 @@ class _Daemon:
         return self._learner.pair_sweeps
 
     def sweep(self, pair_sweeps: int) -> None:
-        """Turns until all have settled, and further ones as long as they end within so many sweeps, each pair's counted."""
+        """Turns until all have settled, and further ones as long as they end within so many sweeps of pairs."""
         self.settle()
         while self.pair_sweeps + self._longest <= pair_sweeps:
             self.turn()
