@@ -270,6 +270,21 @@ def test_what_is_no_store_is_told(hierogram: Run, tmp_path: Path) -> None:
     assert hierogram("--store", "mysql://localhost/db", "status").code == 2
 
 
+def test_a_dirichlet_process_is_annealed_as_it_needs_unless_told_otherwise(hierogram: Run) -> None:
+    def settings(*options: str) -> list[str]:
+        store = f"sqlite:///{len(options)}-{options[-1]}.db"
+        assert hierogram("init", *options, "--store", store).code == 0
+        with open_store(store) as opened:
+            found = opened.settings()
+        return [found.schedule, str(found.temperature), str(found.annealing)]
+
+    assert settings("--model", "dirichlet") == ["annealed", "10.0", "280"]
+    assert settings("--model", "dirichlet", "--temperature", "5") == ["annealed", "5.0", "280"]
+    assert settings("--model", "dirichlet", "--schedule", "quick")[0] == "quick"
+    assert settings("--model", "dirichlet", "--levels", "3") == ["paper", "5.0", "200"]
+    assert settings("--schedule", "annealed") == ["annealed", "5.0", "200"]
+
+
 def test_settings_are_fixed_for_the_life_of_a_store(hierogram: Run) -> None:
     assert hierogram("init", "--discount", "0.4").code == 0
     assert hierogram("init").code == 0
