@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hierogram.storage.records import StoreStatus
 
 _OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
-"""Settings of a Dirichlet process, where they are not chosen: from a lower temperature, chains do not forget their start."""
+"""Of a Dirichlet process, where they are not chosen: from lower temperatures chains do not forget where they began."""
 
 
 @with_options
