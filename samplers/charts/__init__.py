@@ -1,1 +1,1 @@
-"""Charts of a sentence under a grammar: inside probabilities, best and drawn derivations, expectations."""
+"""Charts of sentences and pairs under a grammar: inside and outside sums, best and drawn derivations, expectations."""

@@ -1,36 +1,13 @@
 """The list of faults: where each is put, and the tests that must notice it."""
 
-from typing import NamedTuple
-
-
-class Change(NamedTuple):
-    """In `module`, below samplers/, `before` (which stands there once) becomes `after`."""
-
-    module: str
-    before: str
-    after: str
-
+from tests.mutants.charts import CHART_FAULTS
+from tests.mutants.fault import Change, Fault
 
 SMALL_SCALE = (
     Change("counts/products.py", "SCALE = 2.0**256", "SCALE = 2.0**24"),
     Change("counts/products.py", "LOG_SCALE = 256 * math.log(2.0)", "LOG_SCALE = 24 * math.log(2.0)"),
 )
 """Products of a few factors leave the range of one value."""
-
-
-class Fault(NamedTuple):
-    """In `module`, below samplers/, `right` (which stands there once) becomes `wrong`; `tests` must fail then.
-
-    `tests` are arguments of pytest. `extremes`: sound changes that let small examples reach an extreme.
-    """
-
-    name: str
-    module: str
-    right: str
-    wrong: str
-    tests: tuple[str, ...]
-    extremes: tuple[Change, ...] = ()
-
 
 TREES = "tests/samplers/trees/test_tree_sampler.py"
 DRAWS = "tests/samplers/synchronous/test_draw_for_draw.py"
@@ -604,4 +581,5 @@ FAULTS = (
         "    if there.closed:\n        closed = True\n",
         _DECODING,
     ),
+    *CHART_FAULTS,
 )

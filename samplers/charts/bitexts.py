@@ -1,0 +1,302 @@
+"""Sentence pairs under a synchronous grammar: the hypergraph of all derivations that a mask keeps.
+
+Rules have one nonterminal symbol, mix words and nonterminals as they like, and have any number of nonterminals. An item
+is a bispan, an edge is a rule with a place for each of its symbols on both sides: b nonterminals side by side make
+O(p^(b+1) q^(b+1)) edges [BPK09 §4]. An edge whose rule emits its words against the mask is left out.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.charts.hypergraph import EDGES, ITEMS, TAILS, Hypergraph, make_hypergraph
+from hierogram.samplers.charts.pairs import ANY, Task, lay_cells, make_cells, span_of
+from hierogram.samplers.charts.segments import make_segments, segment_span
+from hierogram.samplers.compiled.jit import njit
+
+_NOTHING, _SEGMENTS, _EDGES = range(3)
+"""What there may be no room for."""
+
+
+class Bitext(NamedTuple):
+    """A pair's hypergraph, and the place (i, j, x, y) of each item, int32[I, 4]."""
+
+    graph: Hypergraph
+    place: NDArray[np.int32]
+
+
+class Emissions(NamedTuple):
+    """How often words are emitted together, and alone: `links` float64[n, m], `source_nulls` float64[n], `target_nulls`
+    float64[m]. A rule that emits several words of a side emits each with all of the other side."""
+
+    links: NDArray[np.float64]
+    source_nulls: NDArray[np.float64]
+    target_nulls: NDArray[np.float64]
+
+
+class Builder:
+    """Builds the hypergraphs of pairs, one after the other; each overwrites the one before."""
+
+    def __init__(self) -> None:
+        self._cells = make_cells(0, 0, 1 << 12)
+        self._segments = make_segments(1 << 10, 4)
+        self._graph = make_hypergraph(1 << 12, 1 << 15, 1 << 16)
+
+    def build(self, task: Task) -> Bitext:
+        """The hypergraph of the derivations that the mask keeps; its root has no edge where there is none."""
+        n, m = len(task.words.source), len(task.words.target)
+        if self._cells.covered.shape != (n + 1, m):
+            self._cells = make_cells(n, m, len(self._cells.place))
+        items = lay_cells(task.mask.fixed, task.empty_sides, self._cells)
+        if items > len(self._cells.place):
+            self._cells = make_cells(n, m, 2 * items)
+            lay_cells(task.mask.fixed, task.empty_sides, self._cells)
+        if task.rules.longest > self._segments.spans.shape[1]:
+            self._segments = make_segments(len(self._segments.rule), task.rules.longest)
+        if items >= len(self._graph.first):
+            self._graph = self._graph._replace(first=np.zeros(2 * items + 1, np.int64))
+        while True:
+            self._graph.size[ITEMS] = items
+            lacking = write_edges(task, self._cells, self._segments, self._graph)
+            if lacking == _NOTHING:
+                return Bitext(self._graph, self._cells.place[:items])
+            if lacking == _SEGMENTS:
+                self._segments = make_segments(4 * len(self._segments.rule), self._segments.spans.shape[1])
+            else:
+                edges = 4 * len(self._graph.weight)
+                self._graph = make_hypergraph(len(self._graph.first) - 1, edges, 2 * edges)
+
+
+def emitted(bitext: Bitext, edges: NDArray[np.int64], amount: NDArray[np.float64], task: Task) -> Emissions:
+    """What edges emit, edge number `edges[k]` counted `amount[k]` times."""
+    n, m = task.mask.fixed.shape
+    found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
+    add_emissions(bitext, edges, amount, found, (np.zeros(n, np.int32), np.zeros(m, np.int32)))
+    return found
+
+
+def expected_emissions(bitext: Bitext, expected: NDArray[np.float64], task: Task) -> Emissions:
+    """What a derivation emits on average, for the expected uses of all edges."""
+    edges = np.flatnonzero(expected > 0)
+    return emitted(bitext, edges, expected[edges], task)
+
+
+@njit
+def add_emissions(bitext, edges, amount, found, room):
+    """Add what edges emit: the words of their heads that no tail covers."""
+    graph, place = bitext.graph, bitext.place
+    source, target = room
+    for number in range(len(edges)):
+        e = edges[number]
+        i, j, x, y = place[graph.head[e]]
+        sources = j - i
+        targets = y - x
+        for t in range(graph.tail_first[e], graph.tail_first[e + 1]):
+            tail = place[graph.tails[t]]
+            sources -= tail[1] - tail[0]
+            targets -= tail[3] - tail[2]
+        if sources + targets == 0:
+            continue
+        a = _uncovered(graph, place, e, 0, source)
+        b = _uncovered(graph, place, e, 2, target)
+        for k in range(a):
+            if b == 0:
+                found.source_nulls[source[k]] += amount[number]
+            for t in range(b):
+                found.links[source[k], target[t]] += amount[number]
+        if a == 0:
+            for t in range(b):
+                found.target_nulls[target[t]] += amount[number]
+
+
+@njit
+def _uncovered(graph, place, e, side, positions):
+    """Write the positions of an edge's words on a side (0: source, 2: target); how many there are."""
+    head = place[graph.head[e]]
+    number = 0
+    at = np.int64(head[side])
+    while at < head[side + 1]:
+        to = at
+        for t in range(graph.tail_first[e], graph.tail_first[e + 1]):
+            tail = place[graph.tails[t]]
+            if tail[side] == at and tail[side + 1] > at:
+                to = np.int64(tail[side + 1])
+        if to == at:
+            positions[number] = at
+            number += 1
+            to += 1
+        at = to
+    return number
+
+
+@njit
+def _agrees(mask, cells, segments, number, targets):
+    """Whether the rule of segmentation `number` may emit its source words with these `targets` target words."""
+    fixed = mask.fixed
+    n, m = fixed.shape
+    sources = segments.emitted[number]
+    for k in range(sources):
+        i = segments.words[number, k]
+        if cells.bound_source[i]:
+            for x in range(m):
+                if fixed[i, x] != 0:
+                    there = False
+                    for t in range(targets):
+                        there = there or segments.positions[t] == x
+                    if there != (fixed[i, x] > 0):
+                        return False
+    for t in range(targets):
+        x = segments.positions[t]
+        if cells.bound_target[x]:
+            for i in range(n):
+                if fixed[i, x] > 0:
+                    there = False
+                    for k in range(sources):
+                        there = there or segments.words[number, k] == i
+                    if not there:
+                        return False
+    return True
+
+
+@njit
+def _weigh(task, segments, number, targets, wild):
+    """The weight of a rule with its words; `wild` is the target position that `ANY` stands for, or -1."""
+    words = task.words
+    weight = task.rules.weight[segments.rule[number]]
+    for k in range(segments.emitted[number]):
+        weight *= words.source_scale[segments.words[number, k]]
+    for t in range(targets):
+        weight *= words.target_scale[segments.positions[t]]
+    source_wild = segments.wild[number]
+    if source_wild >= 0 and wild >= 0:
+        weight *= words.pairs[source_wild, wild]
+    elif source_wild >= 0:
+        weight *= words.source_nulls[source_wild]
+    elif wild >= 0:
+        weight *= words.target_nulls[wild]
+    return weight
+
+
+@njit
+def _write(item, number, weight, segments, graph):
+    """Write an edge; False where there is no room."""
+    size = graph.size
+    edge = size[EDGES]
+    arity = segments.arity[number]
+    if edge == len(graph.weight) or size[TAILS] + arity > len(graph.tails):
+        return False
+    graph.head[edge] = item
+    graph.weight[edge] = weight
+    graph.rule[edge] = segments.rule[number]
+    for k in range(arity):
+        graph.tails[size[TAILS] + k] = segments.tails[k]
+    size[EDGES] = edge + 1
+    size[TAILS] += arity
+    graph.tail_first[edge + 1] = size[TAILS]
+    return True
+
+
+@njit
+def _next_item(span, start, end, room, last, cells, graph):
+    """The next end of a nonterminal's target span with a derivation, and its item; (-1, -1) where there is none."""
+    low, high = np.int64(cells.low[span, start]), min(np.int64(cells.high[span, start]), room)
+    if last:
+        if end >= 0 or room < low or room > high:
+            return np.int64(-1), np.int64(-1)
+        low = high
+    following = low if end < 0 else end + 1
+    while following <= high:
+        item = np.int64(cells.base[span, start]) + following - cells.low[span, start]
+        if graph.first[item + 1] > graph.first[item]:
+            return following, item
+        following += 1
+    return np.int64(-1), np.int64(-1)
+
+
+@njit
+def _finish(item, number, emits, task, cells, segments, graph):
+    """Write the edge at hand, if the mask keeps it; `emits` is how many target words it emits, and which one is `ANY`.
+
+    False where there is no room.
+    """
+    targets, wild = emits
+    if not _agrees(task.mask, cells, segments, number, targets):
+        return True
+    weight = _weigh(task, segments, number, targets, wild)
+    return weight <= 0.0 or _write(item, number, weight, segments, graph)
+
+
+@njit
+def _lay_target(item, number, task, cells, segments, graph):
+    """Write the edges of an item by one segmentation of its source span; False where there is no room."""
+    rules, words = task.rules, task.words.target
+    rule = segments.rule[number]
+    first = np.int64(rules.target_first[rule])
+    length = rules.target_first[rule + 1] - first
+    x, y = np.int64(cells.place[item, 2]), np.int64(cells.place[item, 3])
+    if length == 0:
+        return x < y or _finish(item, number, (0, np.int64(-1)), task, cells, segments, graph)
+    if rules.target_rest[first] > y - x:
+        return True
+    depth, targets, wild = 0, 0, np.int64(-1)
+    segments.start[0] = x
+    segments.end[0] = -1
+    while depth >= 0:
+        symbol = rules.target[first + depth]
+        final = depth == length - 1
+        room = y if final else y - rules.target_rest[first + depth + 1]
+        start, end = segments.start[depth], segments.end[depth]
+        if symbol >= 0 or symbol == ANY:
+            if end >= 0:
+                targets -= 1
+            if end >= 0 or start >= room or (symbol >= 0 and words[start] != symbol) or (final and start + 1 != y):
+                depth -= 1
+                continue
+            segments.positions[targets] = start
+            targets += 1
+            wild = start if symbol == ANY else wild
+            end = start + 1
+        else:
+            end, tail = _next_item(segments.spans[number, -1 - symbol], start, end, room, final, cells, graph)
+            if end < 0:
+                depth -= 1
+                continue
+            segments.tails[-1 - symbol] = tail
+        segments.end[depth] = end
+        if not final:
+            depth += 1
+            segments.start[depth] = end
+            segments.end[depth] = -1
+        elif not _finish(item, number, (targets, wild), task, cells, segments, graph):
+            return False
+    return True
+
+
+@njit
+def write_edges(task, cells, segments, graph):
+    """Write the edges of all items, which are laid out; what there was no room for."""
+    n, m = task.mask.fixed.shape
+    kept = task.mask.kept
+    graph.size[EDGES] = 0
+    graph.size[TAILS] = 0
+    graph.tail_first[0] = 0
+    item = 0
+    for width in range(n + 1):
+        for i in range(n + 1 - width):
+            span = span_of(i, i + width)
+            if not cells.filled[span]:
+                continue
+            number = segment_span(i, i + width, task, cells.filled, segments)
+            if number < 0:
+                return _SEGMENTS
+            while item < graph.size[ITEMS] and cells.place[item, 0] == i and cells.place[item, 1] == i + width:
+                graph.first[item] = graph.size[EDGES]
+                graph.first[item + 1] = graph.size[EDGES]
+                if len(kept) == 0 or kept[span, cells.place[item, 2] * (m + 1) + cells.place[item, 3]]:
+                    for segment in range(number):
+                        if not _lay_target(item, segment, task, cells, segments, graph):
+                            return _EDGES
+                graph.first[item + 1] = graph.size[EDGES]
+                item += 1
+    return _NOTHING

@@ -1,0 +1,216 @@
+"""Weighted deduction: inside and outside sums, the best derivation, draws and expectations, of any packed hypergraph.
+
+A *deduction system* (`hierogram.samplers.charts.bitexts`, `hierogram.samplers.charts.sentences`) writes the items and
+edges of a sentence or a pair, those that a mask keeps. All else is here. An *item* is what can be derived, such as a
+symbol over a span; an *edge* derives its head from its tails; a derivation is a choice of one edge for the last item,
+for the tails of that edge, and so on. Its weight is the product of its edges' weights.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.compiled.streams import advance, stream, uniform
+from hierogram.samplers.exceptions import GrammarError
+
+ITEMS, EDGES, TAILS = range(3)
+"""What `Hypergraph.size` counts."""
+
+
+class Hypergraph(NamedTuple):
+    """Items after all that they are derived from; the last one is the root.
+
+    `first` int64[I+1]: the edges of item k are `first[k] … first[k + 1] - 1`. `head` int32[E]: each edge's item.
+    `weight` float64[E], linear. `rule` int32[E]: the number of an edge's rule in its system. `tail_first` int64[E+1]
+    into `tails` int32[T], items before the head. `size` int64[3]: how many items, edges and tails are in use.
+    """
+
+    first: NDArray[np.int64]
+    head: NDArray[np.int32]
+    weight: NDArray[np.float64]
+    rule: NDArray[np.int32]
+    tail_first: NDArray[np.int64]
+    tails: NDArray[np.int32]
+    size: NDArray[np.int64]
+
+    @property
+    def edges(self) -> int:
+        """How many edges there are."""
+        return int(self.size[EDGES])
+
+
+def make_hypergraph(items: int, edges: int, tails: int) -> Hypergraph:
+    """Room for so many items, edges and tails; memory that is not used costs nothing."""
+    return Hypergraph(
+        np.zeros(items + 1, np.int64),
+        np.empty(edges, np.int32),
+        np.empty(edges),
+        np.empty(edges, np.int32),
+        np.zeros(edges + 1, np.int64),
+        np.empty(tails, np.int32),
+        np.zeros(3, np.int64),
+    )
+
+
+class Key(NamedTuple):
+    """The key of a random stream."""
+
+    seed: int
+    number: int
+    step: int
+
+
+class Scores(NamedTuple):
+    """Inside sums `inside` and outside sums `outside` float64[I] of the items, linear; `expected` float64[E]: how often
+    each edge is expected to be used."""
+
+    inside: NDArray[np.float64]
+    outside: NDArray[np.float64]
+    expected: NDArray[np.float64]
+
+    @property
+    def total(self) -> float:
+        """The summed weight of all derivations."""
+        return float(self.inside[-1])
+
+
+def score(graph: Hypergraph) -> Scores:
+    """Inside, outside and expectations of all derivations.
+
+    Raises `GrammarError` where there is no derivation.
+    """
+    items, edges = int(graph.size[ITEMS]), graph.edges
+    scores = Scores(np.empty(items), np.empty(items), np.empty(edges))
+    sum_inside(graph, scores.inside)
+    if not items or not scores.total > 0:
+        raise GrammarError("there is no derivation")
+    sum_outside(graph, scores.inside, scores.outside, scores.expected)
+    return scores
+
+
+def total_of(graph: Hypergraph) -> float:
+    """The summed weight of all derivations, 0 where there is none."""
+    inside = np.empty(int(graph.size[ITEMS]))
+    sum_inside(graph, inside)
+    return float(inside[-1]) if len(inside) else 0.0
+
+
+def best_derivation(graph: Hypergraph) -> tuple[NDArray[np.int64], float]:
+    """The edges of the heaviest derivation, parents first, and its weight; of equals the first.
+
+    Raises `GrammarError` where there is no derivation.
+    """
+    items = int(graph.size[ITEMS])
+    value, chosen = np.empty(items), np.empty(items, np.int64)
+    find_best(graph, value, chosen)
+    if not items or not value[-1] > 0:
+        raise GrammarError("there is no derivation")
+    found = np.empty(most_used(graph), np.int64)
+    return found[: follow(graph, chosen, np.empty(len(found), np.int64), found)], float(value[-1])
+
+
+def draw_edges(graph: Hypergraph, inside: NDArray[np.float64], key: Key) -> NDArray[np.int64]:
+    """The edges of a derivation drawn by its weight, parents first; inside sums must be filled."""
+    found = np.empty(most_used(graph), np.int64)
+    return found[: draw(graph, inside, key, np.empty(len(found), np.int64), found)]
+
+
+def most_used(graph: Hypergraph) -> int:
+    """A bound of the edges that one derivation has: as many as items, since no item is derived from itself; an item
+    that several tails share counts for each."""
+    return int(graph.size[ITEMS]) + int(graph.size[TAILS]) + 1
+
+
+@njit
+def sum_inside(graph, inside):
+    """Fill the inside sums."""
+    for k in range(graph.size[ITEMS]):
+        total = 0.0
+        for e in range(graph.first[k], graph.first[k + 1]):
+            product = graph.weight[e]
+            for t in range(graph.tail_first[e], graph.tail_first[e + 1]):
+                product *= inside[graph.tails[t]]
+            total += product
+        inside[k] = total
+
+
+@njit
+def sum_outside(graph, inside, outside, expected):
+    """Fill the outside sums and the expectations of edges, from filled inside sums whose last is above 0."""
+    items = graph.size[ITEMS]
+    outside[:items] = 0.0
+    outside[items - 1] = 1.0
+    whole = 1.0 / inside[items - 1]
+    for k in range(items - 1, -1, -1):
+        above = outside[k]
+        for e in range(graph.first[k], graph.first[k + 1]):
+            product = above * graph.weight[e]
+            if product > 0.0:
+                for t in range(graph.tail_first[e], graph.tail_first[e + 1]):
+                    product *= inside[graph.tails[t]]
+            if product > 0.0:
+                for t in range(graph.tail_first[e], graph.tail_first[e + 1]):
+                    outside[graph.tails[t]] += product / inside[graph.tails[t]]
+            expected[e] = product * whole
+
+
+@njit
+def find_best(graph, value, chosen):
+    """Fill the weight of each item's best derivation, and its first edge (-1: none)."""
+    for k in range(graph.size[ITEMS]):
+        value[k] = 0.0
+        chosen[k] = -1
+        for e in range(graph.first[k], graph.first[k + 1]):
+            product = graph.weight[e]
+            for t in range(graph.tail_first[e], graph.tail_first[e + 1]):
+                product *= value[graph.tails[t]]
+            if product > value[k]:
+                value[k] = product
+                chosen[k] = e
+
+
+@njit
+def follow(graph, chosen, stack, found):
+    """Write the edges of the derivation that takes each item's chosen edge; how many there are."""
+    stack[0] = graph.size[ITEMS] - 1
+    top, number = 1, 0
+    while top > 0:
+        top -= 1
+        e = chosen[stack[top]]
+        found[number] = e
+        number += 1
+        for t in range(graph.tail_first[e + 1] - 1, graph.tail_first[e] - 1, -1):
+            stack[top] = graph.tails[t]
+            top += 1
+    return number
+
+
+@njit
+def draw(graph, inside, key, stack, found):
+    """Write the edges of a drawn derivation, parents first, left before right; how many there are."""
+    random = stream(key.seed, key.number, key.step)
+    stack[0] = graph.size[ITEMS] - 1
+    top, number = 1, 0
+    while top > 0:
+        top -= 1
+        item = stack[top]
+        random = advance(random)
+        left = uniform(random) * inside[item]
+        chosen = np.int64(-1)
+        for e in range(graph.first[item], graph.first[item + 1]):
+            product = graph.weight[e]
+            for t in range(graph.tail_first[e], graph.tail_first[e + 1]):
+                product *= inside[graph.tails[t]]
+            if product > 0.0:
+                chosen = e
+                left -= product
+                if left < 0.0:
+                    break
+        found[number] = chosen
+        number += 1
+        for t in range(graph.tail_first[chosen + 1] - 1, graph.tail_first[chosen] - 1, -1):
+            stack[top] = graph.tails[t]
+            top += 1
+    return number

@@ -1,0 +1,234 @@
+"""Sentence pairs to be parsed: synchronous rules, words, masks, and the bispans that a mask keeps.
+
+A *bispan* is source words [i, j) with target words [x, y). The mask fixes for some pairs of words whether one rule
+emits both. A bispan that holds one word of a positive pair without the other has no derivation, so it is left out: of
+one source span and one first target word, those that are left have ends in a row.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit, njit_inline
+
+ANY = -10_000
+"""The symbol of any one word."""
+
+
+class Rules(NamedTuple):
+    """Synchronous rules for one pair.
+
+    `source` int32 and `target` int32: the symbols of all sides one after the other: a word's number, `ANY`, or -1-k for
+    nonterminal k, nonterminals numbered from 0 in source order. `source_first`, `target_first` int32[R+1].
+    `source_rest`, `target_rest` int32[… + 1]: how many words the symbols from here to the end of the side need at
+    least. `weight` float64[R], linear. A side has at most one `ANY`.
+    """
+
+    source: NDArray[np.int32]
+    source_first: NDArray[np.int32]
+    source_rest: NDArray[np.int32]
+    target: NDArray[np.int32]
+    target_first: NDArray[np.int32]
+    target_rest: NDArray[np.int32]
+    weight: NDArray[np.float64]
+
+    @property
+    def longest(self) -> int:
+        """Symbols of the longest side."""
+        return int(max(np.diff(self.source_first).max(initial=1), np.diff(self.target_first).max(initial=1)))
+
+
+class Words(NamedTuple):
+    """The words of a pair and what `ANY` weighs.
+
+    `source` int32[n], `target` int32[m]. `pairs` float64[n, m] of rules with `ANY` on both sides, `source_nulls`
+    float64[n] and `target_nulls` float64[m] of those with one, linear. `source_scale` float64[n] and `target_scale`
+    float64[m]: factors of every rule that emits the word. Each derivation emits each word once, so they scale all
+    derivations alike and keep sums in range.
+    """
+
+    source: NDArray[np.int32]
+    target: NDArray[np.int32]
+    pairs: NDArray[np.float64]
+    source_nulls: NDArray[np.float64]
+    target_nulls: NDArray[np.float64]
+    source_scale: NDArray[np.float64]
+    target_scale: NDArray[np.float64]
+
+    @property
+    def log_scale(self) -> float:
+        """Natural log of the factor that all derivations have."""
+        return float(np.log(self.source_scale).sum() + np.log(self.target_scale).sum())
+
+
+class Mask(NamedTuple):
+    """What is kept.
+
+    `fixed` int8[n, m]: 1 where one rule must emit both words, -1 where none may, 0 where both are kept. `kept`
+    bool[spans, (m+1)²], or empty for all: bispans that are kept, source span [i, j) in row j(j+1)/2 + i, target span
+    [x, y) in column x(m+1) + y.
+    """
+
+    fixed: NDArray[np.int8]
+    kept: NDArray[np.bool_]
+
+
+class Task(NamedTuple):
+    """A pair, its rules, and the mask. `empty_sides`: whether a nonterminal may have no words on one side."""
+
+    rules: Rules
+    words: Words
+    mask: Mask
+    empty_sides: bool
+
+
+class Cells(NamedTuple):
+    """The items of a pair.
+
+    Of source span s and first target word x they are `base[s, x]` … for the ends `low[s, x]` to `high[s, x]` of the
+    target span, int32[spans, m+1]; none where `low` is above `high`. `place` int32[I, 4]: (i, j, x, y) of each item.
+    `filled` bool[spans]: whether a source span has items. `covered` int32[n+1, m]: how many of the source words before
+    position i must be emitted with target word x. `bound_source` bool[n], `bound_target` bool[m]: words of fixed pairs.
+    """
+
+    base: NDArray[np.int32]
+    low: NDArray[np.int32]
+    high: NDArray[np.int32]
+    place: NDArray[np.int32]
+    filled: NDArray[np.bool_]
+    covered: NDArray[np.int32]
+    bound_source: NDArray[np.bool_]
+    bound_target: NDArray[np.bool_]
+
+
+def make_rules(sides: list[tuple[list[int], list[int]]], weights: NDArray[np.float64], empty_sides: bool) -> Rules:
+    """Rules from their two sides, each a list of symbols."""
+    source, source_first = _flat([source for source, _ in sides])
+    target, target_first = _flat([target for _, target in sides])
+    return Rules(
+        source,
+        source_first,
+        needed(source, source_first, empty_sides),
+        target,
+        target_first,
+        needed(target, target_first, empty_sides),
+        np.asarray(weights, np.float64),
+    )
+
+
+def _flat(sides: list[list[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    first = np.cumsum([0, *map(len, sides)], dtype=np.int32)
+    return np.array([symbol for side in sides for symbol in side], np.int32), first
+
+
+def needed(symbols: NDArray[np.int32], first: NDArray[np.int32], empty_sides: bool) -> NDArray[np.int32]:
+    """How many words each symbol and those after it on its side need at least, int32[symbols + 1]."""
+    size = np.where(is_word(symbols), 1, 0 if empty_sides else 1)
+    before = np.concatenate(([0], np.cumsum(size)))
+    side = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    return np.append(before[first[1:]][side] - before[:-1], 0).astype(np.int32)
+
+
+def is_word(symbols: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Which symbols stand for a word."""
+    found: NDArray[np.bool_] = (symbols >= 0) | (symbols == ANY)
+    return found
+
+
+def no_mask(source: int, target: int) -> Mask:
+    """The mask that keeps everything of a pair of so many words."""
+    return Mask(np.zeros((source, target), np.int8), np.zeros((0, 0), np.bool_))
+
+
+def make_cells(source: int, target: int, items: int) -> Cells:
+    """Room for the cells of a pair of so many words, and for the places of so many items."""
+    spans = (source + 1) * (source + 2) // 2
+    return Cells(
+        base=np.empty((spans, target + 1), np.int32),
+        low=np.empty((spans, target + 1), np.int32),
+        high=np.empty((spans, target + 1), np.int32),
+        place=np.empty((items, 4), np.int32),
+        filled=np.empty(spans, np.bool_),
+        covered=np.empty((source + 1, target), np.int32),
+        bound_source=np.empty(source, np.bool_),
+        bound_target=np.empty(target, np.bool_),
+    )
+
+
+@njit_inline
+def span_of(i, j):
+    """The number of source span [i, j), which may be empty."""
+    return j * (j + 1) // 2 + i
+
+
+@njit
+def _note_fixed(fixed, cells):
+    """Fill what depends on the mask alone."""
+    n, m = fixed.shape
+    for i in range(n):
+        cells.bound_source[i] = False
+    for x in range(m):
+        cells.bound_target[x] = False
+        cells.covered[0, x] = 0
+    for i in range(n):
+        for x in range(m):
+            cells.covered[i + 1, x] = cells.covered[i, x] + (1 if fixed[i, x] > 0 else 0)
+            if fixed[i, x] != 0:
+                cells.bound_source[i] = True
+                cells.bound_target[x] = True
+
+
+@njit
+def _lay_span(i, j, solid, item, cells):
+    """Number the items of a source span; the number of the next one. `solid`: target spans have a word at least."""
+    n, m = len(cells.bound_source), len(cells.bound_target)
+    covered = cells.covered
+    span = span_of(i, j)
+    first_in, last_in = m, np.int64(-1)
+    divided = False
+    for x in range(m):
+        inside = covered[j, x] - covered[i, x]
+        if inside > 0:
+            first_in = min(first_in, x)
+            last_in = x
+            divided = divided or inside < covered[n, x]
+    cells.filled[span] = False
+    limit = np.int64(m)
+    for x in range(m, -1, -1):
+        if x < m and covered[n, x] > 0 and covered[j, x] == covered[i, x]:
+            limit = np.int64(x)
+        low = max(np.int64(x + solid), last_in + 1)
+        high = limit
+        if divided or x > first_in:
+            low, high = np.int64(1), np.int64(0)
+        cells.base[span, x] = item
+        cells.low[span, x] = low
+        cells.high[span, x] = high
+        for y in range(low, high + 1):
+            if item < len(cells.place):
+                place = cells.place[item]
+                place[0] = i
+                place[1] = j
+                place[2] = x
+                place[3] = y
+            item += 1
+            cells.filled[span] = True
+    return item
+
+
+@njit
+def lay_cells(fixed, empty_sides, cells):
+    """Number the bispans that the mask keeps, each after all that it may be made of; how many there are."""
+    n = len(fixed)
+    _note_fixed(fixed, cells)
+    item = np.int64(0)
+    for width in range(n + 1):
+        for i in range(n + 1 - width):
+            if width > 0:
+                item = _lay_span(i, i + width, 0 if empty_sides else 1, item, cells)
+            elif empty_sides:
+                item = _lay_span(i, i, 1, item, cells)
+            else:
+                cells.filled[span_of(i, i)] = False
+    return item

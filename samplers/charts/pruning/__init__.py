@@ -1,0 +1,1 @@
+"""Randomized pruning: exact expectations of large charts from a sequence of masks."""

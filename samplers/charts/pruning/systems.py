@@ -1,0 +1,146 @@
+"""What randomized pruning needs of a deduction system: its variables, graphs under a mask, and what is expected."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.charts.bitexts import Bitext, Builder, emitted, expected_emissions
+from hierogram.samplers.charts.chart import cell_of
+from hierogram.samplers.charts.hypergraph import Hypergraph
+from hierogram.samplers.charts.pairs import Mask, Rules, Task, Words
+from hierogram.samplers.charts.pruning.masks import fix_links, keep_spans
+from hierogram.samplers.charts.sentences import CHAIN, Parsed, Sentence, SentenceBuilder
+
+
+class System(ABC):
+    """A chart to be pruned. Its last graph is overwritten by the next one.
+
+    `variables`: how many there are, those that a cheap model takes to be positive (M').
+    """
+
+    variables: int
+
+    @property
+    @abstractmethod
+    def log_scale(self) -> float:
+        """Natural log of the factor that the weights of all derivations have."""
+
+    @abstractmethod
+    def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
+        """The derivations in which the selected variables have their assigned values, both bool[V]."""
+
+    @abstractmethod
+    def assignment(self, derivation: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """The values of all variables in a derivation of the last graph, given as edges, bool[V]."""
+
+    @abstractmethod
+    def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The features of the last graph, whose edges are expected so often, float64[K]."""
+
+    @abstractmethod
+    def conflicts(self) -> NDArray[np.int64]:
+        """For each variable, with how many others it may not be positive together, int64[V]."""
+
+
+class PairSystem(System):
+    """A sentence pair. Its features are how often each two words are emitted together (row by row), how often each
+    source and target word is emitted alone, and how often each rule is used.
+    """
+
+    def __init__(self, rules: Rules, words: Words, links: NDArray[np.int32], empty_sides: bool = True) -> None:
+        """`links` int32[V, 2]: source and target positions."""
+        self.links = links
+        self.variables = len(links)
+        size = len(words.source), len(words.target)
+        self._task = Task(rules, words, Mask(np.zeros(size, np.int8), np.zeros((0, 0), np.bool_)), empty_sides)
+        self._builder = Builder()
+        self.bitext: Bitext
+
+    @property
+    def log_scale(self) -> float:
+        """Natural log of the factor that the weights of all derivations have."""
+        return self._task.words.log_scale
+
+    def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
+        """The derivations in which the selected variables have their assigned values, both bool[V]."""
+        fix_links(self.links, selected, assigned, self._task.mask.fixed)
+        self.bitext = self._builder.build(self._task)
+        return self.bitext.graph
+
+    def assignment(self, derivation: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """The values of all variables in a derivation of the last graph, bool[V]."""
+        together = emitted(self.bitext, derivation, np.ones(len(derivation)), self._task).links
+        values: NDArray[np.bool_] = together[self.links[:, 0], self.links[:, 1]] > 0
+        return values
+
+    def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The features of the last graph, float64[K]."""
+        found = expected_emissions(self.bitext, expected, self._task)
+        graph = self.bitext.graph
+        uses = np.bincount(graph.rule[: graph.edges], expected, len(self._task.rules.weight))
+        return np.concatenate([found.links.ravel(), found.source_nulls, found.target_nulls, uses])
+
+    def conflicts(self) -> NDArray[np.int64]:
+        """For each variable, with how many others it may not be positive together, int64[V]."""
+        i, x = self.links[:, 0], self.links[:, 1]
+        across = (i[:, None] - i) * (x[:, None] - x)
+        return np.asarray((across <= 0).sum(axis=1), np.int64)
+
+
+class SentenceSystem(System):
+    """A sentence. Its features are how often each span is a constituent, then the expected uses of lexical and binary
+    rules."""
+
+    def __init__(self, sentence: Sentence, spans: NDArray[np.int32], rules: tuple[int, int]) -> None:
+        """`spans` int32[V, 2], half open; `rules`: how many lexical and binary rules the grammar has."""
+        self.spans = spans
+        self.variables = len(spans)
+        self._rules = rules
+        self._sentence = sentence
+        words = sentence.grammar.words
+        self._kept = np.ones(words * (words + 1) // 2, np.bool_)
+        self._builder = SentenceBuilder(sentence)
+        self.parsed: Parsed
+
+    @property
+    def log_scale(self) -> float:
+        """Natural log of the factor that the weights of all derivations have."""
+        return self._sentence.log_scale
+
+    def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
+        """The derivations in which the selected variables have their assigned values, both bool[V]."""
+        keep_spans(self.spans, selected, assigned, self._sentence.grammar.words, self._kept)
+        self.parsed = self._builder.build(self._kept)
+        return self.parsed.graph
+
+    def assignment(self, derivation: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """The values of all variables in a derivation of the last graph, bool[V]."""
+        graph, items = self.parsed
+        covered = np.zeros(len(self._kept), np.bool_)
+        covered[items.cell[graph.head[derivation]]] = True
+        values: NDArray[np.bool_] = covered[[cell_of(int(i), int(j)) for i, j in self.spans]]
+        return values
+
+    def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The features of the last graph, float64[K]."""
+        graph, items = self.parsed
+        rule = graph.rule[: graph.edges]
+        own = rule != CHAIN
+        lexical = own & (np.diff(graph.tail_first[: graph.edges + 1]) == 0)
+        binary = own & ~lexical
+        # Of the items over one span, a derivation has one without a chain on top.
+        spans = np.bincount(items.cell[graph.head[: graph.edges][own]], expected[own], len(self._kept))
+        return np.concatenate(
+            [
+                spans,
+                np.bincount(rule[lexical], expected[lexical], self._rules[0]),
+                np.bincount(rule[binary], expected[binary], self._rules[1]),
+            ]
+        )
+
+    def conflicts(self) -> NDArray[np.int64]:
+        """For each variable, with how many others it may not be positive together, int64[V]."""
+        i, j = self.spans[:, 0], self.spans[:, 1]
+        crossing = (i[:, None] < i) & (i < j[:, None]) & (j[:, None] < j)
+        return np.asarray((crossing | crossing.T).sum(axis=1), np.int64)

@@ -1,0 +1,1 @@
+"""Derivations of charts, enumerated in plain Python."""

@@ -1,0 +1,69 @@
+"""What the tests of randomized pruning share: small charts with all that can be known of them by enumeration."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from tests.reference.charts import bitexts, sentences
+from tests.samplers.charts.pairs import ITG, MIXED, all_links, compiled, random_pair
+from tests.samplers.charts.sentences import GRAMMAR, system_of
+
+from hierogram.samplers.charts.pruning.systems import PairSystem, System
+
+
+class Known(NamedTuple):
+    """A chart: its system; its classes, each with the values of all variables, bool[V], and its summed weight; and what
+    is expected of the classes given by number."""
+
+    system: System
+    values: np.ndarray
+    weights: np.ndarray
+    expected: Callable[[np.ndarray], np.ndarray]
+
+
+def known_pair(pair: bitexts.Pair, links: np.ndarray | None = None) -> Known:
+    """A pair with these variables; all pairs of words unless given."""
+    links = all_links(pair) if links is None else links
+    rules, words = compiled(pair)
+    found = list(bitexts.classes(pair)[pair.whole].items())
+    values = np.array([[(i, x) in emitted for i, x in links.tolist()] for emitted, _ in found], bool)
+    return Known(
+        PairSystem(rules, words, links.astype(np.int32), pair.empty_sides),
+        values.reshape(len(found), len(links)),
+        np.array([one.weight for _, one in found]),
+        lambda kept: bitexts.expectations(pair, dict(found[k] for k in kept)),
+    )
+
+
+def known_sentence(words: list[int], spans: list[tuple[int, int]]) -> Known:
+    """A sentence with these variables."""
+    n = len(words)
+    found = list(sentences.classes(GRAMMAR, 0, words, 0, n, {}).items())
+    return Known(
+        system_of(words, np.array(spans, np.int32)),
+        np.array([[span in tree for span in spans] for tree, _ in found], bool),
+        np.array([one.weight for _, one in found]),
+        lambda kept: sentences.expectations(n, dict(found[k] for k in kept)),
+    )
+
+
+def small_charts() -> list[Known]:
+    """Few variables, for exact matrices."""
+    diagonal = np.array([(0, 0), (1, 1), (2, 2), (1, 2)])
+    return [
+        known_pair(random_pair(ITG, (2, 2), 51)),
+        known_pair(random_pair(ITG, (3, 3), 52), diagonal),
+        known_pair(random_pair(MIXED, (3, 3), 53, empty_sides=False), diagonal[:3]),
+        known_sentence([0, 1, 1, 0, 1], [(0, 2), (3, 5), (2, 5)]),
+    ]
+
+
+def charts() -> list[Known]:
+    """Larger ones, for long runs."""
+    likely = np.array([(0, 0), (1, 1), (2, 2), (3, 3), (3, 2)])
+    return [
+        known_pair(random_pair(ITG, (4, 4), 61), likely),
+        known_pair(random_pair(MIXED, (4, 4), 62), likely),
+        known_pair(random_pair(MIXED, (4, 4), 63, empty_sides=False), likely),
+        known_sentence([0, 1, 0, 0, 1], [(0, 2), (3, 5), (2, 5)]),
+    ]

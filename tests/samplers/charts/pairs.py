@@ -1,0 +1,57 @@
+"""Pairs that the tests of charts share, for kernels and for the enumeration."""
+
+import numpy as np
+from tests.reference.charts.bitexts import ANY, Pair
+
+from hierogram.samplers.charts.pairs import Rules, Words, make_rules
+
+X1, X2, X3 = -1, -2, -3
+ITG = [([ANY], [ANY], 1.0), ([ANY], [], 1.0), ([], [ANY], 1.0), ([X1, X2], [X1, X2], 0.4), ([X1, X2], [X2, X1], 0.15)]
+MIXED = [
+    ([ANY], [ANY], 0.5),
+    ([ANY, X1], [X1], 0.3),
+    ([X1], [ANY, X1], 0.25),
+    ([X1, X2], [X1, X2], 0.2),
+    ([X1, 1, X2], [X2, 2, X1], 0.6),
+    ([1, 2], [0], 0.4),
+    ([X1, X2, X3], [X3, X1, X2], 0.3),
+    ([X1, ANY, X2, X3], [X2, X1, ANY, X3], 0.35),
+    ([0, X1, 2], [1, X1], 0.7),
+]
+"""Rules of one to three nonterminals that mix them with words, and one of words alone."""
+
+
+def random_pair(rules: list, size: tuple[int, int], seed: int, empty_sides: bool = True) -> Pair:
+    """A pair of words 0 to 2 and random weights of emissions."""
+    random = np.random.default_rng(seed)
+    n, m = size
+    return Pair(
+        random.integers(0, 3, n).tolist(),
+        random.integers(0, 3, m).tolist(),
+        rules,
+        random.random((n, m)),
+        0.3 * random.random(n),
+        0.3 * random.random(m),
+        empty_sides,
+    )
+
+
+def compiled(pair: Pair, scaled: bool = True) -> tuple[Rules, Words]:
+    """The pair as kernels take it."""
+    random = np.random.default_rng(len(pair.source))
+    n, m = len(pair.source), len(pair.target)
+    rules = make_rules([rule[:2] for rule in pair.rules], np.array([rule[2] for rule in pair.rules]), pair.empty_sides)
+    return rules, Words(
+        np.array(pair.source, np.int32),
+        np.array(pair.target, np.int32),
+        pair.pairs,
+        pair.source_nulls,
+        pair.target_nulls,
+        np.exp(random.normal(size=n)) if scaled else np.ones(n),
+        np.exp(random.normal(size=m)) if scaled else np.ones(m),
+    )
+
+
+def all_links(pair: Pair) -> np.ndarray:
+    """Every pair of words as a variable."""
+    return np.argwhere(np.ones(pair.pairs.shape, bool)).astype(np.int32)

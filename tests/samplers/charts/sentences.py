@@ -1,0 +1,42 @@
+"""A small context-free grammar that the tests of charts share, for kernels and for the enumeration."""
+
+import numpy as np
+from tests.reference.charts.sentences import Grammar
+
+from hierogram.samplers.charts.chart import BINARY, LEXICAL, UNARY, make_grammar, sort_rules
+from hierogram.samplers.charts.pruning.systems import SentenceSystem
+from hierogram.samplers.charts.sentences import Sentence, make_sentence
+
+GRAMMAR = Grammar(
+    labels=3,
+    symbols=4,
+    binary=[
+        (0, 0, 1, 0.2),
+        (0, 1, 2, 0.25),
+        (1, 2, 0, 0.15),
+        (2, 1, 1, 0.3),
+        (2, 3, 2, 0.2),
+        (3, 1, 0, 1.0),
+        (0, 0, 0, 0.1),
+    ],
+    lexical=[(0, 0, 0.3), (0, 1, 0.1), (1, 0, 0.2), (1, 1, 0.35), (2, 1, 0.4), (2, 0, 0.05)],
+    unary=[(0, 1, 0.1), (0, 2, 0.15), (1, 2, 0.2)],
+)
+"""Labels 0 to 2, and 3, which stands inside a fragment."""
+
+
+def sentence_of(words: list[int]) -> Sentence:
+    """The sentence as kernels take it, its root label 0."""
+    grammar = make_grammar(
+        GRAMMAR.labels,
+        GRAMMAR.symbols,
+        np.array(GRAMMAR.binary, BINARY),
+        np.array(GRAMMAR.lexical, LEXICAL),
+        np.array(GRAMMAR.unary, UNARY),
+    )
+    return make_sentence(sort_rules(grammar, 2), np.array(words, np.int32), 0)
+
+
+def system_of(words: list[int], spans: np.ndarray) -> SentenceSystem:
+    """The sentence to be pruned by these spans."""
+    return SentenceSystem(sentence_of(words), spans.reshape(-1, 2), (len(GRAMMAR.lexical), len(GRAMMAR.binary)))

@@ -1,0 +1,139 @@
+"""Hypergraphs of sentence pairs under every kind of mask equal the enumeration of the derivations that agree."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from tests.reference.charts.bitexts import Pair, agreeing, classes, derivations, expectations
+from tests.samplers.charts.pairs import ITG, MIXED, compiled, random_pair
+
+from hierogram.samplers.charts.bitexts import Bitext, Builder, expected_emissions
+from hierogram.samplers.charts.hypergraph import Key, best_derivation, draw_edges, score, total_of
+from hierogram.samplers.charts.pairs import Mask, Task, no_mask
+
+ALL_MASKS = [
+    (random_pair(ITG, (2, 2), 1), None),
+    (random_pair(ITG, (2, 3), 2), None),
+    (random_pair(MIXED, (2, 3), 3, empty_sides=False), None),
+    (random_pair(MIXED, (3, 2), 4), None),
+    (random_pair(ITG, (4, 4), 5), 60),
+    (random_pair(ITG, (4, 3), 6), 60),
+    (random_pair(MIXED, (4, 3), 7), 60),
+    (random_pair(MIXED, (4, 4), 8, empty_sides=False), 60),
+]
+"""Pairs, and how many masks drawn at random (None: all of them)."""
+
+
+def masks(pair: Pair, number: int | None) -> list[np.ndarray]:
+    n, m = pair.pairs.shape
+    if number is None:
+        return [np.array(values, np.int8).reshape(n, m) for values in product((-1, 0, 1), repeat=n * m)]
+    random = np.random.default_rng(number)
+    found = []
+    for k in range(number):
+        share = (0.1, 0.2, 0.4)[k % 3]
+        values = random.choice([-1, 0, 1], size=(n, m), p=[2 * share / 3, 1 - share, share / 3])
+        found.append(values.astype(np.int8))
+    return found
+
+
+def features(bitext: Bitext, expected: np.ndarray, task: Task) -> np.ndarray:
+    found = expected_emissions(bitext, expected, task)
+    uses = np.bincount(bitext.graph.rule[: bitext.graph.edges], expected, len(task.rules.weight))
+    return np.concatenate([found.links.ravel(), found.source_nulls, found.target_nulls, uses])
+
+
+@pytest.mark.parametrize(("pair", "number"), ALL_MASKS)
+def test_masked_sums_equal_the_enumeration(pair: Pair, number: int | None) -> None:
+    rules, words = compiled(pair)
+    everything = classes(pair)
+    builder = Builder()
+    with_derivations = 0
+    for fixed in masks(pair, number):
+        task = Task(rules, words, Mask(fixed, np.zeros((0, 0), bool)), pair.empty_sides)
+        bitext = builder.build(task)
+        kept = agreeing(everything[pair.whole], fixed, pair.whole)
+        if not kept:
+            assert total_of(bitext.graph) == 0
+            continue
+        with_derivations += 1
+        scores = score(bitext.graph)
+        total = sum(one.weight for one in kept.values())
+        assert scores.total == pytest.approx(total * np.exp(words.log_scale), rel=1e-10)
+        np.testing.assert_allclose(features(bitext, scores.expected, task), expectations(pair, kept), atol=1e-10)
+        for item, (i, j, x, y) in enumerate(bitext.place.tolist()):
+            inside = sum(one.weight for one in agreeing(everything[i, j, x, y], fixed, (i, j, x, y)).values())
+            scale = np.prod(words.source_scale[i:j]) * np.prod(words.target_scale[x:y])
+            assert scores.inside[item] == pytest.approx(inside * scale, rel=1e-10, abs=1e-300)
+    assert with_derivations > 5
+
+
+def test_the_items_of_a_mask_hold_positive_pairs_whole_or_not_at_all() -> None:
+    pair = random_pair(ITG, (5, 4), 9)
+    rules, words = compiled(pair)
+    for fixed in masks(pair, 12):
+        positive = np.argwhere(fixed > 0).tolist()
+        bitext = Builder().build(Task(rules, words, Mask(fixed, np.zeros((0, 0), bool)), True))
+        expected = {
+            (i, j, x, y)
+            for i, j, x, y in product(range(6), range(6), range(5), range(5))
+            if i <= j and x <= y and (i, x) != (j, y) and all((i <= a < j) == (x <= b < y) for a, b in positive)
+        }
+        assert {tuple(place) for place in bitext.place.tolist()} == expected
+        assert len(bitext.place) == len(expected)
+
+
+@pytest.mark.parametrize("pair", [random_pair(ITG, (2, 2), 11), random_pair(MIXED, (3, 3), 12, empty_sides=False)])
+def test_outside_sums_are_those_of_all_that_is_around_an_item(pair: Pair) -> None:
+    rules, words = compiled(pair, scaled=False)
+    task = Task(rules, words, no_mask(*pair.pairs.shape), pair.empty_sides)
+    bitext = Builder().build(task)
+    scores = score(bitext.graph)
+    whole = [(float(np.prod([use.weight for use in found])), found) for found in derivations(pair, pair.whole)]
+    for item, place in enumerate(map(tuple, bitext.place.tolist())):
+        with_item = sum(weight for weight, found in whole for use in found if use.head == place)
+        assert scores.outside[item] * scores.inside[item] == pytest.approx(with_item, rel=1e-10, abs=1e-300)
+
+
+@pytest.mark.parametrize("pair", [random_pair(ITG, (2, 2), 21), random_pair(MIXED, (3, 3), 22, empty_sides=False)])
+def test_the_best_derivation_is_the_best_of_all(pair: Pair) -> None:
+    rules, words = compiled(pair, scaled=False)
+    bitext = Builder().build(Task(rules, words, no_mask(*pair.pairs.shape), pair.empty_sides))
+    edges, weight = best_derivation(bitext.graph)
+    best = max(
+        ((float(np.prod([use.weight for use in found])), found) for found in derivations(pair, pair.whole)),
+        key=lambda one: one[0],
+    )
+    assert weight == pytest.approx(best[0], rel=1e-12)
+    assert bitext.graph.rule[edges].tolist() == [use.rule for use in best[1]]
+    assert np.prod(bitext.graph.weight[edges]) == pytest.approx(weight)
+
+
+def test_draws_have_their_probabilities() -> None:
+    pair = random_pair(MIXED, (3, 3), 32, empty_sides=False)
+    rules, words = compiled(pair)
+    graph = Builder().build(Task(rules, words, no_mask(3, 3), False)).graph
+    scores = score(graph)
+    draws = 20_000
+    counts = np.zeros(graph.edges)
+    for draw in range(draws):
+        counts[draw_edges(graph, scores.inside, Key(5, 0, draw))] += 1
+    error = np.sqrt(scores.expected * (1 - scores.expected) / draws) + 1e-9
+    assert (np.abs(counts / draws - scores.expected) < 5 * error).all()
+
+
+def test_bispans_that_are_not_kept_have_no_derivations() -> None:
+    pair = random_pair(ITG, (2, 3), 41)
+    rules, words = compiled(pair, scaled=False)
+    random = np.random.default_rng(1)
+    everything = list(derivations(pair, pair.whole))
+    for _ in range(20):
+        kept = random.random((6, 16)) < 0.8
+        kept[3, 3] = True
+        graph = Builder().build(Task(rules, words, Mask(np.zeros((2, 3), np.int8), kept), True)).graph
+        whole = 0.0
+        for found in everything:
+            heads = [use.head for use in found]
+            if all(kept[j * (j + 1) // 2 + i, x * 4 + y] for i, j, x, y in heads):
+                whole += float(np.prod([use.weight for use in found]))
+        assert total_of(graph) == pytest.approx(whole, rel=1e-10, abs=0)
