@@ -21,7 +21,7 @@ from hierogram.daemon.commands import (
 )
 from hierogram.daemon.commands import occurrences as support
 from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE, ChosenStore, was_given
-from hierogram.daemon.commands.services import links, terms, watching
+from hierogram.daemon.commands.services import evidence, links, terms, watching
 from hierogram.daemon.commands.translation import evaluation, language_models, translating, tuning
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.garbage_collection import collect_seldom
@@ -87,6 +87,7 @@ for command, example in (
     (grammar.learn, "hierogram learn --sweeps 50"),
     (grammar.rules, "hierogram rules --containing maison blanche --limit 5"),
     (support.support, "hierogram support 'la maison ||| the house'"),
+    (evidence.evidence, "hierogram evidence 'la maison blanche est vide .' --format prompt"),
     (exports.export, "hierogram export -o grammar.cdec.gz --format cdec --max-scope 2 --min-count 2"),
     (exports.diff, "hierogram diff grammars/news-20260101T030000Z grammars/latest"),
     (stores.status, "hierogram status --json"),

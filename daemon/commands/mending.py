@@ -90,6 +90,7 @@ def _say_changes(done: "RepairReport", dry_run: bool) -> None:
         (done.aligner_counts, "count of the aligner corrected|counts of the aligner corrected"),
         (done.words_counted, "word counted anew|words counted anew"),
         (done.words_of_rules, "rule with its words noted anew|rules with their words noted anew"),
+        (done.blocks_of_pairs, "block of pairs with its words noted anew|blocks of pairs with their words noted anew"),
         (done.rule_keys, "rule found by its key again|rules found by their keys again"),
         (done.corpora_and_batches, "total of a corpus or batch|totals of corpora and batches"),
     ):

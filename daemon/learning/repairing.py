@@ -45,6 +45,7 @@ class RepairReport:
     aligner_counts: int = 0
     words_counted: int = 0
     words_of_rules: int = 0
+    blocks_of_pairs: int = 0
     rule_keys: int = 0
     corpora_and_batches: int = 0
     totals: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -87,6 +88,7 @@ def _repair(mending: Repair, snapshot: Snapshot, done: RepairReport, report: Rep
         done.aligner_counts = len(links.names())
         mending.mend_aligner(_change_of(links))
     done.words_counted, done.words_of_rules = mending.mend_words()
+    done.blocks_of_pairs = mending.mend_pair_words()
     done.rule_keys = mending.mend_keys()
     done.corpora_and_batches, done.totals = mending.mend_totals()
     done.left = unknown + mending.problems()

@@ -13,6 +13,7 @@ from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.web.api.aligning import align_routes
+from hierogram.daemon.web.api.evidence import evidence_routes
 from hierogram.daemon.web.api.grammar import grammar_routes
 from hierogram.daemon.web.api.health import health_routes
 from hierogram.daemon.web.api.intake import intake_routes
@@ -70,7 +71,7 @@ def build_app(
     `limits` bound how much of a body may be rejected; `translating` says what sentences are translated with.
     """
     metrics = RequestMetrics()
-    reader = Reader(service.store.engine.url) if configuration.pages else None
+    reader = Reader(service.store.engine.url)
     app = FastAPI(
         title="Hierogram",
         summary="A grammar store that keeps learning.",
@@ -88,6 +89,7 @@ def build_app(
     app.include_router(intake_routes(service, configuration, limits, metrics, ending or service.stopping))
     app.include_router(align_routes(service))
     app.include_router(link_routes(service))
+    app.include_router(evidence_routes(reader))
     app.include_router(translate_routes(service, translating or TranslateOptions()))
 
     @app.get("/openapi.json", include_in_schema=False)
@@ -95,7 +97,7 @@ def build_app(
         return JSONResponse(app.openapi())
 
     sessions = _sessions(configuration)
-    pages = build_pages(reader, sessions, service, _asking(configuration)) if reader else None
+    pages = build_pages(reader, sessions, service, _asking(configuration)) if configuration.pages else None
     return Guard(_Switch(app, pages), configuration, metrics, sessions)
 
 

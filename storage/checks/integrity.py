@@ -15,6 +15,7 @@ from hierogram.storage.exceptions import StoreError
 from hierogram.storage.grammar.key_runs import differences
 from hierogram.storage.grammar.rule_words import RuleWords, distinct, found_by_words
 from hierogram.storage.operations.settings import read_notation, read_settings
+from hierogram.storage.pairs.pair_words import wrong_blocks
 from hierogram.storage.records.columns import StoredRules
 
 _SHOWN = 5
@@ -127,6 +128,7 @@ def table_problems(connection: Connection, stored: StoredRules) -> list[str]:
         *_wrong_settings(connection),
         *_wrong_vocabulary(connection),
         *_wrong_rule_words(connection, stored),
+        *_wrong_pair_words(connection),
         *_wrong_key_runs(connection, stored),
     ]
 
@@ -255,6 +257,11 @@ def _wrong_rule_words(connection: Connection, stored: StoredRules) -> Iterator[s
     orphans, wrong = rule_word_differences(connection, stored)
     yield from _line("rules are gone, but their words are still noted", orphans)
     yield from _line("rules have other words noted than they hold", wrong)
+
+
+def _wrong_pair_words(connection: Connection) -> Iterator[str]:
+    """Compares the index of pairs by the words of their source sides with the pairs."""
+    yield from _line("blocks of pairs are found by other words than they hold", wrong_blocks(connection))
 
 
 def _wrong_key_runs(connection: Connection, stored: StoredRules) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Mending a store: what follows from the pairs, their derivations and their links is made to follow again."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,10 @@ from hierogram.storage.grammar.changes import put_rules
 from hierogram.storage.grammar.counts import rule_keys, stored_rules
 from hierogram.storage.grammar.key_runs import differences, rebuild
 from hierogram.storage.grammar.occurrences import forget
+from hierogram.storage.grammar.rule_words import RuleWords
 from hierogram.storage.grammar.runs import count_staged_restarts
 from hierogram.storage.operations.settings import read_notation
+from hierogram.storage.pairs.pair_words import note_blocks_anew, wrong_blocks
 from hierogram.storage.pairs.vocabulary import word_ids
 from hierogram.storage.records import AlignerChange
 from hierogram.storage.records.columns import RuleDeltas
@@ -171,6 +174,12 @@ class Repair:
             self._note_words(wrong)
         return len(found.wrong) + len(missing), len(orphans) + len(wrong)
 
+    def mend_pair_words(self) -> int:
+        """Notes again which pairs hold which words, in the blocks where that is wrong; how many these are."""
+        wrong = wrong_blocks(self._connection)
+        note_blocks_anew(self._writing, wrong)
+        return len(wrong)
+
     def mend_keys(self) -> int:
         """Makes the index of rules by key anew where it is wrong; how many rules it had wrongly."""
         lacking, gone = differences(self._connection, *rule_keys(self._connection))
@@ -206,18 +215,14 @@ class Repair:
             setattr(state, name, max(number, getattr(state, name)))
 
     def _note_words(self, rule_ids: Sequence[int]) -> None:
-        notation = read_notation(self._connection)
+        words = RuleWords(read_notation(self._connection), partial(word_ids, self._writing), max(rule_ids, default=0))
         for first in range(0, len(rule_ids), _RULES_AT_ONCE):
             some = rule_ids[first : first + _RULES_AT_ONCE]
             self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in some))
             found = self._connection.execute(
                 select(rules.c.id, rules.c.source, rules.c.target).join(staged_ids, staged_ids.c.id == rules.c.id)
             ).all()
-            words = {row.id: set(notation.words_of_rule(row.source, row.target)) for row in found}
-            ids = {side: word_ids(self._writing, side, _of_side(words.values(), side)) for side in (SOURCE, TARGET)}
-            noted = sorted((ids[side][token], rule_id) for rule_id, held in words.items() for side, token in held)
+            sides = {SOURCE: [row.source for row in found], TARGET: [row.target for row in found]}
+            packed = words.find(sides, np.array([row.id for row in found], np.int64))
+            noted = zip(words.word_ids(packed).tolist(), words.rule_ids(packed).tolist(), strict=True)
             self._writing.loader.insert(rule_words, ("word_id", "rule_id"), noted)
-
-
-def _of_side(words: Iterable[set[tuple[str, str]]], side: str) -> list[str]:
-    return sorted({token for held in words for of, token in held if of == side})

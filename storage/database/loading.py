@@ -85,6 +85,9 @@ staged_counts = _staged(
 )
 staged_ids = _staged("staged_ids", Column("id", SERIAL))
 staged_rule_words = _staged("staged_rule_words", Column("word_id", SERIAL), Column("rule_id", SERIAL))
+staged_pair_words = _staged(
+    "staged_pair_words", Column("block", Integer), Column("word_id", SERIAL), Column("pairs", LargeBinary)
+)
 staged_keys = _staged("staged_keys", Column("rule_id", SERIAL), Column("key_high", SERIAL), Column("key_low", SERIAL))
 staged_history = _staged(
     "staged_history",

@@ -169,6 +169,11 @@ def _insert_pairs(writing: Writing, origin: tuple[int, int], identities: list[by
             ),
         )
         count_words(writing, words.result())
+    # Whoever only looks needs no numpy.
+    from hierogram.storage.pairs.pair_words import note_pairs
+
+    first = writing.state.last_pair_id + 1
+    note_pairs(writing, range(first, first + len(pairs)), pairs.sources)
     writing.state.last_pair_id += len(pairs)
     writing.state.count_pairs(UNALIGNED, raw)
     writing.state.count_pairs(WAITING, len(pairs) - raw)

@@ -31,7 +31,9 @@ def count_words(writing: Writing, words: WordCounts, sign: int = 1) -> None:
     for side, counts in words.items():
         ids = _known_ids(writing, side, list(counts))
         increments += [(word_id, sign * counts[token]) for token, word_id in ids.items()]
-        _add_words(writing, side, {token: count for token, count in counts.items() if token not in ids})
+        # Frequent words first: so words of the higher ids are the rarer ones, as a rule.
+        new = sorted((-count, token) for token, count in counts.items() if token not in ids)
+        _add_words(writing, side, {token: -count for count, token in new})
     writing.loader.stage(staged_increments, sorted(increments))
     all_in_use = writing.state.source_types + writing.state.target_types == writing.state.last_word_id
     unused = _unused(writing) if sign > 0 and not all_in_use else {}

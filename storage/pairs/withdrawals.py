@@ -77,6 +77,10 @@ def withdraw(writing: Writing, rows: Sequence[PairRow]) -> None:
         text(f"UPDATE withdrawals SET done_at = :moment WHERE pair_id IN ({leaving})"),
         {"moment": writing.loader.moment(now())},
     )
+    # Whoever only looks needs no numpy.
+    from hierogram.storage.pairs.pair_words import forget_pairs
+
+    forget_pairs(writing, [row.id for row in rows], [row.source for row in rows])
     notation = read_notation(writing.connection)
     words = words_of_pairs(notation, [row.source for row in rows], [row.target for row in rows])
     count_words(writing, words, -1)

@@ -32,7 +32,7 @@ from hierogram.storage.schema.export_tables import exports, scheduled_jobs
 from hierogram.storage.schema.postgres_options import on_postgres
 from hierogram.storage.schema.types import MOMENT, SERIAL, TEXT, metadata
 
-REVISIONS = tuple(f"{number:04}" for number in range(1, 20))
+REVISIONS = tuple(f"{number:04}" for number in range(1, 21))
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
 BLOCK_BITS = 17
@@ -239,12 +239,23 @@ vocabulary = Table(
 on_postgres(vocabulary, "with", {"fillfactor": 70})
 
 # No foreign keys: they would cost more than the rest of a commit. A rule's own sides tell its rows here. Every rule
-# with a count has its rows; one that only samples use may have none, since most rules are such.
+# with a count has its rows; one that only samples use may have none, since most rules are such. A negative number is
+# no word but the rule's anchor, see `hierogram.storage.grammar.rule_words`.
 rule_words = Table(
     "rule_words",
     metadata,
     Column("word_id", SERIAL, primary_key=True, autoincrement=False),
     Column("rule_id", SERIAL, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)
+
+# Which pairs of a block hold a word on their source side, see `hierogram.storage.pairs.pair_words`.
+pair_words = Table(
+    "pair_words",
+    metadata,
+    Column("block", Integer, primary_key=True, autoincrement=False),
+    Column("word_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("pairs", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
 

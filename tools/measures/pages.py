@@ -38,16 +38,16 @@ def measure_pages(corpus: Corpus) -> Figures:
         urls = {"sqlite": f"sqlite:///{folder}/rules.db"}
         if "postgres" in corpus.extra:
             urls["postgres"] = corpus.extra["postgres"]
-            _refuse_a_store(urls["postgres"])
+            refuse_a_store(urls["postgres"])
         for name, url in urls.items():
             inner = replace(corpus, extra=corpus.extra | {"store": url})
             made = generate(inner)
-            _analyze(url)
+            analyze(url)
             figures[name] = {"rules": made["rules"], **_ask_all(inner)}
     return figures
 
 
-def _analyze(url: str) -> None:
+def analyze(url: str) -> None:
     """Has Postgres look at its tables now, as it does by itself a minute later."""
     if parse_url(url).get_backend_name() == POSTGRES:
         engine = make_engine(parse_url(url)).execution_options(isolation_level="AUTOCOMMIT")
@@ -56,7 +56,8 @@ def _analyze(url: str) -> None:
         engine.dispose()
 
 
-def _refuse_a_store(url: str) -> None:
+def refuse_a_store(url: str) -> None:
+    """Raises `UsageError` where the database holds a store."""
     try:
         Reader(url).close()
     except StoreMissingError:

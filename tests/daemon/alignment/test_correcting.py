@@ -63,9 +63,7 @@ def wrong(store: Store, pair: int) -> KnownLinks:
 
 
 @pytest.mark.parametrize("pair", [1, GIVEN + 1], ids=["given", "aligned"])
-def test_alignments_keep_to_what_people_say_and_are_as_before_without(
-    store: Store, store_url: str, pair: int
-) -> None:
+def test_alignments_keep_to_what_people_say_and_are_as_before_without(store: Store, store_url: str, pair: int) -> None:
     before = links(store, pair)
     known = wrong(store, pair)
     assert store.set_human_links(pair, known, "a test")

@@ -6,7 +6,7 @@ import numpy as np
 
 from hierogram.samplers.grammar.kinds import NOTATIONS, SOURCE, TARGET
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
-from hierogram.storage.grammar.rule_words import RuleWords, distinct
+from hierogram.storage.grammar.rule_words import RuleWords, anchors, distinct
 
 # As in stores of large corpora.
 FIRST_WORD = 5_000_000
@@ -28,10 +28,19 @@ def test_words_and_rules_of_large_stores_are_told_apart() -> None:
     words = RuleWords(notation, look_up, int(rule_ids.max()))
     sides = {SOURCE: [source for source, _ in rules], TARGET: [target for _, target in rules]}
     found = words.find(sides, rule_ids)
+    la, maison = ids[SOURCE, "la"], ids[SOURCE, "maison"]
+    pairs = np.array([(la, la), (max(la, maison), min(la, maison))])
+    keys = anchors(pairs[:, 0], pairs[:, 1]).tolist()
+    assert all(-(1 << 28) <= key < 0 for key in keys)
     expected = sorted(
-        (ids[word], rule_id)
-        for rule_id, rule in zip(rule_ids.tolist(), rules, strict=True)
-        for word in set(notation.words_of_rule(*rule))
+        [
+            *zip(keys, rule_ids[[0, 2]].tolist(), strict=True),
+            *(
+                (ids[word], rule_id)
+                for rule_id, rule in zip(rule_ids.tolist(), rules, strict=True)
+                for word in set(notation.words_of_rule(*rule))
+            ),
+        ]
     )
     assert list(zip(words.word_ids(found).tolist(), words.rule_ids(found).tolist(), strict=True)) == expected
     assert sorted(asked) == [(SOURCE, ["la", "maison"]), (TARGET, ["the", "house"])]

@@ -1,0 +1,194 @@
+"""What a store knows of a sentence, gathered for people, programs and prompts."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import TYPE_CHECKING
+
+from hierogram.daemon.corpora.preparation import prepare
+from hierogram.daemon.corpora.validation import Fields
+from hierogram.daemon.evidence.matching import Pattern, Place, Sentence
+from hierogram.daemon.evidence.options import EvidenceOptions
+from hierogram.daemon.exceptions import InputError, WrongKindError
+from hierogram.samplers.grammar.kinds import PAIRS, notation_of
+from hierogram.samplers.grammar.rules import escape_terminal, nonterminal
+from hierogram.storage.browsing.likeness import like_pairs, renderings, source_sides, source_words
+from hierogram.storage.browsing.reader import Look
+from hierogram.storage.browsing.search import KnownWord
+
+if TYPE_CHECKING:
+    from hierogram.daemon.evidence.covering import Chosen
+
+MOST_WORDS = 200
+"""Words of a sentence, at most."""
+
+_CANDIDATES = 200
+_SIDES_A_POSITION = 2
+_GAPS = (nonterminal(1), nonterminal(2))
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedRule:
+    """A rule, its expected uses, the probability of its target given its source, and where the source side matches the
+    sentence: at most `matching.MOST_PLACES` places.
+    """
+
+    source: str
+    target: str
+    mean: float
+    probability: float
+    places: list[Place]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a store knows of a sentence, at a position of the store.
+
+    `words` are those that positions count, `unknown` those of them that no stored pair has on its source side. Rules
+    stand in the order of the words that they cover, shorter ones first.
+    """
+
+    position: int
+    words: list[str]
+    unknown: list[str]
+    rules: list[MatchedRule]
+    pairs: "list[Chosen]"
+
+
+def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
+    """What the store knows of a sentence.
+
+    Raises `WrongKindError` where the store has sentences of one language, and `InputError` where the text has no word,
+    or more than `MOST_WORDS`.
+    """
+    words = _words(look, text, options.tokenized)
+    known = source_words(look, words)
+    sentence = Sentence(words)
+    numbers = Counter(words)
+    repeated = [word for word, number in numbers.items() if number > 1]
+    matched = _matched(sentence, source_sides(look, known, repeated))
+    chosen = _chosen(sentence, matched, known)
+    found = renderings(look, [match.side for match in chosen], options.renderings)
+    rules = [
+        MatchedRule(match.side, rule.target, rule.mean, rule.probability, match.places)
+        for match in chosen
+        for rule in found.get(match.side, ())
+    ]
+    # The most used side first, for where there are more patterns than are looked for in pairs.
+    patterns = [match.pattern for match in sorted(matched, key=lambda match: -match.uses)]
+    row = look.row("SELECT position FROM store_state", False)
+    return Evidence(
+        int(row[0]) if row else 0,
+        words,
+        [word for word in dict.fromkeys(words) if word not in known],
+        rules[: options.rules],
+        _pairs(look, words, known, patterns, options.pairs),
+    )
+
+
+def _words(look: Look, text: str, tokenized: bool) -> list[str]:
+    settings = look.settings()
+    notation = notation_of(settings.grammar)
+    if notation.takes != PAIRS:
+        raise WrongKindError(f"{notation.cannot('give evidence')}: it has sentences of one language")
+    if not tokenized:
+        fields = Fields(range(1, 2), [text.encode()], [b""], [None], [None])
+        text = prepare(settings).prepared(fields).sources[0].decode()
+    words = text.split()
+    if not words:
+        raise InputError("the sentence has no word")
+    if len(words) > MOST_WORDS:
+        raise InputError(f"the sentence has {len(words):,} words: at most {MOST_WORDS} can be looked up")
+    return words
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """A source side that matches: its text, the expected uses of its rules, its pattern, and its places."""
+
+    side: str
+    uses: int
+    pattern: Pattern
+    places: list[Place]
+
+
+def _matched(sentence: Sentence, sides: Mapping[str, int]) -> list[_Match]:
+    found = []
+    for side, uses in sides.items():
+        pattern = sentence.pattern(side)
+        if pattern is not None and (places := sentence.places(pattern)):
+            found.append(_Match(side, uses, pattern, places))
+    return found
+
+
+def _chosen(sentence: Sentence, matched: Sequence[_Match], known: Iterable[str]) -> list[_Match]:
+    """Sides so that each word is covered by itself alone, by phrases, and by sides with gaps: few of each, the longest
+    and most used first; in the order of the words that they cover, shorter ones first.
+    """
+    ranked = sorted(matched, key=lambda match: (-match.pattern.length, -match.uses, match.side))
+    covered: Counter[tuple[bool, int]] = Counter()
+    chosen: list[_Match] = []
+    for match in ranked:
+        plain = match.pattern.plain
+        positions = {position for place in match.places for position in place.covered}
+        if any(covered[plain, position] < _SIDES_A_POSITION for position in positions):
+            covered.update((plain, position) for position in positions)
+            chosen.append(match)
+    bare = {word for position, word in enumerate(sentence.words) if not covered[False, position]}
+    for word in known:
+        symbol = escape_terminal(word)
+        sides = [symbol]
+        if word in bare:
+            sides += [f"{_GAPS[0]} {symbol}", f"{symbol} {_GAPS[0]}", f"{_GAPS[0]} {symbol} {_GAPS[1]}"]
+        chosen += _matched(sentence, dict.fromkeys(sides, 0))
+    return sorted(
+        chosen, key=lambda match: (match.places[0].words[0][0], not match.pattern.plain, match.pattern.length)
+    )
+
+
+def _pairs(
+    look: Look, words: Sequence[str], known: Mapping[str, KnownWord], patterns: Sequence[Pattern], limit: int
+) -> "list[Chosen]":
+    if not limit:
+        return []
+    # Whoever wants no pairs needs no numpy.
+    from hierogram.daemon.evidence.covering import choose
+
+    candidates = like_pairs(look, known, max(_CANDIDATES, 10 * limit))
+    number = max((word.count for word in known.values()), default=1)
+    weights = {word: log(2 + number / max(1, known[word].count if word in known else 1)) for word in words}
+    return choose(words, weights, patterns, candidates, limit)
+
+
+def as_plain(found: Evidence) -> dict[str, object]:
+    """The evidence as plain values, for JSON."""
+    return {
+        "position": found.position,
+        "words": found.words,
+        "unknown": found.unknown,
+        "rules": [
+            {
+                "source": match.source,
+                "target": match.target,
+                "mean": match.mean,
+                "p_target_given_source": match.probability,
+                "places": [
+                    {"words": [list(span) for span in place.words], "gaps": [list(span) for span in place.gaps]}
+                    for place in match.places
+                ],
+            }
+            for match in found.rules
+        ],
+        "pairs": [
+            {
+                "id": chosen.pair.id,
+                "corpus": chosen.pair.corpus,
+                "source": chosen.pair.source,
+                "target": chosen.pair.target,
+                "covers": [list(span) for span in chosen.covers],
+                "fresh": [list(span) for span in chosen.fresh],
+            }
+            for chosen in found.pairs
+        ],
+    }

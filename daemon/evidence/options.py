@@ -1,0 +1,20 @@
+"""What is wanted of a sentence, by people and over HTTP."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from hierogram.storage.options import Option
+
+MOST_PAIRS, MOST_RULES = 50, 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvidenceOptions:
+    """How much is told of a sentence."""
+
+    pairs: Annotated[
+        int, Option("Stored pairs, each chosen for what those before it do not cover.", least=0, most=MOST_PAIRS)
+    ] = 5
+    rules: Annotated[int, Option("Rules that match, at most.", least=0, most=MOST_RULES)] = 60
+    renderings: Annotated[int, Option("Rules of one source side, the most used first.", least=1, most=20)] = 3
+    tokenized: Annotated[bool, Option("The sentence is tokens separated by spaces: leave them as they are.")] = False

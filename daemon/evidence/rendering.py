@@ -1,0 +1,79 @@
+"""Evidence as text: ready for a prompt, and as tables."""
+
+from collections.abc import Iterable
+
+from hierogram.daemon.evidence.gathering import Evidence, MatchedRule
+from hierogram.daemon.evidence.matching import Span
+from hierogram.samplers.grammar.rules import terminal_of
+
+GAP = "…"
+
+LEAST_PROBABILITY = 0.1
+"""Of a rendering in a prompt's glossary, given its source."""
+
+
+def as_prompt(found: Evidence, languages: tuple[str, ...] = ()) -> str:
+    """A glossary of renderings, the pairs as examples, and the sentence with its translation left open.
+
+    Renderings are those whose probability given their source is at least `LEAST_PROBABILITY`. `languages` are the names
+    of source and target, where they are known.
+    """
+    source, target = languages if len(languages) == 2 else ("source", "target")
+    blocks = []
+    glossary = _glossary(found.rules)
+    if glossary:
+        blocks.append([f"Glossary ({source} = {target}):", *glossary])
+    blocks += [[f"{source}: {chosen.pair.source}", f"{target}: {chosen.pair.target}"] for chosen in found.pairs]
+    blocks.append([f"{source}: {' '.join(found.words)}", f"{target}:"])
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def _glossary(rules: Iterable[MatchedRule]) -> list[str]:
+    renderings: dict[str, list[str]] = {}
+    for rule in rules:
+        if rule.probability >= LEAST_PROBABILITY and _has_letters(rule.source) and _has_letters(rule.target):
+            renderings.setdefault(shown(rule.source), []).append(shown(rule.target))
+    return [f"{source} = {', '.join(dict.fromkeys(some))}" for source, some in renderings.items()]
+
+
+def _has_letters(side: str) -> bool:
+    words = map(terminal_of, side.split(" "))
+    return any(sign.isalnum() for word in words if word is not None for sign in word)
+
+
+def shown(side: str) -> str:
+    """A side as people read it: words as they are, an ellipsis for a gap, with its number where there are several."""
+    words = [(symbol, terminal_of(symbol)) for symbol in side.split(" ")]
+    gaps = sum(word is None for _, word in words)
+    return " ".join(
+        word if word is not None else GAP + ("" if gaps == 1 else symbol.strip("[]").rpartition(",")[2])
+        for symbol, word in words
+    )
+
+
+def table_of_rules(found: Evidence) -> list[list[str]]:
+    """Columns and rows: both sides, the probability of the target given the source, expected uses, words covered."""
+    rows = [
+        [
+            match.source,
+            match.target,
+            f"{match.probability:.3f}",
+            f"{match.mean:,.1f}",
+            " ".join(
+                f"{first}-{last - 1}" if last - first > 1 else str(first) for first, last in match.places[0].words
+            ),
+        ]
+        for match in found.rules
+    ]
+    return [["source", "target", "p(target|source)", "uses", "words"], *rows]
+
+
+def table_of_pairs(found: Evidence) -> list[list[str]]:
+    """Columns and rows: number, corpus, both texts."""
+    rows = [[str(one.pair.id), one.pair.corpus, one.pair.source, one.pair.target] for one in found.pairs]
+    return [["pair", "corpus", "source", "target"], *rows]
+
+
+def _positions(span: Span) -> str:
+    first, last = span
+    return str(first) if last == first + 1 else f"{first}-{last - 1}"

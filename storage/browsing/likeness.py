@@ -1,0 +1,195 @@
+"""What is like a sentence: rules whose source words it holds, and pairs that hold its words on their source side."""
+
+from collections.abc import Collection, Mapping, Sequence
+from heapq import nsmallest
+from math import log
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlalchemy import text
+
+from hierogram.samplers.grammar.kinds import SOURCE
+from hierogram.samplers.grammar.uses import ONE_USE
+from hierogram.storage.browsing.reader import Look
+from hierogram.storage.browsing.search import KnownWord
+from hierogram.storage.database.loading import columns_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_WORDS_A_QUERY = 500
+_MOST_HOLDING = 4_000
+"""Pairs that hold a word and are looked at, about; of a word that more hold, only pairs of the last blocks."""
+_LAST_BLOCKS = 1
+_MOST_BLOCKS = 1_000
+_KEPT_OF_A_WORD = 12
+
+
+class Rendering(NamedTuple):
+    """A rule by its id and target side, with its expected uses, and the probability of the target given the source."""
+
+    id: int
+    target: str
+    mean: float
+    probability: float
+
+
+class LikePair(NamedTuple):
+    """A pair with the name of its corpus, and the format of the input that it came in."""
+
+    id: int
+    corpus: str
+    format: str
+    source: str
+    target: str
+
+
+def source_words(look: Look, words: Sequence[str]) -> dict[str, KnownWord]:
+    """Those of the words that the vocabulary of source sides has."""
+    found: dict[str, KnownWord] = {}
+    distinct = list(dict.fromkeys(words))
+    for first in range(0, len(distinct), _WORDS_A_QUERY):
+        names = {f"word{n}": word for n, word in enumerate(distinct[first : first + _WORDS_A_QUERY])}
+        rows = look.rows(
+            f"SELECT token, id, count FROM vocabulary WHERE side = :side AND token IN "
+            f"({', '.join(f':{name}' for name in names)})",
+            False,
+            side=SOURCE,
+            **names,
+        )
+        found |= {token: KnownWord(word_id, count) for token, word_id, count in rows}
+    return found
+
+
+def source_sides(look: Look, words: Mapping[str, KnownWord], repeated: Collection[str]) -> dict[str, int]:
+    """Source sides of several words, among which are all that hold no other word than these; others are few.
+
+    `repeated` are the words that a side may hold twice. Returns the expected uses of each side's rules, in units of
+    1/`ONE_USE`; of rules in use, or of which half a use is expected.
+    """
+    # Whoever looks at something else needs no numpy.
+    import numpy as np
+
+    from hierogram.storage.grammar.rule_words import anchors
+
+    ids = np.sort(np.array([word.id for word in words.values()], np.int64))
+    twice = np.array([words[word].id for word in repeated if word in words], np.int64)
+    older, younger = np.triu_indices(len(ids), 1)
+    keys = anchors(np.append(ids[younger], twice), np.append(ids[older], twice)).tolist()
+    if not keys:
+        return {}
+    if look.postgres:
+        # As arrays: Postgres reads an index for all values of one together.
+        held = f"SELECT rule_id FROM rule_words WHERE word_id = ANY(CAST(ARRAY{keys} AS bigint[]))"
+        source, where = "rules AS r", f"r.id = ANY(ARRAY({held}))"
+    else:
+        source = "rule_words AS w CROSS JOIN rules AS r ON r.id = w.rule_id"
+        where = f"w.word_id IN ({', '.join(map(str, keys))})"
+    found = columns_of(look.connection, text(f"SELECT r.source, r.sampled_count FROM {source} WHERE {where}"))
+    uses: dict[str, int] = {}
+    for side, number in zip(*found, strict=True) if found else ():
+        uses[side] = uses.get(side, 0) + number
+    return uses
+
+
+def renderings(look: Look, sides: Sequence[str], limit: int) -> dict[str, list[Rendering]]:
+    """The rules of each of the source sides, so many at most, the most used first; sides without any are left out."""
+    if not sides:
+        return {}
+    names = {f"side{n}": side for n, side in enumerate(dict.fromkeys(sides))}
+    offered = ", ".join(f"(:{name})" for name in names)
+    # Not a condition on the side: SQLite would not look for each of them in each block of its index.
+    rows = columns_of(
+        look.connection,
+        text(
+            f"WITH offered (side) AS (VALUES {offered})"
+            " SELECT r.source, r.id, r.target, r.sampled_count FROM offered AS o"
+            f" {'JOIN' if look.postgres else 'CROSS JOIN'} rules AS r ON r.source = o.side WHERE r.sampled_count > 0"
+        ).bindparams(**names),
+    )
+    by_side: dict[str, list[tuple[int, int, str]]] = {}
+    for side, rule_id, target, uses in zip(*rows, strict=True) if rows else ():
+        by_side.setdefault(side, []).append((-uses, rule_id, target))
+    found = {}
+    for side, some in by_side.items():
+        total = sum(uses for uses, _, _ in some)
+        found[side] = [
+            Rendering(rule_id, target, -uses / ONE_USE, uses / total)
+            for uses, rule_id, target in nsmallest(limit, some)
+        ]
+    return found
+
+
+def like_pairs(look: Look, words: Mapping[str, KnownWord], limit: int) -> list[LikePair]:
+    """Pairs that hold most of the words on their source side, rare words counting more; some for each word.
+
+    Of words that many pairs hold, only pairs that came last are looked at.
+    """
+    ids = _likeliest(look, words, limit)
+    if not ids:
+        return []
+    rows = look.rows(
+        f"""SELECT p.id, c.name, b.format, p.source, p.target
+  FROM sentence_pairs AS p
+  JOIN corpora AS c ON c.id = p.corpus_id
+  JOIN ingest_batches AS b ON b.id = p.batch_id
+ WHERE p.id IN ({", ".join(map(str, ids))})""",
+        False,
+    )
+    found = {row[0]: LikePair(*row) for row in rows}
+    return [found[pair_id] for pair_id in ids if pair_id in found]
+
+
+def _likeliest(look: Look, words: Mapping[str, KnownWord], limit: int) -> list[int]:
+    import numpy as np
+
+    state = look.row("SELECT last_pair_id, unaligned + waiting + sampling + settled FROM store_state", False)
+    held = _holding(look, words, state[0] if state else 0)
+    if not held or state is None:
+        return []
+    number = max(int(state[1]), 1)
+    weights = {word.id: log(1 + number / max(word.count, 1)) for word in words.values()}
+    every = np.concatenate(list(held.values()))
+    shares = np.concatenate([np.full(len(pairs), weights[word]) for word, pairs in held.items()])
+    ids, places = np.unique(every, return_inverse=True)
+    scores = np.bincount(places, shares)
+    # Younger pairs first where the scores are the same.
+    order = np.lexsort((-ids, -scores))
+    chosen = ids[order[:limit]].tolist()
+    for pairs in held.values():
+        of_word = np.searchsorted(ids, pairs)
+        best = np.lexsort((-pairs, -scores[of_word]))[:_KEPT_OF_A_WORD]
+        chosen += pairs[best].tolist()
+    return list(dict.fromkeys(chosen))
+
+
+def _holding(look: Look, words: Mapping[str, KnownWord], last_pair: int) -> "dict[int, NDArray[np.int64]]":
+    """Pairs by the word that they hold, ascending."""
+    import numpy as np
+
+    from hierogram.storage.pairs.pair_words import BLOCK_BITS, pairs_of
+
+    last = last_pair >> BLOCK_BITS
+    blocks = range(max(0, last + 1 - _MOST_BLOCKS), last + 1)
+    frequent = [word.id for word in words.values() if word.count > _MOST_HOLDING]
+    rare = [word.id for word in words.values() if 0 < word.count <= _MOST_HOLDING]
+    rows = [
+        *_rows_of_blocks(look, rare, blocks),
+        *_rows_of_blocks(look, frequent, blocks[-_LAST_BLOCKS:]),
+    ]
+    held: dict[int, list[NDArray[np.int64]]] = {}
+    for block, word, content in rows:
+        held.setdefault(word, []).append(pairs_of(block, content))
+    return {word: np.concatenate(some)[-_MOST_HOLDING:] for word, some in held.items()}
+
+
+def _rows_of_blocks(look: Look, words: Sequence[int], blocks: range) -> list[tuple[int, int, bytes]]:
+    if not words or not blocks:
+        return []
+    of_words, of_blocks = (", ".join(map(str, some)) for some in (words, blocks))
+    if look.postgres:
+        where = f"block = ANY(ARRAY[{of_blocks}]) AND word_id = ANY(CAST(ARRAY[{of_words}] AS bigint[]))"
+    else:
+        where = f"block IN ({of_blocks}) AND word_id IN ({of_words})"
+    rows = look.rows(f"SELECT block, word_id, pairs FROM pair_words WHERE {where} ORDER BY block", False)
+    return [(row[0], row[1], bytes(row[2])) for row in rows]

@@ -1,0 +1,184 @@
+"""Which pairs hold a word on their source side: for each block of pairs and each word in it, the pairs' places.
+
+Pairs get ascending ids, so new ones change the rows of the last block and add blocks; those of older pairs lie still.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, delete, select, text, update
+
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, Notation
+from hierogram.storage.database.connection import POSTGRES
+from hierogram.storage.database.loading import staged_pair_words
+from hierogram.storage.database.transactions import Writing
+from hierogram.storage.operations.settings import read_notation
+from hierogram.storage.pairs.vocabulary import word_ids
+from hierogram.storage.schema.tables import pair_words, vocabulary
+
+BLOCK_BITS = 14
+"""Pairs whose ids have all but these low bits in common are a block."""
+
+_PLACE = (1 << BLOCK_BITS) - 1
+
+Posting = tuple[int, int, bytes]
+"""Block, word and the encoded places in the block of the pairs that hold it."""
+
+
+def are_noted(notation: Notation) -> bool:
+    """Whether a store of this kind says which pairs hold which words."""
+    return notation.takes == PAIRS
+
+
+def encoded(places: NDArray[np.int64]) -> bytes:
+    """Ascending places in a block, uint16 each, lowest byte first."""
+    return places.astype("<u2").tobytes()
+
+
+def pairs_of(block: int, content: bytes) -> NDArray[np.int64]:
+    """The ids of pairs, ascending, that a row names: the inverse of `encoded`."""
+    return np.frombuffer(content, "<u2").astype(np.int64) + (block << BLOCK_BITS)
+
+
+def postings(pair_ids: Sequence[int], sources: Sequence[str], ids: Mapping[str, int]) -> Iterator[Posting]:
+    """Every block and word of these texts, in their order; `ids` are those of the words."""
+    if not pair_ids:
+        return
+    tokens = " ".join(sources).split(" ")
+    words = np.fromiter(map(ids.__getitem__, tokens), np.int64, len(tokens))
+    lengths = np.fromiter((source.count(" ") + 1 for source in sources), np.int64, len(sources))
+    numbers = np.repeat(np.array(pair_ids, np.int64), lengths)
+    bits = int(words.max()).bit_length()
+    # A block, a word and a place in one number, which takes 14 bits more than both ids need at most.
+    packed = np.sort((numbers >> BLOCK_BITS << bits | words) << BLOCK_BITS | numbers & _PLACE)
+    packed = packed[np.append(True, packed[1:] != packed[:-1])]
+    keys = packed >> BLOCK_BITS
+    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    places = (packed & _PLACE).astype("<u2")
+    ends = np.append(starts[1:], len(places))
+    found = zip(
+        (keys[starts] >> bits).tolist(),
+        (keys[starts] & ((1 << bits) - 1)).tolist(),
+        starts.tolist(),
+        ends.tolist(),
+        strict=True,
+    )
+    content = places.tobytes()
+    for block, word, first, last in found:
+        yield block, word, content[2 * first : 2 * last]
+
+
+def note_pairs(writing: Writing, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
+    """Enters new pairs, whose ids are above all others, by the words of their source sides."""
+    if not pair_ids or not are_noted(read_notation(writing.connection)):
+        return
+    found = list(postings(pair_ids, sources, _ids(writing, sources)))
+    # Only the first block may have rows already.
+    started = pair_ids[0] >> BLOCK_BITS
+    begun = [row for row in found if row[0] == started] if pair_ids[0] & _PLACE else []
+    writing.loader.insert(pair_words, ("block", "word_id", "pairs"), found[len(begun) :])
+    if not begun:
+        return
+    writing.loader.stage(staged_pair_words, begun)
+    together = "pair_words.pairs || excluded.pairs"
+    if writing.connection.dialect.name != POSTGRES:
+        # SQLite takes what it puts together for text.
+        together = f"CAST({together} AS BLOB)"
+    writing.connection.execute(
+        text(
+            "INSERT INTO pair_words (block, word_id, pairs) SELECT block, word_id, pairs FROM staged_pair_words"
+            f" WHERE true ORDER BY block, word_id ON CONFLICT (block, word_id) DO UPDATE SET pairs = {together}"
+        )
+    )
+
+
+def forget_pairs(writing: Writing, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
+    """Takes pairs out that have these texts."""
+    if not pair_ids or not are_noted(read_notation(writing.connection)):
+        return
+    rows = dict(zip(pair_ids, sources, strict=True))
+    by_block: dict[int, list[int]] = {}
+    for pair_id in sorted(rows):
+        by_block.setdefault(pair_id >> BLOCK_BITS, []).append(pair_id)
+    for block, ids in by_block.items():
+        _forget(writing, block, ids, [rows[pair_id] for pair_id in ids])
+
+
+def _forget(writing: Writing, block: int, pair_ids: Sequence[int], sources: Sequence[str]) -> None:
+    connection = writing.connection
+    leaving = {word: content for _, word, content in postings(pair_ids, sources, _ids(writing, sources))}
+    writing.loader.stage(staged_pair_words, ((block, word, b"") for word in sorted(leaving)))
+    stored = connection.execute(
+        select(pair_words.c.word_id, pair_words.c.pairs).join(
+            staged_pair_words,
+            (staged_pair_words.c.block == pair_words.c.block) & (staged_pair_words.c.word_id == pair_words.c.word_id),
+        )
+    ).all()
+    left = {
+        word: np.setdiff1d(np.frombuffer(content, "<u2"), np.frombuffer(leaving[word], "<u2"), assume_unique=True)
+        for word, content in stored
+    }
+    writing.loader.stage(staged_pair_words, ((block, word, left[word].tobytes()) for word in sorted(left)))
+    staged = staged_pair_words.c
+    same = (staged.block == pair_words.c.block) & (staged.word_id == pair_words.c.word_id)
+    connection.execute(update(pair_words).values(pairs=staged.pairs).where(same))
+    connection.execute(
+        text(
+            "DELETE FROM pair_words WHERE (block, word_id) IN"
+            " (SELECT block, word_id FROM staged_pair_words WHERE length(pairs) = 0)"
+        )
+    )
+
+
+def wrong_blocks(connection: Connection) -> list[int]:
+    """Blocks whose rows are not those that the pairs' texts make, ascending."""
+    if not are_noted(read_notation(connection)):
+        return []
+    words = connection.execute(select(vocabulary.c.token, vocabulary.c.id).where(vocabulary.c.side == SOURCE))
+    ids = {row.token: row.id for row in words}
+    last_pair, last_row = (
+        connection.execute(text(f"SELECT coalesce(max({column}), 0) FROM {table}")).scalar_one()
+        for column, table in (("id", "sentence_pairs"), ("block", "pair_words"))
+    )
+    last = max(last_pair >> BLOCK_BITS, last_row)
+    return [block for block in range(last + 1) if not _is_right(connection, block, ids)]
+
+
+def _is_right(connection: Connection, block: int, ids: Mapping[str, int]) -> bool:
+    stored = connection.execute(
+        select(pair_words.c.word_id, pair_words.c.pairs)
+        .where(pair_words.c.block == block)
+        .order_by(pair_words.c.word_id)
+    )
+    noted = [(word, bytes(content)) for word, content in stored]
+    try:
+        counted = [(word, content) for _, word, content in _counted(connection, block, ids)]
+    except KeyError:
+        # A word that the vocabulary lacks, which is told of itself.
+        return False
+    return noted == counted
+
+
+def _counted(connection: Connection, block: int, ids: Mapping[str, int]) -> list[Posting]:
+    rows = connection.execute(
+        text("SELECT id, source FROM sentence_pairs WHERE id >= :first AND id <= :last ORDER BY id"),
+        {"first": block << BLOCK_BITS, "last": block << BLOCK_BITS | _PLACE},
+    ).all()
+    return list(postings([row[0] for row in rows], [row[1] for row in rows], ids))
+
+
+def note_blocks_anew(writing: Writing, blocks: Sequence[int]) -> None:
+    """Makes the rows of these blocks anew from the pairs' texts."""
+    for block in blocks:
+        writing.connection.execute(delete(pair_words).where(pair_words.c.block == block))
+        sources = writing.connection.scalars(
+            text("SELECT source FROM sentence_pairs WHERE id >= :first AND id <= :last"),
+            {"first": block << BLOCK_BITS, "last": block << BLOCK_BITS | _PLACE},
+        ).all()
+        counted = _counted(writing.connection, block, _ids(writing, sources))
+        writing.loader.insert(pair_words, ("block", "word_id", "pairs"), counted)
+
+
+def _ids(writing: Writing, sources: Sequence[str]) -> Mapping[str, int]:
+    return word_ids(writing, SOURCE, " ".join(sources).split(" ") if sources else ())

@@ -1,0 +1,37 @@
+"""`hierogram evidence`."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+from tests.daemon.conftest import Run
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "evidence.md").read_text()
+
+
+def test_the_commands_of_the_document_run(hierogram: Run, learned_url: str) -> None:
+    lines = [line for block in re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL) for line in block.splitlines()]
+    commands = [shlex.split(line) for line in lines if line.startswith("hierogram evidence")]
+    assert len(commands) >= 3
+    for _, *arguments in commands:
+        ran = hierogram("--store", learned_url, *arguments)
+        assert ran.code == 0, (arguments, ran.err)
+        assert ran.out
+
+
+def test_formats(hierogram: Run, learned_url: str) -> None:
+    for wanted in (["--json"], ["--format", "json"]):
+        found = json.loads(hierogram("--store", learned_url, "evidence", "la maison", *wanted).out)
+        assert found["words"] == ["la", "maison"]
+    assert hierogram("--store", learned_url, "evidence", "la", "--format", "prompt").out.endswith("target:\n")
+    ran = hierogram("--store", learned_url, "evidence", "la nouvelle maison")
+    assert ran.out.startswith("source\ttarget\tp(target|source)\tuses\twords\n")
+    assert "\n\npair\tcorpus\tsource\ttarget\n" in ran.out
+    assert "nouvelle" in ran.err
+
+
+def test_what_is_wrong(hierogram: Run, learned_url: str) -> None:
+    assert hierogram("--store", learned_url, "evidence", " ").code == 3
+    assert hierogram("--store", learned_url, "evidence", "la", "--pairs", "-1").code == 2
+    assert hierogram("--store", learned_url, "evidence", "la", "--json", "--format", "prompt").code == 2

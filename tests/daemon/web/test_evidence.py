@@ -1,0 +1,44 @@
+"""GET /v1/evidence."""
+
+import pytest
+from starlette.testclient import TestClient
+from tests.daemon.web.conftest import Connect, FakeService
+
+from hierogram.storage.records import Settings
+from hierogram.storage.store import Store, open_store
+
+
+@pytest.fixture
+def client(learned: Store, connect: Connect) -> TestClient:
+    return connect(FakeService(learned))
+
+
+def test_a_sentence(client: TestClient, learned: Store) -> None:
+    answer = client.get("/v1/evidence", params={"source": "il ne voit pas la porte", "pairs": 2, "renderings": 1})
+    assert answer.status_code == 200
+    body = answer.json()
+    assert body["position"] == learned.position()
+    assert len(body["pairs"]) == 2
+    [rule] = [rule for rule in body["rules"] if rule["source"] == "porte"]
+    assert rule["target"] == "door"
+    assert rule["places"] == [{"words": [[5, 6]], "gaps": []}]
+
+
+def test_text_for_a_prompt(client: TestClient) -> None:
+    answer = client.get("/v1/evidence", params={"source": "la porte", "format": "prompt"})
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.text.endswith("source: la porte\ntarget:\n")
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [("source=%20", 422), ("", 422), ("source=a&pairs=-1", 422), ("source=a&pairs=51", 422), ("source=a&k=2", 400)],
+)
+def test_what_is_wrong_is_refused(client: TestClient, query: str, code: int) -> None:
+    assert client.get(f"/v1/evidence?{query}").status_code == code
+
+
+def test_a_store_of_trees_has_none(store_url: str, connect: Connect) -> None:
+    with open_store(store_url, create=True, settings=Settings(grammar="trees")) as store:
+        answer = connect(FakeService(store)).get("/v1/evidence?source=a")
+    assert (answer.status_code, "one language" in answer.text) == (409, True)

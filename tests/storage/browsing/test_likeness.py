@@ -1,0 +1,90 @@
+"""What is like a sentence is found whole, and through indexes, also where nobody has analyzed the store."""
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from tests.conftest import CopyStore
+from tests.storage.building import commit, delta, ingest, pair
+from tests.storage.plans import assert_no_scan, plans
+
+from hierogram.samplers.grammar.rules import terminal_of
+from hierogram.samplers.grammar.uses import ONE_USE
+from hierogram.storage.browsing.likeness import like_pairs, renderings, source_sides, source_words
+from hierogram.storage.browsing.reader import Look, Reader
+from hierogram.storage.store import Store, open_store
+
+GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "pair_words", "r", "w", "p")
+
+
+@pytest.fixture
+def look(store_url: str, copy_store: CopyStore) -> Iterator[Look]:
+    """A store that nobody has analyzed."""
+    copy_store("unanalyzed", store_url, make)
+    with Reader(store_url) as reader, reader.look() as looking:
+        yield looking
+
+
+def make(url: str) -> None:
+    with open_store(url, create=True) as store:
+        ingest(store, [pair(f"s{n} common", f"t{n} usual") for n in range(4_000)])
+        commit(store, [], [delta(f"s{n} common", f"t{n % 1000} usual", 1, ONE_USE) for n in range(4_000)])
+
+
+def test_nothing_is_read_from_end_to_end(look: Look) -> None:
+    with plans() as seen:
+        known = source_words(look, ["s17", "common", "never"])
+        assert set(source_sides(look, known, ["common"])) == {"s17 common"}
+        assert renderings(look, ["s17 common", "s18 common"], 3)
+        assert "s17 common" in [found.source for found in like_pairs(look, known, 20)]
+    assert len(seen) >= 6
+    for entry in seen:
+        for table in GROWING:
+            assert_no_scan(entry["plan"], table)
+
+
+def test_all_sides_of_several_words_are_found(store: Store, store_url: str) -> None:
+    draw = Random(3)
+    words = [f"w{n}" for n in range(12)]
+    ingest(store, [pair(" ".join(draw.choices(words, k=6)), "x") for _ in range(40)])
+    sides = set()
+    for _ in range(400):
+        length = draw.randint(1, 4)
+        symbols = draw.choices(words[: draw.randint(1, 12)], k=length)
+        if draw.random() < 0.5:
+            symbols.insert(draw.randint(0, length), "[X,1]")
+        sides.add(" ".join(symbols))
+    commit(store, [], [delta(side, "x [X,1]" if "[X,1]" in side else "x", 1, ONE_USE) for side in sorted(sides)])
+    with Reader(store_url) as reader, reader.look() as look:
+        for _ in range(30):
+            sentence = draw.choices(words, k=draw.randint(1, 7))
+            repeated = [word for word in sentence if sentence.count(word) > 1]
+            found = source_sides(look, source_words(look, sentence), repeated)
+            for side in sides:
+                held = [word for word in map(terminal_of, side.split(" ")) if word is not None]
+                if len(held) > 1 and all(sentence.count(word) >= held.count(word) for word in held):
+                    assert found[side] == ONE_USE
+
+
+def test_renderings_are_ordered_and_weighed(store: Store, store_url: str) -> None:
+    ingest(store, [pair("a", "x")])
+    commit(
+        store,
+        [],
+        [delta("a", "x", 1, 3 * ONE_USE), delta("a", "y", 1, 5 * ONE_USE), delta("a", "z", 0, ONE_USE // 4),
+         delta("a", "v", 1, 0)],
+    )  # fmt: skip
+    with Reader(store_url) as reader, reader.look() as look:
+        [found] = renderings(look, ["a", "b"], 2).values()
+        assert [(one.target, one.mean) for one in found] == [("y", 5.0), ("x", 3.0)]
+        assert [one.probability for one in found] == pytest.approx([5 / 8.25, 3 / 8.25])
+        assert renderings(look, [], 2) == {}
+
+
+def test_rare_words_count_more_and_every_word_has_its_pairs(store: Store, store_url: str) -> None:
+    ingest(store, [pair(f"common w{n}", "x") for n in range(30)] + [pair("rare other", "x"), pair("rare common", "x")])
+    with Reader(store_url) as reader, reader.look() as look:
+        found = like_pairs(look, source_words(look, ["common", "rare"]), 2)
+        assert [one.source for one in found[:2]] == ["rare common", "rare other"]
+        assert sum(one.source.startswith("common") for one in found) == 11
+        assert like_pairs(look, source_words(look, ["never"]), 2) == []

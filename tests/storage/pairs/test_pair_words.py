@@ -1,0 +1,119 @@
+"""The index of pairs by the words of their source sides: it grows and shrinks with them, and is checked and mended."""
+
+from collections import defaultdict
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as some
+from tests.storage.building import delta, ingest, pair, query, withdraw
+
+from hierogram.storage.database.connection import make_engine, parse_url
+from hierogram.storage.pairs.pair_words import BLOCK_BITS, encoded, pairs_of, postings
+from hierogram.storage.store import Store, open_store
+
+WORDS = "abcdefg"
+
+
+def noted(url: str) -> dict[str, list[int]]:
+    """Which pairs hold each word, as the index says."""
+    tokens = dict(query(url, "SELECT id, token FROM vocabulary WHERE side = 'source'"))
+    held: dict[str, list[int]] = defaultdict(list)
+    for block, word, content in query(url, "SELECT block, word_id, pairs FROM pair_words ORDER BY block"):
+        held[tokens[word]] += pairs_of(block, bytes(content)).tolist()
+    return dict(held)
+
+
+def counted(store: Store) -> dict[str, list[int]]:
+    held: dict[str, list[int]] = defaultdict(list)
+    for row in store.pairs():
+        for word in set(row.source.split(" ")):
+            held[word].append(row.id)
+    return dict(held)
+
+
+@given(some.lists(some.lists(some.sampled_from(WORDS), min_size=1, max_size=6), max_size=8), some.integers(1, 1 << 40))
+def test_postings_hold_each_pair_and_word_once(texts: list[list[str]], first: int) -> None:
+    ids = {word: 5 + n for n, word in enumerate(WORDS)}
+    pair_ids = [first + 9_000 * n for n in range(len(texts))]
+    rows = list(postings(pair_ids, [" ".join(text) for text in texts], ids))
+    assert rows == sorted(rows)
+    found = {(word, pair_id) for block, word, content in rows for pair_id in pairs_of(block, content).tolist()}
+    assert found == {(ids[word], pair_id) for pair_id, text in zip(pair_ids, texts, strict=True) for word in text}
+    assert sum(len(content) for _, _, content in rows) == 2 * len(found)
+    for block, _, content in rows:
+        assert encoded(pairs_of(block, content) - (block << BLOCK_BITS)) == content
+
+
+def test_it_grows_a_little_and_by_blocks_and_shrinks(store: Store, store_url: str) -> None:
+    ingest(store, [pair("a b a", "x"), pair("b c", "x")])
+    ingest(store, [pair("a d", "x")])
+    assert noted(store_url) == counted(store) == {"a": [1, 3], "b": [1, 2], "c": [2], "d": [3]}
+    many = 1 << BLOCK_BITS
+    ingest(store, [pair(f"a w{n % 50}", "y", line=n, external_id=str(n)) for n in range(many)])
+    assert noted(store_url) == counted(store)
+    blocks = query(store_url, "SELECT DISTINCT block FROM pair_words ORDER BY block")
+    assert [row[0] for row in blocks] == [0, 1]
+    withdraw(store, store.pairs_by_id([2, 3, many, many + 1]))
+    held = noted(store_url)
+    assert held == counted(store)
+    assert "c" not in held
+    assert "d" not in held
+    assert store.integrity() == []
+
+
+def test_what_is_wrong_is_found_and_mended(store: Store, store_url: str) -> None:
+    from hierogram.daemon.learning.repairing import repair
+
+    ingest(store, [pair("a b", "x"), pair("b c", "x")])
+    before = noted(store_url)
+    for damage in ("DELETE FROM pair_words WHERE word_id = 1", "UPDATE pair_words SET block = 3 WHERE word_id = 2"):
+        query(store_url, damage)
+        assert any("found by other words" in line for line in store.integrity())
+        assert repair(store).blocks_of_pairs > 0
+        assert store.integrity() == []
+        assert noted(store_url) == before
+
+
+def test_anchors_are_checked_and_mended(store: Store, store_url: str) -> None:
+    from hierogram.daemon.learning.repairing import repair
+
+    ingest(store, [pair("a b", "x", "0-0 1-0")])
+    query(store_url, "INSERT INTO rule_words (word_id, rule_id) VALUES (-5, 7)")
+    assert store.integrity() != []
+    repair(store)
+    assert store.integrity() == []
+
+
+def test_frequent_words_have_the_first_numbers(store: Store, store_url: str) -> None:
+    ingest(store, [pair("z a", "x"), pair("z b", "x"), pair("z c a", "x")])
+    tokens = query(store_url, "SELECT token FROM vocabulary WHERE side = 'source' ORDER BY id")
+    assert [row[0] for row in tokens] == ["z", "a", "b", "c"]
+
+
+def test_an_old_store_gets_its_words_and_anchors(store: Store, store_url: str) -> None:
+    from tests.storage.building import commit
+
+    from hierogram.storage.database import migration
+    from hierogram.storage.database.connection import writing_connection
+    from hierogram.storage.store import upgrade
+
+    ingest(store, [pair("a b", "x"), pair("b c b", "y")])
+    commit(store, [], [delta("a b", "x", 1), delta("b [X,1] b", "y [X,1]", 1), delta("c", "y", 1)])
+    held, anchored = noted(store_url), query(store_url, "SELECT * FROM rule_words WHERE word_id < 0 ORDER BY rule_id")
+    assert len(anchored) == 2
+    engine = make_engine(parse_url(store_url))
+    with writing_connection(engine) as connection:
+        migration.migrate_down(connection, "0019")
+    engine.dispose()
+    assert query(store_url, "SELECT * FROM rule_words WHERE word_id < 0") == []
+    upgrade(store_url)
+    assert (noted(store_url), query(store_url, "SELECT * FROM rule_words WHERE word_id < 0 ORDER BY rule_id")) == (
+        held,
+        anchored,
+    )
+    with open_store(store_url) as upgraded:
+        assert upgraded.integrity() == []
+
+
+def test_places_are_two_bytes() -> None:
+    assert encoded(np.array([0, 258])) == b"\0\0\2\1"
