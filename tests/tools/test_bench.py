@@ -127,7 +127,11 @@ def test_schemes_are_compared_over_five_seeds(bitext: list[str]) -> None:
 
 
 def test_services_are_measured(bitext: list[str]) -> None:
-    report = json.loads(run("hierogram.daemon.main", "bench", *bitext, "--json", "--only", "services"))
+    options = ["--json", "--only", "services", "--rules", "100"]
+    report = json.loads(run("hierogram.daemon.main", "bench", *bitext, *options))
+    evidence = report["sections"]["services"]["evidence"]["sqlite"]
+    assert (evidence["rules"], evidence["pairs"]) == (100, 40)
+    assert 0 < evidence["median_ms"] <= evidence["95_percent_ms"]
     aligning = report["sections"]["services"]["align"]
     assert aligning["pairs_known"] == aligning["pairs"] == 40
     assert 0 < aligning["ms_a_pair_of_fifty"] < aligning["ms_a_pair_alone"] <= aligning["ms_a_pair_alone_95_percent"]

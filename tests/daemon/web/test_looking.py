@@ -105,6 +105,7 @@ ROUTES = [
     ("GET", "/openapi.json"),
     ("GET", "/v1/status"),
     ("GET", "/v1/rules"),
+    ("GET", "/v1/evidence"),
     ("POST", "/v1/pairs"),
     ("POST", "/v1/align"),
     ("POST", "/v1/translate"),
