@@ -4,12 +4,14 @@
 - pipes: one file of `source ||| target ||| alignment` or `source ||| target` lines;
 - tsv: one file of lines with source, target and, if any, alignment, separated by tabs;
 - jsonl: one file of JSON objects `{"source": …, "target": …, "alignment": …, "id": …}`, the alignment a Pharaoh line or
-  a list of pairs, or left out, the id a text or a whole number, or left out.
+  a list of pairs, or left out, the id a text or a whole number, or left out; `fixed` and `forbidden` are links that
+  the pair has, or has not, whatever the aligner thinks, written as alignments are.
 
 Pairs without an alignment are for the aligner.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -27,8 +29,10 @@ from hierogram.daemon.corpora.rejections import (
     NUL_BYTE,
     WRONG_TYPE,
     RejectionError,
+    shown,
 )
 from hierogram.daemon.corpora.validation import Fields, reject
+from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.records import RejectedLine
 
 PARALLEL, PIPES, TSV, JSONL, TMX = "parallel", "pipes", "tsv", "jsonl", "tmx"
@@ -36,7 +40,9 @@ FORMER_NAMES = {"bars": PIPES}
 """What formats were called before, which is still understood."""
 
 PIPE = b"|||"
-_MEMBERS = frozenset({"source", "target", "alignment", "id"})
+_NUMBER = re.compile("[0-9]{1,9}")
+_FIXED, _FORBIDDEN = "fixed", "forbidden"
+_MEMBERS = frozenset({"source", "target", "alignment", "id", _FIXED, _FORBIDDEN})
 
 
 def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[Fields]:
@@ -85,10 +91,12 @@ def fields_of_lines(chunks: Iterable[list[bytes]], take_apart: "TakeApart", firs
         fields = Fields(numbers, [], [], alignments, ids, lines)
         for number, line in enumerate(chunk, first):
             try:
-                source, target, alignment, external_id = take_apart(line)
+                source, target, alignment, external_id, known = take_apart(line)
             except RejectionError as rejection:
                 fields.rejected.append(reject(number, rejection, line))
                 continue
+            if known is not None:
+                fields.known[len(numbers)] = known
             numbers.append(number)
             fields.sources.append(source)
             fields.targets.append(target)
@@ -99,8 +107,11 @@ def fields_of_lines(chunks: Iterable[list[bytes]], take_apart: "TakeApart", firs
         first += len(chunk)
 
 
-TakeApart = Callable[[bytes], tuple[bytes, bytes, bytes | None, str | None]]
-"""Source, target, alignment and external id of a line, None where it has none; raises `RejectionError`."""
+Apart = tuple[bytes, bytes, bytes | None, str | None, KnownLinks | None]
+"""Source, target, alignment, external id, and links that are fixed or forbidden; None where the line has none."""
+
+TakeApart = Callable[[bytes], Apart]
+"""Takes a line apart; raises `RejectionError`."""
 
 
 def _refuse_long_or_empty(line: bytes) -> None:
@@ -110,7 +121,7 @@ def _refuse_long_or_empty(line: bytes) -> None:
         raise RejectionError(EMPTY_LINE, "the line is empty")
 
 
-def pipes(line: bytes) -> tuple[bytes, bytes, bytes | None, None]:
+def pipes(line: bytes) -> Apart:
     """The fields of `source ||| target ||| alignment` or `source ||| target`; `|||` is a token of its own.
 
     Raises `RejectionError`.
@@ -122,17 +133,17 @@ def pipes(line: bytes) -> tuple[bytes, bytes, bytes | None, None]:
         if len(parts) not in (2, 3):
             fields = f"{len(parts)} field{'s' * (len(parts) > 1)}"
             raise RejectionError(FIELD_COUNT, f"the line has {fields}, not 2 or 3: source ||| target [||| alignment]")
-    return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None
+    return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None, None
 
 
-def tabs(line: bytes) -> tuple[bytes, bytes, bytes | None, None]:
+def tabs(line: bytes) -> Apart:
     """The fields of a line with source, target and, if any, alignment, separated by tabs. Raises `RejectionError`."""
     parts = line.split(b"\t")
     if len(parts) not in (2, 3) or len(line) > MAX_LINE_BYTES:
         _refuse_long_or_empty(line)
         fields = f"{len(parts)} field{'s' * (len(parts) > 1)}"
         raise RejectionError(FIELD_COUNT, f"the line has {fields}, not 2 or 3: source, tab, target [, tab, alignment]")
-    return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None
+    return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None, None
 
 
 def _split_at_pipes(line: bytes) -> list[bytes]:
@@ -145,7 +156,7 @@ def _split_at_pipes(line: bytes) -> list[bytes]:
     return [b" ".join(field) for field in fields]
 
 
-def json_object(line: bytes, unused: Counter[str] | None = None) -> tuple[bytes, bytes, bytes | None, str | None]:
+def json_object(line: bytes, unused: Counter[str] | None = None) -> Apart:
     """The fields of a JSON object; members that the format does not know are counted in `unused`, and left alone.
 
     Raises `RejectionError`.
@@ -166,19 +177,46 @@ def json_object(line: bytes, unused: Counter[str] | None = None) -> tuple[bytes,
             raise RejectionError(MISSING_FIELD, f"the object has no {name!r}")
     links = value.get("alignment")
     if isinstance(links, list):
-        links = " ".join([_link(k, link) for k, link in enumerate(links)])
+        links = " ".join([f"{s}-{t}" for s, t in _links(links, "alignment")])
     return (
         _encoded(value["source"], "source"),
         _encoded(value["target"], "target"),
         None if links is None else _encoded(links, "alignment"),
         _external_id(value.get("id")),
+        _known(value) if _FIXED in value or _FORBIDDEN in value else None,
     )
 
 
-def _link(k: int, link: object) -> str:
-    if isinstance(link, list) and len(link) == 2 and all(type(i) is int and i >= 0 for i in link):
-        return f"{link[0]}-{link[1]}"
-    raise RejectionError(MALFORMED_LINK, f"alignment: entry {k} is no link: write [i, j], word numbers counted from 0")
+def _links(links: list[object], name: str) -> list[Link]:
+    found = []
+    for k, link in enumerate(links):
+        if not (isinstance(link, list) and len(link) == 2 and all(type(i) is int and i >= 0 for i in link)):
+            raise RejectionError(
+                MALFORMED_LINK, f"{name}: entry {k} is no link: write [i, j], word numbers counted from 0"
+            )
+        found.append((link[0], link[1]))
+    return found
+
+
+def _known(value: dict[str, object]) -> KnownLinks | None:
+    fixed, forbidden = (_said(value.get(name), name) for name in (_FIXED, _FORBIDDEN))
+    return KnownLinks(fixed, forbidden) if fixed or forbidden else None
+
+
+def _said(links: object, name: str) -> frozenset[Link]:
+    if links is None:
+        return frozenset()
+    if isinstance(links, list):
+        return frozenset(_links(links, name))
+    found = []
+    for word in _encoded(links, name).decode().split():
+        source, _, target = word.partition("-")
+        if not (_NUMBER.fullmatch(source) and _NUMBER.fullmatch(target)):
+            raise RejectionError(
+                MALFORMED_LINK, f"{name}: {shown(word.encode())} is no link: write i-j, word numbers counted from 0"
+            )
+        found.append((int(source), int(target)))
+    return frozenset(found)
 
 
 def _encoded(value: object, name: str) -> bytes:

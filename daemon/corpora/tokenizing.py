@@ -36,8 +36,8 @@ def tokenizer(language: str) -> Tokenize:
 
 
 def tokenized(chunk: Fields, source: Tokenize, target: Tokenize) -> Fields:
-    """The same lines with their sides tokenized, where they have no alignment that counts tokens already."""
-    raw = [alignment is None for alignment in chunk.alignments]
+    """The same lines with their sides tokenized, where they have no links that count tokens already."""
+    raw = [alignment is None and k not in chunk.known for k, alignment in enumerate(chunk.alignments)]
     return replace(
         chunk,
         sources=[source(line) if bare else line for line, bare in zip(chunk.sources, raw, strict=True)],

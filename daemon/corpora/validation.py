@@ -15,11 +15,13 @@ from hierogram.daemon.corpora.rejections import (
     INVALID_UTF8,
     LINE_BREAK,
     LINE_TOO_LONG,
+    LINK_OUT_OF_RANGE,
     NUL_BYTE,
     TOO_LONG,
     RejectionError,
 )
 from hierogram.daemon.corpora.repeats import Repeats
+from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records import NewPairs, RejectedLine
 
 KEPT_BYTES = 4096
@@ -35,7 +37,8 @@ class Fields:
 
     `numbers` line numbers from 1; `sources`, `targets`, `alignments` the fields, without line feeds, the alignment
     None where the line has none; `ids` external ids or None; `lines` the whole lines, or None where the fields are all
-    there is. `rejected`: lines that could not be taken apart.
+    there is. `rejected`: lines that could not be taken apart. `known`: what the few lines whose links are fixed or
+    forbidden say of that, by their places.
     """
 
     numbers: Sequence[int]
@@ -45,6 +48,7 @@ class Fields:
     ids: Sequence[str | None]
     lines: Sequence[bytes] | None = None
     rejected: list[RejectedLine] = field(default_factory=list)
+    known: dict[int, KnownLinks] = field(default_factory=dict)
 
     def content(self, k: int) -> bytes:
         """Line k as it came; the lines of several files with bars between them."""
@@ -174,12 +178,18 @@ def validate(fields: Fields, max_tokens: int, repeats: Repeats) -> tuple[NewPair
     sources, source_lengths = read_sides(fields.sources, "source", max_tokens, rejections)
     targets, target_lengths = read_sides(fields.targets, "target", max_tokens, rejections)
     alignments = read_alignments(fields.alignments, source_lengths, target_lengths, rejections)
+    for k, known in fields.known.items():
+        problem = known.problem(source_lengths[k], target_lengths[k])
+        if problem:
+            rejections.setdefault(k, RejectionError(LINK_OUT_OF_RANGE, f"{problem}: words are counted from 0"))
     rejected = fields.rejected + [
         reject(fields.numbers[k], rejection, fields.content(k)) for k, rejection in sorted(rejections.items())
     ]
     rejected.sort(key=lambda line: line.line)
     first = [0] * len(sources)
-    pairs = NewPairs(sources, targets, alignments, source_lengths, target_lengths, fields.numbers, fields.ids, first)
+    pairs = NewPairs(
+        sources, targets, alignments, source_lengths, target_lengths, fields.numbers, fields.ids, first, fields.known
+    )
     if rejections:
         pairs = pairs.at([k for k in range(len(pairs)) if k not in rejections])
     return replace(pairs, occurrences=_occurrences(pairs, repeats)), rejected

@@ -43,12 +43,14 @@ class MatchedRule:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a store knows of a sentence, at a position of the store.
+    """What a store knows of a sentence, the `text` as it was given, at a position of the store.
 
-    `words` are those that positions count, `unknown` those of them that no stored pair has on its source side. Rules
-    stand in the order of the words that they cover, shorter ones first.
+    `words` are those that positions count, in small letters where the store knows them only so; `unknown` those of them
+    that no stored pair has on its source side. Rules stand in the order of the words that they cover, shorter ones
+    first.
     """
 
+    text: str
     position: int
     words: list[str]
     unknown: list[str]
@@ -63,7 +65,10 @@ def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
     or more than `MOST_WORDS`.
     """
     words = _words(look, text, options.tokenized)
-    known = source_words(look, words)
+    found_words = source_words(look, [*words, *(word.lower() for word in words)])
+    # As at the beginning of a sentence.
+    words = [word if word in found_words or word.lower() not in found_words else word.lower() for word in words]
+    known = {word: found_words[word] for word in words if word in found_words}
     sentence = Sentence(words)
     numbers = Counter(words)
     repeated = [word for word, number in numbers.items() if number > 1]
@@ -79,6 +84,7 @@ def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
     patterns = [match.pattern for match in sorted(matched, key=lambda match: -match.uses)]
     row = look.row("SELECT position FROM store_state", False)
     return Evidence(
+        text,
         int(row[0]) if row else 0,
         words,
         [word for word in dict.fromkeys(words) if word not in known],

@@ -8,15 +8,16 @@ from hierogram.samplers.grammar.rules import terminal_of
 
 GAP = "…"
 
-LEAST_PROBABILITY = 0.1
-"""Of a rendering in a prompt's glossary, given its source."""
+LEAST_PROBABILITY, LEAST_USES = 0.1, 1.0
+"""Of a rendering in a prompt's glossary: given its source; and expected, where its source is more than a word."""
 
 
 def as_prompt(found: Evidence, languages: tuple[str, ...] = ()) -> str:
     """A glossary of renderings, the pairs as examples, and the sentence with its translation left open.
 
-    Renderings are those whose probability given their source is at least `LEAST_PROBABILITY`. `languages` are the names
-    of source and target, where they are known.
+    Renderings are those whose probability given their source is at least `LEAST_PROBABILITY`, of words, and of what is
+    used `LEAST_USES` times and has no gaps, or one inside. `languages` are the names of source and target, where they
+    are known.
     """
     source, target = languages if len(languages) == 2 else ("source", "target")
     blocks = []
@@ -24,16 +25,23 @@ def as_prompt(found: Evidence, languages: tuple[str, ...] = ()) -> str:
     if glossary:
         blocks.append([f"Glossary ({source} = {target}):", *glossary])
     blocks += [[f"{source}: {chosen.pair.source}", f"{target}: {chosen.pair.target}"] for chosen in found.pairs]
-    blocks.append([f"{source}: {' '.join(found.words)}", f"{target}:"])
+    blocks.append([f"{source}: {' '.join(found.text.split())}", f"{target}:"])
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
 def _glossary(rules: Iterable[MatchedRule]) -> list[str]:
     renderings: dict[str, list[str]] = {}
     for rule in rules:
-        if rule.probability >= LEAST_PROBABILITY and _has_letters(rule.source) and _has_letters(rule.target):
+        if _is_telling(rule) and _has_letters(rule.source) and _has_letters(rule.target):
             renderings.setdefault(shown(rule.source), []).append(shown(rule.target))
     return [f"{source} = {', '.join(dict.fromkeys(some))}" for source, some in renderings.items()]
+
+
+def _is_telling(rule: MatchedRule) -> bool:
+    words = rule.source.split(" ")
+    ends_in_gaps = terminal_of(words[0]) is None or terminal_of(words[-1]) is None
+    often = len(words) == 1 or rule.mean >= LEAST_USES
+    return rule.probability >= LEAST_PROBABILITY and often and not ends_in_gaps
 
 
 def _has_letters(side: str) -> bool:

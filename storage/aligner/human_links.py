@@ -1,24 +1,17 @@
 """Links that people fix or forbid: evidence that alignments keep to, for as long as it is there."""
 
 from collections.abc import Collection, Sequence
-from hashlib import blake2b
 
 from sqlalchemy import Connection, delete, insert, select, update
 
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
-from hierogram.storage.database.transactions import Writing, now
+from hierogram.storage.database.transactions import Writing
 from hierogram.storage.exceptions import HumanLinksError
+from hierogram.storage.pairs.known_links import rows_of_links, text_digest
 from hierogram.storage.records import GIVEN, UNALIGNED, Correction
 from hierogram.storage.schema.tables import corrections, human_links, sentence_pairs
 
-_DIGEST_BYTES = 16
-
 Texts = tuple[str, str]
-
-
-def text_digest(source: str, target: str) -> bytes:
-    """BLAKE2b-128 of both sides of a pair."""
-    return blake2b(f"{len(source)}:{source}{target}".encode(), digest_size=_DIGEST_BYTES).digest()
 
 
 def set_links(writing: Writing, pair_id: int, links: KnownLinks, origin: str) -> bool:
@@ -40,11 +33,7 @@ def set_links(writing: Writing, pair_id: int, links: KnownLinks, origin: str) ->
     if problem:
         raise HumanLinksError(f"pair {pair_id}: {problem}: words are counted from 0")
     connection.execute(delete(human_links).where(human_links.c.pair_id == pair_id))
-    rows = [
-        {"pair_id": pair_id, "source": s, "target": t, "fixed": fixed, "origin": origin, "added_at": now()}
-        for fixed, some in ((True, links.fixed), (False, links.forbidden))
-        for s, t in sorted(some)
-    ]
+    rows = rows_of_links(pair_id, links, origin)
     if rows:
         connection.execute(insert(human_links), rows)
     changed = connection.execute(

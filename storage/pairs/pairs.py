@@ -13,6 +13,7 @@ from hierogram.storage.exceptions import IngestError, StoreError
 from hierogram.storage.operations.claims import claim_batch, release_batch, renew_batch
 from hierogram.storage.operations.settings import read_notation
 from hierogram.storage.pairs.identity import IDENTITY_BYTES, pair_identities
+from hierogram.storage.pairs.known_links import insert_links
 from hierogram.storage.pairs.rejections import RejectedFrom, in_runs, keep_rejected
 from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
 from hierogram.storage.records import (
@@ -113,7 +114,9 @@ def add_pairs(writing: Writing, batch_id: int, pairs: NewPairs, rejected: Sequen
     fresh, duplicates, refused = _sort_out(writing, identities, pairs)
     if len(fresh) < len(pairs):
         pairs, identities = pairs.at(fresh), [identities[k] for k in fresh]
+    first_id = writing.state.last_pair_id + 1
     _insert_pairs(writing, (corpus_id, batch_id), identities, pairs)
+    insert_links(writing, range(first_id, first_id + len(pairs)), pairs, origin)
     turned_down = in_runs([*rejected, *refused])
     keep_rejected(writing, batch_id, RejectedFrom(corpus, origin), turned_down)
     totals = IngestTotals(len(fresh), duplicates, sum(run.lines for run in turned_down))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
+
+    from hierogram.samplers.grammar.known_links import KnownLinks
 
 UNALIGNED = "unaligned"
 """State of a pair that came without an alignment and has not got one yet."""
@@ -32,6 +34,7 @@ class NewPairs:
     None where the pair is for the aligner; `lines` where the pairs stand in the input, from 1. `occurrences` number
     repeats of the same content within one input from 0, so that a corpus keeps its true repeats and yet the same input
     offered twice is stored once. A pair with an external id (not None) is identified by that within its corpus instead.
+    `known` says of the few pairs, by their places, whose links people fix or forbid, which these are.
     """
 
     sources: Sequence[str]
@@ -42,6 +45,7 @@ class NewPairs:
     lines: Sequence[int]
     external_ids: Sequence[str | None]
     occurrences: Sequence[int]
+    known: Mapping[int, KnownLinks] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """How many pairs there are."""
@@ -58,6 +62,7 @@ class NewPairs:
             [self.lines[k] for k in places],
             [self.external_ids[k] for k in places],
             [self.occurrences[k] for k in places],
+            {place: self.known[k] for place, k in enumerate(places) if k in self.known} if self.known else {},
         )
 
 
@@ -74,7 +79,13 @@ def join_pairs(parts: Sequence[NewPairs]) -> NewPairs:
         list(chain.from_iterable(part.lines for part in parts)),
         list(chain.from_iterable(part.external_ids for part in parts)),
         list(chain.from_iterable(part.occurrences for part in parts)),
+        {first + k: known for first, part in _with_places(parts) for k, known in part.known.items()},
     )
+
+
+def _with_places(parts: Sequence[NewPairs]) -> Iterator[tuple[int, NewPairs]]:
+    """The parts, each with the number of pairs before it."""
+    return zip(accumulate(map(len, parts), initial=0), parts, strict=False)
 
 
 class RejectedLine(NamedTuple):

@@ -64,7 +64,7 @@ def pairs_of(rows: Iterable[NewPair]) -> NewPairs:
 
 
 def rows_of(pairs: NewPairs) -> list[NewPair]:
-    return [NewPair(*(getattr(pairs, name)[k] for name in NewPairs.__slots__)) for k in range(len(pairs))]
+    return [NewPair(*(getattr(pairs, name)[k] for name in NewPairs.__slots__[:8])) for k in range(len(pairs))]
 
 
 def deltas_of(rows: Iterable[Delta]) -> RuleDeltas:

@@ -40,6 +40,14 @@ _PRUNE_SECONDS = 600.0
 _LAG_LOOK_SECONDS = 0.5
 _LAG_RETRY_SECONDS = 60
 
+_LINKS = [
+    {"type": "string"},
+    {"type": "null"},
+    {
+        "type": "array",
+        "items": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2},
+    },
+]
 _LINE = {
     "description": "A line of the body. Other members are not used, and the answer names them.",
     "type": "object",
@@ -49,20 +57,10 @@ _LINE = {
         "target": {"type": "string"},
         "alignment": {
             "description": "Links as `0-0 1-2` or as pairs of numbers; left out where the aligner shall find them.",
-            "anyOf": [
-                {"type": "string"},
-                {"type": "null"},
-                {
-                    "type": "array",
-                    "items": {
-                        "type": "array",
-                        "items": {"type": "integer", "minimum": 0},
-                        "minItems": 2,
-                        "maxItems": 2,
-                    },
-                },
-            ],
+            "anyOf": _LINKS,
         },
+        "fixed": {"description": "Links that the pair has, whatever the aligner thinks.", "anyOf": _LINKS},
+        "forbidden": {"description": "Links that it has not.", "anyOf": _LINKS},
         "id": {
             "description": "The sender's own name of the pair, unique in its corpus.",
             "anyOf": [{"type": "string", "minLength": 1}, {"type": "integer"}, {"type": "null"}],

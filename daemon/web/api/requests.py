@@ -9,7 +9,7 @@ from hashlib import blake2b
 from http import HTTPStatus
 from uuid import uuid4
 
-from hierogram.daemon.corpora.formats import JSONL, fields_of_lines, json_object
+from hierogram.daemon.corpora.formats import JSONL, Apart, fields_of_lines, json_object
 from hierogram.daemon.corpora.ingest import Handling, Intake
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.corpora.rejections import LINE_TOO_LONG, RejectionError
@@ -163,7 +163,7 @@ class Body:
     def _record(self, answer: Answer, digest: bytes, *, done: bool = False) -> RequestRow:
         return RequestRow(self._key or "", self._corpus, answer.lines, digest, done, json.dumps(asdict(answer)))
 
-    def _take_apart(self, unused: Counter[str] | None, line: bytes) -> tuple[bytes, bytes, bytes | None, str | None]:
+    def _take_apart(self, unused: Counter[str] | None, line: bytes) -> Apart:
         if len(line) > self._max_line_bytes:
             raise RejectionError(LINE_TOO_LONG, f"the line is longer than {self._max_line_bytes} bytes")
         return json_object(line, unused)

@@ -14,7 +14,8 @@ from hierogram.daemon.corpora.rejections import RejectionError
 from hierogram.daemon.corpora.repeats import Repeats
 from hierogram.daemon.corpora.validation import Fields, read_side, read_sides, validate
 from hierogram.daemon.exceptions import InputError
-from hierogram.storage.records import RejectedLine
+from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.storage.records import RejectedLine, join_pairs
 
 MAX_TOKENS = 8
 
@@ -47,6 +48,7 @@ LINE = st.one_of(
                 st.just("0-0"), st.text(max_size=4), st.lists(st.one_of(st.lists(st.integers(-1, 2)), st.text()))
             ),
             "id": st.one_of(st.none(), st.text(max_size=2), st.integers(), st.floats(), st.booleans()),
+            "fixed": st.one_of(st.just("0-0"), st.text(max_size=4), st.lists(st.lists(st.integers(-1, 2)))),
         },
     ).map(lambda value: json.dumps(value).encode()),
     st.just(b"[" * 100_000),
@@ -210,6 +212,15 @@ def test_pipes_say_what_is_wrong(line: bytes, reason: str, said: str) -> None:
         ('{"source": "a", "target": "b", "alignment": "", "id": 1.5}', "wrong-type", "'id' is float"),
         ('{"source": "a", "target": "b", "alignment": "", "id": ""}', "wrong-type", "'id' is empty"),
         ('{"source": "a", "target": "b", "alignment": "", "id": "\\u0000"}', "nul-byte", "'id'"),
+        ('{"source": "a", "target": "b", "fixed": [[0, 1]]}', "link-out-of-range", "0-1"),
+        (
+            '{"source": "a", "target": "b", "fixed": [[0, 0]], "forbidden": "0-0"}',
+            "link-out-of-range",
+            "both fixed and",
+        ),
+        ('{"source": "a", "target": "b", "forbidden": [[0, 0, 0]]}', "malformed-link", "forbidden: entry 0"),
+        ('{"source": "a", "target": "b", "forbidden": "0:0"}', "malformed-link", "forbidden: '0:0' is no link"),
+        ('{"source": "a", "target": "b", "fixed": 3}', "wrong-type", "'fixed' is int"),
         ("", "empty-line", "empty"),
     ],
 )
@@ -218,6 +229,24 @@ def test_json_lines_say_what_is_wrong(line: str, reason: str, said: str) -> None
     assert pairs == []
     assert (rejected.line, rejected.reason) == (1, reason)
     assert said in rejected.message
+
+
+def test_fixed_and_forbidden_links_go_with_their_pairs() -> None:
+    lines = [
+        b'{"source": "a b", "target": "c d"}',
+        b'{"source": "a b", "target": "c"}, broken',
+        b'{"source": "a b", "target": "c d", "fixed": [[0, 1]], "forbidden": "1-1 0-0"}',
+        b'{"source": "a b", "target": "c d", "fixed": [], "forbidden": null}',
+        b'{"source": "", "target": "c d", "fixed": [[0, 0]]}',
+        b'{"source": "b", "target": "c d", "alignment": "0-0", "fixed": "0-1"}',
+    ]
+    parts = [validate(fields, MAX_TOKENS, Repeats())[0] for fields in fields_of_lines(in_twos(lines), json_object)]
+    pairs = join_pairs(parts)
+    assert pairs.known == {
+        1: KnownLinks(frozenset({(0, 1)}), frozenset({(0, 0), (1, 1)})),
+        3: KnownLinks(frozenset({(0, 1)})),
+    }
+    assert pairs.at([3, 0]).known == {0: KnownLinks(frozenset({(0, 1)}))}
 
 
 def test_a_long_line_is_rejected() -> None:

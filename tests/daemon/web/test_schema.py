@@ -28,6 +28,8 @@ MEMBERS = {
     "source": st.sampled_from([line.split(" ||| ")[0] for line in LINES]) | st.text(max_size=20),
     "target": st.sampled_from([line.split(" ||| ")[1] for line in LINES]) | st.text(max_size=20),
     "alignment": st.none() | st.just("0-0") | st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=3),
+    "fixed": st.none() | st.just("0-0") | st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=3),
+    "forbidden": st.none() | st.just("0-1") | st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=3),
     "id": st.none() | st.integers() | st.text(max_size=5),
 }
 """Values of the members that the document gives a line of a body; a test compares the names."""

@@ -1,0 +1,78 @@
+"""Links of people are found through indexes, whatever the size of the store, also where nobody has analyzed it."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.conftest import CopyStore
+from tests.storage.building import ingest, pair, pairs_of
+from tests.storage.plans import assert_no_scan, plans
+
+from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.storage.records import AlignerChange
+from hierogram.storage.store import Store, open_store
+
+PAIRS = 3_000
+FIXED = KnownLinks(frozenset({(0, 0)}), frozenset({(1, 0)}))
+
+
+@pytest.fixture
+def store(store_url: str, copy_store: CopyStore) -> Iterator[Store]:
+    copy_store("corrected", store_url, make)
+    with open_store(store_url) as opened:
+        yield opened
+
+
+def make(url: str) -> None:
+    with open_store(url, create=True) as store:
+        batch = store.begin_ingest("c", "file.jsonl", "jsonl")
+        pairs = pairs_of(pair(f"s{n} a", f"t{n}", line=n) for n in range(1, PAIRS + 1))
+        pairs.known.update(dict.fromkeys(range(PAIRS), FIXED))  # type: ignore[attr-defined]
+        store.add_pairs(batch, pairs)
+        store.finish_ingest(batch)
+
+
+def test_links_that_come_with_pairs_are_noted_and_not_followed_yet(store: Store) -> None:
+    assert store.human_links([1, PAIRS]) == {1: FIXED, PAIRS: FIXED}
+    assert not store.is_corrected(1)
+    assert len(store.pending_corrections(PAIRS + 1)) == PAIRS
+    assert store.human_links_of_texts([("s7 a", "t7"), ("s7", "t7")]) == {("s7 a", "t7"): FIXED}
+    assert store.integrity() == []
+
+
+def test_nothing_is_read_from_end_to_end(store: Store) -> None:
+    store.align(AlignerChange(corrected=[(n, 1) for n in range(1, PAIRS - 1)]))
+    with plans() as seen:
+        assert store.human_links([17, 18])
+        assert store.human_links_of_texts([("s7 a", "t7")])
+        assert [one.id for one in store.pending_corrections(1)] == [PAIRS - 1]
+        assert store.corrections_of([17])
+        assert store.is_corrected(17)
+        assert store.set_human_links(17, KnownLinks(), "test")
+        store.align(AlignerChange(corrected=[(17, 2)]))
+    assert len(seen) > 10
+    for entry in seen:
+        for table in ("human_links", "corrections", "sentence_pairs"):
+            # This index has those that are pending, and no others.
+            assert_no_scan(entry["plan"].replace("SCAN corrections USING INDEX corrections_pending", ""), table)
+    assert store.corrections_of([17]) == []
+
+
+def test_they_leave_with_their_pair(store: Store) -> None:
+    from tests.storage.building import withdraw
+
+    withdraw(store, store.pairs_by_id([5]))
+    assert store.human_links([5]) == {}
+    assert store.corrections_of([5]) == []
+    assert store.integrity() == []
+
+
+def test_a_pair_that_is_stored_keeps_what_is_said_of_it(store: Store) -> None:
+    batch = store.begin_ingest("c", "again.jsonl", "jsonl")
+    pairs = pairs_of([pair("s1 a", "t1", line=1), pair("new", "t", line=2)])
+    pairs.known.update({0: KnownLinks(frozenset({(1, 0)})), 1: KnownLinks(frozenset({(0, 0)}))})  # type: ignore[attr-defined]
+    assert store.add_pairs(batch, pairs).totals.duplicates == 1
+    store.finish_ingest(batch)
+    assert store.human_links([1]) == {1: FIXED}
+    assert store.human_links([PAIRS + 1]) == {PAIRS + 1: KnownLinks(frozenset({(0, 0)}))}
+    ingest(store, [pair("plain", "t")])
+    assert store.integrity() == []
