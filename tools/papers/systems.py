@@ -18,17 +18,19 @@ from hierogram.daemon.learning.learning import ALIGNED, learn
 from hierogram.daemon.learning.lease import holding_lease
 from hierogram.daemon.learning.residents import read_batches
 from hierogram.daemon.progress import progress
-from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
+from hierogram.samplers.grammar.settings import DIRICHLET, PAPER, PITMAN_YOR, QUICK
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.comparison.heuristic_export import Heuristic, export_heuristic
+from hierogram.tools.papers.averaged_samples import commit_averaged_samples
 
 FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_source", "lex_source_given_target")
 """Features that all grammars of the table have."""
 
-PAIRS, START = "pairs", "start"
-"""Stores of pairs alone, and of the state in which sampling begins; the others have the names of models."""
+PAIRS, START, SAMPLES = "pairs", "start", "samples"
+"""Stores of pairs alone, of the state in which sampling begins, and of eight samples merged; the others have models'
+names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +45,18 @@ class System:
     singletons: bool = True
 
 
-HIERO, ZEROTH, HUNDREDTH, AVERAGED = "Hiero", "0th sample", "100th sample", "averaged"
+HIERO, ZEROTH, HUNDREDTH, AVERAGED, MEANS = "Hiero", "0th sample", "100th sample", "averaged", "posterior means"
 SYSTEMS = (
     System(HIERO, PAIRS, heuristic=True),
     System("no singletons", PAIRS, heuristic=True, singletons=False),
     System(ZEROTH, START, drawn=True),
     System(HUNDREDTH, PITMAN_YOR, drawn=True),
     System(f"{HUNDREDTH}, Hiero's constraints", PITMAN_YOR, drawn=True, hiero=True),
-    System(AVERAGED, PITMAN_YOR),
-    System(f"{AVERAGED}, Hiero's constraints", PITMAN_YOR, hiero=True),
+    System(AVERAGED, SAMPLES),
+    System(f"{AVERAGED}, Hiero's constraints", SAMPLES, hiero=True),
+    System(MEANS, PITMAN_YOR),
     System(f"{HUNDREDTH}, Dirichlet process", DIRICHLET, drawn=True),
-    System(f"{AVERAGED}, Dirichlet process", DIRICHLET),
+    System(f"{MEANS}, Dirichlet process", DIRICHLET),
 )
 
 
@@ -95,15 +98,19 @@ def learned_store(folder: Path, name: str, files: Sequence[str], threads: int) -
         return url
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)
-    settings = Settings(model=DIRICHLET if name == DIRICHLET else PITMAN_YOR)
+    settings = Settings(
+        model=DIRICHLET if name == DIRICHLET else PITMAN_YOR, schedule=PAPER if name in (START, SAMPLES) else QUICK
+    )
     with open_store(f"sqlite:///{new.absolute()}", create=True, settings=settings) as store:
         with Input(list(files)) as source:
             ingest(store, source)
-        if name == START:
-            commit_start(store)
-        else:
-            with progress(f"learn, {name}", "pairs") as shown:
-                options = LearnOptions(threads, lambda now: shown.update(now.done, now.total, now.done))
+        with progress(f"learn, {name}", "pairs") as shown:
+            options = LearnOptions(threads, lambda now: shown.update(now.done, now.total, now.done))
+            if name == START:
+                commit_start(store)
+            elif name == SAMPLES:
+                commit_averaged_samples(store, options)
+            else:
                 learn(store, options=options)
     new.rename(path)
     return url

@@ -31,11 +31,13 @@ from hierogram.daemon.tuning.tuning import tune
 from hierogram.samplers.grammar.settings import DIRICHLET
 from hierogram.storage.options import Option
 from hierogram.tools.papers.keeping import Kept, check_settings
+from hierogram.tools.papers.lengths import WORDS, fitted_words
 from hierogram.tools.papers.splitting import HeldOut, Split, Wanted, split
 from hierogram.tools.papers.systems import (
     AVERAGED,
     HIERO,
     HUNDREDTH,
+    MEANS,
     SYSTEMS,
     ZEROTH,
     Made,
@@ -78,7 +80,7 @@ class Table:
 @dataclass(frozen=True, slots=True)
 class Row:
     """A row of the table: rules of scope 0, 1, …, all of them, their ratio to Hiero's, BLEU and half its 95 % interval,
-    p against Hiero, processor seconds a sentence.
+    p against Hiero, processor seconds a sentence, the weight of target words.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Row:
     plus_minus: float
     p: float | None
     seconds: float
+    words: float
 
 
 @with_options
@@ -96,7 +99,11 @@ def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET [ALIGNMENT]", help="A bitext, tokenised.")],
     wanted: Table,
 ) -> None:
-    """Make the whole table: learn, extract, tune once on Hiero's grammar, translate, compare."""
+    """Make the whole table: learn, extract, tune once on Hiero's grammar, translate, compare.
+
+    The weight of target words alone is fitted to each grammar: the others are tuned once, and a grammar of other rules
+    makes translations of other lengths under them.
+    """
     wanted.work.mkdir(parents=True, exist_ok=True)
     check_settings(wanted.work / "settings.json", {"files": files, **wanted.of_results()})
     kept = Kept(wanted.work / "found.json")
@@ -123,7 +130,7 @@ def main(
             one.output.unlink(missing_ok=True)
         write_weights(tuned, _weights(equipment, made[0], parts.tuning, wanted))
     equipment = replace(equipment, weights=read_weights(str(tuned)))
-    rows, p_of_sampling = _rows(equipment, made, parts.test, wanted, kept)
+    rows, p_of_sampling = _rows(equipment, made, parts, wanted, kept)
     _say(rows, p_of_sampling, parts, wanted)
     if wanted.figure is not None:
         draw(rows, wanted.figure, f"{parts.pairs:,} pairs")
@@ -159,30 +166,33 @@ def _weights(equipment: Equipment, hiero: Made, held: HeldOut, wanted: Table) ->
     return decode.by_name(found.weights)
 
 
-def _translated(equipment: Equipment, made: Made, sources: Sequence[str]) -> float:
-    """Translate with a system's grammar into its file; processor seconds a sentence, on one thread."""
-    translator = equipment.translator(equipment.grammar(str(made.file)))
+def _translated(equipment: Equipment, made: Made, parts: Split, threads: int) -> list[float]:
+    """Translate with a system's grammar into its file; processor seconds a sentence (one thread), weight of words."""
+    grammar = equipment.grammar(str(made.file))
+    words = fitted_words(equipment, grammar, parts.tuning, threads)
+    translator = equipment.translator(grammar, {**equipment.weights, WORDS: words})
+    sources = parts.test.sources
     translator.translate(sources[0])
     started = time.process_time()
     lines = [found.text for found in translator.translate_all(sources, threads=1)]
     seconds = (time.process_time() - started) / len(sources)
     write_lines(made.output, lines)
-    return seconds
+    return [seconds, words]
 
 
 def _rows(
-    equipment: Equipment, made: Sequence[Made], test: HeldOut, wanted: Table, kept: Kept
+    equipment: Equipment, made: Sequence[Made], parts: Split, wanted: Table, kept: Kept
 ) -> tuple[list[Row], float | None]:
     """The rows, and p of the difference between the first sample and the last."""
     outputs: dict[str, list[str]] = {}
-    seconds: dict[str, float] = {}
+    found_of: dict[str, list[float]] = {}
     for one in made:
         name = one.system.name
-        translate = partial(_translated, equipment, one, test.sources)
-        seconds[name] = kept.find(f"{name}: seconds a sentence", translate, one.output)
+        translate = partial(_translated, equipment, one, parts, wanted.threads)
+        found_of[name] = kept.find(f"{name}: seconds a sentence, weight of words", translate, one.output)
         outputs[name] = read_sentences(str(one.output))
     options = EvaluationOptions(metrics=("bleu",), tokenizer="none", resamples=_RESAMPLES)
-    references = [(f"reference {k + 1}", lines) for k, lines in enumerate(test.columns())]
+    references = [(f"reference {k + 1}", lines) for k, lines in enumerate(parts.test.columns())]
     with progress("evaluate", "metrics") as shown:
         [found] = evaluate(list(outputs.items()), references, options, shown)
         pair = [(name, outputs[name]) for name in (ZEROTH, HUNDREDTH)]
@@ -201,7 +211,7 @@ def _rows(
                 score.score,
                 (score.high - score.low) / 2,
                 score.p,
-                seconds[one.system.name],
+                *found_of[one.system.name],
             )
         )
     return rows, sampling.scores[1].p
@@ -238,7 +248,8 @@ def _say(rows: list[Row], p_of_sampling: float | None, parts: Split, wanted: Tab
     say(
         f"{plural(parts.pairs, 'pair')} to learn from, {len(parts.tuning.sources):,} sentences to tune on, "
         f"{len(parts.test.sources):,} to test with; {HUNDREDTH} against {ZEROTH}: p {_shown(p_of_sampling)}; "
-        f"weights tuned once, with {HIERO}'s grammar; {AVERAGED}: expected uses over the sweeps after burn-in"
+        f"weights tuned once, with {HIERO}'s grammar, that of words fitted to each; {AVERAGED}: eight samples, the 0th "
+        f"to that after the last level; {MEANS}: expected uses over the sweeps after burn-in"
     )
 
 
