@@ -32,6 +32,7 @@ from hierogram.daemon.exceptions import ConfigurationError
 from hierogram.daemon.exports.jobs import ExportJob
 from hierogram.daemon.plain_options import constraints, renamed
 from hierogram.storage.options import declared
+from hierogram.storage.records.events import EVENT_KINDS, EXPORT_DONE, EXPORT_FAILED
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -190,6 +191,36 @@ class TranslatingSection(Section):
         return TranslateOptions(**dict(self))
 
 
+class WebhooksSection(Section):
+    """Whom the daemon tells of finished exports, or of other events."""
+
+    url: str | None = Field(
+        default=None,
+        pattern=r"^https?://\S+$",
+        description="Where events are sent to, each in a POST; without one, none.",
+    )
+    secret: SecretStr | None = Field(
+        default=None, description="What they are signed with; without one, they are not signed."
+    )
+    events: tuple[str, ...] = Field(
+        default=(EXPORT_DONE, EXPORT_FAILED), description="Which kinds of events are sent; see [events.md](events.md)."
+    )
+    timeout_seconds: Seconds = Field(default=10.0, description="How long an answer is waited for.")
+    attempts: int = Field(default=8, ge=1, le=100, description="How often it is tried before a delivery has failed.")
+    pause_seconds: Seconds = Field(
+        default=2.0, description="Pause before the second attempt; it doubles with every further one, up to an hour."
+    )
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        for kind in self.events:
+            if kind not in EVENT_KINDS:
+                raise ValueError(f"events: there is no kind {kind!r}; there are {', '.join(EVENT_KINDS)}")
+        if self.secret is not None and len(self.secret.get_secret_value()) < _SHORTEST_TOKEN:
+            raise ValueError(f"secret: has to have at least {_SHORTEST_TOKEN} characters")
+        return self
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches the address."""
     try:
@@ -260,6 +291,7 @@ class Configuration(Section):
     alignment: AlignmentSection = Field(default_factory=AlignmentSection)
     translating: TranslatingSection = Field(default_factory=TranslatingSection)
     http: HttpConfiguration = Field(default_factory=HttpConfiguration)
+    webhooks: WebhooksSection = Field(default_factory=WebhooksSection)
     exports: tuple[Job, ...] = Field(default=(), description="Exports on a schedule: `[[exports]]`, one each.")
 
 

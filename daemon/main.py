@@ -21,7 +21,7 @@ from hierogram.daemon.commands import (
 )
 from hierogram.daemon.commands import occurrences as support
 from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE, ChosenStore, was_given
-from hierogram.daemon.commands.services import evidence, links, terms, watching
+from hierogram.daemon.commands.services import events, evidence, links, terms, watching
 from hierogram.daemon.commands.translation import evaluation, language_models, translating, tuning
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.garbage_collection import collect_seldom
@@ -91,6 +91,7 @@ for command, example in (
     (exports.export, "hierogram export -o grammar.cdec.gz --format cdec --max-scope 2 --min-count 2"),
     (exports.diff, "hierogram diff grammars/news-20260101T030000Z grammars/latest"),
     (stores.status, "hierogram status --json"),
+    (events.events, "hierogram events --after 120 --follow --json"),
     (watching.watch, "hierogram watch --every 5"),
     (grammar.diagnose, "hierogram diagnose --pairs 2000 --plot chains.png"),
     (terms.terms, "hierogram terms --top 200 -o terms.tbx --languages fr,en"),

@@ -24,6 +24,7 @@ from hierogram.storage.database.connection import (
     writing_connection,
 )
 from hierogram.storage.database.transactions import create_state, read_state, writing
+from hierogram.storage.events.facade import Events
 from hierogram.storage.exceptions import SettingsFixedError, StoreUrlError
 from hierogram.storage.exports import exports
 from hierogram.storage.exports.jobs import Jobs
@@ -102,7 +103,7 @@ def _check_settings(store: Store, given: Settings) -> None:
         )
 
 
-class Store(Pairs, Grammar, HumanLinks):
+class Store(Pairs, Grammar, HumanLinks, Events):
     """A persistent store of sentence pairs, their derivations, and the grammar that these use.
 
     Every method is one transaction; methods may be called from several threads. All raise

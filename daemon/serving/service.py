@@ -16,6 +16,7 @@ from hierogram.daemon.serving.scheduling import Scheduling
 from hierogram.daemon.serving.signals import Signals, Sleeper, heeding_signals
 from hierogram.daemon.serving.supervision import Loop, Patience, Supervisor
 from hierogram.daemon.serving.warming import warm_up
+from hierogram.daemon.serving.webhooks import Webhooks
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.store import Store
@@ -55,6 +56,7 @@ class Service:
             Intake(self.store, present, self.board, self.log),
             Resampling(self.store, present, self.board, self.log),
             Scheduling(self.store, present, self.log),
+            Webhooks(self.store, present, self.log),
         ]
 
     def loop_failed(self, name: str, error: BaseException, pause: float | None) -> None:

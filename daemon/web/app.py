@@ -13,6 +13,7 @@ from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.web.api.aligning import align_routes
+from hierogram.daemon.web.api.events import event_routes
 from hierogram.daemon.web.api.evidence import evidence_routes
 from hierogram.daemon.web.api.grammar import grammar_routes
 from hierogram.daemon.web.api.health import health_routes
@@ -87,6 +88,7 @@ def build_app(
     app.include_router(health_routes(service, configuration, metrics))
     app.include_router(grammar_routes(service))
     app.include_router(intake_routes(service, configuration, limits, metrics, ending or service.stopping))
+    app.include_router(event_routes(service, ending or service.stopping))
     app.include_router(align_routes(service))
     app.include_router(link_routes(service))
     app.include_router(evidence_routes(reader))

@@ -10,7 +10,19 @@ from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import Any, Protocol
 
-from sqlalchemy import BigInteger, Boolean, Column, Connection, Executable, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Double,
+    Executable,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
 from sqlalchemy.schema import CreateTable
 
 from hierogram.storage.database.connection import POSTGRES
@@ -201,6 +213,7 @@ def columns_of(connection: Connection, statement: Executable) -> list[tuple[Any,
 _POSTGRES_TYPES = (
     (LargeBinary, "bytea"),
     (Boolean, "bool"),
+    (Double, "float8"),
     (BigInteger, "int8"),
     (Integer, "int4"),
     (Moment, "timestamptz"),

@@ -1,6 +1,6 @@
 """Writing transactions: the store's lock, its position and its running totals."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -109,6 +109,7 @@ class Writing:
     met_words: Words
     key_runs: dict[int, KeyRun]
     new_words: Words = field(default_factory=_no_words)
+    endings: "list[Callable[[Writing], None]]" = field(default_factory=list)
 
     def knows_all_words(self) -> bool:
         """Whether every word of the store is in memory; one that is not is new."""
@@ -123,6 +124,8 @@ def writing(engine: Engine, memory: Memory, *, durable: bool = True) -> Iterator
         state = read_state(connection, lock=True)
         transaction = Writing(connection, loader_of(connection), state, memory.words, dict(memory.key_runs))
         yield transaction
+        for ending in transaction.endings:
+            ending(transaction)
         state.position += 1
         connection.execute(update(store_state).values(**asdict(state)))
     memory.learn(transaction.new_words, transaction.key_runs)

@@ -5,10 +5,12 @@ from dataclasses import asdict, dataclass
 from sqlalchemy import Connection, insert, select, update
 
 from hierogram.storage.database.transactions import Writing, new_id, now
+from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import ExportUnknownError
 from hierogram.storage.operations.processes import has_ended, this_process
 from hierogram.storage.pairs.pairs import DONE, FAILED, RUNNING
 from hierogram.storage.records import ExportRow
+from hierogram.storage.records.events import EXPORT_DONE, EXPORT_FAILED, NewEvent
 from hierogram.storage.schema.tables import exports
 
 
@@ -49,6 +51,19 @@ def finish_export(writing: Writing, export_id: int, outcome: Outcome) -> None:
     )
     if changed.rowcount != 1:
         raise ExportUnknownError(f"export {export_id} is not recorded: begin with record_export")
+    _tell(writing, export_id)
+
+
+_TOLD = ("name", "path", "format", "job", "rules", "bytes", "sha256", "position", "error", "seconds")
+
+
+def _tell(writing: Writing, export_id: int) -> None:
+    """Tells how an export ended."""
+    wanted = select(exports.c.state, *(exports.c[name] for name in _TOLD)).where(exports.c.id == export_id)
+    row = writing.connection.execute(wanted).one()
+    detail = {name: value for name, value in zip(_TOLD, row[1:], strict=True) if value is not None}
+    kind = EXPORT_DONE if row.state == DONE else EXPORT_FAILED
+    append(writing, [NewEvent(kind, number=row.rules, detail={"export": export_id, **detail})])
 
 
 def close_abandoned_exports(writing: Writing) -> list[int]:
@@ -64,6 +79,7 @@ def close_abandoned_exports(writing: Writing) -> list[int]:
                 .values(finished_at=now(), state=FAILED, error="its process ended before it was done")
             )
             closed.append(export_id)
+            _tell(writing, export_id)
     return closed
 
 

@@ -18,6 +18,7 @@ from hierogram.storage.database.loading import (
     staged_rules,
 )
 from hierogram.storage.database.transactions import Writing
+from hierogram.storage.events.rule_news import Moved, is_watched, watch
 from hierogram.storage.exceptions import CountError, KeyCollisionError
 from hierogram.storage.grammar.history import REMEMBERED_COUNT, remember_counts
 from hierogram.storage.grammar.key_runs import candidates, note
@@ -106,6 +107,10 @@ def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
     new_ids = np.arange(len(new)) + writing.state.last_rule_id + 1
     writing.state.last_rule_id += len(new)
     _insert_rules(writing, named, new, new_ids)
+    ids = before.ids.copy()
+    ids[new] = new_ids
+    watched = np.flatnonzero(is_watched(before.sampled, after.sampled))
+    watch(writing, Moved(ids[watched], *named.sides(watched), after.sampled[watched], after.variances[watched]))
     note(writing, named.keys[np.concatenate((new, gone))], np.concatenate((new_ids, -before.ids[gone])))
 
 

@@ -1,14 +1,17 @@
 """Rejected lines: those one after the other that were rejected for one reason are one row."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from sqlalchemy import bindparam, insert, select, update
 
 from hierogram.storage.database.loading import staged_digests
 from hierogram.storage.database.transactions import Writing
+from hierogram.storage.events.feed import append
 from hierogram.storage.pairs.identity import rejection_digest
 from hierogram.storage.records import RejectedLine
+from hierogram.storage.records.events import PAIRS_REJECTED, NewEvent
 from hierogram.storage.schema.tables import rejected_lines
 
 
@@ -35,12 +38,44 @@ def in_runs(lines: Iterable[RejectedLine]) -> list[RejectedLine]:
 
 def keep_rejected(writing: Writing, batch_id: int, source: RejectedFrom, lines: Sequence[RejectedLine]) -> None:
     """Keeps what `in_runs` gives; lines that are known, from this or an earlier offer of the input, are kept once."""
+    news: dict[str, _News] = {}
     while lines:
-        lines = _keep(writing, batch_id, source, lines)
+        lines = _keep(writing, batch_id, source, lines, news)
+    append(
+        writing,
+        [
+            NewEvent(
+                PAIRS_REJECTED,
+                number=told.lines,
+                detail={
+                    "batch": batch_id,
+                    "corpus": source.corpus,
+                    "origin": source.origin,
+                    "reason": reason,
+                    "line": told.first.line,
+                    "message": told.first.message,
+                },
+            )
+            for reason, told in sorted(news.items())
+        ],
+    )
+
+
+@dataclass(slots=True)
+class _News:
+    """Lines that were rejected for one reason and were not known: the first of them, and how many they are."""
+
+    first: RejectedLine
+    lines: int = 0
+
+
+def _count(writing: Writing, news: dict[str, _News], line: RejectedLine, number: int) -> None:
+    writing.state.rejected += number
+    news.setdefault(line.reason, _News(line)).lines += number
 
 
 def _keep(
-    writing: Writing, batch_id: int, source: RejectedFrom, lines: Sequence[RejectedLine]
+    writing: Writing, batch_id: int, source: RejectedFrom, lines: Sequence[RejectedLine], news: dict[str, _News]
 ) -> Sequence[RejectedLine]:
     """Keeps lines; returns what comes after lines that an earlier batch has kept, which is to be kept on its own."""
     offered: dict[bytes, RejectedLine] = {}
@@ -60,7 +95,7 @@ def _keep(
         more = line.last_line - last_line
         if more > 0 and kept_by == batch_id:
             longer.append({"row": row_id, "last": line.last_line})
-            writing.state.rejected += more
+            _count(writing, news, line, more)
         elif more > 0:
             rests.append(line._replace(line=last_line + 1, lines=more, earlier=0))
     if longer:
@@ -81,5 +116,6 @@ def _keep(
             for digest, line in offered.items()
         ]
         writing.connection.execute(insert(rejected_lines), new)
-        writing.state.rejected += sum(line.last_line - line.first_line + 1 for line in offered.values())
+        for line in offered.values():
+            _count(writing, news, line, line.last_line - line.first_line + 1)
     return rests

@@ -1,0 +1,117 @@
+"""The loop that sends events to a webhook: each until it is taken, or was tried often enough.
+
+What is to be sent is noted in the store before it is sent, so an event is sent again where the daemon ended before the
+answer was noted: at least once. Requests are signed as Standard Webhooks has it: `webhook-id`, `webhook-timestamp`, and
+`webhook-signature`, `v1,` and the HMAC-SHA256 of `id.timestamp.body` in base64.
+"""
+
+import base64
+import hashlib
+import hmac
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from hierogram.daemon.serving.logs import Log
+from hierogram.daemon.serving.supervision import Heart, StopFlag
+from hierogram.storage.records.events import Delivery
+from hierogram.storage.store import Store
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from hierogram.daemon.configuration import Configuration, WebhooksSection
+
+_LOOK_SECONDS = 1.0
+_LONGEST_PAUSE = 3600.0
+_MOST_SAID = 500
+_PREFIX = "whsec_"
+
+
+def signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
+    """The value of `webhook-signature`; a secret `whsec_…` is base64, others are taken letter by letter."""
+    key = secret.encode()
+    if secret.startswith(_PREFIX):
+        key = base64.b64decode(secret.removeprefix(_PREFIX))
+    signed = f"{event_id}.{timestamp}.".encode() + body
+    return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+
+
+class Webhooks:
+    """Sends the events that the configuration names, in a thread of its own: nothing else waits for it."""
+
+    name = "webhooks"
+    sections: frozenset[str] = frozenset({"webhooks"})
+
+    def __init__(self, store: Store, configuration: "Callable[[], Configuration]", log: Log) -> None:
+        self._store = store
+        self._configuration = configuration
+        self._log = log.bind(loop=self.name)
+
+    def run(self, stop: StopFlag, beat: Heart) -> None:
+        """See `Loop.run`."""
+        section = self._configuration().webhooks
+        if section.url is None:
+            while not stop.is_set():
+                beat.well()
+                stop.wait(_LOOK_SECONDS)
+            return
+        # Here, because it takes a while to load, and most daemons send nothing.
+        import httpx2
+
+        with httpx2.Client(follow_redirects=False, trust_env=False) as client:
+            while not stop.is_set():
+                self._store.queue_deliveries(section.url, section.events)
+                for delivery in self._store.due_deliveries(section.url, time.time()):
+                    if stop.is_set():
+                        return
+                    self._deliver(client, section, delivery)
+                    beat.well()
+                beat.well()
+                stop.wait(_LOOK_SECONDS)
+
+    def _deliver(self, client: "httpx2.Client", section: "WebhooksSection", delivery: Delivery) -> None:
+        status, error = send(client, section, delivery)
+        attempt = delivery.attempts + 1
+        again = None
+        if error is not None and attempt < section.attempts:
+            again = time.time() + min(section.pause_seconds * 2 ** (attempt - 1), _LONGEST_PAUSE)
+        self._store.note_delivery(delivery, status, error, again)
+        if error is None:
+            self._log.info("webhook told", about=delivery.event_id, status=status)
+        elif again is None:
+            self._log.error("webhook not told", about=delivery.event_id, error=error, attempts=attempt)
+        else:
+            self._log.warning("webhook not told, tried again", about=delivery.event_id, error=error, attempts=attempt)
+
+
+def send(client: "httpx2.Client", section: "WebhooksSection", delivery: Delivery) -> tuple[int | None, str | None]:
+    """One attempt: the status of the answer, if there is one, and what went wrong; within the section's time."""
+    import httpx2
+
+    assert section.url is not None
+    body, now = delivery.body.encode(), int(time.time())
+    headers = {
+        "content-type": "application/json",
+        "user-agent": f"hierogram/{version('hierogram')}",
+        "webhook-id": str(delivery.event_id),
+        "webhook-timestamp": str(now),
+    }
+    if section.secret is not None:
+        headers["webhook-signature"] = signature(section.secret.get_secret_value(), str(delivery.event_id), now, body)
+    until = time.monotonic() + section.timeout_seconds
+    try:
+        with client.stream(
+            "POST", section.url, content=body, headers=headers, timeout=section.timeout_seconds
+        ) as answer:
+            if answer.is_success:
+                return answer.status_code, None
+            said = b""
+            for piece in answer.iter_bytes():
+                said += piece
+                if len(said) > _MOST_SAID or time.monotonic() > until:
+                    break
+            return answer.status_code, f"answered {answer.status_code}: {said[:_MOST_SAID].decode(errors='replace')}"
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        return None, f"{type(error).__name__}: {error}"[:_MOST_SAID]

@@ -1,0 +1,195 @@
+"""Events reach a webhook, signed, again until they are taken; a receiver that fails keeps nothing else waiting."""
+
+import base64
+import hashlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from tests.storage.building import query
+
+from hierogram.daemon.configuration import Configuration, WebhooksSection, load_configuration
+from hierogram.daemon.exceptions import ConfigurationError
+from hierogram.daemon.serving.logs import open_log
+from hierogram.daemon.serving.supervision import Heart
+from hierogram.daemon.serving.webhooks import Webhooks, signature
+from hierogram.storage.store import Store
+
+SECRET = "a-secret-of-both-sides"
+SECONDS = 60.0
+
+
+class Receiver:
+    """Notes what is posted to it, and answers with the next of its statuses, the last one again and again."""
+
+    def __init__(self, *statuses: int, wait: float = 0.0) -> None:
+        self.statuses = list(statuses)
+        self.heard: list[tuple[dict[str, str], bytes]] = []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                receiver.heard.append(({name.lower(): value for name, value in self.headers.items()}, body))
+                status = receiver.statuses.pop(0) if len(receiver.statuses) > 1 else receiver.statuses[0]
+                time.sleep(wait)
+                self.send_response(status)
+                self.send_header("location", "/elsewhere")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
+
+    @contextmanager
+    def listening(self) -> Iterator["Receiver"]:
+        thread = threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self.server.shutdown()
+            self.server.server_close()
+            thread.join(SECONDS)
+
+
+@contextmanager
+def sending(store: Store, **values: Any) -> Iterator[None]:
+    """The loop, in a thread; an export finishes before it ends a turn."""
+    section = WebhooksSection(pause_seconds=0.01, **values)
+    configuration = Configuration(webhooks=section)
+    loop = Webhooks(store, lambda: configuration, open_log(configuration.log))
+    stop = threading.Event()
+    thread = threading.Thread(target=loop.run, args=(stop, Heart()), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hierogram.daemon.serving.webhooks._LOOK_SECONDS", 0.02)
+
+
+def export(store: Store, name: str = "g") -> None:
+    store.finish_export(store.record_export(name, f"/{name}", "cdec"), rules=7, bytes=70, sha256="ab", position=1)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def begun(store: Store, store_url: str) -> Callable[[], bool]:
+    return lambda: bool(query(store_url, "SELECT url FROM webhooks"))
+
+
+def test_an_export_is_told_of_and_signed(store: Store, store_url: str) -> None:
+    with Receiver(204).listening() as receiver, sending(store, url=receiver.url, secret=SECRET):
+        until(begun(store, store_url))
+        export(store)
+        until(lambda: store.count_deliveries()["done"] == 1)
+        [(headers, body)] = receiver.heard
+    told = json.loads(body)
+    assert (told["kind"], told["number"], told["detail"]["name"]) == ("export-done", 7, "g")
+    assert headers["webhook-id"] == str(told["id"])
+    # Read again by the description of Standard Webhooks.
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    expected = base64.b64encode(hmac.digest(SECRET.encode(), signed, hashlib.sha256)).decode()
+    assert headers["webhook-signature"] == f"v1,{expected}"
+    assert abs(int(headers["webhook-timestamp"]) - time.time()) < SECONDS
+    assert headers["content-type"] == "application/json"
+
+
+def test_a_secret_of_standard_webhooks() -> None:
+    # The example of its specification's reference libraries.
+    found = signature(
+        "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}'
+    )
+    assert found == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_it_is_tried_again_until_it_is_taken(store: Store, store_url: str) -> None:
+    with Receiver(500, 302, 200).listening() as receiver, sending(store, url=receiver.url):
+        until(begun(store, store_url))
+        export(store)
+        until(lambda: store.count_deliveries()["done"] == 1)
+        assert len(receiver.heard) == 3
+        assert len({body for _, body in receiver.heard}) == 1
+        assert all("webhook-signature" not in headers for headers, _ in receiver.heard)
+    assert query(store_url, "SELECT attempts, status FROM webhook_deliveries") == [(3, 200)]
+
+
+def test_it_is_given_up_and_the_next_is_sent(store: Store, store_url: str) -> None:
+    with Receiver(500, 500, 200).listening() as receiver, sending(store, url=receiver.url, attempts=2):
+        until(begun(store, store_url))
+        export(store, "g")
+        until(lambda: store.count_deliveries()["failed"] == 1)
+        export(store, "h")
+        until(lambda: store.count_deliveries()["done"] == 1)
+    [(state, attempts, error)] = query(
+        store_url, "SELECT state, attempts, error FROM webhook_deliveries WHERE state = 'failed'"
+    )
+    assert (state, attempts) == ("failed", 2)
+    assert str(error).startswith("answered 500")
+
+
+def test_nobody_listens_and_exports_go_on(store: Store, store_url: str) -> None:
+    receiver = Receiver(200)
+    receiver.server.server_close()
+    with sending(store, url=receiver.url, attempts=1):
+        until(begun(store, store_url))
+        for name in "abc":
+            export(store, name)
+        until(lambda: store.count_deliveries()["failed"] == 3)
+    assert {row.state for row in store.exports()} == {"done"}
+
+
+def test_a_slow_receiver_is_not_waited_for(store: Store, store_url: str) -> None:
+    receiver = Receiver(200, wait=1.0)
+    with receiver.listening(), sending(store, url=receiver.url, attempts=1, timeout_seconds=0.1):
+        until(begun(store, store_url))
+        began = time.monotonic()
+        export(store)
+        assert time.monotonic() - began < 0.9
+        until(lambda: store.count_deliveries()["failed"] == 1)
+    [(error,)] = query(store_url, "SELECT error FROM webhook_deliveries")
+    assert "Timeout" in str(error)
+
+
+def test_other_kinds_may_be_asked_for(store: Store, store_url: str) -> None:
+    with Receiver(200).listening() as receiver, sending(store, url=receiver.url, events=("export-failed",)):
+        until(begun(store, store_url))
+        export(store)
+        store.finish_export(store.record_export("h", "/h", "cdec"), error="no room")
+        until(lambda: store.count_deliveries()["done"] == 1)
+        assert [json.loads(body)["kind"] for _, body in receiver.heard] == ["export-failed"]
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ('url = "ftp://x/"', "url"),
+        ('events = ["exports"]', "there is no kind 'exports'; there are rule-new"),
+        ('secret = "short"', "at least 16 characters"),
+    ],
+)
+def test_what_cannot_be_is_told(tmp_path: Any, section: str, said: str) -> None:
+    file = tmp_path / "daemon.toml"
+    file.write_text(f"[webhooks]\n{section}\n")
+    with pytest.raises(ConfigurationError, match=said):
+        load_configuration(file)

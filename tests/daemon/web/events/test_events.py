@@ -1,0 +1,146 @@
+"""`GET /v1/events`: pages, and streams that begin where a client left off."""
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+from tests.daemon.web.conftest import FakeService
+from tests.daemon.web.running import Running
+from tests.storage.building import commit, delta
+
+from hierogram.samplers.grammar.uses import ONE_USE
+from hierogram.storage.store import Store, open_store
+
+STREAM = {"Accept": "text/event-stream"}
+
+
+def use(store: Store, *names: str, uses: int = 10) -> None:
+    commit(store, [], [delta(name, name.upper(), 0, uses * ONE_USE) for name in names])
+
+
+def test_pages_follow_each_other(client: TestClient, store: Store) -> None:
+    use(store, "a", "b", "c")
+    first = client.get("/v1/events", params={"limit": 2}).json()
+    assert [event["source"] for event in first["events"]] == ["a", "b"]
+    assert (first["next"], first["oldest"], first["last"]) == (2, 1, 3)
+    assert first["events"][0] | {"at": ""} == {
+        "id": 1, "at": "", "kind": "rule-new", "rule_id": 1, "source": "a", "target": "A", "mean_now": 10.0,
+        "error": 0.0,
+    }  # fmt: skip
+    second = client.get("/v1/events", params={"after": first["next"], "limit": 2}).json()
+    assert ([event["source"] for event in second["events"]], second["next"]) == (["c"], 3)
+    third = client.get("/v1/events", params={"after": 3}).json()
+    assert (third["events"], third["next"]) == ([], 3)
+    gone = client.get("/v1/events", params={"kind": ["rule-gone", "export-done"]}).json()
+    assert (gone["events"], gone["next"]) == ([], 3)
+
+
+def test_who_comes_too_late_is_told_so(client: TestClient, store: Store) -> None:
+    use(store, "a", "b", "c")
+    store.keep_events(1)
+    answer = client.get("/v1/events", params={"after": 0})
+    assert (answer.status_code, answer.json()["oldest"], answer.json()["last"]) == (410, 3, 3)
+    assert client.get("/v1/events", params={"after": 2}).status_code == 200
+    assert client.get("/v1/events").json()["events"][0]["id"] == 3
+
+
+def test_what_cannot_be_is_refused(client: TestClient) -> None:
+    for query in ("after=-1", "limit=0", "limit=1001", "kind=new", "after=x"):
+        assert client.get(f"/v1/events?{query}").status_code == 422, query
+    assert client.get("/v1/events", headers={**STREAM, "Last-Event-ID": "x"}).status_code == 400
+
+
+@pytest.fixture
+def running(tmp_path: object) -> Iterator[Running]:
+    with open_store(f"sqlite:///{tmp_path}/web.db", create=True) as store:
+        loop = Running(FakeService(store))
+        loop.store = store  # type: ignore[attr-defined]
+        yield loop
+        loop.end()
+
+
+class Stream:
+    """The events of a stream, as its specification has them."""
+
+    def __init__(self, running: Running, query: str = "", **headers: str) -> None:
+        host, port = running.loop.address or ("", 0)
+        self.lines = httpx2.stream(
+            "GET", f"http://{host}:{port}/v1/events{query}", headers=STREAM | headers, timeout=60
+        )
+        self.answer = self.lines.__enter__()
+        self.read = self.answer.iter_lines()
+
+    def next(self) -> dict[str, str]:
+        """The next event; comments are left out."""
+        fields: dict[str, str] = {}
+        for line in self.read:
+            if not line and fields:
+                return fields
+            name, _, value = line.partition(":")
+            if name:
+                fields[name] = value.removeprefix(" ")
+        return fields
+
+    def close(self) -> None:
+        self.lines.__exit__(None, None, None)
+
+
+def test_a_stream_tells_what_comes(running: Running) -> None:
+    store: Store = running.store  # type: ignore[attr-defined]
+    use(store, "a", "b")
+    live, from_start, resumed = Stream(running), Stream(running, "?after=0"), Stream(running, **{"Last-Event-ID": "1"})
+    assert live.answer.headers["content-type"].startswith("text/event-stream")
+    first = from_start.next()
+    assert (first["id"], first["event"], json.loads(first["data"])["source"]) == ("1", "rule-new", "a")
+    assert (from_start.next()["id"], resumed.next()["id"]) == ("2", "2")
+    began = time.monotonic()
+    use(store, "c")
+    assert [json.loads(stream.next()["data"])["source"] for stream in (live, from_start, resumed)] == ["c"] * 3
+    assert time.monotonic() - began < 10
+    for stream in (live, from_start, resumed):
+        stream.close()
+
+
+def test_a_stream_of_some_kinds_and_one_that_comes_too_late(running: Running) -> None:
+    store: Store = running.store  # type: ignore[attr-defined]
+    use(store, "a", "b", "c")
+    use(store, "a", uses=-10)
+    gone = Stream(running, "?after=0&kind=rule-gone")
+    assert gone.next()["id"] == "4"
+    gone.close()
+    store.keep_events(2)
+    late = Stream(running, "?after=1")
+    missed = late.next()
+    assert (missed["event"], missed["id"], json.loads(missed["data"])) == ("missed", "2", {"missed": 1, "oldest": 3})
+    assert late.next()["id"] == "3"
+    late.close()
+
+
+def test_streams_end_with_the_daemon_and_with_their_clients(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hierogram.daemon.web.api.events._MOST_STREAMS", 2)
+    first, second = Stream(running), Stream(running)
+    use(running.store, "a")  # type: ignore[attr-defined]
+    assert first.next()["id"] == second.next()["id"] == "1"
+    host, port = running.loop.address or ("", 0)
+    third = httpx2.get(f"http://{host}:{port}/v1/events", headers=STREAM, timeout=60)
+    assert (third.status_code, "streams" in third.json()["detail"]) == (503, True)
+    second.close()
+    until = time.monotonic() + 60
+    while Stream(running).answer.status_code != 200:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert running.end() < 5
+    assert first.next() == {}
+
+
+def test_a_heartbeat_keeps_the_connection(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hierogram.daemon.web.api.events._HEARTBEAT_SECONDS", 1)
+    with socket.create_connection(running.loop.address or ("", 0), timeout=30) as connection:
+        connection.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
+        said = b""
+        while b": ping" not in said:
+            said += connection.recv(4096)

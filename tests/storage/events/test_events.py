@@ -1,0 +1,215 @@
+"""Events are told once, in order, with what caused them, and no more of them than are kept."""
+
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+from tests.storage.building import Delta, commit, delta, deltas_of, pairs_of, query
+from tests.storage.plans import assert_no_scan, plan_of, plans
+
+from hierogram.samplers.grammar.uses import ONE_USE
+from hierogram.storage.events import rule_news
+from hierogram.storage.exceptions import CountError
+from hierogram.storage.records import RejectedLine
+from hierogram.storage.records.events import Event
+from hierogram.storage.store import Store
+
+
+def moved(source: str, uses: float, variance: float = 0.0) -> Delta:
+    """A rule whose expected uses, and the variance of their error, change so."""
+    change = delta(source, source.upper(), 0, round(uses * ONE_USE))
+    return change._replace(sampled_variance=round(variance * ONE_USE))
+
+
+def told(events: Sequence[Event]) -> list[tuple[object, ...]]:
+    return [(event.kind, event.source, event.mean_before, event.mean_now) for event in events]
+
+
+def test_rules_are_told_of_when_they_come_move_and_go(store: Store) -> None:
+    commit(store, [], [moved("a", 20, 4), moved("b", 7.9), moved("c", 8)])
+    first = store.events()
+    assert told(first.events) == [("rule-new", "a", None, 20.0), ("rule-new", "c", None, 8.0)]
+    [rule] = store.find_rules("a")
+    assert (first.events[0].target, first.events[0].error, rule.mean_error) == ("A", 2.0, 2.0)
+    # Within twice the error √(4 + 4); then beyond it; then within a tenth, however sure.
+    commit(store, [], [moved("a", 5), moved("c", 0.7)])
+    commit(store, [], [moved("a", 1)])
+    commit(store, [], [moved("c", 0.3)])
+    assert told(store.events(first.last).events) == [("rule-moved", "a", 20.0, 26.0), ("rule-moved", "c", 8.0, 9.0)]
+    # It stays one that is told of until it is below four.
+    last = store.events().last
+    commit(store, [], [moved("c", -4.9)])
+    commit(store, [], [moved("c", -0.2), moved("a", -26)])
+    assert told(store.events(last).events) == [
+        ("rule-moved", "c", 9.0, pytest.approx(4.1, abs=0.001)),
+        ("rule-gone", "a", 26.0, 0.0),
+        ("rule-gone", "c", pytest.approx(4.1, abs=0.001), pytest.approx(3.9, abs=0.001)),
+    ]
+    commit(store, [], [moved("a", 9)])
+    assert told(store.events().events[-1:]) == [("rule-new", "a", None, 9.0)]
+
+
+def test_what_is_told_adds_up(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is committed, who replays the events knows each rule's uses to twice their error, or a tenth."""
+    monkeypatch.setattr(rule_news, "MOST", 1_000_000)
+    random.seed(4)
+    uses = dict.fromkeys("abcdefgh", 0.0)
+    heard: dict[str, float] = {}
+    position = 0
+    for _ in range(60):
+        rows = []
+        for name in random.sample(sorted(uses), 4):
+            after = max(0.0, round(uses[name] + random.choice([-9, -2, -0.5, 0.5, 3, 12]), 2))
+            rows.append(moved(name, after - uses[name], 0.01))
+            uses[name] = after
+        commit(store, [], rows)
+        page = store.events(position)
+        for event in page.events:
+            assert event.source is not None
+            assert event.mean_now is not None
+            assert event.mean_before == heard.get(event.source)
+            assert (event.kind == "rule-new") == (event.source not in heard)
+            heard[event.source] = event.mean_now
+            if event.kind == "rule-gone":
+                del heard[event.source]
+        position = page.last
+        for name, number in uses.items():
+            if name in heard:
+                assert number >= 4
+                assert abs(heard[name] - number) <= max(0.1 * heard[name], 2 * (120 * 0.01) ** 0.5) + 0.01
+            else:
+                assert number < 8 + 0.01
+    assert position > 50
+    stored = query(
+        store_url, "SELECT r.source, t.sampled_count FROM told_rules AS t JOIN rules AS r ON r.id = t.rule_id"
+    )
+    assert {name: number / ONE_USE for name, number in stored} == heard
+
+
+def test_parts_of_a_commit_are_one(store: Store) -> None:
+    store.commit_parts([(None, deltas_of([moved("a", 30)])), (None, deltas_of([moved("a", -25), moved("b", 9)]))])
+    assert told(store.events().events) == [("rule-new", "b", None, 9.0)]
+
+
+def test_many_news_are_counted(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rule_news, "MOST", 3)
+    commit(store, [], [moved(name, 10) for name in "abc"])
+    commit(store, [], [moved("a", 10), moved("b", -10), *(moved(name, 10) for name in "defg")])
+    [*single, summary] = store.events().events
+    assert len(single) == 3
+    assert (summary.kind, summary.number, summary.detail) == ("rules-changed", 6, {"new": 4, "gone": 1, "moved": 1})
+    # They are known from then on.
+    commit(store, [], [moved("d", 5)])
+    assert told(store.events(summary.id).events) == [("rule-moved", "d", 10.0, 15.0)]
+
+
+def test_rejected_lines_are_told_of_once(store: Store) -> None:
+    lines = [RejectedLine(2, "empty-side", "no target", b"x", 3), RejectedLine(9, "utf-8", "not UTF-8", b"\xff")]
+    for _ in range(2):
+        batch = store.begin_ingest("default", "file.txt", "pipes")
+        store.add_pairs(batch, pairs_of([]), lines)
+    found = store.events().events
+    assert [(event.kind, event.number) for event in found] == [("pairs-rejected", 3), ("pairs-rejected", 1)]
+    assert found[0].detail is not None
+    assert {name: found[0].detail[name] for name in ("reason", "line", "message", "corpus")} == {
+        "reason": "empty-side", "line": 2, "message": "no target", "corpus": "default"
+    }  # fmt: skip
+
+
+def test_exports_are_told_of(store: Store) -> None:
+    done = store.record_export("g", "/g", "cdec", "nightly")
+    store.finish_export(done, rules=7, bytes=70, sha256="ab", position=1)
+    failed = store.record_export("h", "/h", "cdec")
+    store.finish_export(failed, error="no room")
+    first, second = store.events().events
+    assert (first.kind, first.number) == ("export-done", 7)
+    assert first.detail == {
+        "export": done, "name": "g", "path": "/g", "format": "cdec", "job": "nightly", "rules": 7, "bytes": 70,
+        "sha256": "ab", "position": 1,
+    }  # fmt: skip
+    assert (second.kind, second.detail) == (
+        "export-failed",
+        {"export": failed, "name": "h", "path": "/h", "format": "cdec", "error": "no room"},
+    )
+    assert abs((datetime.now(UTC) - first.at).total_seconds()) < 60
+
+
+def test_what_is_rolled_back_is_not_told(store: Store) -> None:
+    commit(store, [], [moved("a", 10)])
+    with pytest.raises(CountError):
+        store.commit_parts([(None, deltas_of([moved("b", 10)])), (None, deltas_of([moved("a", -99)]))])
+    page = store.events()
+    assert (told(page.events), page.last) == ([("rule-new", "a", None, 10.0)], 1)
+    commit(store, [], [moved("b", 10)])
+    assert store.events(1).events[0].id == 2
+
+
+def test_who_comes_too_late_is_told_so(store: Store) -> None:
+    assert store.events() == ([], 1, 0, 0)
+    for name in "abcdef":
+        commit(store, [], [moved(name, 10)])
+    assert (store.events(6).events, store.events(6).missed) == ([], 0)
+    store.keep_events(2)
+    page = store.events(1)
+    assert ([event.id for event in page.events], page.oldest, page.last, page.missed) == ([5, 6], 5, 6, 3)
+    assert (store.events(4).missed, store.events().missed, store.events(5, 1).missed) == (0, 0, 0)
+    commit(store, [], [moved("g", 10), moved("h", 10), moved("i", 10)])
+    assert [event.id for event in store.events(0).events] == [8, 9]
+    assert [event.id for event in store.events(limit=1).events] == [8]
+
+
+def test_kinds_are_chosen(store: Store) -> None:
+    commit(store, [], [moved("a", 10), moved("b", 10)])
+    commit(store, [], [moved("a", -10)])
+    assert [event.id for event in store.events(kinds=["rule-gone"]).events] == [3]
+    assert [event.id for event in store.events(1, kinds=["rule-gone", "rule-new"]).events] == [2, 3]
+
+
+def test_plans(store: Store) -> None:
+    commit(store, [], [moved("a", 10), moved("b", 10)])
+    with plans() as seen:
+        store.events(1)
+        store.events(1, kinds=["export-done"])
+        commit(store, [], [moved("a", 10), moved("b", -9)])
+        store.queue_deliveries("http://a/", ["rule-new"])
+        store.due_deliveries("http://a/", 1.0)
+    for entry in seen:
+        for table in ("events", "told_rules", "webhook_deliveries"):
+            assert_no_scan(entry["plan"], table)
+    assert plan_of(seen, "SELECT told_rules")
+
+
+def test_deliveries(store: Store, store_url: str) -> None:
+    url, kinds = "http://example.org/", ["rule-new"]
+    commit(store, [], [moved("a", 10)])
+    # A webhook that is new begins with what happens from then on.
+    assert store.queue_deliveries(url, kinds) == 0
+    commit(store, [], [moved("b", 10), moved("c", 10)])
+    commit(store, [], [moved("b", -10)])
+    assert (store.queue_deliveries(url, kinds), store.queue_deliveries(url, kinds)) == (2, 0)
+    first, second = store.due_deliveries(url, 100.0)
+    assert (first.event_id, second.event_id, first.attempts) == (2, 3, 0)
+    assert '"source": "b"' in first.body
+    store.note_delivery(first, 500, "answered 500", 160.0)
+    store.note_delivery(second, 200, None, None)
+    assert store.due_deliveries(url, 159.0) == []
+    [again] = store.due_deliveries(url, 160.0)
+    assert (again.event_id, again.attempts) == (2, 1)
+    store.note_delivery(again, None, "no answer", None)
+    assert store.due_deliveries(url, 1e12) == []
+    assert store.count_deliveries() == {"waiting": 0, "done": 1, "failed": 1}
+    rows = query(store_url, "SELECT event_id, state, attempts, status, error FROM webhook_deliveries ORDER BY event_id")
+    assert rows == [(2, "failed", 2, None, "no answer"), (3, "done", 1, 200, None)]
+
+
+def test_deliveries_that_are_over_are_dropped(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hierogram.storage.events.deliveries._KEPT", 2)
+    url = "http://example.org/"
+    store.queue_deliveries(url, ["rule-new"])
+    for name in "abcdef":
+        commit(store, [], [moved(name, 10)])
+        store.queue_deliveries(url, ["rule-new"])
+        [delivery] = store.due_deliveries(url, 1.0)
+        store.note_delivery(delivery, 200, None, None)
+    assert store.count_deliveries()["done"] == 3
