@@ -1,6 +1,6 @@
 """The command that brings pairs in: ingest."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,11 +29,17 @@ if TYPE_CHECKING:
     from hierogram.daemon.corpora.ingest import IngestReport
 
 
+DICTIONARY_CORPUS = "dictionary"
+"""Corpus of entries, where none is named."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How files are read: as which format, of which languages, into which corpus."""
 
-    format: Annotated[str, Option("auto, parallel, bars, jsonl or tmx (auto by the name .tmx).")] = "auto"
+    format: Annotated[
+        str, Option("auto, parallel, bars, jsonl or tmx (auto by the name .tmx); tbx, csv or tsv with --dictionary.")
+    ] = "auto"
     languages: Annotated[str | None, Option("Languages to take from a TMX memory, as in fr,en.", metavar="SRC,TGT")] = (
         None
     )
@@ -51,6 +57,19 @@ class Reading:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """How entries of a dictionary count."""
+
+    dictionary: Annotated[
+        bool, Option("The file is a dictionary or a list of terms: TBX, CSV or TSV, told by its name or --format.")
+    ] = False
+    weight: Annotated[int, Option("Dictionary: an entry counts as so many pairs.", least=1, most=1_000)] = 1
+    block: Annotated[
+        bool, Option("Dictionary: link all words of an entry with each other, where there are several.")
+    ] = False
+
+
 @with_options
 def ingest(
     context: typer.Context,
@@ -64,6 +83,7 @@ def ingest(
         ),
     ],
     reading: Reading,
+    entries: Counting,
     how: Transformations,
     limits: Limits,
     as_json: AsJson = False,
@@ -74,8 +94,17 @@ def ingest(
     Pairs without an alignment are aligned when the store learns, together with what is there.
     Tokens are separated by spaces or tabs. Lines that cannot be stored are kept in the table rejected_lines with the
     reason, and the others go in; an input of which too much cannot be stored is not taken. The same input offered again
-    is stored once. A store's first trees settle for its life how trees are transformed and which words are known.
+    is stored once. Entries of a --dictionary are pairs of the corpus `dictionary`, unless told otherwise; those of one
+    word on each side have a link that is fixed. A store's first trees settle for its life how trees are transformed and
+    which words are known.
     """
+    if entries.dictionary:
+        if len(files) != 1 or reading.trees or reading.tokenize is not None:
+            raise UsageError("--dictionary takes one file, no --trees, and is divided into tokens as the store does")
+        if not was_given(context, "corpus"):
+            reading = replace(reading, corpus=DICTIONARY_CORPUS)
+    elif given(context, Counting):
+        raise UsageError("--weight and --block are for entries: hierogram ingest --dictionary terms.tbx")
     if reading.nbest and not reading.trees:
         raise UsageError("--nbest is for trees: hierogram ingest --trees --nbest lists.txt")
     if reading.trees:
@@ -85,7 +114,8 @@ def ingest(
         done = _ingest_trees(store_url(context, store), files[0], settled, reading, limits)
         _end(done, reading.strict, as_json, "forest" if reading.nbest else "tree")
         return
-    from hierogram.daemon.corpora.ingest import Handling, IngestProgress
+    from hierogram.daemon.corpora.dictionaries.source import Dictionary
+    from hierogram.daemon.corpora.ingest import Entries, Handling, IngestProgress
     from hierogram.daemon.corpora.ingest import ingest as take_in
     from hierogram.daemon.corpora.inputs import Input
     from hierogram.daemon.corpora.preparation import prepare, two_languages
@@ -95,11 +125,14 @@ def ingest(
         two_languages(reading.languages, "--languages") if reading.languages is not None else None,
         two_languages(reading.tokenize, "--tokenize") if reading.tokenize is not None else None,
         limits,
+        Entries(entries.weight, entries.block) if entries.dictionary else None,
     )
     languages = prepare(Settings(), handling.languages, handling.tokenize).languages
     with (
         interruptible("what was stored stays; give the same files again to go on"),
-        Input(files, reading.format, limits) as source,
+        Dictionary(files[0], reading.format, limits)
+        if entries.dictionary
+        else Input(files, reading.format, limits) as source,
     ):
         opened, made = open_or_make(store_url(context, store), Settings(languages=languages or ()))
         with opened, progress("ingest", "lines") as shown:

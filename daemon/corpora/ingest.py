@@ -4,7 +4,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import NamedTuple
 
 from hierogram.daemon.corpora.inputs import Source
@@ -16,6 +17,7 @@ from hierogram.daemon.corpora.validation import Fields, validate
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.prefetch import ahead
 from hierogram.samplers.grammar.kinds import PAIRS
+from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.pairs.rejections import in_runs
 from hierogram.storage.records import AddedPairs, IngestTotals, NewPairs, RejectedLine, join_pairs
@@ -75,8 +77,32 @@ def reasons_of(rejected: Iterable[RejectedLine]) -> Counter[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Entries:
+    """How entries of a dictionary count: each as often as `weight` pairs like it; an entry of several words has its
+    words linked by the aligner, or as a `block`, each with each.
+    """
+
+    weight: int = 1
+    block: bool = False
+
+    def of(self, pairs: NewPairs) -> NewPairs:
+        """The pairs of such entries, each entry once and as often as it weighs."""
+        places = [k for k in range(len(pairs)) if pairs.occurrences[k] == 0 for _ in range(self.weight)]
+        found = pairs.at(places)
+        copies = list(range(self.weight)) * (len(found) // self.weight)
+        sizes = zip(found.source_lengths, found.target_lengths, strict=True)
+        known = {
+            k: KnownLinks(frozenset(product(range(height), range(width))))
+            for k, (height, width) in enumerate(sizes)
+            if self.block or height == width == 1
+        }
+        return replace(found, occurrences=copies, known=known)
+
+
+@dataclass(frozen=True, slots=True)
 class Handling:
-    """How an input is taken in: its languages, those by whose rules it is divided into tokens, and its bounds.
+    """How an input is taken in: its languages, those by whose rules it is divided into tokens, its bounds, and what its
+    pairs count where they are entries of a dictionary.
 
     What is None is as the store has it.
     """
@@ -84,6 +110,7 @@ class Handling:
     languages: Languages | None = None
     tokenize: Languages | None = None
     limits: Limits = DEFAULT_LIMITS
+    entries: Entries | None = None
 
 
 AS_THE_STORE = Handling()
@@ -111,6 +138,7 @@ class Intake:
         self._preparation = prepare(settings, handling.languages, handling.tokenize)
         self._store = store
         self._limits = handling.limits
+        self._entries = handling.entries
         self._max_tokens = settings.max_tokens
         self._repeats = Repeats()
         self._last_rejected: RejectedLine | None = None
@@ -123,7 +151,7 @@ class Intake:
         rejected: list[RejectedLine] = []
         for fields in chunks:
             sound, wrong = validate(self._preparation.prepared(fields), self._max_tokens, self._repeats)
-            pairs.append(sound)
+            pairs.append(sound if self._entries is None else self._entries.of(sound))
             rejected += wrong
         return Checked(join_pairs(pairs), in_runs(rejected))
 

@@ -13,9 +13,10 @@ from hierogram.daemon.evidence.options import EvidenceOptions
 from hierogram.daemon.exceptions import InputError, WrongKindError
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.rules import escape_terminal, nonterminal
-from hierogram.storage.browsing.likeness import like_pairs, renderings, source_sides, source_words
+from hierogram.storage.browsing.likeness import LikePair, like_pairs, renderings, source_sides, source_words
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import KnownWord
+from hierogram.storage.records import DICTIONARIES
 
 if TYPE_CHECKING:
     from hierogram.daemon.evidence.covering import Chosen
@@ -47,7 +48,7 @@ class Evidence:
 
     `words` are those that positions count, in small letters where the store knows them only so; `unknown` those of them
     that no stored pair has on its source side. Rules stand in the order of the words that they cover, shorter ones
-    first.
+    first. `entries` are those of dictionaries whose source side the sentence has; they are none of the pairs.
     """
 
     text: str
@@ -56,6 +57,7 @@ class Evidence:
     unknown: list[str]
     rules: list[MatchedRule]
     pairs: "list[Chosen]"
+    entries: list[LikePair]
 
 
 def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
@@ -82,6 +84,7 @@ def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
     ]
     # The most used side first, for where there are more patterns than are looked for in pairs.
     patterns = [match.pattern for match in sorted(matched, key=lambda match: -match.uses)]
+    candidates = like_pairs(look, known, max(_CANDIDATES, 10 * options.pairs)) if known else []
     row = look.row("SELECT position FROM store_state", False)
     return Evidence(
         text,
@@ -89,7 +92,8 @@ def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
         words,
         [word for word in dict.fromkeys(words) if word not in known],
         rules[: options.rules],
-        _pairs(look, words, known, patterns, options.pairs),
+        _pairs(words, known, patterns, [pair for pair in candidates if not _is_entry(pair)], options.pairs),
+        _entries(sentence, candidates),
     )
 
 
@@ -153,15 +157,35 @@ def _chosen(sentence: Sentence, matched: Sequence[_Match], known: Iterable[str])
     )
 
 
+def _is_entry(pair: LikePair) -> bool:
+    return pair.format in DICTIONARIES
+
+
+def _entries(sentence: Sentence, candidates: Iterable[LikePair]) -> list[LikePair]:
+    """Each entry once whose source side the sentence has, in the order of the words that they cover, shorter first."""
+    found: dict[tuple[str, str], tuple[int, int, LikePair]] = {}
+    for pair in candidates:
+        if _is_entry(pair):
+            words = tuple(pair.source.split(" "))
+            places = sentence.places(Pattern((words,), (0, 0)))
+            if places:
+                key = (pair.source, pair.target)
+                found.setdefault(key, (places[0].words[0][0], len(words), pair))
+    return [pair for _, _, pair in sorted(found.values(), key=lambda entry: (*entry[:2], entry[2].target))]
+
+
 def _pairs(
-    look: Look, words: Sequence[str], known: Mapping[str, KnownWord], patterns: Sequence[Pattern], limit: int
+    words: Sequence[str],
+    known: Mapping[str, KnownWord],
+    patterns: Sequence[Pattern],
+    candidates: Sequence[LikePair],
+    limit: int,
 ) -> "list[Chosen]":
     if not limit:
         return []
     # Whoever wants no pairs needs no numpy.
     from hierogram.daemon.evidence.covering import choose
 
-    candidates = like_pairs(look, known, max(_CANDIDATES, 10 * limit))
     number = max((word.count for word in known.values()), default=1)
     weights = {word: log(2 + number / max(1, known[word].count if word in known else 1)) for word in words}
     return choose(words, weights, patterns, candidates, limit)
@@ -196,5 +220,9 @@ def as_plain(found: Evidence) -> dict[str, object]:
                 "fresh": [list(span) for span in chosen.fresh],
             }
             for chosen in found.pairs
+        ],
+        "entries": [
+            {"id": entry.id, "corpus": entry.corpus, "source": entry.source, "target": entry.target}
+            for entry in found.entries
         ],
     }

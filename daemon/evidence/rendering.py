@@ -13,7 +13,7 @@ LEAST_PROBABILITY, LEAST_USES = 0.1, 1.0
 
 
 def as_prompt(found: Evidence, languages: tuple[str, ...] = ()) -> str:
-    """A glossary of renderings, the pairs as examples, and the sentence with its translation left open.
+    """Entries of dictionaries, a glossary, the pairs as examples, and the sentence with its translation left open.
 
     Renderings are those whose probability given their source is at least `LEAST_PROBABILITY`, of words, and of what is
     used `LEAST_USES` times and has no gaps, or one inside. `languages` are the names of source and target, where they
@@ -21,6 +21,9 @@ def as_prompt(found: Evidence, languages: tuple[str, ...] = ()) -> str:
     """
     source, target = languages if len(languages) == 2 else ("source", "target")
     blocks = []
+    if found.entries:
+        entries = [f"{entry.source} = {entry.target}" for entry in found.entries]
+        blocks.append([f"Dictionary ({source} = {target}):", *entries])
     glossary = _glossary(found.rules)
     if glossary:
         blocks.append([f"Glossary ({source} = {target}):", *glossary])
@@ -85,3 +88,8 @@ def table_of_pairs(found: Evidence) -> list[list[str]]:
 def _positions(span: Span) -> str:
     first, last = span
     return str(first) if last == first + 1 else f"{first}-{last - 1}"
+
+
+def table_of_entries(found: Evidence) -> list[list[str]]:
+    """Columns and rows: corpus and both sides of dictionaries' entries."""
+    return [["dictionary", "source", "target"], *([one.corpus, one.source, one.target] for one in found.entries)]

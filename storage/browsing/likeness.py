@@ -158,8 +158,10 @@ def _likeliest(look: Look, words: Mapping[str, KnownWord], limit: int) -> list[i
     chosen = ids[order[:limit]].tolist()
     for pairs in held.values():
         of_word = np.searchsorted(ids, pairs)
-        best = np.lexsort((-pairs, -scores[of_word]))[:_KEPT_OF_A_WORD]
-        chosen += pairs[best].tolist()
+        # Of equal ones the youngest and the oldest: entries of a dictionary, which may weigh much, lie side by side.
+        for age in (-pairs, pairs):
+            best = np.lexsort((age, -scores[of_word]))[:_KEPT_OF_A_WORD]
+            chosen += pairs[best].tolist()
     return list(dict.fromkeys(chosen))
 
 

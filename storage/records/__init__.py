@@ -19,10 +19,14 @@ from hierogram.storage.records.grammar import LabelRow, LearningRun, RuleRow, St
 from hierogram.storage.records.operations import Claim, ExportRow, RequestRow, StoreStatus
 from hierogram.storage.records.pairs import (
     ALIGNER,
+    CSV_ENTRIES,
+    DICTIONARIES,
     GIVEN,
     NOBODY,
     SAMPLING,
     SETTLED,
+    TBX_ENTRIES,
+    TSV_ENTRIES,
     UNALIGNED,
     UNSETTLED,
     WAITING,
@@ -41,6 +45,8 @@ from hierogram.storage.records.settings import CASES, INFINITY, KEPT, LARGEST_SE
 __all__ = [
     "ALIGNER",
     "CASES",
+    "CSV_ENTRIES",
+    "DICTIONARIES",
     "GIVEN",
     "INFINITY",
     "KEPT",
@@ -49,6 +55,8 @@ __all__ = [
     "NOBODY",
     "SAMPLING",
     "SETTLED",
+    "TBX_ENTRIES",
+    "TSV_ENTRIES",
     "UNALIGNED",
     "UNSETTLED",
     "WAITING",

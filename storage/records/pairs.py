@@ -22,6 +22,9 @@ SETTLED = "settled"
 """State of a pair that has been through every stage."""
 UNSETTLED = (UNALIGNED, WAITING, SAMPLING)
 """States of pairs that are not through the schedule."""
+TBX_ENTRIES, CSV_ENTRIES, TSV_ENTRIES = "tbx", "csv_entries", "tsv_entries"
+DICTIONARIES = (TBX_ENTRIES, CSV_ENTRIES, TSV_ENTRIES)
+"""Formats of batches whose pairs are entries of dictionaries."""
 NOBODY, GIVEN, ALIGNER = "nobody", "given", "aligner"
 """Who aligned a pair: no one yet, whoever made the input, or our aligner."""
 

@@ -50,7 +50,7 @@ def evidence(
 
 
 def _say(found: "Evidence") -> None:
-    from hierogram.daemon.evidence.rendering import table_of_pairs, table_of_rules
+    from hierogram.daemon.evidence.rendering import table_of_entries, table_of_pairs, table_of_rules
 
     columns, *rows = table_of_rules(found)
     say_table(columns, rows, numeric=(2, 3))
@@ -58,6 +58,10 @@ def _say(found: "Evidence") -> None:
         columns, *rows = table_of_pairs(found)
         say()
         say_table(columns, rows, numeric=(0,))
+    if found.entries:
+        columns, *rows = table_of_entries(found)
+        say()
+        say_table(columns, rows)
     if not found.rules:
         note("no rule matches: nothing is learned yet, or no rule has these words")
     if found.unknown:

@@ -51,6 +51,15 @@ class LikePairAnswer(BaseModel):
     fresh: list[_Span] = Field(description="Those of them that no pair before it has.")
 
 
+class EntryAnswer(BaseModel):
+    """An entry of a dictionary whose source side the sentence has."""
+
+    id: int
+    corpus: str
+    source: str
+    target: str
+
+
 class EvidenceAnswer(BaseModel):
     """What the store knows of a sentence."""
 
@@ -59,6 +68,7 @@ class EvidenceAnswer(BaseModel):
     unknown: list[str] = Field(description="Words that no stored pair has on its source side.")
     rules: list[MatchedRuleAnswer]
     pairs: list[LikePairAnswer]
+    entries: list[EntryAnswer] = Field(description="Entries of dictionaries, which are none of the pairs.")
 
 
 def evidence_routes(reader: Reader) -> APIRouter:

@@ -15,6 +15,7 @@ from hierogram.daemon.corpora.formats import JSONL, PARALLEL, PIPES, TMX, TSV
 from hierogram.daemon.treebanks.ingest import FORMAT as TREES
 from hierogram.daemon.treebanks.ingest import LISTS
 from hierogram.storage.database.connection import parse_url
+from hierogram.storage.records import DICTIONARIES
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
@@ -67,7 +68,7 @@ def test_the_document_lists_every_table_view_and_column(learned_url: str) -> Non
 
 def test_the_document_lists_every_format_of_a_batch() -> None:
     [row] = re.findall(r"^\| `origin`, `format` \| (.*) \|$", SQL, re.MULTILINE)
-    assert set(re.findall(r"`(\w+)`", row)) == {PARALLEL, PIPES, TSV, JSONL, TMX, TREES, LISTS}
+    assert set(re.findall(r"`(\w+)`", row)) == {PARALLEL, PIPES, TSV, JSONL, TMX, TREES, LISTS, *DICTIONARIES}
 
 
 def test_the_tour_of_the_readme_runs(hierogram: Run, corpus: Path, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Dictionaries and lists of terms: TBX, CSV, TSV."""

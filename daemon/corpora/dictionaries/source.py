@@ -1,0 +1,159 @@
+"""A dictionary or a list of terms as an input: each entry is a pair without an alignment."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from itertools import islice, product
+from types import TracebackType
+from typing import Self
+
+from hierogram.daemon.corpora.dictionaries.tbx import Concept, concepts
+from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
+from hierogram.daemon.corpora.lines import LINES_A_CHUNK, LineFile, open_lines
+from hierogram.daemon.corpora.preparation import Languages
+from hierogram.daemon.corpora.rejections import FIELD_COUNT, MISSING_FIELD, RejectionError
+from hierogram.daemon.corpora.validation import Fields, reject
+from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.storage.records import CSV_ENTRIES, TBX_ENTRIES, TSV_ENTRIES
+
+_FORMATS = {"tbx": TBX_ENTRIES, "csv": CSV_ENTRIES, "tsv": TSV_ENTRIES}
+_DELIMITERS = {CSV_ENTRIES: ",", TSV_ENTRIES: "\t"}
+
+_Entry = tuple[int, str, str]
+"""Number of the line or concept, source and target."""
+
+
+class Dictionary:
+    """An open file of entries; a context manager that closes it.
+
+    TBX: each term of the source language with each of the target language of a concept. CSV and TSV: a source and a
+    target column, which the first line names by the languages or as `source` and `target`; where it names none, it is
+    an entry, and the first two columns are taken. Raises `InputError` where the file cannot be opened, `UsageError`
+    where its format cannot be told.
+    """
+
+    def __init__(self, path: str, format: str = "auto", limits: Limits = DEFAULT_LIMITS) -> None:
+        """Opens the file."""
+        name = path.lower().removesuffix(".gz").removesuffix(".zst").rpartition(".")[2] if format == "auto" else format
+        if name not in _FORMATS:
+            raise UsageError(f"--dictionary {path}: name its format: --format {', '.join(_FORMATS)}")
+        self.format = _FORMATS[name]
+        self._languages: Languages | None = None
+        with ExitStack() as stack:
+            self._file: LineFile = stack.enter_context(open_lines(path, limits))
+            self._close = stack.pop_all().close
+
+    def choose(self, languages: Languages | None) -> None:
+        """See `Source.choose`."""
+        self._languages = languages
+
+    @property
+    def fields(self) -> Iterator[Fields]:
+        """Its entries; to be asked for once."""
+        rejected: list[tuple[int, RejectionError, str]] = []
+        entries = self._of_concepts(rejected) if self.format == TBX_ENTRIES else self._of_rows(rejected)
+        while True:
+            some = list(islice(entries, LINES_A_CHUNK))
+            if not some and not rejected:
+                return
+            yield Fields(
+                [number for number, _, _ in some],
+                [source.encode("utf-8", "surrogateescape") for _, source, _ in some],
+                [target.encode("utf-8", "surrogateescape") for _, _, target in some],
+                [None] * len(some),
+                [None] * len(some),
+                rejected=[
+                    reject(number, problem, content.encode("utf-8", "surrogateescape"))
+                    for number, problem, content in rejected
+                ],
+            )
+            rejected.clear()
+
+    @property
+    def origin(self) -> str:
+        """The file's absolute name."""
+        return self._file.name
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read so far."""
+        return self._file.bytes_read
+
+    @property
+    def bytes_total(self) -> int | None:
+        """Bytes in all; None where that is not known."""
+        return self._file.size
+
+    def _of_concepts(self, rejected: list[tuple[int, RejectionError, str]]) -> Iterator[_Entry]:
+        languages = self._languages
+        for number, concept in enumerate(concepts(self._file.blocks(), self.origin), 1):
+            if languages is None:
+                languages = self._languages_of(concept)
+            sides = [[term for code, term in concept if _is_of(code, language)] for language in languages]
+            missing = [language for language, terms in zip(languages, sides, strict=True) if not terms]
+            if missing:
+                problem = RejectionError(MISSING_FIELD, f"the concept has no term in {' and '.join(missing)}")
+                rejected.append((number, problem, " ||| ".join(f"{code}: {term}" for code, term in concept)))
+            for source, target in product(*sides):
+                yield number, source, target
+
+    def _languages_of(self, concept: Concept) -> Languages:
+        found = list(dict.fromkeys(code for code, _ in concept))
+        if len(found) != 2:
+            raise InputError(
+                f"{self.origin}: the first concept has {len(found)} languages ({', '.join(found)}): say which two with "
+                "--languages"
+            )
+        return found[0], found[1]
+
+    def _of_rows(self, rejected: list[tuple[int, RejectionError, str]]) -> Iterator[_Entry]:
+        # Quotes are letters in files with tabs.
+        rows_of = partial(csv.reader, quoting=csv.QUOTE_NONE) if self.format == TSV_ENTRIES else csv.reader
+        lines = (line.decode("utf-8", "surrogateescape") + "\n" for chunk in self._file.chunks() for line in chunk)
+        rows = rows_of(lines, delimiter=_DELIMITERS[self.format])
+        columns: tuple[int, int] | None = None
+        try:
+            for row in rows:
+                if columns is None:
+                    named = self._named(row)
+                    columns = named or (0, 1)
+                    if named:
+                        continue
+                if not any(map(str.strip, row)):
+                    continue
+                if len(row) <= max(columns):
+                    fields = f"{len(row)} field{'s' * (len(row) > 1)}"
+                    problem = RejectionError(FIELD_COUNT, f"the line has {fields}: no source and target")
+                    rejected.append((rows.line_num, problem, " ".join(row)))
+                else:
+                    yield rows.line_num, _tidy(row[columns[0]]), _tidy(row[columns[1]])
+        except csv.Error as error:
+            raise InputError(f"{self.origin}: line {rows.line_num} cannot be read: {error}") from error
+
+    def _named(self, row: Sequence[str]) -> tuple[int, int] | None:
+        """The columns of source and target, where the row names them."""
+        names = [name.strip().lower() for name in row]
+        for source, target in (self._languages or (SOURCE, TARGET), (SOURCE, TARGET)):
+            if source.lower() in names and target.lower() in names:
+                return names.index(source.lower()), names.index(target.lower())
+        return None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+
+def _tidy(cell: str) -> str:
+    return " ".join(cell.split())
+
+
+def _is_of(code: str, language: str) -> bool:
+    """Whether a term's language is the one that is asked for; a region that was not asked for does not matter."""
+    found, wanted = code.lower().replace("_", "-"), language.lower().replace("_", "-")
+    return found == wanted or found.startswith(f"{wanted}-")
