@@ -21,7 +21,7 @@ from hierogram.daemon.commands import (
 )
 from hierogram.daemon.commands import occurrences as support
 from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE, ChosenStore, was_given
-from hierogram.daemon.commands.services import events, evidence, links, terms, watching
+from hierogram.daemon.commands.services import events, evidence, links, scores, terms, watching
 from hierogram.daemon.commands.translation import evaluation, language_models, translating, tuning
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.garbage_collection import collect_seldom
@@ -94,6 +94,7 @@ for command, example in (
     (events.events, "hierogram events --after 120 --follow --json"),
     (watching.watch, "hierogram watch --every 5"),
     (grammar.diagnose, "hierogram diagnose --pairs 2000 --plot chains.png"),
+    (scores.score, "hierogram score --below 0 --json > doubtful.jsonl"),
     (terms.terms, "hierogram terms --top 200 -o terms.tbx --languages fr,en"),
     (mending.verify, "hierogram verify || echo damaged"),
     (mending.repair, "hierogram repair --dry-run"),

@@ -1,11 +1,18 @@
 """Faults of charts and of randomized pruning, and the tests that must notice them."""
 
-from tests.mutants.fault import Fault
+from tests.mutants.fault import Change, Fault
 
 _BITEXTS = ("tests/samplers/charts/test_bitexts.py", "-k", "enumeration")
 _SENTENCES = ("tests/samplers/charts/test_sentences.py", "-k", "cross or enumeration")
 _STEP = ("tests/samplers/charts/test_pruning.py", "-k", "model_page")
 _SELECTIONS = ("tests/samplers/charts/test_pruning.py", "-k", "keep_their_size")
+
+_ALL_BISPANS = Change(
+    "charts/pairs.py",
+    "cells.covered[i, x] + (1 if fixed[i, x] > 0 else 0)",
+    "cells.covered[i, x]",
+)
+"""Bispans are not left out by the mask: rules that emit words apart are seen only where they are checked."""
 
 CHART_FAULTS = (
     Fault(
@@ -56,6 +63,7 @@ CHART_FAULTS = (
         "    if not _agrees(task.mask, cells, segments, number, targets):",
         "    if targets * segments.emitted[number] > 0 and not _agrees(task.mask, cells, segments, number, targets):",
         _BITEXTS,
+        (_ALL_BISPANS,),
     ),
     Fault(
         "soft counts are those of the mask before",

@@ -1,0 +1,1 @@
+"""Scores of sentence pairs under the grammar that a store has learned."""

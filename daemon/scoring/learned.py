@@ -1,0 +1,221 @@
+"""What a store has learned, as scores need it: rules with their counts, words, and links of words."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.exceptions import NothingLearnedError, WrongKindError
+from hierogram.daemon.grammar.derivations import derivation_of
+from hierogram.samplers.charts.pairs import ANY
+from hierogram.samplers.exceptions import DerivationError
+from hierogram.samplers.grammar.rules import parse_side
+from hierogram.samplers.grammar.settings import PITMAN_YOR, SYNCHRONOUS
+from hierogram.storage.records import PairRow, Settings
+from hierogram.storage.store import Store
+
+_BATCH = 2_000
+_MOST_SCOPE = 3
+"""Rules of a larger scope are left out: they would take more than O(n³) places on a side."""
+
+Report = Callable[[str, int, int | None], None]
+"""Hears what is done, how much of it, and of how much."""
+Sides = tuple[list[int], list[int]]
+"""The words of a pair by number, -1 for those that no stored pair has."""
+Texts = tuple[str, str]
+
+
+class RuleTable(NamedTuple):
+    """R rules in use.
+
+    `number`: the number of each by its sides. `source`, `target`: the symbols of all sides one after the other, int32,
+    words by their numbers, nonterminal k (from 1) as -k; `source_first`, `target_first` int64[R+1]. `length` int32[R],
+    `uses` int64[R]. `by_word`: for each key (side, word) the rules whose rarest word it is; `wordless` those without.
+    """
+
+    number: dict[Texts, int]
+    source: NDArray[np.int32]
+    source_first: NDArray[np.int64]
+    target: NDArray[np.int32]
+    target_first: NDArray[np.int64]
+    length: NDArray[np.int32]
+    uses: NDArray[np.int64]
+    by_word: dict[tuple[int, int], NDArray[np.int64]]
+    wordless: NDArray[np.int64]
+
+
+class Own(NamedTuple):
+    """What a stored pair itself has added to what is learned: uses of rules, links of words, words, and words with a
+    link."""
+
+    rules: Counter[Texts]
+    links: Counter[tuple[int, int]]
+    words: tuple[Counter[int], Counter[int]]
+    linked: tuple[Counter[int], Counter[int]]
+
+    @classmethod
+    def nothing(cls) -> "Own":
+        """Of a pair that is not stored."""
+        return cls(Counter(), Counter(), (Counter(), Counter()), (Counter(), Counter()))
+
+    @classmethod
+    def of(cls, row: PairRow, sides: Sides, learned: "Learned") -> "Own":
+        """Of a stored pair; no rules where its derivation cannot be read."""
+        try:
+            rules = Counter((use.source, use.target) for use in derivation_of(row, learned.settings))
+        except DerivationError:
+            rules = Counter()
+        source, target = linked_words(row.alignment, *sides)
+        return cls(
+            rules,
+            Counter(links_of(row.alignment, *sides)),
+            (Counter(sides[0]), Counter(sides[1])),
+            (Counter(source), Counter(target)),
+        )
+
+
+class Learned:
+    """What a store's derivations and links say, less what a pair itself says where it is told so.
+
+    `words`: numbers of both sides' words; `word_counts` int64 of each side; `links`: how often two words are linked,
+    by their numbers.
+    """
+
+    def __init__(self, store: Store, report: Report) -> None:
+        """Raises `WrongKindError` where the store holds no rules of two languages, `NothingLearnedError` where none."""
+        self.settings: Settings = store.settings()
+        if self.settings.grammar != SYNCHRONOUS:
+            raise WrongKindError(f"{store.url}: scores are of stores of synchronous grammars, this one is another")
+        self.words: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        self.links: Counter[tuple[int, int]] = Counter()
+        linked: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
+        counts: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
+        total = store.count_pairs()
+        for done, row in enumerate(rows_of(store), 1):
+            sides = [self._numbers(k, text.split(" ")) for k, text in enumerate((row.source, row.target))]
+            for k in (0, 1):
+                counts[k].update(sides[k])
+            self.links.update(links_of(row.alignment, *sides))
+            for k, words in enumerate(linked_words(row.alignment, *sides)):
+                linked[k].update(words)
+            if done % _BATCH == 0:
+                report("reading pairs", done, total)
+        self.word_counts = tuple(np.array([count[word] for word in range(len(count))], np.int64) for count in counts)
+        self.linked_counts = tuple(
+            np.array([linked[k][word] for word in range(len(counts[k]))], np.int64) for k in (0, 1)
+        )
+        self.partners = tuple(
+            np.bincount(np.array([link[k] for link in self.links], np.int64), minlength=len(counts[k])) for k in (0, 1)
+        )
+        self.link_totals = tuple(
+            np.bincount(
+                np.array([link[k] for link in self.links], np.int64),
+                np.array(list(self.links.values())),
+                len(counts[k]),
+            )
+            for k in (0, 1)
+        )
+        with store.snapshot() as snapshot:
+            stored = snapshot.stored_rules().rules
+        report("reading rules", 0, None)
+        used = np.flatnonzero(stored.counts > 0)
+        if not len(used):
+            raise NothingLearnedError(store.url)
+        usable = used[stored.scopes[used] <= _MOST_SCOPE]
+        self.rules = self._table(
+            stored.sources.at(usable), stored.targets.at(usable), stored.lengths[usable], stored.counts[usable]
+        )
+        longest = int(stored.lengths[used].max())
+        kept = self.discounted(stored.counts[usable])
+        self._kept_by_length = np.bincount(stored.lengths[usable], kept, longest + 1)
+        self.tokens_by_length = np.bincount(stored.lengths[used], stored.counts[used], longest + 1)
+        report("reading rules", 1, 1)
+
+    def _numbers(self, side: int, words: list[str]) -> list[int]:
+        known = self.words[side]
+        return [known.setdefault(word, len(known)) for word in words]
+
+    def number(self, side: int, words: list[str]) -> list[int]:
+        """The numbers of words, -1 for those that no stored pair has."""
+        return [self.words[side].get(word, -1) for word in words]
+
+    def _table(
+        self, sources: list[str], targets: list[str], lengths: NDArray[np.int32], counts: NDArray[np.int64]
+    ) -> RuleTable:
+        number: dict[Texts, int] = {}
+        columns: tuple[list[int], list[int]] = ([], [])
+        firsts: tuple[list[int], list[int]] = ([0], [0])
+        rarest: dict[tuple[int, int], list[int]] = {}
+        wordless = []
+        for rule, sides in enumerate(zip(sources, targets, strict=True)):
+            number[sides] = rule
+            words = []
+            for k in (0, 1):
+                for symbol in parse_side(sides[k]):
+                    if isinstance(symbol, int):
+                        columns[k].append(-symbol)
+                    else:
+                        # A word of rules whose pairs are withdrawn by now is no word of any pair.
+                        word = self.words[k].get(symbol, ANY)
+                        columns[k].append(word)
+                        words.append((self.word_counts[k][word] if word >= 0 else 0, k, word))
+                firsts[k].append(len(columns[k]))
+            if words:
+                _, side, word = min(words)
+                rarest.setdefault((side, word), []).append(rule)
+            else:
+                wordless.append(rule)
+        return RuleTable(
+            number,
+            np.array(columns[0], np.int32),
+            np.array(firsts[0], np.int64),
+            np.array(columns[1], np.int32),
+            np.array(firsts[1], np.int64),
+            lengths.astype(np.int32),
+            counts.astype(np.int64),
+            {key: np.array(rules, np.int64) for key, rules in rarest.items()},
+            np.array(wordless, np.int64),
+        )
+
+    def discounted(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """n_r - d t_r of rules that are used so often."""
+        discount = self.settings.discount if self.settings.model == PITMAN_YOR else 0.0
+        found: NDArray[np.float64] = counts - discount * np.where(counts > 0, counts.astype(float) ** discount, 0.0)
+        return found
+
+    def length_factors(self, own: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What n_r - d t_r is multiplied by to make a probability, for each length; `own` uses are left out."""
+        tokens = np.maximum(self.tokens_by_length - own, 0)
+        if self.settings.model != PITMAN_YOR:
+            return np.full(len(tokens), 1.0 / (tokens.sum() + self.settings.strength))
+        lengths = np.arange(len(tokens))
+        log_factorial = np.concatenate(([0.0], np.cumsum(np.log(np.maximum(lengths[1:], 1)))))
+        poisson = np.exp(lengths * np.log(self.settings.rate) - self.settings.rate - log_factorial)
+        factors: NDArray[np.float64] = poisson / (tokens + self.settings.strength)
+        return factors
+
+    def new_mass(self, factors: NDArray[np.float64]) -> float:
+        """The probability of all rules that are new, or left out here."""
+        return max(1.0 - float((self._kept_by_length * factors).sum()), 1e-6)
+
+
+def rows_of(store: Store) -> Iterator[PairRow]:
+    """All pairs of a store, in the order of their ids."""
+    after = 0
+    while rows := store.pairs(after, _BATCH):
+        yield from rows
+        after = rows[-1].id
+
+
+def linked_words(alignment: str, source: list[int], target: list[int]) -> tuple[list[int], list[int]]:
+    """The words of both sides that have a link, by number."""
+    links = [link.split("-") for link in alignment.split()]
+    return [source[i] for i in {int(i) for i, _ in links}], [target[j] for j in {int(j) for _, j in links}]
+
+
+def links_of(alignment: str, source: list[int], target: list[int]) -> list[tuple[int, int]]:
+    """The linked words of a pair, by number."""
+    links = (link.split("-") for link in alignment.split())
+    return [(source[int(i)], target[int(j)]) for i, j in links]

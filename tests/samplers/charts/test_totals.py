@@ -1,0 +1,26 @@
+"""The summed weight of all derivations, from masks, is that of the whole chart."""
+
+import numpy as np
+import pytest
+from tests.samplers.charts.chains import charts
+
+from hierogram.samplers.charts.pruning.totals import estimate
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_the_estimated_sum_is_that_of_all_derivations(number: int) -> None:
+    known = charts()[number]
+    found = estimate(known.system, 800, key=3, number=number)
+    exact = np.log(known.weights.sum()) + known.system.log_scale
+    assert 0 < found.error < 0.15
+    assert abs(found.log_total - exact) < 4 * found.error
+    expected = known.expected(np.arange(len(known.weights)))
+    assert (np.abs(found.features.mean - expected) <= 5 * found.features.error + 1e-9).all()
+
+
+def test_a_few_masks_give_a_finite_sum() -> None:
+    for number, known in enumerate(charts()):
+        for masks in (1, 2, 5):
+            found = estimate(known.system, masks, key=1, number=number)
+            assert np.isfinite(found.log_total)
+            assert found.log_total < np.log(known.weights.sum()) + known.system.log_scale + 5
