@@ -19,7 +19,7 @@ from hierogram.samplers.alignment.prior_counts import PriorCounts
 from hierogram.samplers.alignment.symmetrization import symmetrize
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.storage.records import AlignerCounts
+from hierogram.storage.records import AlignerCounts, AnsweringCounts
 from hierogram.storage.store import Store
 
 _DIGITS = 5
@@ -86,7 +86,11 @@ class AnsweringAligner:
         return [(source.decode(), target.decode()) for source, target in zip(done.sources, done.targets, strict=True)]
 
     def align(self, pairs: Sequence[Texts], symmetrization: str = "gdfa") -> list[AnsweredPair]:
-        """The links of pairs of tokenized sentences, by the counts of all stored pairs.
+        """As `answer`, without the position."""
+        return self.answer(pairs, symmetrization)[1]
+
+    def answer(self, pairs: Sequence[Texts], symmetrization: str = "gdfa") -> tuple[int, list[AnsweredPair]]:
+        """A position of the store, and the links of pairs of tokenized sentences by the counts of all pairs then.
 
         What people say of the links of a stored pair holds for the same texts here.
 
@@ -101,13 +105,13 @@ class AnsweringAligner:
                         f"pair {number}: its {side} has {words:,} words: the store takes at most {self._most_words:,}"
                     )
         sides = [(read_side([source]), read_side([target])) for source, target in pairs]
-        known = _Known.of(self._store, sides)
-        by_people = self._store.human_links_of_texts([_as_stored(texts) for texts in pairs])
+        found = _read(self._store, sides, [_as_stored(texts) for texts in pairs])
+        known, by_people = _Known(found.counts, found.vocabulary), found.known
         answers = []
         for texts, both in zip(pairs, sides, strict=True):
             given = Beside(known.counts(*both), known={0: by_people.get(_as_stored(texts), KnownLinks())})
             answers.append(self._answer(texts, both, given, symmetrization))
-        return answers
+        return found.position, answers
 
     def _answer(self, texts: Texts, sides: tuple[Side, Side], given: Beside, symmetrization: str) -> AnsweredPair:
         source, target = sides
@@ -144,6 +148,19 @@ def _as_stored(texts: Texts) -> Texts:
     return " ".join(tokens_of(texts[0])), " ".join(tokens_of(texts[1]))
 
 
+def _read(store: Store, sides: Sequence[tuple[Side, Side]], texts: Sequence[Texts]) -> AnsweringCounts:
+    """What the store knows of the words of a request, and of its texts."""
+    # No stored word has a NUL, and Postgres takes none.
+    words = [sorted({word for pair in sides for word in pair[k].vocabulary if "\0" not in word}) for k in (0, 1)]
+    found = store.answering((words[0], words[1]), texts)
+    if not found.counts.jumps:
+        raise AlignerUntrainedError(
+            f"{store.url}: its aligner has seen no pair yet: it learns when pairs come without links"
+        )
+    known = found.vocabulary
+    return found._replace(vocabulary=(max(known[0], len(words[0])), max(known[1], len(words[1]))))
+
+
 class _Known:
     """The counts of all words of a request, found by word."""
 
@@ -154,18 +171,6 @@ class _Known:
         self._lexicon: dict[str, dict[str, tuple[int, int]]] = {}
         for source, target, forward, backward in counts.lexicon:
             self._lexicon.setdefault(source, {})[target] = (forward, backward)
-
-    @classmethod
-    def of(cls, store: Store, sides: Sequence[tuple[Side, Side]]) -> "_Known":
-        # No stored word has a NUL, and Postgres takes none.
-        words = [sorted({word for pair in sides for word in pair[k].vocabulary if "\0" not in word}) for k in (0, 1)]
-        counts = store.aligner_counts(words[0], words[1])
-        if not counts.jumps:
-            raise AlignerUntrainedError(
-                f"{store.url}: its aligner has seen no pair yet: it learns when pairs come without links"
-            )
-        known = store.vocabulary_sizes()
-        return cls(counts, (max(known[0], len(words[0])), max(known[1], len(words[1]))))
 
     def counts(self, source: Side, target: Side) -> tuple[PriorCounts, PriorCounts]:
         """Those of one pair's words, in their numbers."""

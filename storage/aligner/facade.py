@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from hierogram.storage.aligner import human_links
+from hierogram.storage.aligner import aligner, human_links
 from hierogram.storage.database.access import Access
 from hierogram.storage.database.connection import reading
-from hierogram.storage.database.transactions import writing
+from hierogram.storage.database.transactions import read_state, writing
+from hierogram.storage.records import AnsweringCounts
 
 if TYPE_CHECKING:
     from hierogram.samplers.grammar.known_links import KnownLinks
@@ -31,6 +32,21 @@ class HumanLinks(Access):
         """What people say of the links of those of the pairs of which they say something, by id."""
         with reading(self._engine) as connection:
             return human_links.known_links(connection, ids)
+
+    def answering(
+        self, words: tuple[Collection[str], Collection[str]], texts: Sequence[tuple[str, str]]
+    ) -> AnsweringCounts:
+        """What aligning these texts needs, of one state of the store: the aligner's counts of source and target words,
+        and what people say of stored pairs with the same texts.
+        """
+        with reading(self._engine) as connection:
+            state = read_state(connection)
+            return AnsweringCounts(
+                state.position,
+                aligner.aligner_counts(connection, *words),
+                (state.source_types, state.target_types),
+                human_links.known_links_of_texts(connection, texts),
+            )
 
     def human_links_of_texts(self, texts: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KnownLinks]:
         """The same of the stored pairs with these texts, by text."""

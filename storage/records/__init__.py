@@ -8,6 +8,7 @@ frozen one takes seven times as long). Texts of tokens are joined by one space; 
 from hierogram.storage.records.aligner import (
     AlignerChange,
     AlignerCounts,
+    AnsweringCounts,
     Correction,
     LinkRow,
     PairAlignment,
@@ -63,6 +64,7 @@ __all__ = [
     "AddedPairs",
     "AlignerChange",
     "AlignerCounts",
+    "AnsweringCounts",
     "Claim",
     "Correction",
     "ExportRow",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from hierogram.samplers.grammar.known_links import KnownLinks
 
 
 class PairAlignment(NamedTuple):
@@ -55,6 +58,17 @@ class WordCounts(NamedTuple):
     with_5: int
     with_6: int
     with_7: int
+
+
+class AnsweringCounts(NamedTuple):
+    """What aligning texts that are not stored needs, at a position of the store: the aligner's counts of their words,
+    the numbers of source and target words that the store knows, and what people say of the links of the same texts.
+    """
+
+    position: int
+    counts: AlignerCounts
+    vocabulary: tuple[int, int]
+    known: dict[tuple[str, str], KnownLinks]
 
 
 class Correction(NamedTuple):

@@ -17,6 +17,7 @@ PRODUCTS = "tests/samplers/counts/test_products.py"
 SCHEDULES = "tests/samplers/grammar/test_schedules.py"
 PARSING = "tests/daemon/treebanks/test_parsing.py"
 ALIGNMENT = "tests/samplers/alignment/test_kernels.py"
+KNOWN_LINKS = ("tests/samplers/alignment/test_evidence.py", "-k", "twin_does")
 
 LANGUAGE_MODELS = "tests/samplers/language_models/test_model.py"
 ESTIMATION = ("tests/daemon/language_models/test_estimation.py", "-k", "definition")
@@ -529,6 +530,21 @@ FAULTS = (
         "                    total += inverted * chart[last + x * (m + 1) + z] * rest\n",
         "",
         (_ITG, "-k", "twins_do and exhaustive"),
+    ),
+    # Known links.
+    Fault(
+        "a word with fixed links may have none",
+        "alignment/evidence.py",
+        "    if only:\n        weight[0] = 0.0\n",
+        "",
+        KNOWN_LINKS,
+    ),
+    Fault(
+        "the last of a word's known links is overlooked",
+        "alignment/evidence.py",
+        "range(evidence.offset[g], evidence.offset[g + 1])",
+        "range(evidence.offset[g], evidence.offset[g + 1] - 1)",
+        KNOWN_LINKS,
     ),
     # Language models.
     Fault(

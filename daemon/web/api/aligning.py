@@ -94,7 +94,7 @@ class AlignedAnswer(BaseModel):
 class AlignAnswer(BaseModel):
     """Alignments, in the order of the pairs."""
 
-    position: int = Field(description="Store position whose counts were used, or a later one.")
+    position: int = Field(description="Store position whose counts were used.")
     pairs: list[AlignedAnswer]
 
 
@@ -125,9 +125,9 @@ def _aligning(service: Service) -> Callable[[AlignBody], object]:
             with lock:
                 if not made:
                     made.append(AnsweringAligner(service.store))
-            position = service.store.position()
             texts = [(pair.source, pair.target) for pair in body.pairs]
-            found = made[0].align(texts if body.tokenized else made[0].prepared(texts), body.symmetrization)
+            prepared = texts if body.tokenized else made[0].prepared(texts)
+            position, found = made[0].answer(prepared, body.symmetrization)
         except (AlignerUntrainedError, WrongKindError) as error:
             raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
         except InputError as error:
