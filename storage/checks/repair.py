@@ -53,6 +53,7 @@ _NOTED_IDS = (
     ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM rule_words"),
     ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM rule_pairs"),
     ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM rule_history"),
+    ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM told_rules"),
 )
 """Ids that other tables name, of rows that may be gone."""
 
@@ -145,6 +146,7 @@ class Repair:
             # Which pairs use which rule is found again when someone asks.
             for table in ("rule_pairs", "indexed_pairs"):
                 self._changed(f"DELETE FROM {table}")
+            self._changed("DELETE FROM told_rules WHERE rule_id NOT IN (SELECT id FROM rules)")
 
     def mend_aligner(self, change: AlignerChange) -> None:
         """Adds to the aligner's counts what they lack."""

@@ -52,7 +52,7 @@ def events(context: typer.Context, options: EventOptions, as_json: AsJson = Fals
     with open_store(store_url(context, store)) as opened, suppress(KeyboardInterrupt):
         if options.keep is not None:
             opened.keep_events(options.keep)
-            note(f"{plural(options.keep, 'event')} are kept from now on")
+            note(f"the store keeps {plural(options.keep, 'event')} from now on")
         for event in _events(opened, options):
             say(json.dumps(event.plain(), ensure_ascii=False) if as_json else shown(event))
 

@@ -51,7 +51,7 @@ def test_old_events_go_and_that_is_told(hierogram: Run, eventful: Store, store_u
     ran = hierogram("--store", store_url, "events", "--keep", "1", "--after", "0", "--json")
     assert [json.loads(line)["id"] for line in ran.out.splitlines()] == [4]
     assert ran.err.splitlines() == [
-        "1 event are kept from now on",
+        "the store keeps 1 event from now on",
         "3 events missed: they are no longer kept, the oldest is 4",
     ]
 

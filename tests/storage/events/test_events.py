@@ -4,11 +4,13 @@ import random
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 from tests.storage.building import Delta, commit, delta, deltas_of, pairs_of, query
 from tests.storage.plans import assert_no_scan, plan_of, plans
 
 from hierogram.samplers.grammar.uses import ONE_USE
+from hierogram.storage.checks.repair import RuleMending
 from hierogram.storage.events import rule_news
 from hierogram.storage.exceptions import CountError
 from hierogram.storage.records import RejectedLine
@@ -143,6 +145,15 @@ def test_what_is_rolled_back_is_not_told(store: Store) -> None:
     assert (told(page.events), page.last) == ([("rule-new", "a", None, 10.0)], 1)
     commit(store, [], [moved("b", 10)])
     assert store.events(1).events[0].id == 2
+
+
+def test_a_rule_that_a_repair_takes_out_may_come_again(store: Store, store_url: str) -> None:
+    commit(store, [], [moved("a", 10), moved("b", 10)])
+    none = np.zeros(0, np.int64)
+    with store.repairing() as (repair, _):
+        repair.mend_rules(RuleMending(deltas_of([]), none, none, none, np.array([1])))
+    assert store.find_rules("a") == []
+    assert query(store_url, "SELECT rule_id FROM told_rules") == [(2,)]
 
 
 def test_who_comes_too_late_is_told_so(store: Store) -> None:
