@@ -123,8 +123,8 @@ class AnsweringAligner:
         for number, direction in enumerate((make_direction(target, source), make_direction(source, target))):
             total = empty_marginals(direction.sides)
             evidence = evidence_of(direction.sides, known, number == 0) if any(people) else None
+            kernel = build(options, direction, given.prior[number], evidence)
             for chain in range(options.chains):
-                kernel = build(options, direction, given.prior[number], evidence)
                 add_marginals(total, run_chain(kernel, chain_seed(options.seed, number, chain)))
             cells.append(total.cells / np.float32(total.samples[0]))
             decoded.append(decode(direction, options.model, total))

@@ -1,15 +1,15 @@
 """The aligner in the store: what it thinks of each pair, and the counts that this causes."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
 
-from sqlalchemy import Connection, Select, Table, func, select, text, true, update
+from sqlalchemy import Connection, Executable, Select, Table, func, select, text, true, update
 
 from hierogram.storage.aligner.human_links import finish_corrections
 from hierogram.storage.database.connection import SQLITE
 from hierogram.storage.database.loading import (
     Row,
+    rows_of,
     staged_alignments,
     staged_ids,
     staged_jumps,
@@ -166,36 +166,30 @@ def aligner_counts(connection: Connection, sources: Collection[str], targets: Co
         chosen = "= ANY(:{})"
         parameters = dict(given)
         pair = f"source {chosen.format('sources')} AND target {chosen.format('targets')}"
-    lexicon = connection.execute(
-        text(f"SELECT source, target, forward, backward FROM aligner_lexicon WHERE {pair}"), parameters
-    )
     names = ", ".join(_WORDS[2])
-    words = [
-        row
+    words = " UNION ALL ".join(
+        f"SELECT side, word, {names} FROM aligner_words WHERE side = '{side}' AND word {chosen.format(f'{side}s')}"
         for side in ("source", "target")
-        for row in connection.execute(
-            text(
-                f"SELECT side, word, {names} FROM aligner_words WHERE side = '{side}' AND word {chosen.format('words')}"
-            ),
-            {"words": parameters[f"{side}s"]},
-        )
-    ]
-    return _as_counts(connection, lexicon, words)
+    )
+    return _as_counts(
+        connection,
+        text(f"SELECT source, target, forward, backward FROM aligner_lexicon WHERE {pair}").bindparams(**parameters),
+        text(words).bindparams(**parameters),
+    )
 
 
 def all_aligner_counts(connection: Connection) -> AlignerCounts:
     """All counts."""
-    lexicon = connection.execute(text("SELECT source, target, forward, backward FROM aligner_lexicon"))
-    words = connection.execute(text(f"SELECT side, word, {', '.join(_WORDS[2])} FROM aligner_words"))
-    return _as_counts(connection, lexicon, words)
+    lexicon = text("SELECT source, target, forward, backward FROM aligner_lexicon")
+    return _as_counts(connection, lexicon, text(f"SELECT side, word, {', '.join(_WORDS[2])} FROM aligner_words"))
 
 
-def _as_counts(connection: Connection, lexicon: Iterable[Any], words: Iterable[Any]) -> AlignerCounts:
-    jumps = connection.execute(text("SELECT direction, width, count FROM aligner_jumps"))
+def _as_counts(connection: Connection, lexicon: Executable, words: Executable) -> AlignerCounts:
+    jumps = text("SELECT direction, width, count FROM aligner_jumps")
     return AlignerCounts(
-        [(row[0], row[1], row[2], row[3]) for row in lexicon],
-        [WordCounts._make(row) for row in words],
-        [(direction, width, count) for direction, width, count in jumps],
+        rows_of(connection, lexicon),
+        list(map(WordCounts._make, rows_of(connection, words))),
+        rows_of(connection, jumps),
     )
 
 

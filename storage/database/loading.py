@@ -205,9 +205,14 @@ class PostgresLoader:
 
 def columns_of(connection: Connection, statement: Executable) -> list[tuple[Any, ...]]:
     """The columns of the rows that the statement finds, as the driver gives them; none where there are no rows."""
+    return list(zip(*rows_of(connection, statement), strict=True))
+
+
+def rows_of(connection: Connection, statement: Executable) -> list[tuple[Any, ...]]:
+    """The rows that the statement finds, as the driver gives them."""
     cursor = connection.execute(statement).cursor
     assert cursor is not None
-    return list(zip(*cursor.fetchall(), strict=True))
+    return list(cursor.fetchall())
 
 
 _POSTGRES_TYPES = (

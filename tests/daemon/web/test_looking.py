@@ -106,6 +106,7 @@ ROUTES = [
     ("GET", "/v1/status"),
     ("GET", "/v1/rules"),
     ("GET", "/v1/evidence"),
+    ("GET", "/v1/events"),
     ("POST", "/v1/pairs"),
     ("POST", "/v1/align"),
     ("POST", "/v1/translate"),
