@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from http import HTTPStatus
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from anyio import to_thread
 from fastapi import APIRouter, Header, Query
@@ -31,7 +31,7 @@ _RETRY_SECONDS = 10
 Kind = Literal[
     "rule-new", "rule-gone", "rule-moved", "rules-changed", "pairs-rejected", "export-done", "export-failed"
 ]  # fmt: skip
-assert set(Kind.__args__) == set(EVENT_KINDS)  # type: ignore[attr-defined]
+assert set(get_args(Kind)) == set(EVENT_KINDS)
 
 
 class EventAnswer(BaseModel):
