@@ -7,13 +7,13 @@ declares any is refused.
 from collections.abc import Iterable, Iterator
 from typing import Protocol, cast
 
-from defusedxml.common import DefusedXmlException
-from defusedxml.ElementTree import DefusedXMLParser, ParseError
+from defusedxml.ElementTree import DefusedXMLParser
 
 from hierogram.daemon.corpora.lines import LINES_A_CHUNK
 from hierogram.daemon.corpora.rejections import MISSING_FIELD, RejectionError
 from hierogram.daemon.corpora.validation import Fields, reject
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.xml_errors import xml_errors_named
 from hierogram.storage.records import RejectedLine
 
 _XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
@@ -90,7 +90,7 @@ def memory_fields(blocks: Iterable[bytes], name: str, languages: tuple[str, str]
 def _units(blocks: Iterable[bytes], name: str) -> Iterator[list[tuple[str, str]]]:
     reader = _Reader()
     parser = cast("_Parser", DefusedXMLParser(target=reader, forbid_dtd=False, forbid_entities=True))
-    try:
+    with xml_errors_named(name):
         for block in blocks:
             parser.feed(block)
             if reader.root not in (None, "tmx"):
@@ -99,13 +99,6 @@ def _units(blocks: Iterable[bytes], name: str) -> Iterator[list[tuple[str, str]]
             reader.units.clear()
         parser.close()
         yield from reader.units
-    except DefusedXmlException as error:
-        raise InputError(
-            f"{name}: declares entities, which can make a small file a huge one, and is refused ({error}): "
-            "write out what they stand for"
-        ) from error
-    except ParseError as error:
-        raise InputError(f"{name}: is no well-formed XML: {error}: the file is damaged or incomplete") from error
 
 
 def _chunks(units: Iterator[list[tuple[str, str]]]) -> Iterator[list[list[tuple[str, str]]]]:

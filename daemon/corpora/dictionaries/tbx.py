@@ -8,10 +8,10 @@ refused; the document type that old files name is not fetched.
 from collections.abc import Iterable, Iterator
 from typing import Protocol, cast
 
-from defusedxml.common import DefusedXmlException
-from defusedxml.ElementTree import DefusedXMLParser, ParseError
+from defusedxml.ElementTree import DefusedXMLParser
 
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.xml_errors import xml_errors_named
 
 Concept = list[tuple[str, str]]
 """Language and term, in the order of the file."""
@@ -81,7 +81,7 @@ def concepts(blocks: Iterable[bytes], name: str) -> Iterator[Concept]:
     """
     reader = _Reader()
     parser = cast("_Parser", DefusedXMLParser(target=reader, forbid_dtd=False, forbid_entities=True))
-    try:
+    with xml_errors_named(name):
         for block in blocks:
             parser.feed(block)
             if reader.root is not None and reader.root not in _ROOTS:
@@ -90,13 +90,6 @@ def concepts(blocks: Iterable[bytes], name: str) -> Iterator[Concept]:
             reader.concepts.clear()
         parser.close()
         yield from reader.concepts
-    except DefusedXmlException as error:
-        raise InputError(
-            f"{name}: declares entities, which can make a small file a huge one, and is refused ({error}): "
-            "write out what they stand for"
-        ) from error
-    except ParseError as error:
-        raise InputError(f"{name}: is no well-formed XML: {error}: the file is damaged or incomplete") from error
 
 
 def _local(tag: str) -> str:

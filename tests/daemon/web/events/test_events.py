@@ -4,6 +4,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -55,12 +56,16 @@ def test_what_cannot_be_is_refused(client: TestClient) -> None:
 
 
 @pytest.fixture
-def running(tmp_path: object) -> Iterator[Running]:
-    with open_store(f"sqlite:///{tmp_path}/web.db", create=True) as store:
-        loop = Running(FakeService(store))
-        loop.store = store  # type: ignore[attr-defined]
-        yield loop
-        loop.end()
+def streamed(tmp_path: Path) -> Iterator[Store]:
+    with open_store(f"sqlite:///{tmp_path}/web.db", create=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def running(streamed: Store) -> Iterator[Running]:
+    loop = Running(FakeService(streamed))
+    yield loop
+    loop.end()
 
 
 class Stream:
@@ -89,30 +94,28 @@ class Stream:
         self.lines.__exit__(None, None, None)
 
 
-def test_a_stream_tells_what_comes(running: Running) -> None:
-    store: Store = running.store  # type: ignore[attr-defined]
-    use(store, "a", "b")
+def test_a_stream_tells_what_comes(running: Running, streamed: Store) -> None:
+    use(streamed, "a", "b")
     live, from_start, resumed = Stream(running), Stream(running, "?after=0"), Stream(running, **{"Last-Event-ID": "1"})
     assert live.answer.headers["content-type"].startswith("text/event-stream")
     first = from_start.next()
     assert (first["id"], first["event"], json.loads(first["data"])["source"]) == ("1", "rule-new", "a")
     assert (from_start.next()["id"], resumed.next()["id"]) == ("2", "2")
     began = time.monotonic()
-    use(store, "c")
+    use(streamed, "c")
     assert [json.loads(stream.next()["data"])["source"] for stream in (live, from_start, resumed)] == ["c"] * 3
     assert time.monotonic() - began < 10
     for stream in (live, from_start, resumed):
         stream.close()
 
 
-def test_a_stream_of_some_kinds_and_one_that_comes_too_late(running: Running) -> None:
-    store: Store = running.store  # type: ignore[attr-defined]
-    use(store, "a", "b", "c")
-    use(store, "a", uses=-10)
+def test_a_stream_of_some_kinds_and_one_that_comes_too_late(running: Running, streamed: Store) -> None:
+    use(streamed, "a", "b", "c")
+    use(streamed, "a", uses=-10)
     gone = Stream(running, "?after=0&kind=rule-gone")
     assert gone.next()["id"] == "4"
     gone.close()
-    store.keep_events(2)
+    streamed.keep_events(2)
     late = Stream(running, "?after=1")
     missed = late.next()
     assert (missed["event"], missed["id"], json.loads(missed["data"])) == ("missed", "2", {"missed": 1, "oldest": 3})
@@ -120,10 +123,12 @@ def test_a_stream_of_some_kinds_and_one_that_comes_too_late(running: Running) ->
     late.close()
 
 
-def test_streams_end_with_the_daemon_and_with_their_clients(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_end_with_the_daemon_and_with_their_clients(
+    running: Running, streamed: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("hierogram.daemon.web.api.events._MOST_STREAMS", 2)
     first, second = Stream(running), Stream(running)
-    use(running.store, "a")  # type: ignore[attr-defined]
+    use(streamed, "a")
     assert first.next()["id"] == second.next()["id"] == "1"
     host, port = running.loop.address or ("", 0)
     third = httpx2.get(f"http://{host}:{port}/v1/events", headers=STREAM, timeout=60)
