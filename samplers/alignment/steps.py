@@ -11,6 +11,12 @@ from hierogram.samplers.alignment.chain import Chain, Scratch
 from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals
 from hierogram.samplers.alignment.options import AlignerOptions, SweepPlan
 
+SweepsInARow = Callable[
+    [int, int, Sides, Chain, np.uint64, NDArray[np.int64], Scratch, Marginals],
+    tuple[int, int],
+]
+"""See `Steps`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Steps:
@@ -21,6 +27,10 @@ class Steps:
     to the counts, `sweep(first, sides, chain, key, plan, scratch, marginals)` draws them anew; both return the pair at
     which the table of word pairs lacks room, or the number of pairs. `finish(chain, key, plan)`: what is drawn after a
     sweep. `decode(sides, marginals)`: the links that samples make likeliest.
+
+    `sweeps(number, first, sides, chain, key, plans, scratch, marginals)`, where a model has it, does the sweeps of
+    plans int64[sweeps, 3], rows of `SweepPlan`, from row `number` and pair `first` on, without a return to Python
+    between them; it returns the row and the pair at which the table lacks room, or the number of rows and 0.
     """
 
     start: Callable[[Direction, AlignerOptions, np.uint64], NDArray[np.int16]]
@@ -29,3 +39,4 @@ class Steps:
     decode: Callable[[Sides, Marginals], DirectionLinks]
     prepare: Callable[[Chain, Direction], Chain] = lambda chain, direction: chain
     finish: Callable[[Chain, np.uint64, SweepPlan], None] = lambda chain, key, plan: None
+    sweeps: SweepsInARow | None = None

@@ -1,9 +1,9 @@
 """The aligner in the store: what it thinks of each pair, and the counts that this causes."""
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from sqlalchemy import Connection, Executable, Select, Table, func, select, text, true, update
+from sqlalchemy import Connection, Select, Table, TextClause, func, select, text, true, update
 
 from hierogram.storage.aligner.human_links import finish_corrections
 from hierogram.storage.database.connection import SQLITE
@@ -158,38 +158,52 @@ def aligner_counts(connection: Connection, sources: Collection[str], targets: Co
     """The counts of these words, among each other and with no word, and of all jumps."""
     given = {"sources": ["", *sources], "targets": ["", *targets]}
     if connection.dialect.name == SQLITE:
-        # The + keeps the index from being entered for each source word with each target word.
-        chosen = "IN (SELECT value FROM json_each(:{}))"
-        parameters: dict[str, object] = {name: json.dumps(words) for name, words in given.items()}
-        pair = f"source {chosen.format('sources')} AND +target {chosen.format('targets')}"
-    else:
-        chosen = "= ANY(:{})"
-        parameters = dict(given)
-        pair = f"source {chosen.format('sources')} AND target {chosen.format('targets')}"
-    names = ", ".join(_WORDS[2])
-    words = " UNION ALL ".join(
-        f"SELECT side, word, {names} FROM aligner_words WHERE side = '{side}' AND word {chosen.format(f'{side}s')}"
-        for side in ("source", "target")
-    )
-    return _as_counts(
-        connection,
-        text(f"SELECT source, target, forward, backward FROM aligner_lexicon WHERE {pair}").bindparams(**parameters),
-        text(words).bindparams(**parameters),
-    )
+        few = len(given["sources"]) * len(given["targets"]) <= _FEW_PAIRS
+        statements = _OF_FEW_WORDS_ON_SQLITE if few else _OF_WORDS_ON_SQLITE
+        return _as_counts(connection, *statements, {name: json.dumps(words) for name, words in given.items()})
+    return _as_counts(connection, *_OF_WORDS_ON_POSTGRES, given)
 
 
 def all_aligner_counts(connection: Connection) -> AlignerCounts:
     """All counts."""
-    lexicon = text("SELECT source, target, forward, backward FROM aligner_lexicon")
-    return _as_counts(connection, lexicon, text(f"SELECT side, word, {', '.join(_WORDS[2])} FROM aligner_words"))
+    return _as_counts(connection, *_ALL, {})
 
 
-def _as_counts(connection: Connection, lexicon: Executable, words: Executable) -> AlignerCounts:
-    jumps = text("SELECT direction, width, count FROM aligner_jumps")
+_FEW_PAIRS = 4_000
+"""Pairs of words that are looked for one by one: faster than to read all that is counted of each source word."""
+_OF_PAIRS = "SELECT source, target, forward, backward FROM aligner_lexicon"
+_OF_WORDS = f"SELECT side, word, {', '.join(_WORDS[2])} FROM aligner_words"
+
+
+def _selects(chosen: str, target: str) -> tuple[TextClause, TextClause]:
+    """The statements that find the counts of pairs of chosen words, and of the words."""
+    sources, targets = chosen.format("sources"), chosen.format("targets")
+    return (
+        text(f"{_OF_PAIRS} WHERE source {sources} AND {target} {targets}"),
+        text(
+            f"{_OF_WORDS} WHERE side = 'source' AND word {sources}"
+            f" UNION ALL {_OF_WORDS} WHERE side = 'target' AND word {targets}"
+        ),
+    )
+
+
+# Made once: they are asked with each request to align.
+_ALL = text(_OF_PAIRS), text(_OF_WORDS)
+_AMONG = "IN (SELECT value FROM json_each(:{}))"
+_OF_FEW_WORDS_ON_SQLITE = _selects(_AMONG, "target")
+# The + keeps the index from being entered for each source word with each target word.
+_OF_WORDS_ON_SQLITE = _selects(_AMONG, "+target")
+_OF_WORDS_ON_POSTGRES = _selects("= ANY(:{})", "target")
+_OF_JUMPS = text("SELECT direction, width, count FROM aligner_jumps")
+
+
+def _as_counts(
+    connection: Connection, lexicon: TextClause, words: TextClause, given: Mapping[str, object]
+) -> AlignerCounts:
     return AlignerCounts(
-        rows_of(connection, lexicon),
-        list(map(WordCounts._make, rows_of(connection, words))),
-        rows_of(connection, jumps),
+        rows_of(connection, lexicon, given),
+        list(map(WordCounts._make, rows_of(connection, words, given))),
+        rows_of(connection, _OF_JUMPS),
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.database.transactions import Writing
@@ -12,6 +12,13 @@ from hierogram.storage.records import GIVEN, UNALIGNED, Correction
 from hierogram.storage.schema.tables import corrections, human_links, sentence_pairs
 
 Texts = tuple[str, str]
+
+# Made once: it is asked with each request to align.
+_OF_TEXTS = (
+    select(corrections.c.digest, corrections.c.pair_id)
+    .where(corrections.c.digest.in_(bindparam("digests", expanding=True)))
+    .order_by(corrections.c.pair_id.desc())
+)
 
 
 def set_links(writing: Writing, pair_id: int, links: KnownLinks, origin: str) -> bool:
@@ -70,11 +77,7 @@ def known_links(connection: Connection, ids: Collection[int]) -> dict[int, Known
 def known_links_of_texts(connection: Connection, texts: Sequence[Texts]) -> dict[Texts, KnownLinks]:
     """What people say of the links of stored pairs with these texts; of the first one, where several have."""
     digests = {text_digest(*pair): pair for pair in texts}
-    found = connection.execute(
-        select(corrections.c.digest, corrections.c.pair_id)
-        .where(corrections.c.digest.in_(sorted(digests)))
-        .order_by(corrections.c.pair_id.desc())
-    ).all()
+    found = connection.execute(_OF_TEXTS, {"digests": sorted(digests)}).all()
     known = known_links(connection, {pair_id for _, pair_id in found})
     return {digests[bytes(digest)]: known[pair_id] for digest, pair_id in found if pair_id in known}
 

@@ -5,7 +5,7 @@ Bulk work is written once, as set-based SQL over staging tables; only the way ro
 """
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import Any, Protocol
@@ -208,9 +208,11 @@ def columns_of(connection: Connection, statement: Executable) -> list[tuple[Any,
     return list(zip(*rows_of(connection, statement), strict=True))
 
 
-def rows_of(connection: Connection, statement: Executable) -> list[tuple[Any, ...]]:
-    """The rows that the statement finds, as the driver gives them."""
-    cursor = connection.execute(statement).cursor
+def rows_of(
+    connection: Connection, statement: Executable, given: Mapping[str, object] | None = None
+) -> list[tuple[Any, ...]]:
+    """The rows that the statement finds with these parameters, as the driver gives them."""
+    cursor = connection.execute(statement, given).cursor
     assert cursor is not None
     return list(cursor.fetchall())
 

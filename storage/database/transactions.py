@@ -54,13 +54,12 @@ class StoreState:
         return {UNALIGNED: self.unaligned, WAITING: self.waiting, SAMPLING: self.sampling, SETTLED: self.settled}
 
 
-_COLUMNS = [column for column in store_state.columns if column.name != "id"]
+_STATE = select(*(column for column in store_state.columns if column.name != "id"))
 
 
 def read_state(connection: Connection, *, lock: bool = False) -> StoreState:
     """The position and totals; with `lock`, no one else writes until this transaction ends."""
-    statement = select(*_COLUMNS)
-    row = connection.execute(statement.with_for_update() if lock else statement).one()
+    row = connection.execute(_STATE.with_for_update() if lock else _STATE).one()
     return StoreState(*row)
 
 

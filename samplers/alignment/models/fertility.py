@@ -32,6 +32,7 @@ from hierogram.samplers.alignment.counts import (
 from hierogram.samplers.alignment.evidence import keep_to_evidence
 from hierogram.samplers.alignment.marginals import CELL, add_sample, decode
 from hierogram.samplers.alignment.model1 import random_links
+from hierogram.samplers.alignment.options import SweepPlan
 from hierogram.samplers.alignment.steps import Steps
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, stream
@@ -286,6 +287,19 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
 
 
 @njit
+def sweeps_of_fertility(number, first, sides, chain, key, plans, scratch, marginals):
+    """Do the planned sweeps from the given one on, its pairs from `first` on; where counts lack room, or the end."""
+    while number < len(plans):
+        plan = SweepPlan(plans[number, 0], plans[number, 1], plans[number, 2] != 0)
+        first = sweep_fertility(first, sides, chain, key, plan, scratch, marginals)
+        if first < len(sides.emitted_offset) - 1:
+            return number, first
+        marginals.samples[0] += plan.sampled
+        number, first = number + 1, 0
+    return number, 0
+
+
+@njit
 def count_fertility(first, sides, chain, scratch):
     """Add the links of the pairs from `first` on to empty counts; the pair at which they lack room, or the end."""
     jumps = chain.jumps
@@ -318,6 +332,7 @@ STEPS = Steps(
     start=lambda direction, options, seed: random_links(direction.sides, seed, options.unlinked),
     count=count_fertility,
     sweep=sweep_fertility,
+    sweeps=sweeps_of_fertility,
     decode=decode,
 )
 """The chain begins with random links."""

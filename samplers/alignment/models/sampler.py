@@ -96,6 +96,27 @@ class AlignmentKernel:
         info = AlignmentInfo(int(np.count_nonzero(chain.links >= 0)), int(state.marginals.samples[0]))
         return AlignmentState(chain, state.marginals), info
 
+    def run(self, key: int, state: AlignmentState) -> AlignmentState:
+        """All sweeps of the options: as `step` for each of them, faster where there are few pairs."""
+        plans = [self.options.plan(sweep) for sweep in range(1, self.options.sweeps + 1)]
+        sweeps = self._steps.sweeps
+        if sweeps is None:
+            for plan in plans:
+                state, _ = self.step(key, state, plan)
+            return state
+        sides, seed = self.direction.sides, np.uint64(key)
+        rows = np.array(plans, np.int64)
+        chain, marginals = state
+        number, first = 0, 0
+        while True:
+            number, first = sweeps(number, first, sides, chain, seed, rows, self._scratch, marginals)
+            if number == len(rows):
+                return AlignmentState(chain, marginals)
+            chain = self._with_room(chain)
+
+    def _with_room(self, chain: Chain) -> Chain:
+        return chain._replace(pairs=larger_pairs(chain.pairs, self.direction.sides.longest_emitted))
+
     def _over_all_pairs(self, chain: Chain, resample: Callable[[int, Chain], int]) -> Chain:
         """Go through all pairs; where the counts lack room, give them more and go on at that pair."""
         at = 0
@@ -103,7 +124,7 @@ class AlignmentKernel:
             at = resample(at, chain)
             if at == self.direction.sides.pairs:
                 return chain
-            chain = chain._replace(pairs=larger_pairs(chain.pairs, self.direction.sides.longest_emitted))
+            chain = self._with_room(chain)
 
     def _empty_chain(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None) -> Chain:
         """A chain that has counted no links of the direction's pairs; counts of other pairs are there."""
@@ -167,10 +188,11 @@ def run_chain(
 ) -> Marginals:
     """All sweeps of one chain, from `links` on if there are any; `report` is called after each sweep."""
     state = kernel.init(key, links)
+    if report is None:
+        return kernel.run(key, state).marginals
     for sweep in range(1, kernel.options.sweeps + 1):
         state, _ = kernel.step(key, state, kernel.options.plan(sweep))
-        if report is not None:
-            report()
+        report()
     return state.marginals
 
 

@@ -125,6 +125,9 @@ def test_lookups_of_the_aligner_go_through_indexes(store: Store) -> None:
     align(store, whole)
     with plans() as seen:
         assert len(store.aligner_counts(["s17", "s18"], ["t17"]).lexicon) == 1
+        # So many that they are not looked for pair by pair.
+        many = [[f"{side}{n}" for n in range(17, 100)] for side in "st"]
+        assert len(store.aligner_counts(*many).lexicon) == 83
         assert len(store.stalest_links(3)) == 3
         assert store.untrained_pairs(2_990, 5) == []
     for entry in seen:
