@@ -56,6 +56,10 @@ class DataUnavailableError(DaemonError):
     """The demo's data cannot be fetched, or are not the data that the demo knows."""
 
 
+class WorkersError(DaemonError):
+    """Workers cannot be started, or were lost, or cannot sample what a store holds."""
+
+
 class DrawingError(DaemonError):
     """A derivation cannot be drawn."""
 

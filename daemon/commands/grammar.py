@@ -1,6 +1,8 @@
 """Commands about the grammar: learn, rules, diagnose."""
 
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,33 +22,41 @@ from hierogram.daemon.commands.common import (
 )
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.stopping import stopping
-from hierogram.daemon.exceptions import NothingLearnedError, UsageError
+from hierogram.daemon.exceptions import NothingLearnedError, UsageError, WorkersError
 from hierogram.daemon.grammar.chain_options import ChainOptions
 from hierogram.daemon.grammar.queries import RuleQuery
 from hierogram.daemon.progress import Progress, progress
+from hierogram.daemon.workers.options import Sharing, Workers, parse_blocks, parse_workers
 from hierogram.samplers.grammar.kinds import FRAGMENTS, notation_of
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hierogram.daemon.alignment.incremental import AlignReport
     from hierogram.daemon.grammar.diagnosis import Diagnosis
+    from hierogram.daemon.learning.kinds.kind import Chain, Means
     from hierogram.daemon.learning.learner import LearnProgress
     from hierogram.daemon.learning.reports import LearnReport
     from hierogram.storage.records import RuleRow
     from hierogram.storage.store import Store
 
 
+@with_options
 def learn(
     context: typer.Context,
+    sharing: Sharing,
     sweeps: Annotated[
         int | None,
         typer.Option(min=0, help="Sweeps over all pairs after their burn-in.", show_default="74"),
     ] = None,
     threads: Annotated[
         int | None,
-        typer.Option(min=1, help="Threads; the result does not depend on them.", show_default="one a core"),
+        typer.Option(
+            min=1,
+            help="Threads; the result does not depend on them.",
+            show_default="one a core, or one a worker",
+        ),
     ] = None,
     as_json: AsJson = False,
     store: StoreUrl = None,
@@ -56,7 +66,12 @@ def learn(
     Pairs without an alignment are aligned first, with what is known from those that have one. Where the last run was
     interrupted and had as many --sweeps (or none are given), it is continued to the same end. SIGTERM and Ctrl-C end it
     after the sweep at hand, which is committed.
+
+    With --workers other processes sample, on this machine or on others (extra `cluster`); what is learned does not
+    depend on how many they are, nor on which of them are lost.
     """
+    chosen = None if sharing.workers is None else parse_workers(sharing.workers)
+    blocks = None if sharing.blocks is None else parse_blocks(sharing.blocks)
     from hierogram.storage.store import open_store
 
     announce_compilation()
@@ -64,8 +79,13 @@ def learn(
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.learning.learning import learn as sample
     from hierogram.daemon.learning.learning import run_to_continue
+    from hierogram.samplers.synchronous.sweeps import Blocks
 
-    with open_store(store_url(context, store)) as opened:
+    with (
+        open_store(store_url(context, store)) as opened,
+        # Before signals are heard, since Ray listens to them as well.
+        workers_of(opened, chosen, threads or 1) as chain,
+    ):
         with interruptible("alignments that were committed stay; run `hierogram learn` again to go on"):
             aligned = align_pending(opened, threads)
             correct_requested(opened, threads)
@@ -78,7 +98,14 @@ def learn(
             stopping("hierogram: the sweep at hand is finished and committed; a second signal ends at once") as stop,
             progress("learn", "pairs") as shown,
         ):
-            done = sample(opened, sweeps=sweeps, options=LearnOptions(threads, telling(shown), stop=stop))
+            options = LearnOptions(
+                threads if chosen is None else threads or 1,
+                telling(shown),
+                stop=stop,
+                blocks=None if blocks is None else Blocks(*blocks),
+                chain=chain,
+            )
+            done = sample(opened, sweeps=sweeps, options=options)
     if not done.finished:
         note("hierogram: interrupted: what was sampled is committed; run `hierogram learn` again to go on as if not")
         raise typer.Exit(stop.exit_code)
@@ -87,6 +114,24 @@ def learn(
         say_json({**asdict(done), "aligned": {**asdict(aligned), "taught": aligned.trained}})
     else:
         say_learned(done)
+
+
+@contextmanager
+def workers_of(
+    store: "Store", chosen: Workers | None, threads: int
+) -> "Iterator[Callable[[Store, Means], Chain] | None]":
+    """Within, the workers run; what makes a chain that they sample, or None where none are asked for."""
+    if chosen is None:
+        yield None
+        return
+    if find_spec("ray") is None:
+        raise WorkersError("workers need Ray: pip install 'hierogram[cluster]'")
+    from hierogram.daemon.workers.chain import check_shareable, shared_chain
+    from hierogram.daemon.workers.ray_cluster import ray_cluster
+
+    check_shareable(store.settings())
+    with ray_cluster(chosen, threads) as cluster:
+        yield shared_chain(cluster)
 
 
 def align_pending(store: "Store", threads: int | None = None) -> "AlignReport":

@@ -9,11 +9,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import Means, Sweep, Turn
+from hierogram.daemon.learning.kinds.kind import Chain, Means, Sweep, Turn
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.learning.withdrawing import withdraw
-from hierogram.samplers.synchronous.sweeps import GIBBS
+from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks
 from hierogram.storage.records import LearningRun, PairRow, SweepRecord
 from hierogram.storage.store import Store
 
@@ -44,12 +44,13 @@ class LearnProgress:
 
 @dataclass(frozen=True, slots=True)
 class LearnOptions:
-    """How to learn; nothing here changes the result but the `method`.
+    """How to learn; nothing here changes the result but the `method` and the `blocks`.
 
     `threads`: None is one a core. `report` hears of progress. The log-likelihood, which takes time in proportion to the
     store, is computed every `likelihood_every` sweeps and at the end of each part, but not before `likelihood_seconds`
     have passed since the last time. `stop` is asked after each sweep; where it says so, what is done is committed and
-    left at that.
+    left at that. `blocks`: how pairs are sampled together, where not as suits their number. `chain` makes the chain
+    where it is not the kind's own.
     """
 
     threads: int | None = None
@@ -58,6 +59,8 @@ class LearnOptions:
     likelihood_seconds: float = 0.0
     method: int = GIBBS
     stop: Callable[[], bool] = field(default=lambda: False)
+    blocks: Blocks | None = None
+    chain: Callable[[Store, Means], Chain] | None = None
 
 
 class Learner:
@@ -69,7 +72,8 @@ class Learner:
         self.settings = store.settings()
         self.kind = kind_of(self.settings)
         self.course = self.kind.course(self.settings)
-        self.chain = self.kind.chain(store, Means(self.options.threads or os.cpu_count() or 1, self.options.method))
+        means = Means(self.options.threads or os.cpu_count() or 1, self.options.method, self.options.blocks)
+        self.chain = (self.options.chain or self.kind.chain)(store, means)
         self._measured_at = float("-inf")
         self._open_records: list[SweepRecord] = []
         self._last_commit = time.monotonic()
@@ -160,12 +164,14 @@ class Learner:
                 break
             if time.monotonic() - last_commit > wait and (batch.sweeps < until).any():
                 started = time.monotonic()
+                self._gather(batch)
                 self._commit(batch, records, run and run(self.sweeps - first))
                 records = []
                 last_commit = time.monotonic()
                 # Committing a large batch takes a while; do not let it take more than its share.
                 wait = max(wait, _COMMIT_SHARE * (last_commit - started))
         if records:
+            self._gather(batch)
             if records[-1].log_likelihood is None and self._may_measure():
                 records[-1] = records[-1]._replace(log_likelihood=self.measure())
             if leave_open and not ended and time.monotonic() - last_commit <= wait:
@@ -179,6 +185,9 @@ class Learner:
         records, self._open_records = self._open_records, []
         if records:
             self._commit(batch, records, None)
+
+    def _gather(self, batch: ResidentBatch) -> None:
+        batch.state, batch.present_averages = self.chain.gather(batch.state, batch.averages)
 
     def _commit(self, batch: ResidentBatch, records: list[SweepRecord], run: LearningRun | None) -> None:
         batch.commit(self.store, records, self.chain.labels(), run)

@@ -179,12 +179,15 @@ def propose_pairs(block, batch, state, averages, plan, table, model, work):
 
 
 @njit
-def merge(work, table, model):
-    """Add a worker's log to the table. Counts are whole numbers: the order of workers and blocks does not matter."""
+def merge(changes, table, model):
+    """Add what blocks have changed to the table: `changes` uint64[n, 4] as its rows, with changes in the counts' place.
+
+    Counts are whole numbers: the order of workers and blocks does not matter. False: a count fell below zero.
+    """
     sound = True
-    for k in range(work.registers[0]["logged"]):
-        if k + _AHEAD < work.registers[0]["logged"]:
-            fetch(table, np.int64(work.log[k + _AHEAD, KEY_LOW] & mask_of(table.rows)))
-        change = np.int64(work.log[k, COUNT])
-        sound &= add(table, model, work.log[k, KEY_HIGH], work.log[k, KEY_LOW], work.log[k, SIZE], change)
+    for k in range(len(changes)):
+        if k + _AHEAD < len(changes):
+            fetch(table, np.int64(changes[k + _AHEAD, KEY_LOW] & mask_of(table.rows)))
+        change = np.int64(changes[k, COUNT])
+        sound &= add(table, model, changes[k, KEY_HIGH], changes[k, KEY_LOW], changes[k, SIZE], change)
     return sound

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hierogram.samplers.counts.chain import ChainState, CountsError, SweepInfo
 from hierogram.samplers.counts.deltas import count_rules
@@ -47,6 +48,10 @@ class Blocks:
         return cls(min(32, pairs // 1024), 64)
 
 
+_ONE_AT_A_TIME = Blocks(_PAIRS_A_CALL, 1)
+"""Calls of the kernel where there are no blocks: pairs see each other's changes within them, too."""
+_BELOW_ZERO = "a rule's count fell below zero: state and counts do not belong together"
+
 Task = Callable[[int], bool]
 Run = Callable[[Task, Iterable[int]], Iterable[bool]]
 """Maps a task over the workers of a round: `map`, or an executor's."""
@@ -57,6 +62,12 @@ Report = Callable[[int], None]
 
 def _one_after_the_other(task: Task, items: Iterable[int]) -> Iterable[bool]:
     return map(task, items)
+
+
+def merge_changes(changes: NDArray[np.uint64], table: RuleTable, model: Model) -> None:
+    """Add the changes of a round to the table, which has room for them; raises `CountsError`."""
+    if not merge(changes, table, model):
+        raise CountsError(_BELOW_ZERO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,42 +98,62 @@ class PhraseKernel:
         The result is the same for any number of workers. Raises `CountsError` where derivations and counts do not
         belong together.
         """
-        derivations, table, averages = state
-        sound = True
+        self.begin()
+        pairs_a_round = self.pairs_a_round
+        for start in range(0, self.batch.size, pairs_a_round):
+            end = min(start + pairs_a_round, self.batch.size)
+            state = state._replace(table=with_room(state.table, _most_new(self.batch, start, end)))
+            self.sample(key, state, plan, (start, end))
+            for changes in self.changes():
+                merge_changes(changes, state.table, self.model)
+            if report:
+                report(end)
+        return state, self.info()
+
+    @property
+    def pairs_a_round(self) -> int:
+        """Pairs between two times that the table changes for all workers."""
+        blocks = self.blocks or _ONE_AT_A_TIME
+        return blocks.pairs_a_block * blocks.blocks_a_round
+
+    def begin(self) -> None:
+        """Begin a sweep: what `info` tells starts at zero."""
         for work in self.workers:
             _rest_stamps(work)
             work.statistics[0] = 0
-        blocks = self.blocks or Blocks(_PAIRS_A_CALL, 1)
+
+    def sample(self, key: int, state: ChainState, plan: SweepPlan, pairs: tuple[int, int]) -> None:
+        """One round over the pairs from the first to before the last, which changes their derivations and averages.
+
+        In blocks the table stays as it is, and `changes` tells what the round changes in it. Raises `CountsError`.
+        """
+        start, end = pairs
+        blocks = self.blocks or _ONE_AT_A_TIME
         resample = kernel_of(self.method)
-        pairs_a_round = blocks.pairs_a_block * blocks.blocks_a_round
-        for start in range(0, self.batch.size, pairs_a_round):
-            end = min(start + pairs_a_round, self.batch.size)
-            table = with_room(table, _most_new(self.batch, start, end))
-            turns = np.zeros(1, np.int64)
-            round_ = Round(key, start, end, blocks.pairs_a_block, turns, self.blocks is None)
+        round_ = Round(key, start, end, blocks.pairs_a_block, np.zeros(1, np.int64), self.blocks is None)
+        derivations, table, averages = state
 
-            def work_off(worker: int, round_: Round = round_, table: RuleTable = table) -> bool:
-                work = self.workers[worker]
-                return bool(resample(round_, self.batch, derivations, averages, plan, table, self.model, work))
+        def work_off(worker: int) -> bool:
+            work = self.workers[worker]
+            return bool(resample(round_, self.batch, derivations, averages, plan, table, self.model, work))
 
-            sound &= all(list(self.run(work_off, range(len(self.workers)))))
-            if self.blocks is not None:
-                for work in self.workers:
-                    sound &= merge(work, table, self.model)
-            if report:
-                report(end)
-        if not sound:
-            raise CountsError("a rule's count fell below zero: state and counts do not belong together")
-        return ChainState(derivations, table, averages), self._info()
+        if not all(list(self.run(work_off, range(len(self.workers))))):
+            raise CountsError(_BELOW_ZERO)
 
-    def _info(self) -> SweepInfo:
+    def changes(self) -> list[NDArray[np.uint64]]:
+        """What the last round changed of the counts, by worker, as `merge` takes it; valid until the next round."""
+        if self.blocks is None:
+            return []
+        return [work.log[: int(work.registers[0]["logged"])] for work in self.workers]
+
+    def info(self) -> SweepInfo:
+        """What was done since the sweep began."""
         return SweepInfo(*(int(sum(work.statistics[0][name] for work in self.workers)) for name in SweepInfo._fields))
 
     def compile_merging(self, table: RuleTable) -> None:
         """Compile what merges the blocks of a round, by merging nothing."""
         if self.blocks is not None:
-            self.workers[0].registers["logged"] = 0
-            merge(self.workers[0], table, self.model)
+            merge_changes(np.zeros((0, 4), np.uint64), table, self.model)
 
 
 def build(
@@ -158,7 +189,7 @@ def _most_new(batch: Batch, start: int, end: int) -> int:
 
 def _most_changes(batch: Batch, pairs: int) -> int:
     """At most so many counts change where so many consecutive pairs are resampled: every rule leaves, another comes."""
-    starts = np.arange(0, batch.size, pairs)
+    starts = np.arange(batch.size)
     ends = np.minimum(starts + pairs, batch.size)
     return 2 * int((batch.derivation_rules[ends] - batch.derivation_rules[starts]).max(initial=1))
 

@@ -106,6 +106,10 @@ class ItgChain:
 
         return take
 
+    def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
+        """Nothing is elsewhere."""
+        return state, averages
+
     def follow(self, store: Store) -> None:
         """Nothing: the base distributions are those of the pairs in memory."""
 

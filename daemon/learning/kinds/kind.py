@@ -15,7 +15,7 @@ from hierogram.daemon.learning.kinds.trials import Trial, TrialOptions
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.occurrences import Occurrences
 from hierogram.samplers.grammar.columns import Blobs
-from hierogram.samplers.synchronous.sweeps import GIBBS
+from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks
 from hierogram.storage.records import LabelRow, PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.store import Store
@@ -129,6 +129,9 @@ class Chain(Protocol):
     def sweep(self, loaded: Loaded) -> Sweep:
         """What sweeps over these pairs, which were entered."""
 
+    def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
+        """What the last sweeps made of these pairs, where it was left elsewhere; before anybody else reads it."""
+
     def follow(self, store: Store) -> None:
         """Take into the model what it needs of the store's present contents, the size of its vocabulary."""
 
@@ -144,10 +147,13 @@ class Chain(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a chain may use: threads, which change speed and never results, and the method of its kernel."""
+    """What a chain may use: threads, which change speed and never results; the method of its kernel; the blocks in
+    which pairs are sampled, where they are not those that suit their number, of kinds that sample in blocks.
+    """
 
     threads: int = 1
     method: int = GIBBS
+    blocks: Blocks | None = None
 
 
 Span = tuple[int, int]

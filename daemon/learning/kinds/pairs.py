@@ -25,11 +25,12 @@ _ID_BITS = 44
 
 @dataclass(frozen=True, slots=True)
 class LoadedPairs(ForestPairs):
-    """A batch and the spellings of its words, in the batch's own numbering."""
+    """A batch, the spellings of its words, in the batch's own numbering, and the rows that it was made from."""
 
     batch: Batch
     source: Spellings
     target: Spellings
+    rows: Sequence[PairRow]
 
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
         """The chosen entries of rule-count deltas of these pairs, as columns for the store."""
@@ -133,4 +134,4 @@ def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
         streams_of(rows),
         longest_rule(settings),
     )
-    return LoadedPairs(batch, spellings(source_words), spellings(target_words))
+    return LoadedPairs(batch, spellings(source_words), spellings(target_words), rows)

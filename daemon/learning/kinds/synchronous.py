@@ -51,6 +51,13 @@ def schedule_of(settings: Settings) -> Schedule | Annealing:
     return quick_schedule(settings.thinning, settings.settling)
 
 
+def plan_of(turn: Turn, schedule: Schedule | Annealing) -> SweepPlan:
+    """What the sweep does with each pair, by the schedule."""
+    stages = schedule.stages(turn.sweeps)
+    stages[~turn.active] = 0
+    return SweepPlan(turn.sweeps, stages, schedule.powers(turn.sweeps), True, turn.averaged, schedule.leaving)
+
+
 def load_table(store: Store, model: Model, settings: Settings) -> RuleTable:
     """All rule counts of the store as a table for the samplers."""
     counts = store.rule_counts()
@@ -74,6 +81,7 @@ class PhraseChain:
         self._schedule = schedule_of(self._settings)
         self._method = means.method
         self._threads = means.threads
+        self._blocks = means.blocks
         self._executor = ThreadPoolExecutor(means.threads)
         self.model = model_of(self._settings, self._vocabulary)
         self.table = load_table(store, self.model, self._settings)
@@ -101,7 +109,7 @@ class PhraseChain:
         """What sweeps over these pairs: pair after pair, or in blocks where there are many."""
         batch = pairs_of(loaded).batch
         kernel = build(
-            self.model, batch, method=self._method, blocks=Blocks.suited_to(batch.size),
+            self.model, batch, method=self._method, blocks=self._blocks or Blocks.suited_to(batch.size),
             workers=self._threads, run=self._executor.map,
         )  # fmt: skip
         kernel.compile_merging(self.table)
@@ -110,12 +118,8 @@ class PhraseChain:
         self._compiling.wait()
 
         def take(state: State, averages: Averages, turn: Turn, report: Report) -> tuple[State, SweepInfo]:
-            stages = self._schedule.stages(turn.sweeps)
-            stages[~turn.active] = 0
             before = ChainState(variables(state), self.table, fragment_averages(averages))
-            plan = SweepPlan(
-                turn.sweeps, stages, self._schedule.powers(turn.sweeps), True, turn.averaged, self._schedule.leaving
-            )
+            plan = plan_of(turn, self._schedule)
             chain, info = kernel.step(self._settings.seed, before, plan, report)
             if types is not None and at_temperature_one(plan.powers):
                 chain, _ = types.step(self._settings.seed, chain, int(turn.sweeps.max(initial=0)), moves)
@@ -123,6 +127,10 @@ class PhraseChain:
             return state, info
 
         return take
+
+    def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
+        """Nothing is elsewhere."""
+        return state, averages
 
     def follow(self, store: Store) -> None:
         """Take the store's present vocabulary into the model, whose base distribution spreads over it."""

@@ -86,6 +86,10 @@ class TreebankChain:
 
         return take
 
+    def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
+        """Nothing is elsewhere."""
+        return state, averages
+
     def follow(self, store: Store) -> None:
         """Nothing: the base distribution is that of the trees in memory."""
 

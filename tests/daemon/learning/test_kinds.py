@@ -13,6 +13,7 @@ from tests.daemon.serving.turns import SHORT, Hands
 from hierogram.daemon.learning.kinds.kind import Key, Loaded, Means, Report, RuleUse, Sweep
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, load_pairs
 from hierogram.daemon.learning.kinds.registry import KINDS
+from hierogram.daemon.learning.kinds.state import Averages
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.serving.warming import warm_up
 from hierogram.samplers.counts.chain import SweepInfo
@@ -50,6 +51,9 @@ class WholePairsChain:
             return state, SweepInfo(0, 0, 0, 0, 0)
 
         return take
+
+    def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
+        return state, averages
 
     def follow(self, store: Store) -> None:
         pass

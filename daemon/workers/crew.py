@@ -1,0 +1,232 @@
+"""The workers of a batch, as the process sees them that holds the store's claim: rounds, and what to do for lost ones.
+
+What is sampled is a function of the store, its seed and the blocks: neither the number of workers changes it, nor which
+of them are lost. For that, the changes of all rounds are kept since the pairs' variables were collected last. A shard
+that is lost begins again from there on another worker, which goes back to the table of that time and does the shard's
+part of each round again.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hierogram.daemon.exceptions import WorkersError
+from hierogram.daemon.learning.kinds.kind import Report, Turn
+from hierogram.daemon.learning.kinds.pairs import LoadedPairs
+from hierogram.daemon.workers.cluster import Cluster, Shared, WorkerLostError
+from hierogram.daemon.workers.shard import Contents, Setup, Variables
+from hierogram.daemon.workers.shares import Share, blobs_at, blobs_of_all, places_of, share_out
+from hierogram.daemon.workers.worker import Changes, Done, Step, added
+from hierogram.samplers.counts.chain import SweepInfo
+from hierogram.samplers.counts.models import Model
+from hierogram.samplers.counts.table import RuleTable
+from hierogram.samplers.grammar.columns import Blobs
+
+_MOST_LOSSES = 20
+"""Where so many workers are lost within one round, something is wrong that more of them would not mend."""
+_KEPT_BYTES = 256 << 20
+"""Where changes of rounds that are kept take more than this, variables are collected."""
+
+
+class _Past(NamedTuple):
+    """A round that is done: what it was, and what it changed."""
+
+    step: Step
+    changes: Shared
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What went between the workers and here, for measurements: rounds, the bytes of their changes, and the seconds of
+    adding these to the table here, of waiting for workers, and of collecting; workers that were lost.
+    """
+
+    rounds: int = 0
+    bytes: int = 0
+    merge_seconds: float = 0.0
+    wait_seconds: float = 0.0
+    collect_seconds: float = 0.0
+    lost: int = 0
+
+
+class Crew:
+    """Workers that hold the pairs of a batch in shards, and this process' table, which they have copies of."""
+
+    def __init__(self, cluster: Cluster, setup: Setup, model: Model, loaded: LoadedPairs) -> None:
+        self._cluster = cluster
+        self._setup = setup
+        self._model = model
+        self.loaded = loaded
+        self._offsets = loaded.batch.forests.node_offset
+        self._shares: list[Share] = []
+        self._shards: dict[int, list[int]] = {}
+        self._past: list[_Past] = []
+        self._past_bytes = 0
+        self._unsent: Shared | None = None
+        self._unmerged: Changes | None = None
+        self.traffic = Traffic()
+
+    def form(self, variables: Variables, table: RuleTable) -> None:
+        """Give the batch to the workers there are, in as many shards; they begin with this table."""
+        self._variables = variables
+        self._table = table
+        for _ in range(_MOST_LOSSES):
+            try:
+                self._form()
+            except WorkerLostError:
+                self.traffic.lost += 1
+            else:
+                return
+        raise WorkersError(f"{_MOST_LOSSES} workers were lost one after the other: see what ended them")
+
+    def _form(self) -> None:
+        blocks = self._setup.blocks
+        while len(self._cluster.workers()) < self._cluster.wanted and self._cluster.start() is not None:
+            pass
+        workers = self._cluster.workers()[: min(blocks.blocks_a_round, self._cluster.wanted)]
+        if not workers:
+            raise WorkersError("no worker can be started: the cluster has no processor that is free")
+        self._shares = share_out(self.loaded.size, blocks, len(workers))
+        self._shards = {worker: [number] for number, worker in enumerate(workers)}
+        rules = self._cluster.share(_rules_of(self._table))
+        calls = [self._cluster.call(worker, "begin", self._setup, rules) for worker in workers]
+        calls += [
+            self._cluster.call(worker, "open", number, self._contents(number)) for number, worker in enumerate(workers)
+        ]
+        for call in calls:
+            self._cluster.result(call)
+
+    def _contents(self, number: int) -> Contents:
+        """A shard as its variables were collected last."""
+        share = self._shares[number]
+        nodes = places_of(self._offsets, share.pairs)
+        edge, cut, records = self._variables
+        rows = [self.loaded.rows[pair]._replace(current=None, expected_uses=None) for pair in share.pairs.tolist()]
+        return Contents(rows, share.rounds, Variables(edge[nodes], cut[nodes], blobs_at(records, share.pairs)))
+
+    def sweep(self, turn: Turn, report: Report) -> tuple[RuleTable, SweepInfo]:
+        """One sweep: the table after it, and what was done."""
+        if self._cluster.wanted != len(self._cluster.workers()):
+            self._form_anew()
+        turns = {number: _turn_of(turn, share) for number, share in enumerate(self._shares)}
+        for number in range(len(self._shares[0].rounds) - 1):
+            step = Step(number, None if number else turns)
+            done: dict[int, Done] = self._all("work", step)
+            self._end_round(step, [done[shard].changes for shard in range(len(self._shares))])
+            report(sum(int(share.rounds[number + 1]) for share in self._shares))
+        self._merge()
+        infos = [done[shard].info for shard in range(len(self._shares))]
+        if self._past_bytes > _KEPT_BYTES:
+            self.collect()
+        return self._table, SweepInfo(*map(sum, zip(*infos, strict=True)))
+
+    def _end_round(self, step: Step, parts: list[Changes]) -> None:
+        """Keep what the shards changed, in their order; the workers get it with their next call."""
+        changes = np.concatenate(parts)
+        self._unmerged = changes
+        self._unsent = self._cluster.share(changes)
+        self._past.append(_Past(step, self._unsent))
+        self._past_bytes += changes.nbytes
+        self.traffic.rounds += 1
+        self.traffic.bytes += changes.nbytes
+
+    def _merge(self) -> None:
+        """Add the last round's changes to the table here; the workers do so meanwhile."""
+        if self._unmerged is not None:
+            self._table = added(self._unmerged, self._table, self._model)
+            self._unmerged = None
+
+    def collect(self) -> Variables:
+        """How far the pairs have come; the changes of the rounds until now are not needed any more."""
+        if self._past:
+            found: dict[int, Variables] = self._all("collect")
+            edge, cut = self._variables.edge.copy(), self._variables.cut.copy()
+            parts: list[tuple[Share, Blobs]] = []
+            for number, share in enumerate(self._shares):
+                nodes = places_of(self._offsets, share.pairs)
+                edge[nodes], cut[nodes], records = found[number]
+                parts.append((share, records))
+            self._variables = Variables(edge, cut, blobs_of_all(parts))
+            self._past, self._past_bytes = [], 0
+        return self._variables
+
+    def _form_anew(self) -> None:
+        """Share the batch out among the workers that there are now, where others have come, or lost ones did not."""
+        while len(self._cluster.workers()) < self._cluster.wanted and self._cluster.start() is not None:
+            pass
+        most = min(len(self._cluster.workers()), self._cluster.wanted, self._setup.blocks.blocks_a_round)
+        if most != len(self._shares):
+            self.form(self.collect(), self._table)
+
+    def _all(self, method: str, *arguments: object) -> dict[int, Any]:
+        """What all shards give, by number; each worker is called once, and shards of lost ones are recovered."""
+        unsent, self._unsent = self._unsent, None
+        calls = [
+            (worker, self._cluster.call(worker, method, unsent, *arguments, numbers))
+            for worker, numbers in self._shards.items()
+        ]
+        self._merge()
+        found: dict[int, Any] = {}
+        orphans: list[int] = []
+        for worker, call in calls:
+            try:
+                found |= self._cluster.result(call)
+            except WorkerLostError:
+                orphans += self._lose(worker)
+        losses = 0
+        while orphans:
+            losses += 1
+            if losses > _MOST_LOSSES:
+                raise WorkersError(f"{losses} workers were lost in one round: see what ended them")
+            taker = self._next_worker()
+            if taker is None:
+                continue
+            number = orphans[0]
+            try:
+                self._recover(taker, number)
+                found |= self._cluster.result(self._cluster.call(taker, method, None, *arguments, [number]))
+            except WorkerLostError:
+                # What else it held has its results, but is lost with it.
+                orphans += [shard for shard in self._lose(taker) if shard not in orphans]
+            else:
+                losses = 0
+                orphans.pop(0)
+        return found
+
+    def _lose(self, worker: int) -> list[int]:
+        """Forget a lost worker; the shards that it held."""
+        self.traffic.lost += 1
+        return self._shards.pop(worker)
+
+    def _next_worker(self) -> int | None:
+        """Who takes over: a new worker, or the one with the fewest shards; None where the new one was lost at once."""
+        worker = self._cluster.start()
+        if worker is None:
+            if not self._shards:
+                raise WorkersError("all workers are lost, and no other can be started: what was committed stays")
+            return min(self._shards, key=lambda one: (len(self._shards[one]), one))
+        try:
+            self._cluster.result(self._cluster.call(worker, "begin", self._setup, _rules_of(self._table)))
+        except WorkerLostError:
+            self.traffic.lost += 1
+            return None
+        self._shards[worker] = []
+        return worker
+
+    def _recover(self, worker: int, number: int) -> None:
+        """Have a worker take over a shard, and do its part of the rounds since the variables were collected."""
+        self._shards[worker].append(number)
+        steps = [past.step for past in self._past]
+        changes = [past.changes for past in self._past]
+        self._cluster.result(self._cluster.call(worker, "recover", number, self._contents(number), steps, *changes))
+
+
+def _turn_of(turn: Turn, share: Share) -> Turn:
+    """The turn of some of the pairs."""
+    return Turn(turn.sweeps[share.pairs], turn.active[share.pairs], turn.averaged[share.pairs])
+
+
+def _rules_of(table: RuleTable) -> Changes:
+    """The rules of a table, as changes of an empty one."""
+    return np.asarray(table.rows[table.tags != 0])

@@ -1,0 +1,61 @@
+"""Which workers are asked for, and the blocks in which they sample: as people write it."""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.storage.options import Option
+
+AUTO = "auto"
+_CLIENT = "ray://"
+_BLOCKS = re.compile(r"([1-9]\d{0,5})x([1-9]\d{0,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How the pairs of a store are shared out to be sampled, as it is asked for."""
+
+    workers: Annotated[
+        str | None,
+        Option(
+            "Processes that share out the pairs, by Ray: a number of them on this machine, auto (as many as the "
+            "cluster that runs here, or else this machine, has room for), or ray://HOST:PORT.",
+            metavar="WORKERS", shown="threads of this process",
+        ),
+    ] = None  # fmt: skip
+    blocks: Annotated[
+        str | None,
+        Option(
+            "How many pairs a block has, and how many blocks are sampled at the same counts, as 32x64; the result "
+            "depends on it.",
+            metavar="PAIRSxBLOCKS", shown="as suits the number of pairs",
+        ),
+    ] = None  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """So many workers, or as many as there is room for (None), on the cluster of an address, or one on this machine."""
+
+    number: int | None = None
+    address: str | None = None
+
+
+def parse_workers(text: str) -> Workers:
+    """`auto`, a number, or `ray://HOST:PORT`; raises `UsageError`."""
+    if text == AUTO:
+        return Workers()
+    if text.startswith(_CLIENT) and len(text) > len(_CLIENT):
+        return Workers(address=text)
+    if text.isascii() and text.isdigit() and int(text) >= 1:
+        return Workers(int(text))
+    raise UsageError(f"--workers: {text!r} is neither auto, nor a number from 1 on, nor ray://HOST:PORT")
+
+
+def parse_blocks(text: str) -> tuple[int, int]:
+    """`32x64`: 32 pairs a block, 64 blocks a round; raises `UsageError`."""
+    found = _BLOCKS.fullmatch(text)
+    if found is None:
+        raise UsageError(f"--blocks: {text!r} is not PAIRSxBLOCKS, as in 32x64: pairs a block, blocks a round")
+    return int(found[1]), int(found[2])

@@ -1,0 +1,164 @@
+"""Workers as actors of Ray, on this machine or on a cluster of them."""
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+# Set before Ray is imported, which reads it then: it would send figures to its makers otherwise.
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+import ray
+from ray import exceptions
+from ray._private import ray_constants
+
+from hierogram.daemon.exceptions import WorkersError
+from hierogram.daemon.workers.cluster import WorkerLostError
+from hierogram.daemon.workers.options import Workers
+from hierogram.daemon.workers.worker import Worker
+
+_ray: Any = ray
+"""Ray's own annotations say less than is true of remote classes."""
+_OBJECT_BYTES = 512 << 20
+"""Memory for what is shared between processes, of a cluster that is started here; what is more goes to disk."""
+_QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+_SECONDS_TO_START = 120.0
+_SECONDS_A_CALL = 900.0
+"""A worker that needs longer for a call is taken for lost; the first one may compile for some minutes."""
+_SECONDS_A_LOOK = 5.0
+"""So often is looked how many processors the cluster has."""
+_LOST = (exceptions.RayActorError, exceptions.GetTimeoutError, exceptions.ObjectLostError, exceptions.NodeDiedError)
+
+
+class _Called(NamedTuple):
+    """A call: the worker, and what Ray will put in the result's place."""
+
+    worker: int
+    reference: Any
+
+
+class RayCluster:
+    """The workers of one process, which end with it."""
+
+    def __init__(self, workers: Workers, threads: int, seconds_a_call: float = _SECONDS_A_CALL) -> None:
+        self._number = workers.number
+        self._threads = threads
+        self._seconds = seconds_a_call
+        self._actors: dict[int, Any] = {}
+        self._next = 0
+        self._looked = float("-inf")
+        self._seen = 1
+
+    @property
+    def wanted(self) -> int:
+        """As many as were asked for, or as the cluster's processors can run."""
+        if self._number is not None:
+            return self._number
+        if time.monotonic() - self._looked > _SECONDS_A_LOOK:
+            self._looked = time.monotonic()
+            self._seen = max(1, int(_ray.cluster_resources().get("CPU", 0) // self._threads))
+        return self._seen
+
+    def workers(self) -> list[int]:
+        """The numbers of the workers that there are."""
+        return list(self._actors)
+
+    def process(self, worker: int) -> int:
+        """The number of a worker's process on its machine."""
+        return int(self.result(self.call(worker, "ready")))
+
+    def start(self) -> int | None:
+        """Start one more worker; None where no processor is free for it."""
+        if self._actors and _ray.available_resources().get("CPU", 0) < self._threads:
+            return None
+        actor = _ray.remote(num_cpus=self._threads)(Worker).remote()
+        worker, self._next = self._next, self._next + 1
+        try:
+            _ray.get(actor.ready.remote(), timeout=_SECONDS_TO_START)
+        except _LOST:
+            with suppress(Exception):
+                _ray.kill(actor)
+            return None
+        self._actors[worker] = actor
+        return worker
+
+    def share(self, value: object) -> Any:
+        """Put a value into the store of objects that all machines of the cluster have."""
+        return _ray.put(value)
+
+    def call(self, worker: int, method: str, *arguments: object) -> _Called:
+        """Call a method of a worker."""
+        return _Called(worker, getattr(self._actors[worker], method).remote(*arguments))
+
+    def result(self, call: Any) -> Any:
+        """What the call gave; what a worker raises is raised here."""
+        try:
+            return _ray.get(call.reference, timeout=self._seconds)
+        except _LOST as error:
+            actor = self._actors.pop(call.worker, None)
+            if actor is not None:
+                with suppress(Exception):
+                    _ray.kill(actor)
+            raise WorkerLostError(f"worker {call.worker}: {error}") from error
+        except exceptions.RayTaskError as error:
+            raise error.cause or error from error
+
+    def close(self) -> None:
+        """End all workers."""
+        for actor in self._actors.values():
+            with suppress(Exception):
+                _ray.kill(actor)
+        self._actors.clear()
+
+
+@contextmanager
+def ray_cluster(workers: Workers, threads: int) -> Iterator[RayCluster]:
+    """Workers on the cluster that is named, on one that runs on this machine, or else on processors of this one.
+
+    Raises `WorkersError` where the named one cannot be reached. A cluster that this process has joined before is used.
+    """
+    joined = _ray.is_initialized()
+    if not joined:
+        _join(workers, threads)
+    cluster = RayCluster(workers, threads)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+        if not joined:
+            _ray.shutdown()
+
+
+def _join(workers: Workers, threads: int) -> None:
+    if workers.address is not None:
+        try:
+            _ray.init(workers.address, **_QUIET)
+        except Exception as error:
+            raise WorkersError(f"there is no Ray cluster at {workers.address}: {error}") from error
+        return
+    if workers.number is None or "RAY_ADDRESS" in os.environ:
+        # One that runs already.
+        try:
+            _ray.init("auto", **_QUIET)
+        except ConnectionError as error:
+            if "RAY_ADDRESS" in os.environ:
+                raise WorkersError(f"there is no Ray cluster at RAY_ADDRESS: {error}") from error
+        else:
+            return
+    start_local(_processors() if workers.number is None else workers.number * threads)
+
+
+def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
+    """Start a cluster on this machine that nobody else can reach, and that ends with this process; join it."""
+    # Ray would listen on all addresses. It reads this when it is imported, and in each process that it starts.
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    constants: Any = ray_constants
+    constants.ENABLE_RAY_CLUSTER = False
+    _ray.init("local", num_cpus=processors, include_dashboard=False, object_store_memory=object_bytes, **_QUIET)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

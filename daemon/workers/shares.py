@@ -1,0 +1,65 @@
+"""Which pairs of a batch each shard has: some blocks of every round, so that all have work in each."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.grammar.columns import Blobs
+from hierogram.samplers.synchronous.sweeps import Blocks
+
+
+class Share(NamedTuple):
+    """The pairs of one shard: `pairs` int64[p] their numbers in the batch, ascending; those of round r are
+    `pairs[rounds[r] : rounds[r + 1]]`, whole blocks of the batch (`rounds` int64[R + 1]).
+    """
+
+    pairs: NDArray[np.int64]
+    rounds: NDArray[np.int64]
+
+
+def share_out(pairs: int, blocks: Blocks, shards: int) -> list[Share]:
+    """The shares of so many shards, which together have each pair once; the blocks are those that threads take."""
+    size = blocks.pairs_a_block
+    a_round = size * blocks.blocks_a_round
+    bounds = np.zeros((len(range(0, pairs, a_round)), shards + 1), np.int64)
+    for number, start in enumerate(range(0, pairs, a_round)):
+        end = min(start + a_round, pairs)
+        in_round = -(-(end - start) // size)
+        bounds[number] = np.minimum(start + size * (in_round * np.arange(shards + 1) // shards), end)
+    shares = []
+    for shard in range(shards):
+        first, last = bounds[:, shard], bounds[:, shard + 1]
+        rounds = np.concatenate(([0], np.cumsum(last - first)))
+        shares.append(Share(_ranges(first, last - first), rounds))
+    return shares
+
+
+def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers from each start on, so many of them, one range after the other."""
+    ends = np.cumsum(sizes)
+    shifts = starts - (ends - sizes)
+    return np.repeat(shifts, sizes) + np.arange(int(ends[-1]) if len(ends) else 0)
+
+
+def places_of(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where that lies which the pairs have, in arrays in which pair p has `offsets[p]` to `offsets[p + 1]`."""
+    return _ranges(offsets[pairs], offsets[pairs + 1] - offsets[pairs])
+
+
+def blobs_at(blobs: Blobs, pairs: NDArray[np.int64]) -> Blobs:
+    """The byte strings of some pairs."""
+    sizes = np.diff(blobs.offsets)[pairs]
+    return Blobs(blobs.content[places_of(blobs.offsets, pairs)], np.concatenate(([0], np.cumsum(sizes))))
+
+
+def blobs_of_all(parts: list[tuple[Share, Blobs]]) -> Blobs:
+    """The byte strings of all pairs in their order, from those of shards that have each pair once."""
+    sizes = np.zeros(sum(len(share.pairs) for share, _ in parts), np.int64)
+    for share, blobs in parts:
+        sizes[share.pairs] = np.diff(blobs.offsets)
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    content = np.empty(int(offsets[-1]), np.uint8)
+    for share, blobs in parts:
+        content[places_of(offsets, share.pairs)] = blobs.content
+    return Blobs(content, offsets)

@@ -1,0 +1,118 @@
+"""Workers in processes of their own, run by Ray: what they learn, and what becomes of it when they are killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.daemon.conftest import Run
+from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
+
+from hierogram.daemon.learning.learner import LearnOptions
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.verifying import verify
+from hierogram.daemon.workers.chain import shared_chain
+from hierogram.daemon.workers.options import Workers
+from hierogram.samplers.synchronous.sweeps import Blocks
+from hierogram.storage.store import open_store
+
+BLOCKS = Blocks(3, 8)
+PAIRS, SWEEPS = 120, 3
+
+
+def learned(url: str, chain: Any = None) -> object:
+    with open_store(url, create=True, settings=QUICK) as store:
+        fill(store, some_pairs(PAIRS))
+        learn(store, sweeps=SWEEPS, options=LearnOptions(1, blocks=BLOCKS, chain=chain))
+        assert verify(store).problems == []
+        return contents(store)
+
+
+@pytest.fixture(scope="module")
+def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
+    return learned(f"sqlite:///{tmp_path_factory.mktemp('threads')}/s.db")
+
+
+@pytest.mark.usefixtures("local_ray")
+@pytest.mark.parametrize("number", [1, 4])
+def test_any_number_of_workers_learns_what_threads_learn(number: int, by_threads: object, tmp_path: Path) -> None:
+    from hierogram.daemon.workers.ray_cluster import ray_cluster
+
+    with ray_cluster(Workers(number), 1) as cluster:
+        assert learned(f"sqlite:///{tmp_path}/s.db", shared_chain(cluster)) == by_threads
+        assert len(cluster.workers()) == number
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_a_worker_that_is_killed_in_a_sweep_is_replaced(by_threads: object, store_url: str) -> None:
+    from hierogram.daemon.workers.ray_cluster import RayCluster
+
+    class Killing(RayCluster):
+        """Kills the process of a worker right after it was called for the tenth and for the fortieth time."""
+
+        calls = 0
+        killed = 0
+
+        def call(self, worker: int, method: str, *arguments: object) -> Any:
+            Killing.calls += method == "work"
+            process = self.process(worker) if method == "work" and Killing.calls in (10, 40) else None
+            called = super().call(worker, method, *arguments)
+            if process is not None:
+                os.kill(process, signal.SIGKILL)
+                Killing.killed += 1
+            return called
+
+    cluster = Killing(Workers(2), 1)
+    try:
+        assert learned(store_url, shared_chain(cluster)) == by_threads
+        assert Killing.killed == 2
+        assert sorted(cluster.workers()) != [0, 1]
+    finally:
+        cluster.close()
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_the_command_learns_by_workers(hierogram: Run, tmp_path: Path) -> None:
+    found = []
+    for number, options in enumerate((["--threads", "2"], ["--workers", "2"])):
+        url = f"sqlite:///{tmp_path}/{number}.db"
+        with open_store(url, create=True, settings=QUICK) as store:
+            fill(store, some_pairs(PAIRS))
+        ran = hierogram("--store", url, "learn", "--sweeps", "2", "--blocks", "4x4", *options)
+        assert ran.code == 0, ran.err
+        with open_store(url) as store:
+            found.append(contents(store))
+    assert found[0] == found[1]
+
+
+NO_RAY = """
+import sys
+from hierogram.daemon import main
+from hierogram.daemon.commands import grammar
+from hierogram.daemon.workers import options
+assert not [name for name in sys.modules if name.split(".")[0] in ("ray", "numba")]
+"""
+
+
+def test_starting_imports_no_ray() -> None:
+    subprocess.run([sys.executable, "-c", NO_RAY], check=True)
+
+
+def test_what_is_asked_for_wrongly_is_told(hierogram: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for arguments, said in (
+        (["--workers", "0"], "neither auto, nor a number"),
+        (["--workers", "ray://"], "neither auto, nor a number"),
+        (["--blocks", "32"], "is not PAIRSxBLOCKS"),
+    ):
+        ran = hierogram("learn", *arguments)
+        assert ran.code == 2
+        assert said in ran.err
+    url = f"sqlite:///{tmp_path}/s.db"
+    open_store(url, create=True, settings=QUICK).close()
+    monkeypatch.setattr("hierogram.daemon.commands.grammar.find_spec", lambda name: None)
+    ran = hierogram("--store", url, "learn", "--workers", "2")
+    assert ran.code == 3
+    assert "pip install 'hierogram[cluster]'" in ran.err
