@@ -20,6 +20,7 @@ from hierogram.storage.store import open_store
 from hierogram.tools.comparison.heuristic_export import Heuristic, export_heuristic
 from hierogram.tools.papers.splitting import Wanted, split
 from hierogram.tools.papers.systems import PAIRS, SYSTEMS, learned_store
+from hierogram.tools.papers.table2 import Row, draw
 
 PATTERNS = [
     ("la {a} {n}", "the {n} {a}", "0-0 1-2 2-1"),
@@ -59,6 +60,19 @@ def test_the_table_is_made_by_one_command(bitext: list[str], tmp_path: Path) -> 
     assert rows["0th sample"]["bleu"] < 50
     assert all(row["bleu"] > 90 for name, row in rows.items() if name != "0th sample")
     assert 0 <= table["p_of_sampling"] <= 1
+
+
+def test_every_grammar_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib import pyplot
+
+    rows = [Row(system.name, [1, k], 10 * k, 1.0, 20.0 + k, 1.0, None, 0.1, 1.0) for k, system in enumerate(SYSTEMS, 1)]
+    monkeypatch.setattr(pyplot, "close", lambda figure: None)
+    draw(rows, tmp_path / "drawn.png", "ten pairs")
+    _, names = pyplot.gca().get_legend_handles_labels()
+    monkeypatch.undo()
+    pyplot.close("all")
+    assert names == [row.name for row in rows]
+    assert (tmp_path / "drawn.png").stat().st_size > 0
 
 
 def test_splits_share_no_source_sentence(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -268,7 +269,7 @@ def draw(rows: Sequence[Row], path: Path, title: str) -> None:
     from matplotlib import pyplot
 
     figure, panel = pyplot.subplots(figsize=(8, 4.6))
-    for row, marker in zip(rows, "os^vD<>Ph", strict=False):
+    for row, marker in zip(rows, cycle("os^vD<>PhX"), strict=False):
         panel.errorbar(row.rules, row.bleu, row.plus_minus, fmt=marker, capsize=3, label=row.name)
     panel.set_xscale("log")
     panel.set_xlabel(f"rules up to scope {len(rows[0].by_scope) - 1}")
