@@ -31,6 +31,7 @@ from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.exceptions import ConfigurationError
 from hierogram.daemon.exports.jobs import ExportJob
 from hierogram.daemon.plain_options import constraints, renamed
+from hierogram.daemon.scoring.options import KeepOptions
 from hierogram.storage.options import declared
 from hierogram.storage.records.events import EVENT_KINDS, EXPORT_DONE, EXPORT_FAILED
 
@@ -191,6 +192,18 @@ class TranslatingSection(Section):
         return TranslateOptions(**dict(self))
 
 
+class ScoresSection(Section):
+    """How stored pairs are scored under what is learned."""
+
+    share: float = _declared(KeepOptions, "share")
+    most_pairs: int = _declared(KeepOptions, "most_pairs")
+    pause_seconds: float = _declared(KeepOptions, "pause_seconds")
+
+    def options(self) -> KeepOptions:
+        """The same as one value."""
+        return KeepOptions(**dict(self))
+
+
 class WebhooksSection(Section):
     """Whom the daemon tells of finished exports, or of other events."""
 
@@ -292,6 +305,7 @@ class Configuration(Section):
     translating: TranslatingSection = Field(default_factory=TranslatingSection)
     http: HttpConfiguration = Field(default_factory=HttpConfiguration)
     webhooks: WebhooksSection = Field(default_factory=WebhooksSection)
+    scores: ScoresSection = Field(default_factory=ScoresSection)
     exports: tuple[Job, ...] = Field(default=(), description="Exports on a schedule: `[[exports]]`, one each.")
 
 

@@ -1,5 +1,6 @@
 """What a store has learned, as scores need it: rules with their counts, words, and links of words."""
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import NothingLearnedError, WrongKindError
 from hierogram.daemon.grammar.derivations import derivation_of
+from hierogram.daemon.scoring.contexts import Contexts
 from hierogram.samplers.charts.pairs import ANY
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.grammar.rules import parse_side
@@ -17,6 +19,9 @@ from hierogram.storage.records import PairRow, Settings
 from hierogram.storage.store import Store
 
 _BATCH = 2_000
+_REPORTED = 10_000
+_EXAMPLES = 1_500
+"""Pairs from which it is learned what words that do not belong look like."""
 _MOST_SCOPE = 3
 """Rules of a larger scope are left out: they would take more than O(n³) places on a side."""
 
@@ -47,44 +52,51 @@ class RuleTable(NamedTuple):
 
 
 class Own(NamedTuple):
-    """What a stored pair itself has added to what is learned: uses of rules, links of words, words, and words with a
-    link."""
+    """What a stored pair itself has added to what is learned: uses of rules, links of words, words, words with a
+    link, and the words of both sides in their order."""
 
     rules: Counter[Texts]
     links: Counter[tuple[int, int]]
     words: tuple[Counter[int], Counter[int]]
     linked: tuple[Counter[int], Counter[int]]
+    sides: Sides
 
     @classmethod
     def nothing(cls) -> "Own":
         """Of a pair that is not stored."""
-        return cls(Counter(), Counter(), (Counter(), Counter()), (Counter(), Counter()))
+        return cls(Counter(), Counter(), (Counter(), Counter()), (Counter(), Counter()), ([], []))
 
     @classmethod
     def of(cls, row: PairRow, sides: Sides, learned: "Learned") -> "Own":
         """Of a stored pair; no rules where its derivation cannot be read."""
-        try:
-            rules = Counter((use.source, use.target) for use in derivation_of(row, learned.settings))
-        except DerivationError:
-            rules = Counter()
-        source, target = linked_words(row.alignment, *sides)
+        return cls.of_links(row.alignment, sides)._replace(rules=learned.rules_of(row))
+
+    @classmethod
+    def of_links(cls, alignment: str, sides: Sides) -> "Own":
+        """The same without rules."""
+        source, target = linked_words(alignment, *sides)
         return cls(
-            rules,
-            Counter(links_of(row.alignment, *sides)),
+            Counter(),
+            Counter(links_of(alignment, *sides)),
             (Counter(sides[0]), Counter(sides[1])),
             (Counter(source), Counter(target)),
+            sides,
         )
 
 
 class Learned:
     """What a store's derivations and links say, less what a pair itself says where it is told so.
 
-    `words`: numbers of both sides' words; `word_counts` int64 of each side; `links`: how often two words are linked,
-    by their numbers.
+    `words`: numbers of both sides' words; `word_counts` int64 of each side; `tokens` int32: all words of each side, one
+    by one; `contexts`: how often words stand beside others; `links`: how often two words are linked, by their numbers.
+    `examples`: sides and alignments of some pairs, drawn by the store's seed. `last_pair`: the last pair's id;
+    `position`: the store's when reading began.
     """
 
     def __init__(self, store: Store, report: Report) -> None:
         """Raises `WrongKindError` where the store holds no rules of two languages, `NothingLearnedError` where none."""
+        self.position = store.position()
+        self.position = store.position()
         self.settings: Settings = store.settings()
         if self.settings.grammar != SYNCHRONOUS:
             raise WrongKindError(f"{store.url}: scores are of stores of synchronous grammars, this one is another")
@@ -93,10 +105,21 @@ class Learned:
         linked: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
         counts: tuple[Counter[int], Counter[int]] = (Counter(), Counter())
         total = store.count_pairs()
+        self.last_pair = 0
+        self.examples: list[tuple[Sides, str]] = []
+        random = np.random.default_rng(self.settings.seed)
+        flat: tuple[array[int], array[int]] = (array("i"), array("i"))
+        first: tuple[array[int], array[int]] = (array("q", [0]), array("q", [0]))
         for done, row in enumerate(rows_of(store), 1):
-            sides = [self._numbers(k, text.split(" ")) for k, text in enumerate((row.source, row.target))]
+            sides = self._numbers(0, row.source.split(" ")), self._numbers(1, row.target.split(" "))
             for k in (0, 1):
                 counts[k].update(sides[k])
+                flat[k].extend(sides[k])
+                first[k].append(len(flat[k]))
+            self.last_pair = row.id
+            place = len(self.examples) if done <= _EXAMPLES else int(random.integers(done))
+            if place < _EXAMPLES:
+                self.examples[place : place + 1] = [(sides, row.alignment)]
             self.links.update(links_of(row.alignment, *sides))
             for k, words in enumerate(linked_words(row.alignment, *sides)):
                 linked[k].update(words)
@@ -117,21 +140,30 @@ class Learned:
             )
             for k in (0, 1)
         )
+        self.tokens = tuple(np.array(words, np.int32) for words in flat)
+        self.contexts = tuple(
+            Contexts(self.tokens[k], np.array(first[k], np.int64), len(self.words[k])) for k in (0, 1)
+        )
         with store.snapshot() as snapshot:
             stored = snapshot.stored_rules().rules
-        report("reading rules", 0, None)
         used = np.flatnonzero(stored.counts > 0)
         if not len(used):
             raise NothingLearnedError(store.url)
         usable = used[stored.scopes[used] <= _MOST_SCOPE]
         self.rules = self._table(
-            stored.sources.at(usable), stored.targets.at(usable), stored.lengths[usable], stored.counts[usable]
+            stored.sources.at(usable), stored.targets.at(usable), stored.lengths[usable], stored.counts[usable], report
         )
         longest = int(stored.lengths[used].max())
         kept = self.discounted(stored.counts[usable])
         self._kept_by_length = np.bincount(stored.lengths[usable], kept, longest + 1)
         self.tokens_by_length = np.bincount(stored.lengths[used], stored.counts[used], longest + 1)
-        report("reading rules", 1, 1)
+
+    def rules_of(self, row: PairRow) -> Counter[Texts]:
+        """The rules of a stored pair's derivation, by their sides; none where it cannot be read."""
+        try:
+            return Counter((use.source, use.target) for use in derivation_of(row, self.settings))
+        except DerivationError:
+            return Counter()
 
     def _numbers(self, side: int, words: list[str]) -> list[int]:
         known = self.words[side]
@@ -142,14 +174,17 @@ class Learned:
         return [self.words[side].get(word, -1) for word in words]
 
     def _table(
-        self, sources: list[str], targets: list[str], lengths: NDArray[np.int32], counts: NDArray[np.int64]
-    ) -> RuleTable:
+        self, sources: list[str], targets: list[str], lengths: NDArray[np.int32], counts: NDArray[np.int64],
+        report: Report,
+    ) -> RuleTable:  # fmt: skip
         number: dict[Texts, int] = {}
         columns: tuple[list[int], list[int]] = ([], [])
         firsts: tuple[list[int], list[int]] = ([0], [0])
         rarest: dict[tuple[int, int], list[int]] = {}
         wordless = []
         for rule, sides in enumerate(zip(sources, targets, strict=True)):
+            if rule % _REPORTED == 0:
+                report("reading rules", rule, len(sources))
             number[sides] = rule
             words = []
             for k in (0, 1):

@@ -3,16 +3,18 @@
 docs/model.md, section 8, has the equations.
 """
 
+import dataclasses
 import math
-from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.scoring.learned import Learned, Own, RuleTable, Sides
+from hierogram.daemon.scoring.learned import Learned, Own, Report, RuleTable, Sides
+from hierogram.daemon.scoring.lexicon import Both, Lexicon
+from hierogram.daemon.scoring.misfits import Fit, features_of
 from hierogram.daemon.scoring.options import ScoreOptions
-from hierogram.daemon.scoring.records import Link, PairScore
+from hierogram.daemon.scoring.records import Link, Misfit, PairScore
 from hierogram.samplers.charts.pairs import ANY, Rules, Words, make_rules
 from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.samplers.charts.pruning.totals import Estimate, estimate
@@ -30,8 +32,6 @@ _BASE: tuple[tuple[tuple[list[int], list[int]], float], ...] = (
 )
 """Rules of the base with their probabilities; the base parses every pair."""
 _BASE_WORDS = np.array([2, 1, 1, 1, 1, 0, 0])
-_LINK_DISCOUNT = 0.5
-_UNSEEN_WORD = 0.5
 _LARGEST = 400
 """Word pairs of a chart that is filled as a whole: what its edges need stays below some 100 MB."""
 
@@ -45,30 +45,56 @@ class _Piece(NamedTuple):
     y: int
 
 
+def _hear_nothing(_doing: str, _done: int, _total: int | None) -> None:
+    """Nobody looks."""
+
+
 class Scorer:
     """Scores pairs under what a store has learned."""
 
-    def __init__(self, learned: Learned, options: ScoreOptions) -> None:
-        self._learned = learned
+    def __init__(self, learned: Learned, options: ScoreOptions, report: Report = _hear_nothing) -> None:
+        self.learned = learned
         self._options = options
-        self._totals = [float(counts.sum()) for counts in learned.word_counts]
+        self._lexicon = Lexicon(learned)
+        self._classifiers = self._lexicon.classifiers(report)
 
     def score_stored(self, row: PairRow) -> PairScore:
         """The score of a stored pair; what its own derivation, links and words have added is taken out."""
         source, target = row.source.split(" "), row.target.split(" ")
-        sides = self._learned.number(0, source), self._learned.number(1, target)
-        return self._score(sides, Own.of(row, sides, self._learned), row.id)
+        sides = self.learned.number(0, source), self.learned.number(1, target)
+        return self._score(sides, Own.of(row, sides, self.learned), row.id)
 
     def score(self, source: list[str], target: list[str], number: int) -> PairScore:
         """The score of a pair that is not stored; `number` keys its random stream. Both sides have words."""
-        return self._score((self._learned.number(0, source), self._learned.number(1, target)), Own.nothing(), number)
+        return self._score((self.learned.number(0, source), self.learned.number(1, target)), Own.nothing(), number)
+
+    def derivation(self, row: PairRow) -> float | None:
+        """The mean natural log of the probabilities of the rules of a stored pair's derivation, by the other pairs;
+        those that no other pair uses count as the rarest. None where there is none."""
+        learned = self.learned
+        own = learned.rules_of(row)
+        numbers = [learned.rules.number.get(sides, -1) for sides in own]
+        if not numbers:
+            return None
+        times = np.array(list(own.values()), np.int64)
+        rules = np.array(numbers, np.int64)
+        lengths = np.where(rules >= 0, learned.rules.length[rules], 0)
+        own_lengths = np.zeros(len(learned.tokens_by_length))
+        np.add.at(own_lengths, lengths[rules >= 0], times[rules >= 0])
+        factors = learned.length_factors(own_lengths)
+        counts = np.where(rules >= 0, np.maximum(learned.rules.uses[rules] - times, 0), 0)
+        rarest = learned.new_mass(factors) / max(float(learned.tokens_by_length.sum()), 1.0)
+        weights = np.maximum(learned.discounted(counts) * factors[lengths], rarest)
+        return float((times * np.log(weights)).sum() / times.sum())
 
     def _score(self, sides: Sides, own: Own, number: int) -> PairScore:
-        alone = [self._alone(k, sides[k], own) for k in (0, 1)]
-        nulls = [self._nulls(k, sides[k], alone[k], own) for k in (0, 1)]
-        together = self._pairs(sides, alone, own)
+        lexicon = self._lexicon
+        alone = lexicon.alone(sides, own)
+        nulls = lexicon.nulls(sides, alone, own)
+        linked = lexicon.linked(sides, own)
+        together = lexicon.pairs(sides, linked, alone, own)
         chosen, weights, new = self._weights(sides, own)
-        rules = _joined(self._learned.rules, chosen, weights, new)
+        rules = _joined(self.learned.rules, chosen, weights, new)
         words = _words(sides, together, nulls)
         likely = _likely(together, alone)
         pieces = _pieces(len(sides[0]), len(sides[1]), likely)
@@ -76,7 +102,17 @@ class Scorer:
         straight = math.log(sum(_straight(rules)))
         log_probability = sum(one.log_total for one in found) + (len(pieces) - 1) * straight - words.log_scale
         independent = float(np.log(alone[0]).sum() + np.log(alone[1]).sum())
-        return self._told(found, pieces, log_probability, log_probability - independent)
+        told = self._told(found, pieces, log_probability, log_probability - independent)
+        fit = lexicon.fit(sides, linked, alone, own)
+        return dataclasses.replace(told, source_misfit=self._misfit(fit, 0), target_misfit=self._misfit(fit, 1))
+
+    def _misfit(self, fit: Fit, side: int) -> Misfit | None:
+        """The word of a side that belongs least."""
+        classifier = self._classifiers[side]
+        if classifier is None:
+            return None
+        odds = classifier.odds(features_of(fit, side))
+        return Misfit(int(odds.argmax()), float(odds.max()))
 
     def _estimate(self, rules: Rules, words: Words, likely: NDArray[np.int32], piece: _Piece, number: int) -> Estimate:
         """One piece, exactly where it is small, or has so few likely links that masks would prune nothing."""
@@ -95,7 +131,7 @@ class Scorer:
             words.target_scale[x:y],
         )
         system = PairSystem(rules, part, links, empty_sides=False)
-        return estimate(system, self._options.masks, self._learned.settings.seed, number)
+        return estimate(system, self._options.masks, self.learned.settings.seed, number)
 
     def _told(self, found: list[Estimate], pieces: list[_Piece], log_probability: float, evidence: float) -> PairScore:
         tokens = pieces[-1].j + pieces[-1].y
@@ -124,62 +160,14 @@ class Scorer:
             _told_error(math.sqrt(unseen_error) / tokens),
             len(pieces),
             error == 0.0,
+            None,
+            None,
             tuple(links),
         )
 
-    def _alone(self, side: int, words: list[int], own: Own) -> NDArray[np.float64]:
-        """The probability of each word on its own: its relative frequency in all other pairs, smoothed."""
-        counts = self._learned.word_counts[side]
-        less = own.words[side]
-        seen = np.array([counts[word] - less[word] if word >= 0 else 0 for word in words], np.float64)
-        left = self._totals[side] - less.total() + _UNSEEN_WORD * (len(counts) + 1)
-        found: NDArray[np.float64] = (seen + _UNSEEN_WORD) / left
-        return found
-
-    def _pairs(self, sides: Sides, alone: list[NDArray[np.float64]], own: Own) -> NDArray[np.float64]:
-        """The base's probability of each two words together, [P(f) P(e|f) P(e) P(f|e)]^½, from other pairs' links."""
-        known = self._learned.links
-        seen = np.array([[known[(f, e)] - own.links[(f, e)] for e in sides[1]] for f in sides[0]], np.float64)
-        kept = np.maximum(seen - _LINK_DISCOUNT, 0)
-        forward = self._given(0, sides[0], own)[:, None]
-        backward = self._given(1, sides[1], own)[None, :]
-        given_source = kept * forward[..., 0] + forward[..., 1] * alone[1][None, :]
-        given_target = kept * backward[..., 0] + backward[..., 1] * alone[0][:, None]
-        found: NDArray[np.float64] = np.sqrt(alone[0][:, None] * given_source * alone[1][None, :] * given_target)
-        return found
-
-    def _given(self, side: int, words: list[int], own: Own) -> NDArray[np.float64]:
-        """Of each word, what its discounted links are multiplied by to make probabilities of the other side's words,
-        and what is left for words without such a link, float64[words, 2]."""
-        learned = self._learned
-        totals, partners = learned.link_totals[side], learned.partners[side]
-        less: Counter[int] = Counter()
-        gone: Counter[int] = Counter()
-        for link, times in own.links.items():
-            less[link[side]] += times
-            gone[link[side]] += learned.links[link] <= times
-        found = np.zeros((len(words), 2))
-        for k, word in enumerate(words):
-            total = float(totals[word]) - less[word] if word >= 0 else 0.0
-            types = float(partners[word]) - gone[word] if word >= 0 else 0.0
-            found[k] = 1 / (total + 1), (_LINK_DISCOUNT * types + 1) / (total + 1)
-        return found
-
-    def _nulls(self, side: int, words: list[int], alone: NDArray[np.float64], own: Own) -> NDArray[np.float64]:
-        """The probability of each word without a link, by how often it has none in other pairs."""
-        learned = self._learned
-        counts, linked = learned.word_counts[side], learned.linked_counts[side]
-        rate = 1 - float(linked.sum()) / max(self._totals[side], 1)
-        found = np.zeros(len(words))
-        for k, word in enumerate(words):
-            seen = float(counts[word]) - own.words[side][word] if word >= 0 else 0.0
-            free = seen - (float(linked[word]) - own.linked[side][word] if word >= 0 else 0.0)
-            found[k] = alone[k] * (free + rate) / (seen + 1) / max(rate, 1e-6)
-        return found
-
     def _weights(self, sides: Sides, own: Own) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
         """The rules that the pair can use, their probabilities, and the probability of any new rule."""
-        learned = self._learned
+        learned = self.learned
         rules = learned.rules
         own_lengths = np.zeros(len(learned.tokens_by_length))
         own_rules: dict[int, int] = {}
@@ -236,7 +224,7 @@ def _joined(table: RuleTable, chosen: NDArray[np.int64], weights: NDArray[np.flo
     return make_rules(sides, np.concatenate([base, weights]), empty_sides=False)
 
 
-def _words(sides: Sides, pairs: NDArray[np.float64], alone: list[NDArray[np.float64]]) -> Words:
+def _words(sides: Sides, pairs: NDArray[np.float64], alone: Both) -> Words:
     """The pair, its words scaled so that emissions of words that are likely are near 1."""
     best = 1 / np.sqrt(np.maximum(pairs.max(axis=1), alone[0] ** 2))
     others = 1 / np.sqrt(np.maximum(pairs.max(axis=0), alone[1] ** 2))
@@ -278,7 +266,7 @@ def _pieces(n: int, m: int, likely: NDArray[np.int32]) -> list[_Piece]:
     return done
 
 
-def _likely(pairs: NDArray[np.float64], alone: list[NDArray[np.float64]]) -> NDArray[np.int32]:
+def _likely(pairs: NDArray[np.float64], alone: Both) -> NDArray[np.int32]:
     """Links that each of the two words prefers to all others, and that are more likely than the words apart."""
     ratio = pairs / np.outer(alone[0], alone[1])
     rows, columns = np.arange(len(pairs)), ratio.argmax(axis=1)

@@ -7,6 +7,7 @@ from pathlib import Path
 from hierogram.daemon.configuration import Configuration, load_configuration
 from hierogram.daemon.exceptions import DaemonError, LoopFailedError
 from hierogram.daemon.learning.lease import holding_lease
+from hierogram.daemon.scoring.keeping import KeepingScores
 from hierogram.daemon.serving.health import Board, Condition
 from hierogram.daemon.serving.intake import Intake
 from hierogram.daemon.serving.logs import Log, open_log
@@ -57,6 +58,7 @@ class Service:
             Resampling(self.store, present, self.board, self.log),
             Scheduling(self.store, present, self.log),
             Webhooks(self.store, present, self.log),
+            KeepingScores(self.store, lambda: present().scores.options(), self.log.bind(loop="score").info),
         ]
 
     def loop_failed(self, name: str, error: BaseException, pause: float | None) -> None:

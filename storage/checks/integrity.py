@@ -84,6 +84,9 @@ _OFFENDERS = {
          WHERE NOT EXISTS (SELECT 1 FROM resampled AS v WHERE v.pair_id = d.pair_id)
         UNION ALL SELECT v.pair_id FROM resampled AS v
          WHERE NOT EXISTS (SELECT 1 FROM derivations AS d WHERE d.pair_id = v.pair_id)""",
+    "scores of pairs that are gone": """
+        SELECT s.pair_id FROM pair_scores AS s
+         WHERE NOT EXISTS (SELECT 1 FROM sentence_pairs AS p WHERE p.id = s.pair_id)""",
     "restarts of pairs that are gone": """
         SELECT r.pair_id FROM restarts AS r
          WHERE NOT EXISTS (SELECT 1 FROM sentence_pairs AS p WHERE p.id = r.pair_id)""",

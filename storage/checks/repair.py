@@ -47,6 +47,7 @@ _VISITS = (
     "DELETE FROM resampled WHERE pair_id NOT IN (SELECT pair_id FROM derivations)",
     "INSERT INTO resampled (pair_id, position)"
     " SELECT pair_id, 0 FROM derivations WHERE pair_id NOT IN (SELECT pair_id FROM resampled) ORDER BY pair_id",
+    "DELETE FROM pair_scores WHERE pair_id NOT IN (SELECT id FROM sentence_pairs)",
 )
 _NOTED_IDS = (
     ("last_word_id", "SELECT coalesce(max(word_id), 0) FROM rule_words"),
@@ -107,7 +108,7 @@ class Repair:
         """Lets every pair's state, derivation and time of resampling agree.
 
         Returns the pairs that begin anew, how many have a derivation and were thought to wait for one, and how many
-        rows of `resampled` were missing or too many.
+        rows of `resampled` were missing or too many, or are scores of pairs that are gone.
         """
         self._mend_last_ids()
         lost = list(self._connection.scalars(text(_LOST)))

@@ -27,6 +27,7 @@ from sqlalchemy.schema import CreateTable
 
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.schema.postgres_options import on_postgres
+from hierogram.storage.schema.score_tables import pair_scores
 from hierogram.storage.schema.tables import FERTILITIES
 from hierogram.storage.schema.types import MOMENT_FORMAT, SERIAL, TEXT, Moment
 
@@ -118,6 +119,7 @@ staged_uses = _staged(
     Column("key_low", SERIAL),
     Column("uses", SERIAL),
 )
+staged_scores = _staged("staged_scores", *(Column(column.name, column.type) for column in pair_scores.columns))
 
 
 class Loader(Protocol):

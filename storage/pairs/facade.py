@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from hierogram.storage.database.access import Access
 from hierogram.storage.database.connection import reading
 from hierogram.storage.database.transactions import read_state, writing
 from hierogram.storage.operations import requests
-from hierogram.storage.pairs import pairs, staleness, treebanks, withdrawals
+from hierogram.storage.pairs import pairs, scores, staleness, treebanks, withdrawals
 from hierogram.storage.records import AddedPairs, LagRow, NewPairs, PairRecord, PairRow, RejectedLine, RequestRow
+from hierogram.storage.records.scores import ScoreRow
 
 Receipt = tuple[RequestRow, int | None]
 """What to record of a request, and how many of its lines were recorded before (None: it is new)."""
@@ -104,6 +105,21 @@ class Pairs(Access):
         """How many pairs there are, in any of `states` if given."""
         with reading(self._engine) as connection:
             return pairs.count_pairs(connection, states)
+
+    def keep_scores(self, rows: Sequence[ScoreRow]) -> None:
+        """Keeps scores in place of those that pairs had before; pairs that are gone get none."""
+        with writing(self._engine, self._memory) as transaction:
+            scores.keep(transaction, rows)
+
+    def scores(self, after_id: int = 0, limit: int = 1_000) -> list[ScoreRow]:
+        """Scores that are kept, of pairs with an id above `after_id`, in id order."""
+        with reading(self._engine) as connection:
+            return scores.scores_after(connection, after_id, limit)
+
+    def scores_by_id(self, ids: Collection[int]) -> list[ScoreRow]:
+        """The scores that are kept of these pairs, in id order."""
+        with reading(self._engine) as connection:
+            return scores.scores_by_id(connection, ids)
 
     def lag(self) -> LagRow:
         """How far sampling is behind; takes the same time whatever the store's size."""

@@ -70,7 +70,7 @@ def withdraw(writing: Writing, rows: Sequence[PairRow]) -> None:
         .group_by(sentence_pairs.c.corpus_id)
     ).all():
         connection.execute(update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs - number))
-    for table in ("derivations", "resampled", "restarts", "human_links", "corrections"):
+    for table in ("derivations", "resampled", "restarts", "human_links", "corrections", "pair_scores"):
         connection.execute(text(f"DELETE FROM {table} WHERE pair_id IN ({leaving})"))
     connection.execute(text(f"DELETE FROM sentence_pairs WHERE id IN ({leaving})"))
     connection.execute(

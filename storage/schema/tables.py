@@ -31,9 +31,10 @@ from hierogram.storage.schema.aligner_tables import (
 from hierogram.storage.schema.event_tables import event_state, events, told_rules, webhook_deliveries, webhooks
 from hierogram.storage.schema.export_tables import exports, scheduled_jobs
 from hierogram.storage.schema.postgres_options import on_postgres
+from hierogram.storage.schema.score_tables import pair_scores
 from hierogram.storage.schema.types import MOMENT, SERIAL, TEXT, metadata
 
-REVISIONS = tuple(f"{number:04}" for number in range(1, 22))
+REVISIONS = tuple(f"{number:04}" for number in range(1, 23))
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
 BLOCK_BITS = 17
@@ -373,6 +374,6 @@ restarts = Table(
 
 __all__ = [
     "FERTILITIES", "aligner_jumps", "aligner_lexicon", "aligner_words", "corrections", "event_state", "events",
-    "exports", "human_links", "metadata", "pair_links", "scheduled_jobs", "told_rules", "webhook_deliveries",
-    "webhooks",
+    "exports", "human_links", "metadata", "pair_links", "pair_scores", "scheduled_jobs", "told_rules",
+    "webhook_deliveries", "webhooks",
 ]  # fmt: skip

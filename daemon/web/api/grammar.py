@@ -1,5 +1,6 @@
 """Rules, pairs and derivations to look at, and the withdrawal of a pair."""
 
+import dataclasses
 from http import HTTPStatus
 from typing import Annotated
 
@@ -9,7 +10,15 @@ from starlette.responses import JSONResponse, Response
 from hierogram.daemon.exceptions import DrawingError
 from hierogram.daemon.grammar.queries import RuleQuery
 from hierogram.daemon.plain_options import constraints
-from hierogram.daemon.web.api.records import DerivationAnswer, PairAnswer, RuleAnswer, RulesAnswer, RuleUseAnswer
+from hierogram.daemon.scoring.records import score_of
+from hierogram.daemon.web.api.records import (
+    DerivationAnswer,
+    PairAnswer,
+    RuleAnswer,
+    RulesAnswer,
+    RuleUseAnswer,
+    ScoreAnswer,
+)
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.samplers.grammar.uses import ONE_USE
@@ -84,6 +93,20 @@ def grammar_routes(service: Service) -> APIRouter:
     def picture(pair_id: PairId) -> Response:
         """The pair's present derivation as a picture: the source tree above the target tree, numbers in common."""
         return _picture(service, pair_id)
+
+    @router.get(
+        "/pairs/{pair_id}/score", responses={**_MISSING, 409: {"description": "It is not scored yet."}}
+    )
+    def score(pair_id: PairId) -> ScoreAnswer:
+        """How probable the pair is under what the store has learned, as the store keeps it."""
+        found = service.store.scores_by_id([pair_id])
+        if not found:
+            if service.store.find_pair(pair_id) is None:
+                raise _missing(pair_id)
+            raise ProblemError(HTTPStatus.CONFLICT, f"pair {pair_id} is not scored yet")
+        [row] = found
+        told = dataclasses.asdict(score_of(row))
+        return ScoreAnswer(pair=pair_id, position=row.position, scored_at=row.scored_at, **told)
 
     @router.delete(
         "/pairs/{pair_id}",

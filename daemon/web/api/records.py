@@ -63,6 +63,41 @@ class DerivationAnswer(BaseModel):
     rules: list[RuleUseAnswer]
 
 
+class LinkAnswer(BaseModel):
+    """Two words, by their positions from 0, and the probability that one rule emits both."""
+
+    source: int
+    target: int
+    probability: float
+
+
+class MisfitAnswer(BaseModel):
+    """The word of a side that belongs least, by its position from 0, and the natural log of the odds that it stands in
+    the place of another."""
+
+    position: int
+    odds: float
+
+
+class ScoreAnswer(BaseModel):
+    """A pair's score under what was learned when the store stood at `position`; docs/scores.md says what is what."""
+
+    pair: int
+    position: int
+    scored_at: datetime
+    tokens: int
+    log_probability: float
+    log_probability_error: float | None
+    evidence: float
+    unseen: float
+    unseen_error: float | None
+    pieces: int
+    exact: bool
+    source_misfit: MisfitAnswer | None
+    target_misfit: MisfitAnswer | None
+    links: list[LinkAnswer]
+
+
 class RejectedAnswer(BaseModel):
     """A line that was not stored, or several one after the other for one reason, and why the first was not."""
 

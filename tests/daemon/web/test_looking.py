@@ -113,6 +113,7 @@ ROUTES = [
     ("GET", "/v1/pairs/1"),
     ("DELETE", "/v1/pairs/1"),
     ("GET", "/v1/pairs/1/derivation"),
+    ("GET", "/v1/pairs/1/score"),
     ("GET", "/v1/pairs/1/derivation.svg"),
     ("GET", "/v1/pairs/1/links"),
     ("PUT", "/v1/pairs/1/links"),
@@ -356,5 +357,6 @@ def test_the_openapi_document_names_every_route(client: TestClient) -> None:
         ("/v1/pairs/{pair_id}", "get"),
         ("/v1/pairs/{pair_id}", "delete"),
         ("/v1/pairs/{pair_id}/derivation", "get"),
+        ("/v1/pairs/{pair_id}/score", "get"),
         ("/v1/pairs/{pair_id}/derivation.svg", "get"),
     }

@@ -1,0 +1,42 @@
+"""GET /v1/pairs/{pair_id}/score."""
+
+import pytest
+from starlette.testclient import TestClient
+from tests.daemon.web.conftest import Connect, FakeService
+
+from hierogram.daemon.scoring.keeping import Keeper
+from hierogram.daemon.scoring.learned import Learned
+from hierogram.daemon.scoring.options import ScoreOptions
+from hierogram.daemon.scoring.scoring import Scorer
+from hierogram.storage.store import Store
+
+
+@pytest.fixture
+def client(learned: Store, connect: Connect) -> TestClient:
+    return connect(FakeService(learned))
+
+
+def test_a_score_that_is_kept(client: TestClient, learned: Store) -> None:
+    scorer = Scorer(Learned(learned, lambda *_: None), ScoreOptions())
+    [row] = learned.pairs_by_id([2])
+    score = scorer.score_stored(row)
+    Keeper(learned, scorer).keep([(row, score)])
+    answer = client.get("/v1/pairs/2/score")
+    assert answer.status_code == 200
+    body = answer.json()
+    assert body["pair"] == 2
+    assert body["evidence"] == score.evidence
+    assert body["exact"] is True
+    assert body["log_probability_error"] == 0
+    assert body["target_misfit"]["position"] == score.target_misfit.position  # type: ignore[union-attr]
+    assert [(link["source"], link["target"]) for link in body["links"]] == [
+        (link.source, link.target) for link in score.links
+    ]
+
+
+def test_pairs_without_one(client: TestClient) -> None:
+    waiting = client.get("/v1/pairs/2/score")
+    assert (waiting.status_code, "not scored yet" in waiting.text) == (409, True)
+    gone = client.get("/v1/pairs/99/score")
+    assert (gone.status_code, "no pair 99" in gone.text) == (404, True)
+    assert client.get("/v1/pairs/0/score").status_code == 422

@@ -1,0 +1,86 @@
+"""Scores are kept beside their pairs, and go with them."""
+
+from datetime import UTC, datetime
+
+from tests.storage.building import ingest, pair, query, withdraw
+from tests.storage.plans import assert_no_scan, plan_of, plans
+
+from hierogram.storage.database.connection import make_engine, parse_url
+from hierogram.storage.records.scores import ScoreRow
+from hierogram.storage.store import Store
+
+MOMENT = datetime(2026, 5, 1, 12, 0, 1, tzinfo=UTC)
+
+
+def scored(pair_id: int, evidence: float, **values: object) -> ScoreRow:
+    row = ScoreRow(
+        pair_id, 7, MOMENT, 4, -2.5, None, evidence, 0.25, 0.01, 1, False, 1.5, 0, None, None, "0-0:0.980", -3.0
+    )
+    return row._replace(**values)
+
+
+def test_scores_are_replaced_and_told_in_order(store: Store) -> None:
+    ingest(store, [pair("a", "x"), pair("b", "y"), pair("c", "z")])
+    store.keep_scores([scored(3, 0.5), scored(1, -1.0, target_misfit=2.0, target_misfit_word=0)])
+    store.keep_scores([scored(3, 0.75, exact=True, log_probability_error=0.0)])
+    assert store.scores() == [
+        scored(1, -1.0, target_misfit=2.0, target_misfit_word=0),
+        scored(3, 0.75, exact=True, log_probability_error=0.0),
+    ]
+    assert [row.pair_id for row in store.scores(1)] == [3]
+    assert [row.pair_id for row in store.scores(0, 1)] == [1]
+    assert [row.pair_id for row in store.scores_by_id([2, 3])] == [3]
+    assert store.scores_by_id([]) == []
+    assert store.integrity() == []
+
+
+def test_withdrawn_pairs_lose_their_score(store: Store) -> None:
+    ingest(store, [pair("a", "x"), pair("b", "y")])
+    store.keep_scores([scored(1, 0.5), scored(2, 0.5)])
+    withdraw(store, store.pairs_by_id([1]), [])
+    # It was being scored while it left.
+    store.keep_scores([scored(1, 0.5), scored(99, 0.5)])
+    assert [row.pair_id for row in store.scores()] == [2]
+    assert store.integrity() == []
+
+
+def test_scores_of_pairs_that_are_gone_are_found_and_mended(store: Store) -> None:
+    ingest(store, [pair("a", "x")])
+    store.keep_scores([scored(1, 0.5)])
+    with make_engine(parse_url(store.engine.url.render_as_string(hide_password=False))).begin() as connection:
+        connection.exec_driver_sql("UPDATE pair_scores SET pair_id = 5")
+    assert any("scores of pairs that are gone" in line for line in store.integrity())
+    with store.repairing() as (repair, _):
+        assert repair.mend_states()[2] == 1
+    assert store.scores() == []
+
+
+def test_plans(store: Store, store_url: str) -> None:
+    ingest(store, [pair(f"a{k}", "x") for k in range(50)])
+    store.keep_scores([scored(k, k / 50) for k in range(1, 51)])
+    with plans() as seen:
+        store.scores(10, 5)
+        store.scores_by_id([3, 4])
+        withdraw(store, store.pairs_by_id([7]), [])
+    for entry in seen:
+        for table in ("pair_scores", "sentence_pairs"):
+            assert_no_scan(entry["plan"], table)
+    assert plan_of(seen, "DELETE FROM pair_scores")
+
+
+def test_the_lowest_evidence_is_found_by_an_index(store: Store, store_url: str) -> None:
+    ingest(store, [pair(f"a{k}", "x") for k in range(50)])
+    store.keep_scores([scored(k, k / 50) for k in range(1, 51)])
+    question = "SELECT pair_id, source, evidence FROM scored_pairs WHERE evidence < 0.1 ORDER BY evidence LIMIT 3"
+    assert query(store_url, question) == [(1, "a0", 0.02), (2, "a1", 0.04), (3, "a2", 0.06)]
+    engine = make_engine(parse_url(store_url))
+    sqlite = store_url.startswith("sqlite")
+    with engine.connect() as connection:
+        if not sqlite:
+            connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+        rows = connection.exec_driver_sql(f"EXPLAIN {'QUERY PLAN' if sqlite else ''} {question}").all()
+    engine.dispose()
+    plan = "\n".join(str(row[-1]) for row in rows)
+    assert "pair_scores_by_evidence" in plan
+    for table in ("s", "p", "pair_scores", "sentence_pairs"):
+        assert_no_scan(plan, f"{table}\n")
