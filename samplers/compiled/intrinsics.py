@@ -36,3 +36,13 @@ def take_turn(typing_context: Any, counter: Any) -> Any:
         return builder.atomic_rmw("add", array.data, context.get_constant(types.int64, 1), "monotonic")
 
     return types.int64(counter), generate
+
+
+@intrinsic
+def lowest_bit(typing_context: Any, word: Any) -> Any:
+    """The place of the lowest bit that is set in an uint64 word; any number for 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], cgutils.true_bit)
+
+    return types.int64(types.uint64), generate

@@ -10,6 +10,8 @@ from hierogram.samplers.itg.derivations import NODE
 from hierogram.samplers.itg.slices import Emissions, Own
 from hierogram.samplers.itg.viability import Viability, make_viability
 
+_ONE = np.uint64(1)
+
 SMALLEST = 1 << 13
 """Cells that a chart has room for at first."""
 
@@ -17,25 +19,29 @@ SMALLEST = 1 << 13
 class SparseChart(NamedTuple):
     """Scratch memory of one visit.
 
-    `column` int16[capacity] and `inside` float64[capacity] are the cells: those of the source span number s and target
-    position x are numbers `begins[s, m - x]` to `begins[s, m - x + 1]`, int32[spans, m + 2], by their target end; its
-    cells begin at target positions `rows[s, 0]` to `rows[s, 1]`, int16[spans, 2]. `limit` int16[m + 1] is the last
-    target end with which a cell of the source span at hand can be part of a derivation, by its first target position.
-    `nulls` float64[m + 1, m + 1] are the sums of target spans without source words. `straight` and `inverted`
-    float64[m + 1, m + 1] add up a source span's splits, `touched` int16[m + 1, 2] the first and last column in each
-    row. `scale` float64[n + m] levels out emissions. `rules` uint8, `stack` int32[…, 4]: the new derivation.
-    `registers` int64[2].
+    The cells are numbered as they are made. `column` int16[capacity] and `inside` float64[capacity] are their target
+    ends and sums; those of the source span number s and target position x are `rows[s, x, 0]` to `rows[s, x, 1]`,
+    int32[spans, m + 1, 2], by their target end, where bit x is set in `has_row` uint64[spans, words].
+    Cells that end at a source position are listed twice, for what stands right of them: by their target end and by
+    their target beginning. `first` int32[n + 1, m + 1, 2] are the lists' first cells, -1 for none. `ending`
+    int32[capacity, 2] holds a cell's corner, i (m + 1) + x, and the next cell of the first list, `starting`
+    int32[capacity, 3] its source beginning, its target end, and the next of the second.
+    Of the source spans that end at the position at hand, `sums` float64[n (m + 1)², 2] add up straight and inverted
+    splits, by corner (m + 1) + y; the bits of `columns` uint64[n (m + 1), words] say of each corner which are not 0.
+    `nulls` float64[m + 1, m + 1] are the sums of target spans without source words. `scale` float64[n + m] levels out
+    emissions. `rules` uint8, `stack` int32[…, 4]: the new derivation. `registers` int64[2].
     """
 
     column: NDArray[np.int16]
     inside: NDArray[np.float64]
-    begins: NDArray[np.int32]
-    rows: NDArray[np.int16]
-    limit: NDArray[np.int16]
+    rows: NDArray[np.int32]
+    has_row: NDArray[np.uint64]
+    first: NDArray[np.int32]
+    ending: NDArray[np.int32]
+    starting: NDArray[np.int32]
+    sums: NDArray[np.float64]
+    columns: NDArray[np.uint64]
     nulls: NDArray[np.float64]
-    straight: NDArray[np.float64]
-    inverted: NDArray[np.float64]
-    touched: NDArray[np.int16]
     emissions: Emissions
     scale: NDArray[np.float64]
     viability: Viability
@@ -48,18 +54,19 @@ class SparseChart(NamedTuple):
 def make_chart(longest_source: int, longest_target: int, capacity: int = SMALLEST) -> SparseChart:
     """Scratch memory for pairs of so many words, with room for so many cells."""
     n, m = longest_source, longest_target
-    spans = (n + 1) * (n + 2) // 2
+    spans, words = (n + 1) * (n + 2) // 2, (m >> 6) + 1
     most = 2 * (n + m)
     return SparseChart(
         np.zeros(capacity, np.int16),
         np.zeros(capacity),
-        np.zeros((spans, m + 2), np.int32),
-        np.zeros((spans, 2), np.int16),
-        np.zeros(m + 1, np.int16),
+        np.zeros((spans, m + 1, 2), np.int32),
+        np.zeros((spans, words), np.uint64),
+        np.zeros((n + 1, m + 1, 2), np.int32),
+        np.zeros((capacity, 2), np.int32),
+        np.zeros((capacity, 3), np.int32),
+        np.zeros((n * (m + 1) ** 2, 2)),
+        np.zeros((n * (m + 1), words), np.uint64),
         np.zeros((m + 1, m + 1)),
-        np.zeros((m + 1, m + 1)),
-        np.zeros((m + 1, m + 1)),
-        np.zeros((m + 1, 2), np.int16),
         Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m)),
         np.zeros(n + m),
         make_viability(n, m),
@@ -73,10 +80,29 @@ def make_chart(longest_source: int, longest_target: int, capacity: int = SMALLES
 def larger_chart(chart: SparseChart) -> SparseChart:
     """The same with twice the room for cells."""
     capacity = 2 * len(chart.inside)
-    return chart._replace(column=np.zeros(capacity, np.int16), inside=np.zeros(capacity))
+    return chart._replace(
+        column=np.zeros(capacity, np.int16),
+        inside=np.zeros(capacity),
+        ending=np.zeros((capacity, 2), np.int32),
+        starting=np.zeros((capacity, 3), np.int32),
+    )
 
 
 @njit_inline
-def row_of(chart, span, x, m):
-    """The cells of a source span that begin at a target position: first and last + 1."""
-    return np.int64(chart.begins[span, m - x]), np.int64(chart.begins[span, m - x + 1])
+def word_of(x):
+    """Which word of a set a target position's bit is in."""
+    return x >> 6
+
+
+@njit_inline
+def bit_of(x):
+    """The bit of a target position in its word."""
+    return _ONE << np.uint64(x & 63)
+
+
+@njit_inline
+def row_of(chart, span, x):
+    """The cells of a source span that begin at a target position: first and last + 1; none: both 0."""
+    if chart.has_row[span, word_of(x)] & bit_of(x):
+        return np.int64(chart.rows[span, x, 0]), np.int64(chart.rows[span, x, 1])
+    return 0, 0

@@ -1,15 +1,17 @@
 """The chart of a visit by slices: inside sums of those cells alone whose children live, and draws from them [BC10 §2].
 
-A cell is made when all its splits are known: cells of shorter source spans come first, then longer ones; within a
-source span rows come from the last target position on, and a row's cells from the shortest on. The cells of a source
-span are rows of a sparse matrix, and the sum over a split is a product of two such matrices [Klein & Manning 2004].
+A cell is made when all its splits are known: source spans are taken by their ends, of those with one end the shortest
+first; within a source span rows come from the last target position on, and a row's cells from the shortest on. A new
+cell is put together with all cells that end on the source side where it begins and touch it on the target side; these
+are in lists, so that only what lives is met [Klein & Manning 2004].
 """
 
 import numpy as np
 
+from hierogram.samplers.compiled.intrinsics import lowest_bit
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import GOLDEN, advance, uniform
-from hierogram.samplers.itg.cells import row_of
+from hierogram.samplers.itg.cells import bit_of, row_of, word_of
 from hierogram.samplers.itg.derivations import INVERTED, PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
 from hierogram.samplers.itg.model import copy_emissions
 from hierogram.samplers.itg.slices import (
@@ -33,6 +35,8 @@ GIVEN_UP, NO_ROOM = -1, -2
 
 CELLS, COMBINATIONS = 0, 1
 """Registers of a chart."""
+
+_ONE = np.uint64(1)
 
 
 @njit
@@ -68,83 +72,61 @@ def _sum_nulls(chart, slices):
     """Fill the sums of target spans without source words: they are the same between any two source words."""
     m = slices.width
     weight = slices.straight + slices.inverted
+    nulls = chart.nulls
     for size in range(m + 1):
         for x in range(m + 1 - size):
             y = x + size
             total = chart.emissions.target_nulls[x] if size == 1 else 0.0
-            for z in range(x + 1, y):
-                total += weight * chart.nulls[x, z] * chart.nulls[z, y]
-            chart.nulls[x, y] = total
+            if size > 1 and nulls[x, y - 1] > 0.0 and nulls[x + 1, y] > 0.0:
+                for z in range(x + 1, y):
+                    total += weight * nulls[x, z] * nulls[z, y]
+            nulls[x, y] = total
 
 
 @njit_inline
-def _touch(chart, x, low, high):
-    """Widen the columns of a row that are not 0."""
-    chart.touched[x, 0] = min(chart.touched[x, 0], low)
-    chart.touched[x, 1] = max(chart.touched[x, 1], high)
+def _join(chart, i, x, y, value, width):
+    """Put a new cell that begins at a source position together with all that end there; how many there are.
 
-
-@njit
-def _find_limits(chart, i, j, m):
-    """Fill the limits of a source span: the further on a cell begins, the further on it may end; the least target end.
-
-    What lies beyond has no place in a derivation; see `hierogram.samplers.itg.viability`.
-    """
-    within = chart.viability.in_target
-    y = m
-    for x in range(m, -1, -1):
-        while y >= x and (within[x, y, 0] < i or within[x, y, 1] >= j):
-            y -= 1
-        chart.limit[x] = y
-    return np.int64(chart.viability.in_source[i, j, 1]) + 1
-
-
-@njit
-def _multiply(chart, left, right, m, to, ends):
-    """Add the product of the matrices of two source spans, as far as a derivation may use it; how many products.
-
-    `ends` are the last row and the least column.
+    What is made ends where the new cell does, so it is not complete yet. `width` is m + 1.
     """
     work = 0
-    last, least = ends
-    for x in range(np.int64(chart.rows[left, 0]), min(np.int64(chart.rows[left, 1]), last) + 1):
-        limit = np.int64(chart.limit[x])
-        if limit < least:
-            continue
-        here, end = row_of(chart, left, x, m)
-        while here < end and chart.column[here] <= limit:
-            value = chart.inside[here]
-            first, stop = row_of(chart, right, np.int64(chart.column[here]), m)
-            while first < stop and chart.column[first] < least:
-                first += 1
-            at = first
-            while at < stop and chart.column[at] <= limit:
-                to[x, chart.column[at]] += value * chart.inside[at]
-                at += 1
-            if first < at:
-                _touch(chart, x, chart.column[first], chart.column[at - 1])
-                work += at - first
-            here += 1
+    word, bit = word_of(y), bit_of(y)
+    at = np.int64(chart.first[i, x, STRAIGHT])
+    while at >= 0:
+        corner = np.int64(chart.ending[at, 0])
+        chart.sums[corner * width + y, STRAIGHT] += chart.inside[at] * value
+        chart.columns[corner, word] |= bit
+        at = np.int64(chart.ending[at, 1])
+        work += 1
+    at = np.int64(chart.first[i, y, INVERTED])
+    while at >= 0:
+        corner, end = np.int64(chart.starting[at, 0]) * width + x, np.int64(chart.starting[at, 1])
+        chart.sums[corner * width + end, INVERTED] += chart.inside[at] * value
+        chart.columns[corner, word_of(end)] |= bit_of(end)
+        at = np.int64(chart.starting[at, 2])
+        work += 1
     return work
 
 
-@njit
-def _spread_nulls(chart, x, y, value, m):
+@njit_inline
+def _spread_nulls(chart, i, x, y, value, width):
     """Add what a cell makes together with target nulls beside it, to the rows that come later in its source span."""
     for z in range(x - 1, -1, -1):
         nulls = chart.nulls[z, x]
         if nulls == 0.0:
             break
-        chart.straight[z, y] += nulls * value
-        chart.inverted[z, y] += nulls * value
-        _touch(chart, z, y, y)
-    for z in range(y + 1, m + 1):
+        corner = i * width + z
+        chart.sums[corner * width + y, STRAIGHT] += nulls * value
+        chart.sums[corner * width + y, INVERTED] += nulls * value
+        chart.columns[corner, word_of(y)] |= bit_of(y)
+    corner = i * width + x
+    for z in range(y + 1, width):
         nulls = chart.nulls[y, z]
         if nulls == 0.0:
             break
-        chart.straight[x, z] += value * nulls
-        chart.inverted[x, z] += value * nulls
-        _touch(chart, x, z, z)
+        chart.sums[corner * width + z, STRAIGHT] += value * nulls
+        chart.sums[corner * width + z, INVERTED] += value * nulls
+        chart.columns[corner, word_of(z)] |= bit_of(z)
 
 
 @njit_inline
@@ -155,80 +137,108 @@ def _emission(chart, i, j, x, y):
     return chart.emissions.source_nulls[i] if x == y else chart.emissions.pairs[i, x]
 
 
-@njit
+@njit_inline
+def _mark_emissions(chart, i, m):
+    """Mark the cells of a source word's emissions as not 0."""
+    for x in range(m + 1):
+        corner = i * (m + 1) + x
+        if chart.emissions.source_nulls[i] > 0.0:
+            chart.columns[corner, word_of(x)] |= bit_of(x)
+        if x < m and chart.emissions.pairs[i, x] > 0.0:
+            chart.columns[corner, word_of(x + 1)] |= bit_of(x + 1)
+
+
+@njit_inline
+def _make_cell(chart, at, cell, value, width):
+    """Write a cell, and list it among those that end at its source end."""
+    i, j, x, y = cell
+    chart.column[at], chart.inside[at] = y, value
+    chart.ending[at, 0], chart.ending[at, 1] = i * width + x, chart.first[j, y, STRAIGHT]
+    chart.starting[at, 0], chart.starting[at, 1], chart.starting[at, 2] = i, y, chart.first[j, x, INVERTED]
+    chart.first[j, y, STRAIGHT] = chart.first[j, x, INVERTED] = at
+
+
+@njit_inline
 def _make_row(chart, slices, i, j, x):
-    """Make the cells of a source span that begin at a target position; whether there was room."""
-    m = slices.width
-    first = x
-    if j - i > 1:
-        first = max(first, np.int64(chart.touched[x, 0]))
+    """Make the cells of a source span that begin at a target position, by their ends; the number of the next cell."""
+    width = slices.width + 1
+    corner = i * width + x
     at = chart.registers[CELLS]
-    if at + m + 1 > len(chart.inside):
-        return False
-    y = first
-    # Cells on the way may widen the row.
-    while y <= max(np.int64(chart.touched[x, 1]), min(x + 1, m) if j - i == 1 else -1):
-        straight, inverted = chart.straight[x, y], chart.inverted[x, y]
-        chart.straight[x, y] = chart.inverted[x, y] = 0.0
-        value = _emission(chart, i, j, x, y)
-        if (straight + inverted + value > 0.0) and is_viable(chart.viability, i, j, x, y):
-            if straight + inverted > 0.0:
-                by_straight, by_inverted = rule_weights(slices, i, j, x, y)
-                value += by_straight * straight + by_inverted * inverted
-            if value > 0.0:
-                chart.column[at], chart.inside[at] = y, value
-                at += 1
-                _spread_nulls(chart, x, y, value, m)
-        y += 1
-    chart.registers[CELLS] = at
-    return True
+    for word in range(word_of(slices.width) + 1):
+        # Cells on the way may widen the row.
+        while chart.columns[corner, word]:
+            y = (word << 6) + lowest_bit(chart.columns[corner, word])
+            chart.columns[corner, word] &= chart.columns[corner, word] - _ONE
+            place = corner * width + y
+            straight, inverted = chart.sums[place, STRAIGHT], chart.sums[place, INVERTED]
+            chart.sums[place, STRAIGHT] = chart.sums[place, INVERTED] = 0.0
+            if is_viable(chart.viability, i, j, x, y):
+                value = _emission(chart, i, j, x, y)
+                if straight + inverted > 0.0:
+                    by_straight, by_inverted = rule_weights(slices, i, j, x, y)
+                    value += by_straight * straight + by_inverted * inverted
+                if value > 0.0:
+                    _make_cell(chart, at, (i, j, x, y), value, width)
+                    chart.registers[COMBINATIONS] += _join(chart, i, x, y, value, width)
+                    _spread_nulls(chart, i, x, y, value, width)
+                    at += 1
+    return at
+
+
+@njit_inline
+def _is_marked(columns, corner, words):
+    """Whether anything was added to a row."""
+    marked = columns[corner, 0]
+    for word in range(1, words):
+        marked |= columns[corner, word]
+    return marked != np.uint64(0)
+
+
+@njit_inline
+def _make_span(chart, slices, i, j):
+    """Make the cells of a source span, from the last target position on; whether there was room."""
+    m, span = slices.width, span_of(i, j)
+    words = word_of(m) + 1
+    chart.has_row[span] = np.uint64(0)
+    for x in range(m, -1, -1):
+        if not _is_marked(chart.columns, i * (m + 1) + x, words):
+            continue
+        first = chart.registers[CELLS]
+        if first + m + 1 > len(chart.inside):
+            return False
+        last = _make_row(chart, slices, i, j, x)
+        if first < last:
+            chart.rows[span, x, 0], chart.rows[span, x, 1] = first, last
+            chart.has_row[span, word_of(x)] |= bit_of(x)
+            chart.registers[CELLS] = last
+    return chart.registers[COMBINATIONS] <= MOST_COMBINATIONS
 
 
 @njit
 def sum_inside(chart, slices):
-    """Fill the sums of all cells that live, those of shorter source spans first; whether there was room."""
+    """Fill the sums of all cells that live, those that end first on the source side first; whether there was room."""
     n, m = slices.height, slices.width
     _sum_nulls(chart, slices)
     chart.registers[CELLS] = chart.registers[COMBINATIONS] = 0
-    for x in range(m + 1):
-        chart.touched[x, 0], chart.touched[x, 1] = m + 1, -1
-        for y in range(m + 1):
-            chart.straight[x, y] = chart.inverted[x, y] = 0.0
-    for size in range(1, n + 1):
-        for i in range(n + 1 - size):
-            j = i + size
-            # Words that must be linked within the source span lie in all its cells.
-            last = np.int64(min(chart.viability.in_source[i, j, 0], m))
-            ends = last, _find_limits(chart, i, j, m)
-            for k in range(i + 1, j):
-                left, right = span_of(i, k), span_of(k, j)
-                if chart.rows[left, 1] >= 0 and chart.rows[right, 1] >= 0:
-                    work = _multiply(chart, left, right, m, chart.straight, ends)
-                    work += _multiply(chart, right, left, m, chart.inverted, ends)
-                    chart.registers[COMBINATIONS] += work
-            span = span_of(i, j)
-            chart.rows[span, 0], chart.rows[span, 1] = m + 1, -1
-            for x in range(m, -1, -1):
-                chart.begins[span, m - x] = before = chart.registers[CELLS]
-                if x <= last and not _make_row(chart, slices, i, j, x):
-                    return False
-                if chart.registers[CELLS] > before:
-                    chart.rows[span, 0], chart.rows[span, 1] = x, max(np.int64(chart.rows[span, 1]), x)
-                chart.touched[x, 0], chart.touched[x, 1] = m + 1, -1
-            chart.begins[span, m + 1] = chart.registers[CELLS]
-            if chart.registers[COMBINATIONS] > MOST_COMBINATIONS:
+    chart.first[: n + 1, : m + 1] = -1
+    for j in range(1, n + 1):
+        _mark_emissions(chart, j - 1, m)
+        for i in range(j - 1, -1, -1):
+            if not _make_span(chart, slices, i, j):
+                chart.sums[:] = 0.0
+                chart.columns[:] = np.uint64(0)
                 return False
     return True
 
 
 @njit
-def _inside(chart, i, j, x, y, m):
+def _inside(chart, i, j, x, y):
     """The sum of a cell, 0 where there is none."""
     if x > y:
         return 0.0
     if i == j:
         return chart.nulls[x, y]
-    at, end = row_of(chart, span_of(i, j), x, m)
+    at, end = row_of(chart, span_of(i, j), x)
     while at < end and chart.column[at] < y:
         at += 1
     return chart.inside[at] if at < end and chart.column[at] == y else 0.0
@@ -241,8 +251,7 @@ def _split(chart, slices, cell, random):
     The order: the emission, then straight splits, then inverted ones, each by source and then target position.
     """
     i, j, x, y = cell
-    m = slices.width
-    left = uniform(random) * _inside(chart, i, j, x, y, m)
+    left = uniform(random) * _inside(chart, i, j, x, y)
     best = (PAIR, i, x)
     if j - i <= 1 and y - x <= 1:
         emission = chart.emissions.target_nulls[x] if i == j else _emission(chart, i, j, x, y)
@@ -258,14 +267,14 @@ def _split(chart, slices, cell, random):
         for k in range(i, j + 1):
             # The child that begins at x has its cells in a row: only those are looked at.
             low, high = (i, k) if rule == STRAIGHT else (k, j)
-            here, end = row_of(chart, span_of(low, high), x, m) if low < high else (x, y + 1)
+            here, end = row_of(chart, span_of(low, high), x) if low < high else (x, y + 1)
             while here < end:
                 z = np.int64(chart.column[here]) if low < high else here
                 if z > y:
                     break
                 share = chart.inside[here] if low < high else chart.nulls[x, z]
                 if share > 0.0:
-                    share *= _inside(chart, k, j, z, y, m) if rule == STRAIGHT else _inside(chart, i, k, z, y, m)
+                    share *= _inside(chart, k, j, z, y) if rule == STRAIGHT else _inside(chart, i, k, z, y)
                 if share > 0.0:
                     best = (rule, k, z)
                     left -= weight * share
@@ -309,7 +318,7 @@ def _parse(chart, slices):
     if not sum_inside(chart, slices):
         tired = chart.registers[COMBINATIONS] > MOST_COMBINATIONS or len(chart.inside) >= MOST_CELLS
         return GIVEN_UP if tired else NO_ROOM
-    total = _inside(chart, 0, n, 0, m, m)
+    total = _inside(chart, 0, n, 0, m)
     return _draw(chart, slices) if 0.0 < total < np.inf else 0
 
 

@@ -478,8 +478,8 @@ FAULTS = (
     Fault(
         "a cell is made before its last split is known",
         "itg/sparse.py",
-        "for k in range(i + 1, j):",
-        "for k in range(i + 1, j - 1):",
+        "for i in range(j - 1, -1, -1):",
+        "for i in range(j):",
         _ITG_SLICE,
     ),
     Fault(
@@ -488,6 +488,13 @@ FAULTS = (
         "for z in range(x - 1, -1, -1):",
         "for z in range(x - 1, 0, -1):",
         _ITG_SLICE,
+    ),
+    Fault(
+        "target positions beyond the first 64 share their bits",
+        "itg/cells.py",
+        "    return x >> 6",
+        "    return 0",
+        ("tests/samplers/itg/test_long_pairs.py", "-k", "whole_chart"),
     ),
     Fault(
         "tables of the last sweep stay",

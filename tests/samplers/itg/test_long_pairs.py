@@ -1,0 +1,62 @@
+"""Pairs of many words: the sparse chart sums what the whole chart does, and takes bounded memory."""
+
+import numpy as np
+import pytest
+from tests.samplers.itg.corpora import batch_of
+
+from hierogram.samplers.itg.cells import larger_chart, make_chart
+from hierogram.samplers.itg.charts import make_items
+from hierogram.samplers.itg.charts import sum_inside as sum_whole
+from hierogram.samplers.itg.derivations import nodes_of
+from hierogram.samplers.itg.model import ItgSettings
+from hierogram.samplers.itg.sampler import build, plan_of
+from hierogram.samplers.itg.slices import UNSLICED, Slices
+from hierogram.samplers.itg.sparse import CELLS, MOST_CELLS, sum_inside
+from hierogram.samplers.itg.sweeps import SLICE
+from hierogram.samplers.itg.viability import find_required
+
+MEBIBYTE = 1 << 20
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 70), (4, 64), (2, 130), (70, 3)])
+def test_sums_of_long_sides_are_those_of_the_whole_chart(n: int, m: int) -> None:
+    """Also of a chart that has been too small before: what it had added up is forgotten."""
+    random = np.random.default_rng(n)
+    items = make_items(n, m)
+    items.size[:] = n, m
+    items.rules[:] = 0.4, 0.2
+    items.pairs[:] = random.random((n, m)) * (random.random((n, m)) < 0.9)
+    items.source_nulls[:], items.target_nulls[:] = random.random(n), random.random(m)
+    # Two words of each side must be linked, the last to the last.
+    items.source_nulls[[0, -1]] = items.target_nulls[[0, -1]] = 0.0
+    items.pairs[0, 1:3] = items.pairs[-1, -1] = 0.5
+    items.pairs[-1, :-1] = items.pairs[:-1, -1] = 0.0
+    whole = np.zeros((n + 1) * (n + 2) // 2 * (m + 1) ** 2)
+    sum_whole(whole, items)
+    expected = whole[(n * (n + 1) // 2) * (m + 1) ** 2 + m]
+    chart = make_chart(n, m, 1 << 10)
+    chart.emissions.pairs[:], chart.emissions.source_nulls[:] = items.pairs, items.source_nulls
+    chart.emissions.target_nulls[:] = items.target_nulls
+    find_required(chart.viability, chart.emissions, n, m)
+    slices = Slices(UNSLICED, np.uint64(1), n, m, 0.4, 0.2, 1.0, 1.0, chart.own, items.pairs)
+    while not sum_inside(chart, slices):
+        chart = larger_chart(chart)
+    assert expected > 0
+    # The last cell is that of all words.
+    assert chart.inside[chart.registers[CELLS] - 1] == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_pair_of_a_hundred_words_takes_bounded_memory() -> None:
+    random = np.random.default_rng(5)
+    source, target = random.integers(0, 60, 100), random.integers(0, 60, 100)
+    kernel = build(batch_of(((tuple(source.tolist()), tuple(target.tolist())),)), ItgSettings(0.25), SLICE)
+    state = kernel.init(1)
+    for number in range(1, 4):
+        state, info = kernel.step(1, state, plan_of(kernel.batch, number))
+        assert info.resampled == 1
+    root = nodes_of(state.derivations, 0)[0]
+    assert (root["j"], root["y"]) == (100, 100)
+    chart = kernel._scratch.chart
+    assert len(chart.inside) <= MOST_CELLS
+    flat = [part for part in chart if isinstance(part, np.ndarray)]
+    assert sum(part.nbytes for part in flat) < 256 * MEBIBYTE

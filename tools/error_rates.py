@@ -1,0 +1,71 @@
+"""Error rates of aligners with several seeds: their means and spreads, corpus by corpus.
+
+    python -m hierogram.tools.error_rates gold-en-fr-hansards gold-fr-en-alibi
+
+What is found is kept in a file, so that the same command goes on where it was interrupted.
+"""
+
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, every_model
+from hierogram.tools.compare_aligners import CorpusFiles, corpus_of, measure
+from hierogram.tools.papers.keeping import Kept
+
+HEAD = "| corpus | pairs | model | AER: mean | least | most | precision | recall | processor seconds |"
+JOINT = "itg"
+
+
+def run(corpus: CorpusFiles, model: str, seed: int, threads: int) -> dict[str, float]:
+    """One model with one seed on one corpus."""
+    with tempfile.TemporaryDirectory() as folder:
+        row = measure(corpus, model, seed, threads, Path(folder))
+    if row.aer is None or row.precision is None or row.recall is None:
+        raise typer.BadParameter(f"{corpus.name}: there is no gold.talp in its first folder")
+    return {"pairs": row.pairs, "aer": row.aer, "precision": row.precision, "recall": row.recall,
+            "seconds": row.cpu_seconds}  # fmt: skip
+
+
+def line_of(corpus: str, model: str, runs: list[dict[str, float]]) -> str:
+    """A row of the table."""
+    rates = [one["aer"] for one in runs]
+    means = {name: float(np.mean([one[name] for one in runs])) for name in runs[0]}
+    return (
+        f"| {corpus} | {means['pairs']:,.0f} | {model} | {means['aer']:.4f} | {min(rates):.4f} | {max(rates):.4f} "
+        f"| {means['precision']:.4f} | {means['recall']:.4f} | {means['seconds']:.1f} |"
+    )
+
+
+def main(
+    corpora: Annotated[
+        list[str],
+        typer.Argument(metavar="FOLDER...", help="Folders with corpora and gold.talp; FOLDER+FOLDER joins two."),
+    ],
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help=f"A model: {', '.join(every_model())}; may be repeated.", show_default="the default and itg"),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds, from 1 on.")] = 5,
+    threads: Annotated[int, typer.Option(min=1)] = 2,
+    results: Annotated[Path, typer.Option(help="JSON with what each run found.")] = Path("error-rates.json"),
+) -> None:
+    """Align corpora by each model with each seed; print the mean, the least and the largest error rate."""
+    kept = Kept(results)
+    print(f"{HEAD}\n|{'---|' * HEAD.count(' | ')}---|", flush=True)
+    for folders in corpora:
+        corpus = corpus_of([Path(folder) for folder in folders.split("+")])
+        for name in model or [DEFAULT_MODEL, JOINT]:
+            runs = []
+            for seed in range(1, seeds + 1):
+                one = partial(run, corpus, name, seed, threads)
+                runs.append(kept.find(f"{corpus.name}, {name}, seed {seed}", one, Path(corpus.source[0])))
+            print(line_of(corpus.name, name, runs), flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)
