@@ -166,10 +166,10 @@ def _say_how_to_go_on(url: str) -> None:
     say()
     say("Which English renderings has λόγος, and how often? Ask the store:")
     file = url.removeprefix("sqlite:///")
-    sure = "round(p_target_given_source, 2)" if file != url else "round(p_target_given_source::numeric, 2)"
+    exact = "" if file != url else "::numeric"
     query = (
-        f"SELECT source, target, count, {sure} AS p FROM word_rules "
-        "WHERE token = 'λόγος' ORDER BY count DESC, source, target LIMIT 10"
+        f"SELECT source, target, round(mean{exact}, 1) AS uses, round(p_target_given_source{exact}, 2) AS p "
+        "FROM word_rules WHERE token = 'λόγος' ORDER BY mean DESC, source, target LIMIT 5"
     )
     say(f'  sqlite3 -box {file} "{query}"' if file != url else f'  psql "{url}" -c "{query}"')
     say(f"  hierogram rules --store {url} --containing λόγος")

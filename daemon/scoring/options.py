@@ -19,8 +19,11 @@ class ScoreOptions:
     ] = 100
     misfit: Annotated[
         float | None,
-        Option("Tell only pairs with a word that does not belong: with at least these log-odds.", metavar="ODDS",
-               shown="all"),
+        Option(
+            "Tell only pairs with a word that does not belong: with at least these log-odds.",
+            metavar="ODDS",
+            shown="all",
+        ),
     ] = None
     links: Annotated[float, Option("Tell links of at least this probability.", above=0, most=1)] = 0.5
 

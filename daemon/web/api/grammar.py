@@ -94,9 +94,7 @@ def grammar_routes(service: Service) -> APIRouter:
         """The pair's present derivation as a picture: the source tree above the target tree, numbers in common."""
         return _picture(service, pair_id)
 
-    @router.get(
-        "/pairs/{pair_id}/score", responses={**_MISSING, 409: {"description": "It is not scored yet."}}
-    )
+    @router.get("/pairs/{pair_id}/score", responses={**_MISSING, 409: {"description": "It is not scored yet."}})
     def score(pair_id: PairId) -> ScoreAnswer:
         """How probable the pair is under what the store has learned, as the store keeps it."""
         found = service.store.scores_by_id([pair_id])
