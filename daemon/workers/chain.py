@@ -51,42 +51,50 @@ class SharedChain(PhraseChain):
         self._means = means
         self._cluster = cluster
         self.crew: Crew | None = None
-        self._loaded: Loaded | None = None
+        self._in_step: frozenset[int] = frozenset()
 
     def enter(self, loaded: Loaded, state: State, stored: NDArray[np.bool_]) -> None:
         """Count the derivations of the pairs that are not stored; workers get the counts when they are next needed."""
-        self.crew = None
+        self._dismiss(changed=not stored.all())
         super().enter(loaded, state, stored)
 
     def change(self, loaded: Loaded, state: State, change: int) -> None:
         """Add `change` for each rule of the derivations."""
-        self.crew = None
+        self._dismiss(changed=True)
         super().change(loaded, state, change)
 
     def follow(self, store: Store) -> None:
         """Take the store's present vocabulary into the model."""
-        self.crew = None
+        self._dismiss(changed=True)
         super().follow(store)
+
+    def _dismiss(self, changed: bool) -> None:
+        """Forget the batch at hand; workers keep their tables, unless counts or model are `changed` here."""
+        if changed:
+            self._in_step = frozenset()
+        elif self.crew is not None:
+            self._in_step = self.crew.in_step
+        self.crew = None
 
     def sweep(self, loaded: Loaded) -> Sweep:
         """What has workers sweep over these pairs."""
         pairs = pairs_of(loaded)
         blocks = self._means.blocks or Blocks.suited_to(pairs.size)
         if blocks is None:
-            self.crew = None
+            self._dismiss(changed=True)
             return super().sweep(loaded)
         self._compiling.wait()
 
         def take(state: State, averages: Averages, turn: Turn, report: Report) -> tuple[State, SweepInfo]:
-            if self.crew is None or self._loaded is not loaded:
+            if self.crew is None:
                 setup = Setup(
                     self._settings, self._vocabulary, self._method, blocks, self._threads, Bounds.of(pairs.batch)
                 )
                 edge, cut = variables(state)
                 records = pairs.write_averages(fragment_averages(averages))
                 crew = Crew(self._cluster, setup, self.model, pairs)
-                crew.form(Variables(edge.copy(), cut.copy(), records), self.table)
-                self.crew, self._loaded = crew, loaded
+                crew.form(Variables(edge.copy(), cut.copy(), records), self.table, self._in_step)
+                self.crew = crew
             self.table, info = self.crew.sweep(turn, report)
             return state, info
 

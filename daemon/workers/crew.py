@@ -6,6 +6,7 @@ that is lost begins again from there on another worker, which goes back to the t
 part of each round again.
 """
 
+import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -38,15 +39,13 @@ class _Past(NamedTuple):
 
 @dataclass(slots=True)
 class Traffic:
-    """What went between the workers and here, for measurements: rounds, the bytes of their changes, and the seconds of
-    adding these to the table here, of waiting for workers, and of collecting; workers that were lost.
+    """What went between the workers and here, for measurements: rounds, the bytes of their changes, the seconds of
+    adding these to the table here; workers that were lost.
     """
 
     rounds: int = 0
     bytes: int = 0
     merge_seconds: float = 0.0
-    wait_seconds: float = 0.0
-    collect_seconds: float = 0.0
     lost: int = 0
 
 
@@ -67,10 +66,16 @@ class Crew:
         self._unmerged: Changes | None = None
         self.traffic = Traffic()
 
-    def form(self, variables: Variables, table: RuleTable) -> None:
-        """Give the batch to the workers there are, in as many shards; they begin with this table."""
+    @property
+    def in_step(self) -> frozenset[int]:
+        """The workers whose tables are this process' table: all, as soon as variables were collected."""
+        return frozenset() if self._past else frozenset(self._shards)
+
+    def form(self, variables: Variables, table: RuleTable, in_step: frozenset[int] = frozenset()) -> None:
+        """Give the batch to the workers there are, in as many shards; those who are not `in_step` get the table."""
         self._variables = variables
         self._table = table
+        self._in_step = in_step
         for _ in range(_MOST_LOSSES):
             try:
                 self._form()
@@ -89,8 +94,11 @@ class Crew:
             raise WorkersError("no worker can be started: the cluster has no processor that is free")
         self._shares = share_out(self.loaded.size, blocks, len(workers))
         self._shards = {worker: [number] for number, worker in enumerate(workers)}
-        rules = self._cluster.share(_rules_of(self._table))
-        calls = [self._cluster.call(worker, "begin", self._setup, rules) for worker in workers]
+        rules = None if self._in_step.issuperset(workers) else self._cluster.share(_rules_of(self._table))
+        calls = [
+            self._cluster.call(worker, "begin", self._setup, None if worker in self._in_step else rules)
+            for worker in workers
+        ]
         calls += [
             self._cluster.call(worker, "open", number, self._contents(number)) for number, worker in enumerate(workers)
         ]
@@ -134,8 +142,10 @@ class Crew:
     def _merge(self) -> None:
         """Add the last round's changes to the table here; the workers do so meanwhile."""
         if self._unmerged is not None:
+            started = time.perf_counter()
             self._table = added(self._unmerged, self._table, self._model)
             self._unmerged = None
+            self.traffic.merge_seconds += time.perf_counter() - started
 
     def collect(self) -> Variables:
         """How far the pairs have come; the changes of the rounds until now are not needed any more."""
@@ -157,7 +167,7 @@ class Crew:
             pass
         most = min(len(self._cluster.workers()), self._cluster.wanted, self._setup.blocks.blocks_a_round)
         if most != len(self._shares):
-            self.form(self.collect(), self._table)
+            self.form(self.collect(), self._table, self.in_step)
 
     def _all(self, method: str, *arguments: object) -> dict[int, Any]:
         """What all shards give, by number; each worker is called once, and shards of lost ones are recovered."""

@@ -67,16 +67,17 @@ class Worker:
         """The number of this process."""
         return os.getpid()
 
-    def begin(self, setup: Setup, rules: Changes) -> None:
-        """Forget everything; the table holds these rules, which are given like changes."""
+    def begin(self, setup: Setup, rules: Changes | None) -> None:
+        """Forget all shards; the table holds these rules, which are given like changes, or what it held (None)."""
         if self._executor is not None:
             self._executor.shutdown()
         self._executor = ThreadPoolExecutor(setup.threads)
         self._setup = setup
         self._model = model_of(setup.settings, setup.vocabulary)
         self._shards = {}
-        self._table = empty_table(longest_rule(setup.settings), len(rules))
-        self._add(rules)
+        if rules is not None:
+            self._table = empty_table(longest_rule(setup.settings), len(rules))
+            self._add(rules)
 
     def open(self, number: int, contents: Contents) -> None:
         """Take a shard."""

@@ -26,14 +26,15 @@ from hierogram.samplers.synchronous.type_moves import TypeSampler
 @dataclass(frozen=True, slots=True)
 class TrialOptions:
     """How a chain runs: its seed and start (`STARTS`), threads, the method of its kernel, and, for comparisons only,
-    `exact` (no blocks, however many the pairs) and without the density factor; type-based moves after each sweep at
-    T = 1."""
+    `exact` (no blocks, however many the pairs), `blocks` other than those that suit the pairs, and without the density
+    factor; type-based moves after each sweep at T = 1."""
 
     seed: int = 1
     start: str = CUT
     threads: int = 1
     method: int = GIBBS
     exact: bool = False
+    blocks: Blocks | None = None
     density: bool = True
     type_moves: int = 0
 
@@ -71,7 +72,8 @@ class PhraseTrial:
         self._schedule = schedule
         self._executor = ThreadPoolExecutor(how.threads)
         self._kernel = build(
-            model, batch, method=how.method, blocks=None if how.exact else Blocks.suited_to(batch.size),
+            model, batch, method=how.method,
+            blocks=None if how.exact else how.blocks or Blocks.suited_to(batch.size),
             workers=how.threads, run=self._executor.map,
         )  # fmt: skip
         self._types = TypeSampler(model, batch) if how.type_moves and not model.pitman_yor else None

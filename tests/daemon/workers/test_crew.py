@@ -11,6 +11,7 @@ from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 from tests.daemon.workers.fake import FakeCluster
 
 from hierogram.daemon.exceptions import WorkersError
+from hierogram.daemon.learning import residents
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
@@ -66,6 +67,25 @@ def test_lost_workers_change_nothing(
     cluster = FakeCluster(3, at_random(seed, 0.1))
     assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
     assert cluster.lost > 3
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05])
+def test_batches_in_turn_find_the_tables_where_they_were_left(
+    share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(residents, "_WORDS_A_BATCH", 150)
+    cluster = FakeCluster(2, at_random(3, share))
+    whole: list[bool] = []
+    call = cluster.call
+
+    def noting(worker: int, method: str, *arguments: object) -> object:
+        whole.extend([arguments[1] is not None] if method == "begin" else [])
+        return call(worker, method, *arguments)
+
+    monkeypatch.setattr(cluster, "call", noting)
+    assert learned(f"sqlite:///{tmp_path}/w.db", cluster) == learned(f"sqlite:///{tmp_path}/t.db", None)
+    # Each batch is new once, and changes the counts; later on only those get the whole table who are new themselves.
+    assert sum(whole) < len(whole) / 2 if not share else sum(whole) < len(whole)
 
 
 def test_those_who_are_left_take_over(by_threads: object, tmp_path: Path) -> None:

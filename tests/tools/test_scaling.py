@@ -1,0 +1,86 @@
+"""What sampling by workers costs: the measures run, and the arithmetic is what it says."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.daemon.learning.stores import some_pairs
+
+from hierogram.tools.measures.scaling.prices import SEQUENTIAL, Chain, prices
+from hierogram.tools.measures.scaling.simulating import Costs, Machines, costs_of, simulate
+
+COSTS = Costs(1000.0, 10.0, 1e-7, 0.01, 1e-4, 3e-4, 1000, 100, 0.5)
+
+
+def bitext(folder: Path, pairs: int) -> list[str]:
+    found = some_pairs(pairs)
+    columns = {
+        "f": [pair.source for pair in found],
+        "e": [pair.target for pair in found],
+        "a": [pair.alignment for pair in found],
+    }
+    for name, lines in columns.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in lines))
+    return list(columns)
+
+
+def run(module: str, folder: Path, *arguments: str) -> str:
+    command = [sys.executable, "-m", f"hierogram.tools.measures.scaling.{module}", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def test_prices_are_told_and_kept(tmp_path: Path) -> None:
+    names = bitext(tmp_path, 40)
+    options = ["--schemes", "2x4", "--sweeps", "3", "--seeds", "2"]
+    said = run("prices", tmp_path, *names, *options)
+    assert [line.split(":")[0] for line in said.splitlines()] == [SEQUENTIAL, "2x4"]
+    before = (tmp_path / "prices.csv").read_text()
+    assert len(before.splitlines()) == 5
+    assert run("prices", tmp_path, *names, *options) == said
+    assert (tmp_path / "prices.csv").read_text() == before
+
+
+def test_a_price_is_in_deviations_of_sequential_sampling() -> None:
+    values = {SEQUENTIAL: (-10.0, -14.0, -12.0), "1x2": (-15.0, -17.0, -16.0)}
+    chains = [Chain(scheme, seed, value, 1) for scheme, some in values.items() for seed, value in enumerate(some)]
+    sequential, blocks = prices(chains)
+    assert (sequential.mean, sequential.deviation, sequential.excess) == (-12.0, 2.0, 0.0)
+    assert (blocks.mean, blocks.deviation, blocks.excess) == (-16.0, 1.0, -2.0)
+
+
+def test_parts_are_measured_and_a_simulation_made_of_them(tmp_path: Path) -> None:
+    names = bitext(tmp_path, 1100)
+    for pairs in ("1030", "1100"):
+        run("parts", tmp_path, *names, "--pairs", pairs, "--workers", "2", "-o", f"{pairs}.json")
+    small, parts = (json.loads((tmp_path / f"{pairs}.json").read_text()) for pairs in ("1030", "1100"))
+    traffic = parts["by_workers"]["traffic"]
+    assert parts["by_workers"]["rules"] == parts["by_threads"]["rules"]
+    # One pair a block, 64 blocks a round.
+    assert traffic["rounds"] == 18 * parts["by_workers"]["sweeps"]
+    assert traffic["lost"] == 0
+    assert traffic["bytes"] == pytest.approx(32 * parts["changes_a_pair"] * 1100 * parts["by_workers"]["sweeps"])
+    assert costs_of(small, parts).pairs_a_second == parts["by_threads"]["pairs_a_second"] / 2
+    said = run("simulating", tmp_path, "1030.json", "1100.json", "--pairs", "1e7", "--workers", "1,64").splitlines()
+    assert [line.split("\t")[:2] for line in said[1:]] == [["10,000,000", "1"], ["10,000,000", "64"]]
+
+
+def test_the_simulation_adds_up() -> None:
+    one = simulate(COSTS, 10_000, Machines(1), batch=20_000)
+    assert one.sampling == 10.0
+    assert one.sending == 0.0
+    assert one.merging == pytest.approx(0.01)
+    assert one.rounds == pytest.approx(0.16)
+    assert one.store == pytest.approx(0.4)
+    assert one.table_bytes == pytest.approx(10_000 * 99)
+    assert one.seconds == pytest.approx(10.57)
+    four = simulate(COSTS, 10_000, Machines(4, cores=2, network=1e6, imbalance=0.2), batch=5_000)
+    assert four.sampling == pytest.approx(3.0)
+    # Two machines; the changes go out to one, and its own come in.
+    assert four.sending == pytest.approx(2 * 10_000 * 10 * 32 / 1e6)
+    assert four.rounds == pytest.approx(0.32)
+    assert four.store == one.store
+    slow = simulate(replace(COSTS, commit_seconds=3e-3), 10_000, Machines(64), batch=20_000)
+    assert slow.store == pytest.approx(3.1)

@@ -1,0 +1,1 @@
+"""What sampling by several workers costs."""

@@ -1,0 +1,159 @@
+"""What the parts of sampling by workers cost on this machine, beside threads: one command, one file of figures.
+
+python -m hierogram.tools.measures.scaling.parts corpus.zh corpus.en align.gdfa --workers 2 -o parts.json
+
+`hierogram.tools.measures.scaling.simulating` tells from it how long sweeps would take elsewhere.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hierogram.daemon.corpora.ingest import ingest
+from hierogram.daemon.corpora.inputs import Input
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.learning.learner import Learner, LearnOptions
+from hierogram.daemon.learning.lease import holding_lease
+from hierogram.daemon.workers.chain import SharedChain, shared_chain
+from hierogram.daemon.workers.crew import Traffic
+from hierogram.daemon.workers.options import Workers
+from hierogram.daemon.workers.ray_cluster import ray_cluster
+from hierogram.storage.store import Store, open_store
+from hierogram.tools.measures.results import Corpus
+from hierogram.tools.measures.stores import temporary_folder
+
+_NEVER = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """A store taken through its burn-in: pairs a second while sampling (with the sharing out), seconds of opening all
+    pairs, of bringing them back and committing them; rules in use, and what went between workers."""
+
+    pairs: int
+    sweeps: int
+    pairs_a_second: float
+    open_seconds: float
+    commit_seconds: float
+    rules: int
+    traffic: Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Figures of one machine; bytes, seconds.
+
+    `changes_a_pair` entries of 32 bytes in a round's changes for each pair that is resampled, `merge_seconds` for each
+    of them; `round_seconds` that a round takes apart from sampling and adding; `worker_bytes` the most memory of a
+    worker's process.
+    """
+
+    cores: int
+    workers: int
+    by_threads: Sampled
+    by_workers: Sampled
+    changes_a_pair: float
+    merge_seconds: float
+    round_seconds: float
+    worker_bytes: int
+
+
+@contextmanager
+def filled(corpus: Corpus, url: str | None) -> Iterator[Store]:
+    """A new store with the corpus, at the URL or in a file for now."""
+    with temporary_folder() as folder, open_store(url or f"sqlite:///{folder / 'parts.db'}", create=True) as store:
+        if store.count_pairs():
+            raise UsageError(f"{store.url} holds pairs already: name a database without a store")
+        with Input(corpus.files(folder)) as source:
+            ingest(store, source)
+        yield store
+
+
+def sample(store: Store, options: LearnOptions) -> Sampled:
+    """Take all pairs of a store through their burn-in, and commit them once."""
+    with holding_lease(store, "measures"), Learner(store, options) as learner:
+        started = time.perf_counter()
+        batch = learner.open(store.pairs())
+        opened = time.perf_counter()
+        sweeps = learner.course.burn_in
+        learner.sweep(batch, batch.sweeps + sweeps)
+        ended = time.perf_counter()
+        chain = learner.chain
+        crew = chain.crew if isinstance(chain, SharedChain) else None
+        traffic = Traffic() if crew is None else crew.traffic
+        size = len(batch.rows)
+        return Sampled(
+            size,
+            sweeps,
+            size * sweeps / learner.sampling_seconds,
+            opened - started,
+            ended - opened - learner.sampling_seconds,
+            chain.rule_types,
+            traffic,
+        )
+
+
+def worker_memory(process: int) -> int:
+    """The most memory that a process of this machine has held, in bytes; 0 where the system does not tell."""
+    status = Path(f"/proc/{process}/status")
+    if not status.exists():
+        return 0
+    lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+    return int(lines["VmHWM"].split()[0]) * 1024
+
+
+def measure(corpus: Corpus, workers: int, url: str | None) -> Parts:
+    """Threads, then workers, each with a new store; `url` is for that of the workers."""
+    with filled(corpus, None) as store:
+        by_threads = sample(store, LearnOptions(workers, likelihood_seconds=_NEVER))
+    with ray_cluster(Workers(workers), 1) as cluster, filled(corpus, url) as store:
+        options = LearnOptions(1, likelihood_seconds=_NEVER, chain=shared_chain(cluster))
+        by_workers = sample(store, options)
+        memory = max(worker_memory(cluster.process(worker)) for worker in cluster.workers())
+    traffic = by_workers.traffic
+    entries = traffic.bytes / 32
+    sampled = by_workers.pairs * by_workers.sweeps
+    sampling = sampled / by_workers.pairs_a_second - sampled / by_threads.pairs_a_second
+    return Parts(
+        os.cpu_count() or 1,
+        workers,
+        by_threads,
+        by_workers,
+        entries / sampled,
+        traffic.merge_seconds / max(entries, 1),
+        max(sampling - traffic.merge_seconds, 0.0) / max(traffic.rounds, 1),
+        memory,
+    )
+
+
+def main(
+    source: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
+    target: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
+    alignment: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Figures, JSON.")] = Path("parts.json"),
+    pairs: Annotated[int | None, typer.Option(min=1, help="Only the first so many pairs.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Workers, and threads beside them.")] = 2,
+    store: Annotated[str | None, typer.Option(help="URL of an empty Postgres database for the workers' store.")] = None,
+) -> None:
+    """Measure what workers send, merge and commit, beside threads."""
+    parts = measure(Corpus(str(source), str(target), str(alignment), pairs), workers, store)
+    output.write_text(json.dumps(asdict(parts), indent=2) + "\n")
+    threads, shared = parts.by_threads, parts.by_workers
+    print(
+        f"{shared.pairs:,} pairs: {workers} threads {threads.pairs_a_second:,.0f} pairs/s, {workers} workers "
+        f"{shared.pairs_a_second:,.0f}: {shared.pairs_a_second / threads.pairs_a_second:.2f}"
+    )
+    print(f"a round: {shared.traffic.bytes / max(shared.traffic.rounds, 1):,.0f} bytes, {shared.traffic.rounds} rounds")
+    print(f"table: {shared.rules:,} rules; a worker's memory: {parts.worker_bytes / 1e6:,.0f} MB")
+    print(f"commit of all pairs: {shared.pairs / shared.commit_seconds:,.0f} pairs/s")
+
+
+if __name__ == "__main__":
+    typer.run(main)

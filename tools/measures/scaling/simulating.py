@@ -1,0 +1,129 @@
+"""How long a sweep would take on more machines than there are here: arithmetic from measured parts.
+
+python -m hierogram.tools.measures.scaling.simulating parts-5000.json parts-41000.json
+
+It is a model, no measurement. What it takes to be so:
+
+- workers sample as fast as a core here, whatever the size of the table; the last one of a round keeps others waiting;
+- a round takes in a sixteenth of a resident batch; every machine gets the changes of a round once, one after the other
+  from the first machine's network, and each worker adds all of them;
+- one process opens pairs, takes their variables back and writes them, once in so many sweeps as lie between samples;
+- rules grow with pairs by a power (Heaps).
+"""
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+_BYTES_AN_ENTRY = 32
+_BYTES_A_ROW = 33
+_ROOM_A_ROW = 3.0
+"""Rows are between a third and two thirds of a table's room; this is the case with the most memory."""
+_ROUNDS_A_SWEEP = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """Workers, one a core; cores a machine; bytes a second of a machine's network; by what share the slowest worker of
+    a round is slower than the mean."""
+
+    workers: int
+    cores: int = 16
+    network: float = 1.25e9
+    imbalance: float = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Measured: pairs a second of one core, entries of changes a pair, seconds to add one, seconds a round apart from
+    that, seconds to open and to write a pair, rules and pairs of the store that was measured, the power by which rules
+    grow with pairs."""
+
+    pairs_a_second: float
+    changes_a_pair: float
+    merge_seconds: float
+    round_seconds: float
+    open_seconds: float
+    commit_seconds: float
+    rules: int
+    pairs: int
+    growth: float
+
+
+class Sweep(NamedTuple):
+    """Seconds of a sweep over all pairs: sampling, sending changes, adding them, rounds apart from these, and the share
+    of opening and writing; bytes of a worker's table."""
+
+    sampling: float
+    sending: float
+    merging: float
+    rounds: float
+    store: float
+    table_bytes: float
+
+    @property
+    def seconds(self) -> float:
+        """All together."""
+        return self.sampling + self.sending + self.merging + self.rounds + self.store
+
+
+def costs_of(small: dict[str, Any], parts: dict[str, Any]) -> Costs:
+    """From the figures of `hierogram.tools.measures.scaling.parts` for fewer pairs, and for more."""
+    threads, shared = parts["by_threads"], parts["by_workers"]
+    rules, pairs = (shared[name] / small["by_workers"][name] for name in ("rules", "pairs"))
+    return Costs(
+        threads["pairs_a_second"] / parts["workers"],
+        parts["changes_a_pair"],
+        parts["merge_seconds"],
+        parts["round_seconds"],
+        shared["open_seconds"] / shared["pairs"],
+        shared["commit_seconds"] / shared["pairs"],
+        shared["rules"],
+        shared["pairs"],
+        math.log(rules) / math.log(pairs),
+    )
+
+
+def simulate(costs: Costs, pairs: float, machines: Machines, batch: float = 150_000, thinning: int = 10) -> Sweep:
+    """A sweep over so many pairs, in resident batches of `batch` pairs, that have `thinning` sweeps at a time each."""
+    number = -(-machines.workers // machines.cores)
+    rounds = _ROUNDS_A_SWEEP * max(1.0, pairs / batch)
+    entries = pairs * costs.changes_a_pair
+    slowest = 1 + (machines.imbalance if machines.workers > 1 else 0.0)
+    rules = costs.rules * (pairs / costs.pairs) ** costs.growth
+    others = max(number - 1, 0)
+    return Sweep(
+        sampling=slowest * pairs / (machines.workers * costs.pairs_a_second),
+        sending=entries * _BYTES_AN_ENTRY * (others + (others > 0)) / machines.network,
+        merging=entries * costs.merge_seconds,
+        rounds=rounds * costs.round_seconds,
+        store=pairs * (costs.open_seconds + costs.commit_seconds) / thinning,
+        table_bytes=rules * _BYTES_A_ROW * _ROOM_A_ROW,
+    )
+
+
+def main(
+    small: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Figures of the parts for fewer pairs.")],
+    parts: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Figures of the parts for more pairs.")],
+    pairs: Annotated[str, typer.Option(help="Numbers of pairs, separated by commas.")] = "10000000,100000000",
+    workers: Annotated[str, typer.Option(help="Numbers of workers, separated by commas.")] = "1,2,4,8,16,32,64",
+    cores: Annotated[int, typer.Option(min=1, help="Workers a machine.")] = 16,
+    gigabits: Annotated[float, typer.Option(min=0.001, help="Network of a machine, Gbit/s.")] = 10.0,
+    batch: Annotated[float, typer.Option(min=1, help="Pairs that are in memory together.")] = 150_000,
+) -> None:
+    """Tell what a sweep would take, from parts that were measured: a model, no measurement."""
+    costs = costs_of(json.loads(small.read_text()), json.loads(parts.read_text()))
+    print("pairs\tworkers\tseconds a sweep\tsampling\tsending\tmerging\trounds\tstore\ttable a worker, GB")
+    for number in map(float, pairs.split(",")):
+        for count in map(int, workers.split(",")):
+            sweep = simulate(costs, number, Machines(count, cores, gigabits * 1.25e8), batch)
+            times = "\t".join(f"{value:,.0f}" for value in (sweep.seconds, *sweep[:5]))
+            print(f"{number:,.0f}\t{count}\t{times}\t{sweep.table_bytes / 1e9:.1f}")
+
+
+if __name__ == "__main__":
+    typer.run(main)
