@@ -53,17 +53,20 @@ def test_a_price_is_in_deviations_of_sequential_sampling() -> None:
 
 def test_parts_are_measured_and_a_simulation_made_of_them(tmp_path: Path) -> None:
     names = bitext(tmp_path, 1100)
-    for pairs in ("1030", "1100"):
-        run("parts", tmp_path, *names, "--pairs", pairs, "--workers", "2", "-o", f"{pairs}.json")
-    small, parts = (json.loads((tmp_path / f"{pairs}.json").read_text()) for pairs in ("1030", "1100"))
+    run("parts", tmp_path, *names, "--workers", "2", "-o", "1100.json")
+    parts = json.loads((tmp_path / "1100.json").read_text())
+    # A quarter of the pairs that have half of the rules.
+    small = {"by_workers": {"pairs": 275, "rules": parts["by_workers"]["rules"] / 2}}
+    (tmp_path / "275.json").write_text(json.dumps(small))
     traffic = parts["by_workers"]["traffic"]
     assert parts["by_workers"]["rules"] == parts["by_threads"]["rules"]
     # One pair a block, 64 blocks a round.
     assert traffic["rounds"] == 18 * parts["by_workers"]["sweeps"]
     assert traffic["lost"] == 0
     assert traffic["bytes"] == pytest.approx(32 * parts["changes_a_pair"] * 1100 * parts["by_workers"]["sweeps"])
+    assert costs_of(small, parts).growth == pytest.approx(0.5)
     assert costs_of(small, parts).pairs_a_second == parts["by_threads"]["pairs_a_second"] / 2
-    said = run("simulating", tmp_path, "1030.json", "1100.json", "--pairs", "1e7", "--workers", "1,64").splitlines()
+    said = run("simulating", tmp_path, "275.json", "1100.json", "--pairs", "1e7", "--workers", "1,64").splitlines()
     assert [line.split("\t")[:2] for line in said[1:]] == [["10,000,000", "1"], ["10,000,000", "64"]]
 
 
