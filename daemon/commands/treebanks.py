@@ -97,8 +97,8 @@ def _named(context: typer.Context, files: list[str], store: str | None) -> tuple
 def _parser(grammar: str, is_store: bool, request: ParseRequest) -> "tuple[Parser, Transformations]":
     """The parser, and how its trees are undone; a note where a file leaves open what its grammar was trained with."""
     from hierogram.daemon.treebanks.approximation import approximate
-    from hierogram.daemon.treebanks.grammars import binarized, read_grammar
-    from hierogram.daemon.treebanks.parsing import Parser
+    from hierogram.daemon.treebanks.grammars import binarized, context_free, read_grammar
+    from hierogram.daemon.treebanks.parsing import Parser, Pruning
     from hierogram.daemon.treebanks.stored import stored_grammar
     from hierogram.daemon.treebanks.transformations import NO_BINARIZATION, RIGHT, Transformations
 
@@ -116,8 +116,12 @@ def _parser(grammar: str, is_store: bool, request: ParseRequest) -> "tuple[Parse
             )
     top = request.root or how.root
     how = replace(how, root=top, binarization=NO_BINARIZATION if request.binary else RIGHT)
-    known = approximate(binarized(fragments), top, priors, base=base)
-    return Parser(known, top, request.drawn, request.seed), how
+    binary = binarized(fragments)
+    known = approximate(binary, top, priors, base=base)
+    pruning = None
+    if request.prune:
+        pruning = Pruning(request.prune, approximate(context_free(binary), top, smoothed=False))
+    return Parser(known, top, request.drawn, request.seed, pruning), how
 
 
 def evaluate_parse(

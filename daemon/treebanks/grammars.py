@@ -41,6 +41,16 @@ class TreeGrammar:
         return frozenset(node for fragment, _ in self.fragments for node in preorder(fragment) if isinstance(node, str))
 
 
+def context_free(grammar: TreeGrammar) -> TreeGrammar:
+    """The productions within the fragments, each as a fragment of its own."""
+    return TreeGrammar(
+        [
+            (Tree(label, tuple(child if lexical else Tree(child) for child in right)), count)
+            for (label, right, lexical), count in grammar.productions().items()
+        ]
+    )
+
+
 def production_of(node: Tree) -> Production:
     """The production at a node; raises `InputError` where it has words beside other children."""
     words = sum(isinstance(child, str) for child in node.children)

@@ -19,6 +19,8 @@ from hierogram.daemon.treebanks.unknown_words import UNKNOWN, Vocabulary, coarse
 from hierogram.samplers.charts.chart import fill_chart, restricted
 from hierogram.samplers.charts.derivations import Forest, Key, stays
 from hierogram.samplers.charts.edges import LEXICAL_EDGE, UNARY_EDGE
+from hierogram.samplers.charts.pruning.trees import TreePruningKernel, spans_of
+from hierogram.samplers.exceptions import GrammarError
 
 _LEAST_EXPECTED = 1e-3
 """Productions expected less often are not considered for the tree of MER."""
@@ -36,16 +38,35 @@ class Parsed(NamedTuple):
     found: bool
 
 
+class Pruning(NamedTuple):
+    """Randomized pruning: so many masks a sentence, whose variables are the spans of the best derivation by a cheap
+    grammar, that of the treebank's productions alone."""
+
+    masks: int
+    cheap: Approximation
+
+
 class Parser:
     """Parses with one grammar; number the sentences, so that each has its own random stream."""
 
-    def __init__(self, grammar: Approximation, root: str = "TOP", draws: int = 1000, seed: int = 1) -> None:
-        """`draws` derivations are drawn for MPP, and for MER too; with 0, MER takes exact expectations.
+    def __init__(
+        self,
+        grammar: Approximation,
+        root: str = "TOP",
+        draws: int = 1000,
+        seed: int = 1,
+        pruning: Pruning | None = None,
+    ) -> None:
+        """`draws` derivations are drawn for MPP, and for MER too; with 0, MER takes exact expectations. With `pruning`,
+        MER takes soft counts, and MPD is the best derivation that a mask keeps.
 
         Raises `UsageError`.
         """
         if draws < 0:
             raise UsageError(f"{draws} draws: name a number from 0")
+        if pruning is not None and draws:
+            raise UsageError("randomized pruning takes soft counts and draws nothing: --prune goes without --draws")
+        self._pruning = pruning
         self.grammar = grammar
         self.root = root
         self.draws = draws
@@ -55,10 +76,11 @@ class Parser:
     def parse(self, words: Sequence[str], sentence: int, methods: Sequence[str] = (MER,)) -> Parsed:
         """Trees of a sentence, which has at least one word."""
         words = [ESCAPES.get(word, word) for word in words]
-        numbers = [self._number(word, position) for position, word in enumerate(words)]
-        if None in numbers:
+        known = self._numbers(words, self.grammar.words)
+        if known is None:
             return self._flat(words, methods)
-        known = np.array(numbers, np.int32)
+        if self._pruning is not None:
+            return self._parse_pruned(words, known, sentence, methods, self._pruning)
         trees: dict[str, Tree] = {}
         log_probability = -np.inf
         if MPD in methods:
@@ -84,14 +106,63 @@ class Parser:
                 raise UsageError("mpp needs draws: give --draws 1000")
         return Parsed({name: _spelled(tree, words) for name, tree in trees.items()}, log_probability, True)
 
-    def _number(self, word: str, position: int) -> int | None:
+    def _parse_pruned(
+        self, words: Sequence[str], known: NDArray[np.int32], sentence: int, methods: Sequence[str], pruning: Pruning
+    ) -> Parsed:
+        """Trees by masks: MER from soft counts, MPD the best of all masks. The log-probability is that of the mask that
+        keeps most, less than the sentence's."""
+        if MPP in methods:
+            raise UsageError("mpp needs draws of whole charts: --prune is for mer and mpd")
+        rules, root = restricted(self.grammar.chart, known), self.grammar.root
+        kernel = TreePruningKernel(rules, root, self._likely_spans(words, pruning.cheap), sentence)
+        try:
+            state = kernel.init(self.seed)
+        except GrammarError:
+            return self._flat(words, methods)
+        for_best = restricted(self.grammar.chart, known, best=True) if MPD in methods else None
+        spans, trees = Spans(), {}
+        log_probability = best = -np.inf
+        for plan in range(1, pruning.masks + 1):
+            state, forest = kernel.step(self.seed, state, plan)
+            log_probability = max(log_probability, forest.graph.chart.log_weight(root, 0, len(words)))
+            if MER in methods:
+                self._add_expected(spans, forest, forest.expected() / pruning.masks)
+            if for_best is not None:
+                chart = fill_chart(for_best, kernel.kept)
+                weight = chart.log_weight(root, 0, len(words))
+                if weight > best:
+                    best, found = weight, Forest(for_best, chart, root)
+                    trees[MPD] = self._tree(found, found.best())
+        if MER in methods:
+            trees[MER] = best_expected_tree(spans, self.root, len(words))
+        return Parsed({name: _spelled(tree, words) for name, tree in trees.items()}, log_probability, True)
+
+    def _likely_spans(self, words: Sequence[str], cheap: Approximation) -> NDArray[np.int32]:
+        """The spans of the cheap model's best derivation, int32[V, 2]; none where it has none."""
+        numbers = self._numbers(words, cheap.words)
+        if numbers is None:
+            return np.zeros((0, 2), np.int32)
+        rules = restricted(cheap.chart, numbers, best=True)
+        chart = fill_chart(rules)
+        if not np.isfinite(chart.log_weight(cheap.root, 0, len(words))):
+            return np.zeros((0, 2), np.int32)
+        forest = Forest(rules, chart, cheap.root)
+        start, end = spans_of(forest, forest.best())
+        inner = (end - start > 1) & (end - start < len(words))
+        return np.unique(np.stack([start[inner], end[inner]], axis=1), axis=0).astype(np.int32)
+
+    def _numbers(self, words: Sequence[str], known: dict[str, int]) -> NDArray[np.int32] | None:
+        numbers = [self._number(word, position, known) for position, word in enumerate(words)]
+        return None if None in numbers else np.array(numbers, np.int32)
+
+    def _number(self, word: str, position: int, known: dict[str, int]) -> int | None:
         """The number of the word, of its class, or of the next coarser class that the grammar has."""
         found: str | None = self._vocabulary.of(word, position)
         while found is not None:
-            if found in self.grammar.words:
-                return self.grammar.words[found]
+            if found in known:
+                return known[found]
             found = coarser(found) if found.startswith(UNKNOWN) else None
-        return self.grammar.words.get(UNKNOWN)
+        return known.get(UNKNOWN)
 
     def _forest(self, words: NDArray[np.int32], best: bool) -> Forest | None:
         rules = restricted(self.grammar.chart, words, best)
@@ -133,11 +204,16 @@ class Parser:
 
     def _expected_tree(self, forest: Forest, counts: NDArray[np.float64]) -> Tree:
         """The tree of MER, for the expected count of each edge."""
+        spans = Spans()
+        self._add_expected(spans, forest, counts)
+        return best_expected_tree(spans, self.root, forest.graph.grammar.words)
+
+    def _add_expected(self, spans: Spans, forest: Forest, counts: NDArray[np.float64]) -> None:
+        """Add the expected count of each edge to the productions that it stands for."""
         edges = np.flatnonzero(counts > _LEAST_EXPECTED)
         rows = forest.items.edge[edges]
         items = forest.items.item[: forest.items.used[0]]
         of = np.searchsorted(items["first"], edges, "right") - 1
-        spans = Spans()
         productions = self.grammar.productions
         for kind, rule, split, start, end, count in zip(
             rows["kind"].tolist(),
@@ -157,7 +233,6 @@ class Parser:
                     spans.add(start, split, 0, found, count)
                 else:
                     spans.add(split, end, 0, found, count)
-        return best_expected_tree(spans, self.root, forest.graph.grammar.words)
 
     def _flat(self, words: Sequence[str], methods: Sequence[str]) -> Parsed:
         tags = self.grammar.tags

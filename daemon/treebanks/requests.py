@@ -36,6 +36,12 @@ class ParseRequest:
         ),
     ] = None
     seed: Annotated[int, Option("Seed of the random streams.")] = 1
+    prune: Annotated[
+        int,
+        Option(
+            "Masks of randomized pruning a sentence, for long sentences and large grammars; 0: whole charts.", least=0
+        ),
+    ] = 0
     binary: Annotated[bool, Option("Leave the marks of binarization, `@NP`, in.")] = False
 
     @property

@@ -222,8 +222,8 @@ def cell_of(i, j):
     return j * (j - 1) // 2 + i
 
 
-def fill_chart(grammar: SentenceGrammar) -> Chart:
-    """The chart of the sentence that the grammar is restricted to."""
+def fill_chart(grammar: SentenceGrammar, kept: NDArray[np.bool_] | None = None) -> Chart:
+    """The chart of the sentence that the grammar is restricted to; of the spans in `kept`, bool[cells], alone."""
     cells = grammar.words * (grammar.words + 1) // 2
     symbols = len(grammar.symbol)
     chart = Chart(
@@ -232,7 +232,7 @@ def fill_chart(grammar: SentenceGrammar) -> Chart:
         np.empty((cells, symbols), np.int32),
         np.zeros(cells, np.int64),
     )
-    fill(grammar, chart, np.zeros(grammar.labels))
+    fill(grammar, chart, np.zeros(grammar.labels), np.ones(cells, np.bool_) if kept is None else kept)
     return chart
 
 
@@ -279,12 +279,14 @@ def _close(grammar, value, active, number, before):
 
 
 @njit
-def fill(grammar, chart, before):
-    """Fill an empty chart, from short spans to long ones; `before` float64[L] is zero and stays so."""
+def fill(grammar, chart, before, kept):
+    """Fill the kept spans of an empty chart, from short ones to long ones; `before` float64[L] is zero and stays so."""
     for width in range(1, grammar.words + 1):
         for i in range(grammar.words - width + 1):
             j = i + width
             cell = cell_of(i, j)
+            if not kept[cell]:
+                continue
             value = chart.value[cell]
             active = chart.active[cell]
             number = 0

@@ -1,0 +1,238 @@
+"""Learning grammars by expectation maximization, with exact or with soft counts [BPK09 §3.3].
+
+The E step takes the expected uses of rules from whole charts, or from some masks of each chart; the chain of masks goes
+on from one iteration to the next. The M step makes relative frequencies of them.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.charts.chart import ChartGrammar, make_grammar, sort_rules
+from hierogram.samplers.charts.hypergraph import score
+from hierogram.samplers.charts.pairs import ANY, Words, make_rules
+from hierogram.samplers.charts.pruning.chain import PruningKernel, PruningState
+from hierogram.samplers.charts.pruning.systems import PairSystem, SentenceSystem, System
+from hierogram.samplers.charts.sentences import CHAIN, make_sentence
+
+_X1, _X2 = -1, -2
+_ITG: tuple[tuple[list[int], list[int]], ...] = (
+    ([ANY], [ANY]),
+    ([ANY], []),
+    ([], [ANY]),
+    ([_X1, _X2], [_X1, _X2]),
+    ([_X1, _X2], [_X2, _X1]),
+)
+"""Words together, a source word alone, a target word alone, straight, inverted."""
+
+
+class Learnable(ABC):
+    """A grammar with its present weights, and the data that it is learned from."""
+
+    size: int
+    """How many sentences or pairs there are."""
+
+    @abstractmethod
+    def system(self, number: int) -> System:
+        """The chart of one of them."""
+
+    @abstractmethod
+    def maximized(self, features: Sequence[NDArray[np.float64]]) -> Self:
+        """The grammar of which such expected features, one array for each chart, are the likeliest."""
+
+
+class Counted(NamedTuple):
+    """An E step: the expected features of each chart, and the natural log of the likelihood, None where masks were
+    used."""
+
+    features: list[NDArray[np.float64]]
+    log_likelihood: float | None
+
+
+def count_exactly(grammar: Learnable) -> Counted:
+    """Expectations from whole charts."""
+    features, likelihood = [], 0.0
+    for number in range(grammar.size):
+        system = grammar.system(number)
+        nothing = np.zeros(system.variables, np.bool_)
+        scores = score(system.build(nothing, nothing))
+        features.append(system.features(scores.expected))
+        likelihood += float(np.log(scores.total)) - system.log_scale
+    return Counted(features, likelihood)
+
+
+class SoftCounts:
+    """Expectations from masks."""
+
+    def __init__(self, grammar: Learnable, masks: int, key: int) -> None:
+        self._masks = masks
+        self._key = key
+        self._done = 0
+        self._states: list[PruningState] = [
+            PruningKernel(grammar.system(number), number).init(key) for number in range(grammar.size)
+        ]
+
+    def count(self, grammar: Learnable) -> Counted:
+        """So many masks of each chart, under the grammar's present weights."""
+        features = []
+        for number in range(grammar.size):
+            kernel = PruningKernel(grammar.system(number), number)
+            total: NDArray[np.float64] | None = None
+            for plan in range(self._done + 1, self._done + self._masks + 1):
+                self._states[number], pruned = kernel.step(self._key, self._states[number], plan)
+                total = pruned.features if total is None else total + pruned.features
+            assert total is not None
+            features.append(total / self._masks)
+        self._done += self._masks
+        return Counted(features, None)
+
+
+def learned(grammar: Learnable, iterations: int, soft: SoftCounts | None = None) -> Iterator[tuple[Learnable, Counted]]:
+    """Expectation maximization: after each iteration the grammar, and what was counted under the one before."""
+    for _ in range(iterations):
+        counted = count_exactly(grammar) if soft is None else soft.count(grammar)
+        grammar = grammar.maximized(counted.features)
+        yield grammar, counted
+
+
+class ItgPairs(NamedTuple):
+    """Pairs to learn an ITG from: of each, the source and target words int32, the type of each two words int32[n, m],
+    and the links that are its variables, int32[V, 2]."""
+
+    source: list[NDArray[np.int32]]
+    target: list[NDArray[np.int32]]
+    types: list[NDArray[np.int32]]
+    links: list[NDArray[np.int32]]
+
+
+class LearnableItg(Learnable):
+    """An ITG: probabilities of the five kinds of rules, float64[5], and of words given the kind: of two words by type,
+    of source words, and of target words, float64 each."""
+
+    def __init__(
+        self,
+        data: ItgPairs,
+        rules: NDArray[np.float64],
+        pairs: NDArray[np.float64],
+        source: NDArray[np.float64],
+        target: NDArray[np.float64],
+    ) -> None:
+        self.size = len(data.source)
+        self.data, self.rules, self.pairs, self.source, self.target = data, rules, pairs, source, target
+
+    def system(self, number: int) -> PairSystem:
+        """See `Learnable.system`."""
+        data = self.data
+        pairs = self.pairs[data.types[number]]
+        source, target = self.source[data.source[number]], self.target[data.target[number]]
+        words = Words(
+            data.source[number],
+            data.target[number],
+            pairs,
+            source,
+            target,
+            1 / np.sqrt(np.maximum(pairs.max(axis=1), source**2)),
+            1 / np.sqrt(np.maximum(pairs.max(axis=0), target**2)),
+        )
+        return PairSystem(make_rules(list(_ITG), self.rules, empty_sides=True), words, data.links[number])
+
+    def maximized(self, features: Sequence[NDArray[np.float64]]) -> "LearnableItg":
+        """See `Learnable.maximized`."""
+        rules, pairs = np.zeros(len(self.rules)), np.zeros(len(self.pairs))
+        source, target = np.zeros(len(self.source)), np.zeros(len(self.target))
+        for number, found in enumerate(features):
+            n, m = self.data.types[number].shape
+            np.add.at(pairs, self.data.types[number].ravel(), found[: n * m])
+            np.add.at(source, self.data.source[number], found[n * m : n * m + n])
+            np.add.at(target, self.data.target[number], found[n * m + n : n * m + n + m])
+            rules += found[n * m + n + m :]
+        return LearnableItg(self.data, *map(_relative, (rules, pairs, source, target)))
+
+
+class _TreebankSystem(SentenceSystem):
+    """A sentence whose features end with the expected uses of chains of rules with one symbol, from label to label."""
+
+    def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
+        """See `System.features`."""
+        graph, items = self.parsed
+        labels = items.whole.shape[1]
+        label = np.full(len(items.cell), -1, np.int64)
+        for table in (items.bare, items.whole):
+            for symbol in range(labels):
+                here = table[:, symbol]
+                label[here[here >= 0]] = symbol
+        chains = np.flatnonzero(graph.rule[: graph.edges] == CHAIN)
+        above, below = label[graph.head[chains]], label[graph.tails[graph.tail_first[chains]]]
+        uses = np.bincount(above * labels + below, expected[chains], labels * labels)
+        return np.concatenate([super().features(expected), uses])
+
+
+class LearnableTrees(Learnable):
+    """A context-free grammar as charts take it, learned from sentences. Rules of symbols inside fragments stay as they
+    are. `words` int32[n] of each sentence, `spans` int32[V, 2] its variables, `vocabulary` how many words there are,
+    `root` the label of sentences."""
+
+    def __init__(
+        self,
+        grammar: ChartGrammar,
+        words: list[NDArray[np.int32]],
+        spans: list[NDArray[np.int32]],
+        vocabulary: int,
+        root: int,
+    ) -> None:
+        self.size = len(words)
+        self.grammar, self.words, self.spans, self.vocabulary, self.root = grammar, words, spans, vocabulary, root
+        self._sorted = sort_rules(grammar, vocabulary)
+
+    def system(self, number: int) -> SentenceSystem:
+        """See `Learnable.system`."""
+        sizes = len(self.grammar.lexical), len(self.grammar.binary)
+        return _TreebankSystem(make_sentence(self._sorted, self.words[number], self.root), self.spans[number], sizes)
+
+    def maximized(self, features: Sequence[NDArray[np.float64]]) -> "LearnableTrees":
+        """See `Learnable.maximized`."""
+        grammar, labels = self.grammar, self.grammar.labels
+        lexical, binary = np.zeros(len(grammar.lexical)), np.zeros(len(grammar.binary))
+        chains = np.zeros((labels, labels))
+        for found in features:
+            uses = found[len(found) - labels**2 - len(binary) - len(lexical) :]
+            lexical += uses[: len(lexical)]
+            binary += uses[len(lexical) : len(lexical) + len(binary)]
+            chains += uses[len(lexical) + len(binary) :].reshape(labels, labels)
+        # A chain from p to c uses the rule a → b as often as closure[p, a] w closure[b, c] / closure[p, c] says.
+        share = np.divide(chains, grammar.closure, out=np.zeros_like(chains), where=grammar.closure > 0)
+        through = grammar.closure.T @ share @ grammar.closure.T
+        rows = grammar.unary
+        unary = rows["weight"] * through[rows["parent"], rows["child"]]
+        whole = np.zeros(max(grammar.symbols, 1))
+        for table, uses in ((grammar.lexical, lexical), (grammar.binary, binary), (rows, unary)):
+            np.add.at(whole, table["parent"], uses)
+        return LearnableTrees(
+            make_grammar(
+                labels,
+                grammar.symbols,
+                *(_reweighed(table, uses, whole, labels) for table, uses in (
+                    (grammar.binary, binary), (grammar.lexical, lexical), (rows, unary)
+                )),
+            ),
+            self.words, self.spans, self.vocabulary, self.root,
+        )  # fmt: skip
+
+
+def _relative(uses: NDArray[np.float64]) -> NDArray[np.float64]:
+    total = float(uses.sum())
+    return uses / total if total > 0 else np.full(len(uses), 1 / max(len(uses), 1))
+
+
+def _reweighed(
+    table: NDArray[np.void], uses: NDArray[np.float64], whole: NDArray[np.float64], labels: int
+) -> NDArray[np.void]:
+    """The rules with relative frequencies as weights; those of symbols inside fragments, and of labels that nothing
+    uses, keep theirs."""
+    found = table.copy()
+    changed = (table["parent"] < labels) & (whole[table["parent"]] > 0)
+    found["weight"][changed] = (uses / np.maximum(whole[table["parent"]], 1e-300))[changed]
+    return found
