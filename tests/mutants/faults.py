@@ -404,6 +404,20 @@ FAULTS = (
         "fertility[i] += change\n    chain.fertility[word, min(scratch.fertility[i], MOST_FERTILITY - 1)] += 1",
         (ALIGNMENT, "-k", "more_links"),
     ),
+    Fault(
+        "a sweep in a row begins again where counts lacked room",
+        "alignment/models/fertility.py",
+        "            return number, first\n",
+        "            return number, 0\n",
+        (ALIGNMENT, "-k", "in_a_row"),
+    ),
+    Fault(
+        "sweeps in a row add every distribution to the samples",
+        "alignment/models/fertility.py",
+        "plan = SweepPlan(plans[number, 0], plans[number, 1], plans[number, 2] != 0)",
+        "plan = SweepPlan(plans[number, 0], plans[number, 1], plans[number, 2] >= 0)",
+        (ALIGNMENT, "-k", "in_a_row"),
+    ),
     # Inversion transduction grammars.
     Fault(
         "cells of the derivation have slice variables from Beta",

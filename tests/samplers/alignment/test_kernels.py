@@ -185,12 +185,13 @@ def test_chains_differ_by_seed_alone(model: str) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_sweeps_in_a_row_are_those_that_steps_make(model: str) -> None:
     random = Random(3)
-    # So many word pairs that the first table has too little room for them.
-    sides = [[" ".join(str(random.randrange(2_000)) for _ in range(12)) for _ in range(150)] for _ in range(2)]
+    # Few pairs of words are linked before the first sweep, and more in it than the table has room for.
+    sides = [[" ".join(str(random.randrange(most)) for _ in range(12)) for _ in range(150)] for most in (40, 2_000)]
     direction = make_direction(read_side(sides[0]), read_side(sides[1]))
+    links = np.full(len(direction.sides.emitted), -1, np.int16)
     steps: list[int] = []
-    by_steps = run_chain(build(options(model), direction), 5, report=lambda: steps.append(1))
-    in_a_row = run_chain(build(options(model), direction), 5)
+    by_steps = run_chain(build(options(model), direction), 5, links, report=lambda: steps.append(1))
+    in_a_row = run_chain(build(options(model), direction), 5, links)
     assert len(steps) == 6
     assert in_a_row.samples.tolist() == by_steps.samples.tolist() == [2]
     assert (in_a_row.cells == by_steps.cells).all()
