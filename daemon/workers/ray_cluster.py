@@ -152,12 +152,20 @@ def _join(workers: Workers, threads: int) -> None:
 
 
 def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
-    """Start a cluster on this machine that nobody else can reach, and that ends with this process; join it."""
+    """Start a cluster on this machine that nobody else can reach, and that ends with this process; join it.
+
+    Raises `WorkersError` where it does not start.
+    """
     # Ray would listen on all addresses. It reads this when it is imported, and in each process that it starts.
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
     constants: Any = ray_constants
     constants.ENABLE_RAY_CLUSTER = False
-    _ray.init("local", num_cpus=processors, include_dashboard=False, object_store_memory=object_bytes, **_QUIET)
+    try:
+        _ray.init("local", num_cpus=processors, include_dashboard=False, object_store_memory=object_bytes, **_QUIET)
+    except Exception as error:
+        with suppress(Exception):
+            _ray.shutdown()
+        raise WorkersError(f"Ray does not start on this machine; try again when it is less busy: {error}") from error
 
 
 def _processors() -> int:

@@ -72,7 +72,16 @@ def kill(what: str, process: subprocess.Popen[bytes], server: Any, random: Rando
         process.kill()
     else:
         server.stop()
+        wait_until(lambda: runs_again(server), "the server starts")
+    return True
+
+
+def runs_again(server: Any) -> bool:
+    """Start the server; on a machine that is busy it may take longer than pg_ctl waits."""
+    try:
         server.ensure_postgres_running()
+    except subprocess.SubprocessError:
+        return False
     return True
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.daemon.conftest import Run
 from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 
+from hierogram.daemon.exceptions import WorkersError
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
@@ -86,6 +87,18 @@ def test_the_command_learns_by_workers(hierogram: Run, tmp_path: Path) -> None:
         with open_store(url) as store:
             found.append(contents(store))
     assert found[0] == found[1]
+
+
+def test_a_cluster_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hierogram.daemon.workers import ray_cluster
+
+    def fails(*_arguments: object, **_options: object) -> None:
+        raise RuntimeError("no room in /dev/shm")
+
+    monkeypatch.setattr(ray_cluster._ray, "init", fails)
+    monkeypatch.setattr(ray_cluster._ray, "shutdown", lambda: None)
+    with pytest.raises(WorkersError, match="does not start on this machine.*no room"):
+        ray_cluster.start_local(1)
 
 
 NO_RAY = """
