@@ -15,13 +15,13 @@ from hierogram.daemon.alignment.requests import BOTH, DIRECTIONS, FORWARD, Reque
 from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side
 from hierogram.samplers.alignment.evidence import LinkEvidence, evidence_of
-from hierogram.samplers.alignment.joint import LinkSamples, decode_links
+from hierogram.samplers.alignment.joint import LinkSamples, decode_links, posterior_of
 from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, add_marginals, empty_marginals
 from hierogram.samplers.alignment.models.registry import JOINT_MODELS, every_model
 from hierogram.samplers.alignment.models.registry import options_for as model_options
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
 from hierogram.samplers.alignment.options import AlignerOptions
-from hierogram.samplers.alignment.prior_counts import PriorCounts
+from hierogram.samplers.alignment.prior_counts import PriorCounts, links_of_alignment
 from hierogram.samplers.alignment.symmetrization import METHODS, LinkList, list_links, symmetrize
 from hierogram.samplers.grammar.known_links import KnownLinks
 
@@ -67,10 +67,10 @@ def options_for(request: Request, pairs: int) -> AlignerOptions:
     )
 
 
-def incremental_options(pairs: int, seed: int) -> AlignerOptions:
+def incremental_options(pairs: int, request: Request) -> AlignerOptions:
     """Options for new pairs beside many that are known: few sweeps, as most counts are there already."""
     return replace(
-        options_for(Request(seed=seed), pairs),
+        options_for(request, pairs),
         sweeps=_INCREMENTAL_SWEEPS,
         burn_in=_INCREMENTAL_BURN_IN,
         thinning=1,
@@ -78,10 +78,10 @@ def incremental_options(pairs: int, seed: int) -> AlignerOptions:
     )
 
 
-def rejuvenation_options(pairs: int, seed: int) -> AlignerOptions:
+def rejuvenation_options(pairs: int, request: Request) -> AlignerOptions:
     """Options for pairs that start from the links that they have."""
     return replace(
-        incremental_options(pairs, seed),
+        incremental_options(pairs, request),
         sweeps=_REJUVENATING_SWEEPS,
         burn_in=_REJUVENATING_BURN_IN,
         chains=_REJUVENATING_CHAINS,
@@ -154,7 +154,8 @@ def align(
             raise UsageError(
                 f"the model {request.model} aligns both ways at once, from the pairs alone: leave out {without}"
             )
-        return _align_jointly(source_side, target_side, options, request, report)
+        samples = _sample_jointly(source_side, target_side, options, request.threads, report)
+        return Aligned(*decode_links(samples, source_side, target_side, implied=request.chunks))
     if request.chunks:
         raise UsageError(f"--chunks is for {', '.join(JOINT_MODELS)}, not for {request.model}: leave it out")
     prior = known(source_side, target_side) if known is not None else (None, None)
@@ -169,17 +170,18 @@ def align(
     return _one_direction(request.direction, way.direction, decode(way.direction, options.model, marginals))
 
 
-def _align_jointly(
+def _sample_jointly(
     source: Side,
     target: Side,
     options: AlignerOptions,
-    request: Request,
+    threads: int | None,
     report: Callable[[int, int], None] | None,
-) -> Aligned:
-    """Align by a model of both directions at once; chains are added up in their order."""
-    sampler = JOINT_MODELS[options.model].sampler()(source, target, options)
+    prior: Sequence[PriorCounts | None] = (None, None),
+) -> LinkSamples:
+    """Sample by a model of both directions at once; chains are added up in their order."""
+    sampler = JOINT_MODELS[options.model].sampler()(source, target, options, prior)
     sweeps = _Sweeps(options.chains * options.sweeps, report)
-    workers = min(request.threads or os.cpu_count() or 1, options.chains)
+    workers = min(threads or os.cpu_count() or 1, options.chains)
 
     def run(chain: int) -> LinkSamples:
         return sampler.sample(chain_seed(options.seed, 0, chain), sweeps.one_done)
@@ -193,7 +195,7 @@ def _align_jointly(
             raise
     for more in others:
         first = first.joined(more)
-    return Aligned(*decode_links(first, source, target, implied=request.chunks))
+    return first
 
 
 class Beside(NamedTuple):
@@ -224,8 +226,16 @@ def align_sides(
     beside: Beside | None = None,
     symmetrization: str = "gdfa",
 ) -> BothWays:
-    """Align both ways, by the texts and what is given beside them."""
+    """Align both ways, by the texts and what is given beside them.
+
+    A model of both directions at once needs neither symmetrization nor links to start from, and does not sample given
+    what is known of links: its links are changed where they contradict that.
+    """
     prior, links, known = beside or Beside()
+    if options.model in JOINT_MODELS:
+        samples = _sample_jointly(source, target, options, threads, report, prior)
+        aligned = _with_known(samples, source, target, known or {})
+        return BothWays(*both_ways(aligned.links, source, target), aligned)
     starts = links or (None, None)
     ways = [_way(number, source, target, prior[number], starts[number]) for number in (0, 1)]
     if known:
@@ -239,15 +249,19 @@ def align_sides(
     return BothWays(found[0].links, found[1].links, aligned)
 
 
-def _keep_known(links: LinkList, known: Mapping[int, KnownLinks]) -> LinkList:
-    """The links with those that are known, and without those that are known not to be."""
+def _keep_known(links: LinkList, known: Mapping[int, KnownLinks], alone: bool = False) -> LinkList:
+    """The links with those that are known, and without those that are known not to be.
+
+    With `alone`, a word that has a link that is fixed has no other links than such.
+    """
     parts: list[LinkList] = []
     bounds = links.offset.tolist()
     lengths = np.diff(links.offset)
     at = 0
     for pair in sorted(known):
         here = slice(bounds[pair], bounds[pair + 1])
-        kept = known[pair].kept(zip(links.source[here].tolist(), links.target[here].tolist(), strict=True))
+        found = zip(links.source[here].tolist(), links.target[here].tolist(), strict=True)
+        kept = known[pair].kept(known[pair].apart(found) if alone else found)
         own = np.array(kept, np.int16).reshape(-1, 2)
         parts += [LinkList(links.source[at : here.start], links.target[at : here.start], links.offset[:0])]
         parts += [LinkList(own[:, 0], own[:, 1], links.offset[:0])]
@@ -258,6 +272,29 @@ def _keep_known(links: LinkList, known: Mapping[int, KnownLinks]) -> LinkList:
     np.cumsum(lengths, out=offset[1:])
     return LinkList(
         np.concatenate([part.source for part in parts]), np.concatenate([part.target for part in parts]), offset
+    )
+
+
+def _with_known(samples: LinkSamples, source: Side, target: Side, known: Mapping[int, KnownLinks]) -> Aligned:
+    """The likely links of samples, those of chunks too, as far as what is known of some pairs lets them be."""
+    links, posterior = decode_links(samples, source, target, implied=True)
+    if not known:
+        return Aligned(links, posterior)
+    links = _keep_known(links, known, alone=True)
+    posterior = posterior_of(samples, links, source, target)
+    for pair, (fixed, _) in known.items():
+        for at in range(int(links.offset[pair]), int(links.offset[pair + 1])):
+            if (int(links.source[at]), int(links.target[at])) in fixed:
+                posterior[at] = 1
+    return Aligned(links, posterior)
+
+
+def both_ways(links: LinkList, source: Side, target: Side) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
+    """One link at most of each target word, and of each source word: those of an alignment."""
+    of_source, of_target = links.source.astype(np.int64), links.target.astype(np.int64)
+    return (
+        links_of_alignment(of_target, of_source, links.offset, target.offset, source.offset),
+        links_of_alignment(of_source, of_target, links.offset, source.offset, target.offset),
     )
 
 

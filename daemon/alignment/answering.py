@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.alignment.aligning import Beside, incremental_options
 from hierogram.daemon.alignment.links.prior_counts import prior_counts_of
+from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.corpora.preparation import Preparation, prepare
 from hierogram.daemon.corpora.validation import Fields
 from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, WrongKindError
@@ -117,7 +118,7 @@ class AnsweringAligner:
         source, target = sides
         known = given.known or {}
         people = known.get(0, KnownLinks())
-        options = incremental_options(1, self._seed)
+        options = incremental_options(1, Request(seed=self._seed))
         cells: list[NDArray[np.float32]] = []
         decoded: list[DirectionLinks] = []
         for number, direction in enumerate((make_direction(target, source), make_direction(source, target))):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hierogram.daemon.alignment.aligning import Beside, align_sides, incremental_options, options_for
+from hierogram.daemon.alignment.aligning import Beside, align_sides, both_ways, incremental_options, options_for
 from hierogram.daemon.alignment.incremental import change_of_counts
 from hierogram.daemon.alignment.links.prior_counts import enter_counts, prior_counts_of
 from hierogram.daemon.alignment.links.stored import Links, Texts, read_blobs
@@ -13,7 +13,8 @@ from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.learning.kinds.pairs import read_links
 from hierogram.daemon.learning.lease import holding_lease
 from hierogram.daemon.learning.rebuilding import Rebuilt
-from hierogram.samplers.alignment.prior_counts import links_of_alignment, without
+from hierogram.samplers.alignment.prior_counts import without
+from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records import AlignerChange, Correction, LinkRow, PairAlignment, PairLinks, PairRow
 from hierogram.storage.store import Store
@@ -72,15 +73,9 @@ def _kept_given(some: Sequence[Correction], linked: list[LinkRow], known: Mappin
     }
     if not linked:
         return _Kept(lines, [], None)
-    source, target, offset = read_links([lines[row.id] for row in linked])
     texts = Texts.of(linked)
-    sides = texts.source.offset, texts.target.offset
-    positions = source.astype(np.int64), target.astype(np.int64)
-    links = (
-        links_of_alignment(positions[1], positions[0], offset, sides[1], sides[0]),
-        links_of_alignment(positions[0], positions[1], offset, sides[0], sides[1]),
-    )
-    return _Kept(lines, linked, links)
+    kept = LinkList(*read_links([lines[row.id] for row in linked]))
+    return _Kept(lines, linked, both_ways(kept, texts.source, texts.target))
 
 
 def _line(known: KnownLinks, given: str) -> str:
@@ -95,12 +90,14 @@ def _aligned(store: Store, rows: list[LinkRow], known: Mapping[int, KnownLinks],
     counts = store.aligner_counts(texts.source.vocabulary, texts.target.vocabulary)
     prior = prior_counts_of(counts, texts.source, texts.target, store.vocabulary_sizes())
     others = without(prior[0], own[0]), without(prior[1], own[1])
-    seed = (store.settings().seed * _SEED_STEP + rows[0].id) * _SEED_STEP + (rows[0].sweep or 0)
+    settings = store.settings()
+    seed = (settings.seed * _SEED_STEP + rows[0].id) * _SEED_STEP + (rows[0].sweep or 0)
+    request = Request(settings.aligner, seed=seed)
     words = min(len(texts.source.words), len(texts.target.words))
     if min(int(one.jumps.sum()) for one in others) < words:
-        options = options_for(Request(seed=seed), len(rows))
+        options = options_for(request, len(rows))
     else:
-        options = incremental_options(len(rows), seed)
+        options = incremental_options(len(rows), request)
     places = {place: known[row.id] for place, row in enumerate(rows) if row.id in known}
     found = align_sides(texts.source, texts.target, options, threads, None, Beside(others, known=places))
     lines = {row.id: line for row, line in zip(rows, found.aligned.lines(), strict=True)}

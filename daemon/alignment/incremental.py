@@ -11,6 +11,7 @@ from hierogram.daemon.alignment.aligning import (
     Beside,
     BothWays,
     align_sides,
+    both_ways,
     incremental_options,
     options_for,
     rejuvenation_options,
@@ -21,7 +22,8 @@ from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.learning.kinds.pairs import read_links
 from hierogram.daemon.learning.lease import holding_lease
 from hierogram.daemon.learning.rebuilding import Rebuilt
-from hierogram.samplers.alignment.prior_counts import PriorCounts, links_of_alignment, without
+from hierogram.samplers.alignment.prior_counts import PriorCounts, without
+from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records import UNALIGNED, AlignerChange, LinkRow, PairAlignment, PairLinks, PairRow
 from hierogram.storage.store import Store
@@ -68,6 +70,7 @@ class IncrementalAligner:
         self._store = store
         self._threads = threads
         self._train = train
+        self._model = store.settings().aligner
         self._trained_up_to = 0
 
     def align_new(self, limit: int | None = None, report: Report | None = None) -> int:
@@ -86,9 +89,9 @@ class IncrementalAligner:
         words = min(len(texts.source.words), len(texts.target.words))
         # Where less is known than is new, the new pairs are as good as a corpus of their own.
         if min(int(known.jumps.sum()) for known in prior) < words:
-            options = options_for(Request(seed=seed), len(rows))
+            options = options_for(Request(self._model, seed=seed), len(rows))
         else:
-            options = incremental_options(len(rows), seed)
+            options = incremental_options(len(rows), Request(self._model, seed=seed))
         # The changes are read before the links: those that come in between are seen to later.
         corrected = {row.id: row.asked for row in self._store.corrections_of([row.id for row in rows])}
         beside = Beside(prior, known=self._known(rows) if corrected else None)
@@ -101,13 +104,8 @@ class IncrementalAligner:
         number = 0
         while rows := self._store.untrained_pairs(self._trained_up_to, _PAIRS_A_COMMIT):
             texts = Texts.of(rows)
-            source, target, offset = read_links([row.alignment for row in rows])
-            sides = texts.source.offset, texts.target.offset
-            positions = source.astype(np.int64), target.astype(np.int64)
-            links = (
-                links_of_alignment(positions[1], positions[0], offset, sides[1], sides[0]),
-                links_of_alignment(positions[0], positions[1], offset, sides[0], sides[1]),
-            )
+            given = LinkList(*read_links([row.alignment for row in rows]))
+            links = both_ways(given, texts.source, texts.target)
             change = AlignerChange()
             change.links = [
                 PairLinks(row.id, *blobs, 0, None) for row, blobs in zip(rows, texts.blobs(links), strict=True)
@@ -134,7 +132,8 @@ class IncrementalAligner:
         own = texts.counts(links, np.ones(len(rows), np.int64))
         prior = self._prior(texts)
         beside = Beside((without(prior[0], own[0]), without(prior[1], own[1])), links, self._known(rows))
-        options = rejuvenation_options(len(rows), self._seed(rows[0].id, rows[0].sweep or 0))
+        seed = self._seed(rows[0].id, rows[0].sweep or 0)
+        options = rejuvenation_options(len(rows), Request(self._model, seed=seed))
         found = align_sides(texts.source, texts.target, options, self._threads, report, beside)
         changed = {
             row.id: line

@@ -9,6 +9,8 @@ from hierogram.daemon.corpora.tokenizing import Tokenize, tokenized, tokenizer
 from hierogram.daemon.corpora.validation import Fields
 from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
+from hierogram.samplers.grammar.limits import LONGEST_ITG_SIDE
+from hierogram.samplers.grammar.settings import ITG_ALIGNER
 from hierogram.storage.records import LOWERED, Settings
 
 Languages = tuple[str, str]
@@ -49,6 +51,11 @@ def check_settings(settings: Settings) -> None:
     if settings.max_tokens > notation.longest:
         raise UsageError(
             f"--max-tokens {settings.max_tokens}: a store of {notation.holds} takes sides of {notation.longest} tokens "
+            "at most"
+        )
+    if settings.aligner == ITG_ALIGNER and settings.max_tokens > LONGEST_ITG_SIDE:
+        raise UsageError(
+            f"--max-tokens {settings.max_tokens}: the aligner {ITG_ALIGNER} takes sides of {LONGEST_ITG_SIDE} tokens "
             "at most"
         )
     if settings.languages:

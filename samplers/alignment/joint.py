@@ -1,6 +1,6 @@
 """What a model of both directions at once does: samples of whole alignments, and the links that they make likely."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Side
 from hierogram.samplers.alignment.options import AlignerOptions
+from hierogram.samplers.alignment.prior_counts import PriorCounts
 from hierogram.samplers.alignment.symmetrization import LinkList
 
 LIKELY = 0.5
@@ -35,8 +36,9 @@ class JointSampler(Protocol):
         """All sweeps of one chain; `report` is called after each sweep. Several threads may ask at once."""
 
 
-Prepare = Callable[[Side, Side, AlignerOptions], JointSampler]
-"""Makes the sampler of source and target sentences; raises `AlignmentInputError`."""
+Prepare = Callable[[Side, Side, AlignerOptions, Sequence[PriorCounts | None]], JointSampler]
+"""Makes the sampler of source and target sentences, beside counts of other pairs, forward and backward, if there are
+any; raises `AlignmentInputError`."""
 
 
 def decode_links(
@@ -52,3 +54,13 @@ def decode_links(
     rows, columns = np.divmod(cells - cell_offset[pairs], np.maximum(widths[pairs], 1))
     offset = np.searchsorted(cells, cell_offset).astype(np.int64)
     return LinkList(rows.astype(np.int16), columns.astype(np.int16), offset), posterior[cells]
+
+
+def posterior_of(samples: LinkSamples, links: LinkList, source: Side, target: Side) -> NDArray[np.float32]:
+    """The posteriors float32[L] of links, those that chunks imply included."""
+    widths = np.diff(target.offset)
+    cell_offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(source.offset) * widths)])
+    pairs = np.repeat(np.arange(len(widths)), np.diff(links.offset))
+    cells = cell_offset[pairs] + links.source.astype(np.int64) * widths[pairs] + links.target
+    posterior: NDArray[np.float32] = (samples.links + samples.implied)[cells] / np.float32(max(samples.samples, 1))
+    return posterior

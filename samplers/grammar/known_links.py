@@ -17,6 +17,11 @@ class KnownLinks(NamedTuple):
         """The links with those that are fixed, and without those that are forbidden, sorted."""
         return sorted((set(links) | self.fixed) - self.forbidden)
 
+    def apart(self, links: Iterable[Link]) -> list[Link]:
+        """Those of the links that share no word with a link that is fixed."""
+        source, target = {i for i, _ in self.fixed}, {j for _, j in self.fixed}
+        return [(i, j) for i, j in links if i not in source and j not in target]
+
     def problem(self, source_words: int, target_words: int) -> str | None:
         """Why a pair with so many words cannot have these, None where it can."""
         both = sorted(self.fixed & self.forbidden)

@@ -7,6 +7,10 @@ TREES = "trees"
 ITG = "itg"
 """Inversion transduction grammar: word pairs, words without a translation, straight and inverted order."""
 
+FERTILITIES, ITG_ALIGNER = "bhmm-f", "itg"
+ALIGNERS = {FERTILITIES: "HMM with fertilities", ITG_ALIGNER: "inversion transduction grammar"}
+"""Models that can align the pairs that come into a store, beside what it knows of others."""
+
 PITMAN_YOR = "pitman-yor"
 """Rule model: a Pitman-Yor process for each length [CFGŠ14 §5.2]."""
 DIRICHLET = "dirichlet"

@@ -8,8 +8,10 @@ from typing import Annotated
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.limits import LONGEST_SIDE, MOST_TYPE_MOVES
 from hierogram.samplers.grammar.settings import (
+    ALIGNERS,
     CUT,
     DIRICHLET,
+    FERTILITIES,
     JOINED,
     PCFG,
     PITMAN_YOR,
@@ -90,3 +92,4 @@ class Settings:
         bool, Option("Divide what comes without links into tokens, by the languages' rules.", also=("tokenise",))
     ] = False
     case: Annotated[str, Option("What becomes of capital letters", values=CASES)] = KEPT
+    aligner: Annotated[str, Option("What aligns pairs that come without links", values=ALIGNERS)] = FERTILITIES

@@ -1,15 +1,17 @@
 """The ITG as an aligner: links of sampled derivations, both directions at once [BC10]."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Side
 from hierogram.samplers.alignment.joint import LinkSamples
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.orthography import similarities
-from hierogram.samplers.itg.batch import make_batch
+from hierogram.samplers.alignment.prior_counts import PriorCounts
+from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings
 from hierogram.samplers.itg.model1 import train_model1
 from hierogram.samplers.itg.sampler import build, plan_of
@@ -25,21 +27,25 @@ SETTINGS = ItgSettings(slice_shape=0.1, strengths=(30.0, 10.0, 10.0, 1000.0, 100
 
 
 class ItgAligner:
-    """The samplers of a corpus: Model 1 is trained once, each chain has its own memory."""
+    """The samplers of a corpus: Model 1 is trained once, each chain has its own memory.
 
-    def __init__(self, source: Side, target: Side, options: AlignerOptions) -> None:
+    Links of other pairs count in Model 1 as if their words were expected to be linked so.
+    """
+
+    def __init__(
+        self, source: Side, target: Side, options: AlignerOptions, known: Sequence[PriorCounts | None] = ()
+    ) -> None:
         self._options = options
         self._batch = make_batch(source.words, source.offset, target.words, target.offset)
         products = np.sort(products_of(np.diff(source.offset), np.diff(target.offset)))
         fitting = int(np.searchsorted(np.cumsum(products), PRODUCTS_A_SWEEP, "right"))
         self._settings = replace(SETTINGS, small_chart=int(products[:fitting].max(initial=0)))
-        prior = None
+        batch = self._batch
+        prior = uses_of_links(batch, known)
         if options.similarity > 0:
-            batch = self._batch
-            prior = options.similarity * similarities(
-                batch.type_source, source.vocabulary, batch.type_target, target.vocabulary
-            )
-        self._model1 = train_model1(self._batch, prior)
+            alike = similarities(batch.type_source, source.vocabulary, batch.type_target, target.vocabulary)
+            prior += options.similarity * alike
+        self._model1 = train_model1(batch, prior)
 
     def sample(self, key: int, report: Callable[[], None] | None = None) -> LinkSamples:
         """All sweeps of one chain."""
@@ -53,3 +59,21 @@ class ItgAligner:
             if report is not None:
                 report()
         return LinkSamples(sums.pairs, sums.chunks, int(sums.samples[0]))
+
+
+def uses_of_links(batch: ItgBatch, known: Sequence[PriorCounts | None]) -> NDArray[np.float64]:
+    """How often other pairs link the words of each type, the mean of both directions, float64[T]."""
+    uses = np.zeros(len(batch.type_source))
+    types = batch.type_source.astype(np.int64) << 32 | batch.type_target
+    order = np.argsort(types)
+    for number, counts in enumerate(known):
+        if counts is None:
+            continue
+        linked = counts.conditioning < len(counts.links) - 1
+        words = counts.conditioning[linked].astype(np.int64), counts.emitted[linked].astype(np.int64)
+        pairs = words[0] << 32 | words[1] if number == 0 else words[1] << 32 | words[0]
+        place = np.searchsorted(types, pairs, sorter=order)
+        met = place < len(types)
+        met[met] = types[order[place[met]]] == pairs[met]
+        uses[order[place[met]]] += counts.counts[linked][met] / len(known)
+    return uses

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 import structlog
 from structlog.testing import capture_logs
+from tests.daemon.alignment.arrivals import PAIRS, error_rate, put, texts
 from tests.daemon.alignment.languages import invented
 from tests.daemon.conftest import QUICK, Run
-from tests.storage.building import NewPair, pairs_of, query
+from tests.storage.building import query
 
 from hierogram.daemon.alignment.incremental import (
     AlignReport,
@@ -23,38 +24,6 @@ from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar.columns import split_blobs
 from hierogram.storage.records import PairRow
 from hierogram.storage.store import Store, open_store
-
-PAIRS = 300
-
-
-def put(store: Store, first: int, last: int, given: bool = False) -> None:
-    """Store some pairs of an invented language, with their true alignment or without any."""
-    sources, targets, alignments = invented(PAIRS)
-    batch = store.begin_ingest("invented", "memory", "bars")
-    store.add_pairs(
-        batch,
-        pairs_of([
-            NewPair(
-                sources[k], targets[k], alignments[k] if given else None,
-                len(sources[k].split()), len(targets[k].split()), k + 1, f"{k}",
-            )
-            for k in range(first, last)
-        ]),
-    )  # fmt: skip
-    store.finish_ingest(batch)
-
-
-def error_rate(store: Store, first: int, last: int) -> float:
-    """Share of links, ours and true ones, that are not in both."""
-    truth = [set(line.split()) for line in invented(PAIRS)[2][first:last]]
-    rows = store.pairs()[first:last]
-    found = [set(row.alignment.split()) for row in rows]
-    both = sum(len(a & b) for a, b in zip(truth, found, strict=True))
-    return 1 - 2 * both / sum(len(a) + len(b) for a, b in zip(truth, found, strict=True))
-
-
-def texts(store: Store) -> list[tuple[str, str, str]]:
-    return [(row.alignment, row.state, row.aligned_by) for row in store.pairs()]
 
 
 @pytest.fixture
