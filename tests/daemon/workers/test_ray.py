@@ -97,7 +97,7 @@ def test_a_cluster_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(ray_cluster._ray, "init", fails)
     monkeypatch.setattr(ray_cluster._ray, "shutdown", lambda: None)
-    with pytest.raises(WorkersError, match="does not start on this machine.*no room"):
+    with pytest.raises(WorkersError, match=r"does not start on this machine.*no room"):
         ray_cluster.start_local(1)
 
 
