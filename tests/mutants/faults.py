@@ -504,13 +504,6 @@ FAULTS = (
         _ITG_SLICE,
     ),
     Fault(
-        "target positions beyond the first 64 share their bits",
-        "itg/cells.py",
-        "    return x >> 6",
-        "    return 0",
-        ("tests/samplers/itg/test_long_pairs.py", "-k", "whole_chart"),
-    ),
-    Fault(
         "tables of the last sweep stay",
         "itg/base.py",
         "tables.source[:] = 0.0",
