@@ -14,7 +14,9 @@ from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.storage.browsing.reader import Reader
 
 _LONGEST = 10_000
-_NO_NUL = r"^[^\x00]+$"
+_UNSEEN = r"\x00-\x20\x7f-\xa0\xad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff"
+_SEEN = rf"^[^\x00]*[^{_UNSEEN}][^\x00]*$"
+"""What has a word: white space and control characters alone have none."""
 
 _Pairs = Annotated[int, Query(**constraints(EvidenceOptions, "pairs"))]
 _Rules = Annotated[int, Query(**constraints(EvidenceOptions, "rules"))]
@@ -85,7 +87,7 @@ def evidence_routes(reader: Reader) -> APIRouter:
         },
     )
     def evidence(
-        source: Annotated[str, Query(max_length=_LONGEST, pattern=_NO_NUL, description="The sentence.")],
+        source: Annotated[str, Query(max_length=_LONGEST, pattern=_SEEN, description="The sentence.")],
         pairs: _Pairs = EvidenceOptions.pairs,
         rules: _Rules = EvidenceOptions.rules,
         renderings: _Renderings = EvidenceOptions.renderings,

@@ -32,7 +32,15 @@ def test_text_for_a_prompt(client: TestClient) -> None:
 
 @pytest.mark.parametrize(
     ("query", "code"),
-    [("source=%20", 422), ("", 422), ("source=a&pairs=-1", 422), ("source=a&pairs=51", 422), ("source=a&k=2", 400)],
+    [
+        ("source=%20", 422),
+        ("source=%C2%85", 422),
+        ("source=%1D%E2%80%8B", 422),
+        ("", 422),
+        ("source=a&pairs=-1", 422),
+        ("source=a&pairs=51", 422),
+        ("source=a&k=2", 400),
+    ],
 )
 def test_what_is_wrong_is_refused(client: TestClient, query: str, code: int) -> None:
     assert client.get(f"/v1/evidence?{query}").status_code == code
