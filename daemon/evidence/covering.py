@@ -28,6 +28,23 @@ class Chosen:
     fresh: tuple[Span, ...]
 
 
+class _Grams:
+    """N-grams of a sentence as a tree: the units of one, and those that have a word more, by it."""
+
+    __slots__ = ("longer", "units")
+
+    def __init__(self) -> None:
+        self.units: list[int] = []
+        self.longer: dict[str, _Grams] = {}
+
+    def find_or_make(self, words: Sequence[str]) -> "_Grams":
+        """The n-gram of these words after this one."""
+        gram = self
+        for word in words:
+            gram = gram.longer.setdefault(word, _Grams())
+        return gram
+
+
 class _Units:
     """What can be covered of a sentence: n-grams by their place, and patterns with gaps. Their words weigh."""
 
@@ -36,13 +53,17 @@ class _Units:
         self.spans = [
             (first, first + size) for size in range(1, _LONGEST + 1) for first in range(len(words) - size + 1)
         ]
-        self._places: dict[tuple[str, ...], list[int]] = {}
+        self._grams = _Grams()
         for number, (first, last) in enumerate(self.spans):
-            self._places.setdefault(tuple(words[first:last]), []).append(number)
+            self._grams.find_or_make(words[first:last]).units.append(number)
         inner = [pattern for pattern in patterns if len(pattern.chunks) > 1][:_MOST_PATTERNS]
         # What has a pattern has the beginnings of its chunks, which are faster to look for.
         self._patterns = [
-            ({chunk[:_LONGEST] for chunk in pattern.chunks}, _expression(pattern), len(self.spans) + n)
+            (
+                {self._grams.find_or_make(chunk[:_LONGEST]).units[0] for chunk in pattern.chunks},
+                _expression(pattern),
+                len(self.spans) + n,
+            )
             for n, pattern in enumerate(inner)
         ]
         self.number = len(self.spans) + len(inner)
@@ -51,19 +72,19 @@ class _Units:
             + [sum(round(_UNIT * weights[word]) for chunk in pattern.chunks for word in chunk) for pattern in inner],
             np.int64,
         )
-        self._known = frozenset(words)
 
     def of(self, source: str) -> list[int]:
         """The units that a source side has."""
         words = source.split(" ")
-        found: set[tuple[str, ...]] = set()
+        found: set[int] = set()
         for first, word in enumerate(words):
-            if word in self._known:
-                for last in range(first + 1, min(first + _LONGEST, len(words)) + 1):
-                    if words[last - 1] not in self._known:
-                        break
-                    found.add(tuple(words[first:last]))
-        units = [number for gram in found for number in self._places.get(gram, ())]
+            gram = self._grams.longer.get(word)
+            last = first + 1
+            while gram is not None:
+                found.update(gram.units)
+                gram = gram.longer.get(words[last]) if last < len(words) else None
+                last += 1
+        units = list(found)
         text = f" {source} "
         for chunks, expression, number in self._patterns:
             if found.issuperset(chunks) and expression.search(text):
