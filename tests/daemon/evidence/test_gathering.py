@@ -66,7 +66,8 @@ def test_the_text_for_a_prompt(learned_url: str) -> None:
 def test_plain_values(learned_url: str) -> None:
     plain = as_plain(told(learned_url, "la maison"))
     assert plain["words"] == ["la", "maison"]
-    assert {"source", "target", "mean", "p_target_given_source", "places"} == set(plain["rules"][0])  # type: ignore[index]
+    assert isinstance(plain["rules"], list)
+    assert {"source", "target", "mean", "p_target_given_source", "places"} == set(plain["rules"][0])
 
 
 def test_texts_are_prepared_as_the_store_does(store_url: str) -> None:

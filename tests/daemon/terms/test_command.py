@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 from collections import Counter
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -101,11 +102,12 @@ def test_what_cannot_be_is_told(
 
 
 def test_tbx_is_whole_whatever_the_words() -> None:
-    term = Term("a<b & \x01", 'c"d', 2, 3, 2, 0.6667, 1.0, 1.0, 1.0, (Rendering('c"d', 2), Rendering("]]>", 1)), {},
-                None, None)  # type: ignore[arg-type]  # fmt: skip
+    renderings = (Rendering('c"d', 2), Rendering("]]>", 1))
+    days = (date(2026, 1, 2), date(2026, 1, 3))
+    term = Term("a<b & \x01", 'c"d', 2, 3, 2, 0.6667, 1.0, 1.0, 1.0, renderings, {}, *days)
     [(terms, notes)] = read_tbx("".join(tbx_of(Terms(3, (term,), (), ("pt_BR", "en")), (), "sqlite:///a&b.db")))
     assert terms == {"pt-BR": "a<b & \ufffd", "en": 'c"d'}
-    assert notes == ["in 3 pairs, from None to None", "in 2 of these pairs; ]]>: 1"]
+    assert notes == ["in 3 pairs, from 2026-01-02 to 2026-01-03", "in 2 of these pairs; ]]>: 1"]
 
 
 def test_the_commands_of_the_document_run(hierogram: Run, learned_url: str) -> None:

@@ -122,7 +122,9 @@ def test_what_is_told_of_a_term(store: Store, tmp_path: Path) -> None:
     [term] = [term for term in found.terms if term.source == "petit déjeuner"]
     assert (term.target, term.pairs, term.source_pairs, term.target_pairs) == ("breakfast", 3, 7, 3)
     assert term.corpora == {"menus": 3, "notes": 4}
-    assert term.first == term.last == store.find_pair(1).added_at.date()  # type: ignore[union-attr]
+    row = store.find_pair(1)
+    assert row is not None
+    assert term.first == term.last == row.added_at.date()
     assert told_of(found, "petit déjeuner") == ("first meal", "", "now then", "morning … meal")
     departure = found.departures[0]
     assert (departure.pair, departure.corpus, departure.origin) == (4, "notes", str(tmp_path / "notes.txt"))

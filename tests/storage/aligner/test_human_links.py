@@ -1,6 +1,7 @@
 """Links of people are found through indexes, whatever the size of the store, also where nobody has analyzed it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from tests.conftest import CopyStore
@@ -26,8 +27,7 @@ def make(url: str) -> None:
     with open_store(url, create=True) as store:
         batch = store.begin_ingest("c", "file.jsonl", "jsonl")
         pairs = pairs_of(pair(f"s{n} a", f"t{n}", line=n) for n in range(1, PAIRS + 1))
-        pairs.known.update(dict.fromkeys(range(PAIRS), FIXED))  # type: ignore[attr-defined]
-        store.add_pairs(batch, pairs)
+        store.add_pairs(batch, replace(pairs, known=dict.fromkeys(range(PAIRS), FIXED)))
         store.finish_ingest(batch)
 
 
@@ -69,8 +69,8 @@ def test_they_leave_with_their_pair(store: Store) -> None:
 def test_a_pair_that_is_stored_keeps_what_is_said_of_it(store: Store) -> None:
     batch = store.begin_ingest("c", "again.jsonl", "jsonl")
     pairs = pairs_of([pair("s1 a", "t1", line=1), pair("new", "t", line=2)])
-    pairs.known.update({0: KnownLinks(frozenset({(1, 0)})), 1: KnownLinks(frozenset({(0, 0)}))})  # type: ignore[attr-defined]
-    assert store.add_pairs(batch, pairs).totals.duplicates == 1
+    known = {0: KnownLinks(frozenset({(1, 0)})), 1: KnownLinks(frozenset({(0, 0)}))}
+    assert store.add_pairs(batch, replace(pairs, known=known)).totals.duplicates == 1
     store.finish_ingest(batch)
     assert store.human_links([1]) == {1: FIXED}
     assert store.human_links([PAIRS + 1]) == {PAIRS + 1: KnownLinks(frozenset({(0, 0)}))}

@@ -28,7 +28,8 @@ def test_a_score_that_is_kept(client: TestClient, learned: Store) -> None:
     assert body["evidence"] == score.evidence
     assert body["exact"] is True
     assert body["log_probability_error"] == 0
-    assert body["target_misfit"]["position"] == score.target_misfit.position  # type: ignore[union-attr]
+    assert score.target_misfit is not None
+    assert body["target_misfit"]["position"] == score.target_misfit.position
     assert [(link["source"], link["target"]) for link in body["links"]] == [
         (link.source, link.target) for link in score.links
     ]
