@@ -72,9 +72,7 @@ def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
     words = [word if word in found_words or word.lower() not in found_words else word.lower() for word in words]
     known = {word: found_words[word] for word in words if word in found_words}
     sentence = Sentence(words)
-    numbers = Counter(words)
-    repeated = [word for word, number in numbers.items() if number > 1]
-    matched = _matched(sentence, source_sides(look, known, repeated))
+    matched = _matched(sentence, source_sides(look, [known.get(word) for word in words]))
     chosen = _chosen(sentence, matched, known)
     found = renderings(look, [match.side for match in chosen], options.renderings)
     rules = [

@@ -1,17 +1,13 @@
 """What is like a sentence: rules whose source words it holds, and pairs that hold its words on their source side."""
 
-from collections.abc import Collection, Mapping, Sequence
-from heapq import nsmallest
+from collections.abc import Mapping, Sequence
 from math import log
 from typing import TYPE_CHECKING, NamedTuple
-
-from sqlalchemy import text
 
 from hierogram.samplers.grammar.kinds import SOURCE
 from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import KnownWord
-from hierogram.storage.database.loading import columns_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,35 +57,29 @@ def source_words(look: Look, words: Sequence[str]) -> dict[str, KnownWord]:
     return found
 
 
-def source_sides(look: Look, words: Mapping[str, KnownWord], repeated: Collection[str]) -> dict[str, int]:
-    """Source sides of several words, among which are all that hold no other word than these; others are few.
+def source_sides(look: Look, words: Sequence[KnownWord | None]) -> dict[str, int]:
+    """Source sides of several words, among which are all that match a sentence; others are few.
 
-    `repeated` are the words that a side may hold twice. Returns the expected uses of each side's rules, in units of
-    1/`ONE_USE`; of rules in use, or of which half a use is expected.
+    `words` are those of the sentence, None where the vocabulary does not have one. Returns the expected uses of each
+    side's rules, in units of 1/`ONE_USE`; of rules in use, or of which half a use is expected.
     """
     # Whoever looks at something else needs no numpy.
     import numpy as np
 
-    from hierogram.storage.grammar.rule_words import anchors
+    from hierogram.storage.grammar.rule_words import anchors_of_sentence
 
-    ids = np.sort(np.array([word.id for word in words.values()], np.int64))
-    twice = np.array([words[word].id for word in repeated if word in words], np.int64)
-    older, younger = np.triu_indices(len(ids), 1)
-    keys = anchors(np.append(ids[younger], twice), np.append(ids[older], twice)).tolist()
+    keys = anchors_of_sentence(np.array([word.id if word else 0 for word in words], np.int64)).tolist()
     if not keys:
         return {}
     if look.postgres:
         # As arrays: Postgres reads an index for all values of one together.
         held = f"SELECT rule_id FROM rule_words WHERE word_id = ANY(CAST(ARRAY{keys} AS bigint[]))"
-        source, where = "rules AS r", f"r.id = ANY(ARRAY({held}))"
+        rules = f"rules AS r WHERE r.id = ANY(ARRAY({held}))"
     else:
-        source = "rule_words AS w CROSS JOIN rules AS r ON r.id = w.rule_id"
-        where = f"w.word_id IN ({', '.join(map(str, keys))})"
-    found = columns_of(look.connection, text(f"SELECT r.source, r.sampled_count FROM {source} WHERE {where}"))
-    uses: dict[str, int] = {}
-    for side, number in zip(*found, strict=True) if found else ():
-        uses[side] = uses.get(side, 0) + number
-    return uses
+        noted = f"w.word_id IN ({', '.join(map(str, keys))})"
+        rules = f"rule_words AS w CROSS JOIN rules AS r ON r.id = w.rule_id WHERE {noted}"
+    uses = "CAST(sum(r.sampled_count) AS BIGINT)"
+    return dict(look.rows(f"SELECT r.source, {uses} FROM {rules} GROUP BY r.source", False))
 
 
 def renderings(look: Look, sides: Sequence[str], limit: int) -> dict[str, list[Rendering]]:
@@ -99,25 +89,24 @@ def renderings(look: Look, sides: Sequence[str], limit: int) -> dict[str, list[R
     names = {f"side{n}": side for n, side in enumerate(dict.fromkeys(sides))}
     offered = ", ".join(f"(:{name})" for name in names)
     # Not a condition on the side: SQLite would not look for each of them in each block of its index.
-    rows = columns_of(
-        look.connection,
-        text(
-            f"WITH offered (side) AS (VALUES {offered})"
-            " SELECT r.source, r.id, r.target, r.sampled_count FROM offered AS o"
-            f" {'JOIN' if look.postgres else 'CROSS JOIN'} rules AS r ON r.source = o.side WHERE r.sampled_count > 0"
-        ).bindparams(**names),
+    rows = look.rows(
+        f"""WITH offered (side) AS (VALUES {offered}),
+     found AS (
+        SELECT r.source, r.id, r.target, r.sampled_count,
+               CAST(sum(r.sampled_count) OVER (PARTITION BY r.source) AS BIGINT) AS total,
+               row_number() OVER (PARTITION BY r.source ORDER BY r.sampled_count DESC, r.id) AS place
+          FROM offered AS o
+          {"JOIN" if look.postgres else "CROSS JOIN"} rules AS r ON r.source = o.side
+         WHERE r.sampled_count > 0)
+SELECT source, id, target, sampled_count, total FROM found WHERE place <= :most ORDER BY source, place""",
+        False,
+        most=limit,
+        **names,
     )
-    by_side: dict[str, list[tuple[int, int, str]]] = {}
-    for side, rule_id, target, uses in zip(*rows, strict=True) if rows else ():
-        by_side.setdefault(side, []).append((-uses, rule_id, target))
-    found = {}
-    for side, some in by_side.items():
-        total = sum(uses for uses, _, _ in some)
-        found[side] = [
-            Rendering(rule_id, target, -uses / ONE_USE, uses / total)
-            for uses, rule_id, target in nsmallest(limit, some)
-        ]
-    return found
+    by_side: dict[str, list[Rendering]] = {}
+    for side, rule_id, target, uses, total in rows:
+        by_side.setdefault(side, []).append(Rendering(rule_id, target, uses / ONE_USE, uses / total))
+    return by_side
 
 
 def like_pairs(look: Look, words: Mapping[str, KnownWord], limit: int) -> list[LikePair]:

@@ -9,6 +9,7 @@ from typing import Any, Self
 from sqlalchemy import URL, Connection, text
 
 from hierogram.storage.database.connection import POSTGRES, parse_url, shown_url
+from hierogram.storage.database.loading import rows_of
 from hierogram.storage.database.migration import check_schema
 from hierogram.storage.database.read_only import looking, make_read_only_engine
 from hierogram.storage.operations.settings import read_settings
@@ -44,7 +45,7 @@ class Look:
         """What the statement finds; its parameters are written `:name`. Without `shown` it is not kept."""
         if shown:
             self.asked.append(readable(statement, values))
-        return [tuple(row) for row in self.connection.execute(text(statement), values)]
+        return rows_of(self.connection, text(statement), values)
 
     def row(self, statement: str, shown: bool = True, /, **values: Value) -> tuple[Any, ...] | None:
         """The first row that the statement finds."""

@@ -1,8 +1,9 @@
 """The words of rules: a number for each word of each rule, so that many of them are sorted and compared as columns.
 
 A rule whose source side has several words also has an anchor: a negative number, made from the two of them that came
-last into the vocabulary, which are rare ones as a rule. A sentence has few pairs of words, so all rules whose source
-words it holds are found by the anchors that these make, and by the few source sides of one word.
+last into the vocabulary, which are rare ones as a rule, and from how these stand to each other. A sentence has few
+pairs of words, so all rules whose source side it holds are found by the anchors that these make, and by the few source
+sides of one word.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,18 +33,38 @@ def found_by_words(counts: NDArray[np.int64], sampled: NDArray[np.int64]) -> NDA
 _MIXERS = tuple(map(np.uint64, (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xFF51AFD7ED558CCD)))
 _ANCHOR_BITS = 28
 _HALF, _REST = np.uint64(32), np.uint64(64 - _ANCHOR_BITS)
+_FARTHEST = 8
+_FAR = 0
 
 
-def anchors(younger: NDArray[np.int64], older: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The anchors, from -2²⁸ to -1, of pairs of words by their ids; the same word twice is one that stands there twice.
+def anchors(first: NDArray[np.int64], second: NDArray[np.int64], distances: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The anchors, from -2²⁸ to -1, of pairs of words by their ids, the first standing before the second at a distance
+    in words; `_FAR` is one that is not known, or more than `_FARTHEST`.
 
     Other pairs may have the same anchor: what is found by it has to be compared.
     """
-    first, second, third = _MIXERS
-    mixed = younger.astype(np.uint64) * first + older.astype(np.uint64) * second
-    mixed = (mixed ^ mixed >> _HALF) * third
+    one, other, last = _MIXERS
+    mixed = (first.astype(np.uint64) * one + distances.astype(np.uint64)) * other + second.astype(np.uint64) * one
+    mixed = (mixed ^ mixed >> _HALF) * last
     numbers: NDArray[np.int64] = -1 - (mixed >> _REST).astype(np.int64)
     return numbers
+
+
+def anchors_of_sentence(words: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The different anchors of sides that match a sentence of words with these ids, ascending; 0 for other words."""
+    places = np.flatnonzero(words)
+    before, after = np.triu_indices(len(places), 1)
+    first, second = places[before], places[after]
+    distances = second - first
+    near, gapped = distances <= _FARTHEST, distances > 1
+    return distinct(
+        np.concatenate(
+            [
+                anchors(words[first[near]], words[second[near]], distances[near]),
+                anchors(words[first[gapped]], words[second[gapped]], np.full(int(gapped.sum()), _FAR)),
+            ]
+        )
+    )
 
 
 class RuleWords:
@@ -77,34 +98,18 @@ class RuleWords:
             texts = sides[place.side]
             for first in range(0, len(rule_ids), _RULES_TAKEN_APART):
                 some = slice(first, first + _RULES_TAKEN_APART)
-                found.append(self._of_side(place, known, texts[some], rule_ids[some]))
+                symbols, rows = self._symbols(place, known, texts[some])
+                words = np.flatnonzero(symbols)
+                found.append(symbols[words] << self._bits | rule_ids[some][rows[words]])
                 if self._anchored and place.side == SOURCE:
-                    found.append(self._anchors_of(found[-1]))
+                    numbers, of_rows = _anchors_of(symbols, rows)
+                    found.append(numbers << self._bits | rule_ids[some][of_rows])
         return distinct(np.concatenate(found))
 
-    def _anchors_of(self, packed: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The anchors, packed, of rules with these words of the source side, packed."""
-        if not len(packed):
-            return packed
-        words = self.word_ids(packed)
-        bits = int(words.max()).bit_length()
-        by_rule = np.sort(self.rule_ids(packed) << bits | words)
-        rules, words = by_rule >> bits, by_rule & ((1 << bits) - 1)
-        last = np.flatnonzero(np.append(rules[1:] != rules[:-1], True))
-        # The next word before it that differs; the word itself, where there is none but it stands there twice.
-        changes = np.append(True, by_rule[1:] != by_rule[:-1])
-        firsts = np.maximum.accumulate(np.where(changes, np.arange(len(by_rule)), 0))[last]
-        others = np.maximum(firsts - 1, 0)
-        differs = (firsts > 0) & (rules[others] == rules[last])
-        several = differs | (firsts < last)
-        younger = words[last][several]
-        older = np.where(differs, words[others], words[last])[several]
-        numbers: NDArray[np.int64] = anchors(younger, older) << self._bits | rules[last][several]
-        return numbers
-
-    def _of_side(
-        self, place: WordPlace, known: dict[str, int], texts: Sequence[str], rule_ids: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _symbols(
+        self, place: WordPlace, known: dict[str, int], texts: Sequence[str]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The symbols of all texts: the ids of words, `_NO_WORD` for others; and the row of the text of each."""
         symbols = " ".join(texts).split(" ")
         words = np.fromiter(map(known.get, symbols, repeat(_NOT_MET)), np.int64, len(symbols))
         unmet = np.flatnonzero(words == _NOT_MET).tolist()
@@ -114,10 +119,31 @@ class RuleWords:
             known.update((symbol, _NO_WORD if token is None else ids[token]) for symbol, token in met.items())
             words[unmet] = [known[symbols[k]] for k in unmet]
         spaces = np.fromiter(map(str.count, texts, repeat(" ")), np.int64, len(texts))
-        there = words != _NO_WORD
-        rules = np.repeat(rule_ids, spaces + 1)
-        packed: NDArray[np.int64] = words[there] << self._bits | rules[there]
-        return packed
+        return words, np.repeat(np.arange(len(texts)), spaces + 1)
+
+
+def _anchors_of(symbols: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The anchors of sides with several words, and their rows: of the first places of the two words that came last into
+    the vocabulary, or of the first two places of a word that stands there alone.
+    """
+    places = np.flatnonzero(symbols)
+    places = places[np.lexsort((places, -symbols[places], rows[places]))]
+    same_row = np.append(rows[places[1:]] == rows[places[:-1]], False)
+    same_word = same_row & np.append(symbols[places[1:]] == symbols[places[:-1]], False)
+    # The next place whose word or row differs.
+    changes = np.where(same_word, len(places), np.arange(1, len(places) + 1))
+    following = np.minimum.accumulate(changes[::-1])[::-1]
+    starts = np.flatnonzero(np.append(True, ~same_row[:-1])[: len(places)])
+    others = np.minimum(following[starts], len(places) - 1)
+    differs = (others > starts) & (rows[places[others]] == rows[places[starts]])
+    others = np.where(differs, others, starts + 1)
+    several = differs | same_word[starts]
+    pairs = np.stack([places[starts[several]], places[others[several]]])
+    first, second = pairs.min(axis=0), pairs.max(axis=0)
+    gaps = np.cumsum(symbols == _NO_WORD)
+    distances = second - first
+    distances[(gaps[first] != gaps[second]) | (distances > _FARTHEST)] = _FAR
+    return anchors(symbols[first], symbols[second], distances), rows[first]
 
 
 def distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import cache
 from typing import Any, get_type_hints
 
 from sqlalchemy import Connection, insert, select, update
@@ -36,7 +37,13 @@ def decode_settings(stored: Mapping[str, str]) -> Settings:
         bool: _truth,
         tuple[str, ...]: _texts,
     }
-    return Settings(**{name: readers[kind](stored, name) for name, kind in get_type_hints(Settings).items()})
+    return Settings(**{name: readers[kind](stored, name) for name, kind in _kinds().items()})
+
+
+@cache
+def _kinds() -> dict[str, Any]:
+    """The type of each setting."""
+    return get_type_hints(Settings)
 
 
 def _text(stored: Mapping[str, str], name: str) -> str:

@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 
 import numpy as np
+import pytest
+from hypothesis import given, strategies
 
 from hierogram.samplers.grammar.kinds import NOTATIONS, SOURCE, TARGET
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
-from hierogram.storage.grammar.rule_words import RuleWords, anchors, distinct
+from hierogram.storage.grammar.rule_words import RuleWords, anchors, anchors_of_sentence, distinct
 
 # As in stores of large corpora.
 FIRST_WORD = 5_000_000
@@ -29,8 +31,8 @@ def test_words_and_rules_of_large_stores_are_told_apart() -> None:
     sides = {SOURCE: [source for source, _ in rules], TARGET: [target for _, target in rules]}
     found = words.find(sides, rule_ids)
     la, maison = ids[SOURCE, "la"], ids[SOURCE, "maison"]
-    pairs = np.array([(la, la), (max(la, maison), min(la, maison))])
-    keys = anchors(pairs[:, 0], pairs[:, 1]).tolist()
+    # With a gap between them, and next to each other.
+    keys = anchors(np.array([la, la]), np.array([la, maison]), np.array([0, 1])).tolist()
     assert all(-(1 << 28) <= key < 0 for key in keys)
     expected = sorted(
         [
@@ -52,3 +54,52 @@ def test_words_and_rules_of_large_stores_are_told_apart() -> None:
 def test_distinct_numbers() -> None:
     assert distinct(np.array([3, 1, 3, 2, 1])).tolist() == [1, 2, 3]
     assert distinct(np.zeros(0, np.int64)).tolist() == []
+
+
+WORDS = "abcd"
+SIDES = strategies.lists(strategies.sampled_from([*WORDS, "[X,1]", "[X,2]"]), min_size=1, max_size=5)
+SENTENCES = strategies.lists(strategies.sampled_from([*WORDS, "e"]), min_size=1, max_size=14)
+
+
+def _anchors_of_side(side: list[str]) -> list[int]:
+    words = RuleWords(NOTATIONS[SYNCHRONOUS], lambda _, tokens: {token: 1 + WORDS.index(token) for token in tokens}, 7)
+    # The target side has no word, so all is the source side's.
+    found = words.find({SOURCE: [" ".join(side)], TARGET: ["[X,1]"]}, np.array([7], np.int64))
+    return [word for word in words.word_ids(found).tolist() if word < 0]
+
+
+def _stands_in(side: list[str], sentence: list[str]) -> bool:
+    """Whether the side matches somewhere, a gap standing for one word or more; tried in the plainest way."""
+    if not side:
+        return True
+    if side[0] in WORDS:
+        return sentence[:1] == side[:1] and _stands_in(side[1:], sentence[1:])
+    return any(_stands_in(side[1:], sentence[size:]) for size in range(1, len(sentence) + 1))
+
+
+@given(SIDES, SENTENCES)
+def test_a_side_that_matches_is_found_by_its_anchor(side: list[str], sentence: list[str]) -> None:
+    keys = anchors_of_sentence(np.array([1 + WORDS.index(word) if word in WORDS else 0 for word in sentence], np.int64))
+    found = _anchors_of_side(side)
+    assert len(found) == (sum(symbol in WORDS for symbol in side) > 1)
+    if any(_stands_in(side, sentence[first:]) for first in range(len(sentence))):
+        assert set(found) <= set(keys.tolist())
+
+
+@pytest.mark.parametrize("words", [9, 12])
+def test_words_far_apart_are_found(words: int) -> None:
+    phrase = ["a", *"c" * (words - 2), "b"]
+    # The two youngest words are the last two of the alphabet.
+    side = [{"a": "c", "b": "d", "c": "a"}[word] for word in phrase]
+    found = _anchors_of_side(side)
+    ids = np.array([1 + WORDS.index(word) for word in side], np.int64)
+    assert set(found) <= set(anchors_of_sentence(ids).tolist())
+    # With a word less between them they stand at another distance only where that is told.
+    shorter = anchors_of_sentence(np.delete(ids, 1)).tolist()
+    assert (found[0] in shorter) == (words > 9)
+
+
+def test_order_and_distance_make_other_anchors() -> None:
+    sides = [["a", "b"], ["b", "a"], ["a", "[X,1]", "b"], ["b", "[X,1]", "a"], ["a", "a"], ["a", "[X,1]", "a"]]
+    found = [_anchors_of_side(side)[0] for side in sides]
+    assert len(set(found)) == len(sides)
