@@ -103,7 +103,7 @@ def rules_of(node: Node) -> set[object]:
 
 def test_with_few_pops_what_is_found_is_right_but_may_not_be_the_best() -> None:
     worse = 0
-    for seed in range(500, 620):
+    for seed in range(500, 590):
         example = random_example(random.Random(seed))
         expected = derivations(example.model, example.sentence)
         found = found_by(example, 20, pops=2)
