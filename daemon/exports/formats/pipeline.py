@@ -4,6 +4,7 @@ Those of word pairs count the links of the store's pairs; those of phrases are m
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from hierogram.daemon.exports.formats.format import Chosen, Compression, Format, Reader, ReadRule
 from hierogram.daemon.exports.tables.notation import concatenated, spaced, word
@@ -58,7 +59,10 @@ _CANDIDATES = f"""(
         SELECT source, unnest(string_split(target, ' ')) AS candidate FROM {_ONLY_WORDS}
     ) GROUP BY source)"""
 
-BICLEANER = Format(
+_of_phrases = partial(Format, fixed=True, needs=LINKS)
+_of_words = partial(Format, fixed=True, needs=LINKS, words=True)
+
+BICLEANER = _of_words(
     name="bicleaner",
     meaning="Bicleaner's dictionary from source to target",
     suffix=".bicleaner",
@@ -66,11 +70,8 @@ BICLEANER = Format(
     features=(_BY_SOURCE,),
     line=_target_first,
     reader=_reading(1, 0),
-    fixed=True,
-    needs=LINKS,
-    words=True,
 )
-BICLEANER_REVERSE = Format(
+BICLEANER_REVERSE = _of_words(
     name="bicleaner-reverse",
     meaning="Bicleaner's dictionary from target to source",
     suffix=".bicleaner-reverse",
@@ -78,11 +79,8 @@ BICLEANER_REVERSE = Format(
     features=(_BY_TARGET,),
     line=_source_first,
     reader=_reading(0, 1),
-    fixed=True,
-    needs=LINKS,
-    words=True,
 )
-SHORTLIST = Format(
+SHORTLIST = _of_words(
     name="shortlist",
     meaning="Marian's lexical shortlist",
     suffix=".s2t",
@@ -90,11 +88,8 @@ SHORTLIST = Format(
     features=(_BY_SOURCE,),
     line=_target_first,
     reader=_reading(1, 0),
-    fixed=True,
-    needs=LINKS,
-    words=True,
 )
-PRIORS = Format(
+PRIORS = _of_words(
     name="priors",
     meaning="lexical priors of eflomal",
     suffix=".priors",
@@ -102,11 +97,8 @@ PRIORS = Format(
     features=("count",),
     line=_prior,
     reader=_reading(1, 2),
-    fixed=True,
-    needs=LINKS,
-    words=True,
 )
-TTABLE = Format(
+TTABLE = _of_words(
     name="ttable",
     meaning="fast_align's table of conditional probabilities",
     suffix=".ttable",
@@ -114,11 +106,8 @@ TTABLE = Format(
     features=(_BY_SOURCE,),
     line=_logarithm,
     reader=_reading(0, 1),
-    fixed=True,
-    needs=LINKS,
-    words=True,
 )
-VMAP = Format(
+VMAP = _of_phrases(
     name="vmap",
     meaning="CTranslate2's vocabulary map",
     suffix=".vmap",
@@ -126,11 +115,9 @@ VMAP = Format(
     features=("count",),
     line=_sides,
     reader=_reading(0, 1),
-    fixed=True,
-    needs=LINKS,
     rows=_CANDIDATES,
 )
-GLOSSARY = Format(
+GLOSSARY = _of_phrases(
     name="glossary",
     meaning="the usual translation of each phrase",
     suffix=".glossary",
@@ -138,7 +125,5 @@ GLOSSARY = Format(
     features=("count",),
     line=_sides,
     reader=_reading(0, 1),
-    fixed=True,
-    needs=LINKS,
     rows=_BEST,
 )
