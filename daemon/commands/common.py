@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from hierogram.daemon.exceptions import UsageError
+
 if TYPE_CHECKING:
     from hierogram.storage.records import Settings
     from hierogram.storage.store import Store
@@ -50,6 +52,17 @@ def chosen_store(context: typer.Context) -> ChosenStore:
     """What the global option says."""
     chosen = context.find_root().obj
     return chosen if isinstance(chosen, ChosenStore) else ChosenStore(DEFAULT_STORE, False)
+
+
+def grammar_and_sentences(context: typer.Context, files: list[str], store: str | None) -> tuple[str, bool, str]:
+    """The grammar, whether it is that of a store, and the file of sentences; raises `UsageError`."""
+    if len(files) == 1:
+        return store_url(context, store), True, files[0]
+    if len(files) != 2:
+        raise UsageError("name a grammar and a file of sentences, or with --store the file alone")
+    if store is not None or chosen_store(context).given:
+        raise UsageError(f"--store and {files[0]} are two grammars: name one")
+    return files[0], files[0].endswith(".db") or "://" in files[0], files[1]
 
 
 def was_given(context: typer.Context, name: str) -> bool:

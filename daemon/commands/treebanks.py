@@ -10,17 +10,16 @@ import typer
 from hierogram.daemon.commands.common import (
     AsJson,
     StoreUrl,
-    chosen_store,
+    grammar_and_sentences,
     interruptible,
     note,
     plural,
     say,
     say_json,
-    store_url,
 )
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.grammar import announce_compilation
-from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.treebanks.requests import ParseRequest
 from hierogram.samplers.grammar.settings import PCFG
@@ -62,7 +61,7 @@ def parse(
     from hierogram.daemon.alignment.files import read_sentences, write_lines
     from hierogram.daemon.treebanks.transformations import restored
 
-    grammar, is_store, sentences = _named(context, files, store)
+    grammar, is_store, sentences = grammar_and_sentences(context, files, store)
     trees, flat = [], 0
     with interruptible("no trees were written"):
         lines = [[word for word in line.replace("\t", " ").split(" ") if word] for line in read_sentences(sentences)]
@@ -81,17 +80,6 @@ def parse(
             return
         write_lines(Path(output), trees)
     note(f"{output}: {plural(len(trees), 'sentence')}, {flat:,} of them without a parse")
-
-
-def _named(context: typer.Context, files: list[str], store: str | None) -> tuple[str, bool, str]:
-    """The grammar, whether it is that of a store, and the file of sentences; raises `UsageError`."""
-    if len(files) == 1:
-        return store_url(context, store), True, files[0]
-    if len(files) != 2:
-        raise UsageError("name a grammar and a file of sentences, or with --store the file alone")
-    if store is not None or chosen_store(context).given:
-        raise UsageError(f"--store and {files[0]} are two grammars: name one")
-    return files[0], files[0].endswith(".db") or "://" in files[0], files[1]
 
 
 def _parser(grammar: str, is_store: bool, request: ParseRequest) -> "tuple[Parser, Transformations]":

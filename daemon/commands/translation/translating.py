@@ -11,16 +11,15 @@ import typer
 
 from hierogram.daemon.commands.common import (
     StoreUrl,
-    chosen_store,
+    grammar_and_sentences,
     interruptible,
     note,
     plural,
-    store_url,
 )
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.grammar import announce_compilation
 from hierogram.daemon.decoding.requests import TranslateOptions
-from hierogram.daemon.exceptions import DrawingError, ExportError, UsageError
+from hierogram.daemon.exceptions import DrawingError, ExportError
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def translate(
     from hierogram.daemon.decoding.opening import equip
     from hierogram.storage.store import open_store
 
-    grammar, is_store, sentences = named(context, files, store)
+    grammar, is_store, sentences = grammar_and_sentences(context, files, store)
     with ExitStack() as stack, interruptible("the rest was not translated"):
         equipment = equip(options)
         if is_store:
@@ -106,17 +105,6 @@ def _translate_file(translator: "Translator", sentences: str, options: Translate
             shown.update(number, len(lines), number)
     if wanted.output != STANDARD:
         note(f"{wanted.output}: {plural(len(lines), 'sentence')}")
-
-
-def named(context: typer.Context, files: list[str], store: str | None) -> tuple[str, bool, str]:
-    """The grammar, whether it is that of a store, and the file of sentences; raises `UsageError`."""
-    if len(files) == 1:
-        return store_url(context, store), True, files[0]
-    if len(files) != 2:
-        raise UsageError("name a grammar and a file of sentences, or with --store the file alone")
-    if store is not None or chosen_store(context).given:
-        raise UsageError(f"--store and {files[0]} are two grammars: name one")
-    return files[0], files[0].endswith(".db") or "://" in files[0], files[1]
 
 
 def _tell(translator: "Translator", equipment: "Equipment") -> None:

@@ -7,10 +7,17 @@ from typing import Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import AsJson, StoreUrl, interruptible, note, say_json, say_table
+from hierogram.daemon.commands.common import (
+    AsJson,
+    StoreUrl,
+    grammar_and_sentences,
+    interruptible,
+    note,
+    say_json,
+    say_table,
+)
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.grammar import announce_compilation
-from hierogram.daemon.commands.translation.translating import named
 from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.progress import progress
 from hierogram.daemon.tuning.options import TuningOptions
@@ -67,7 +74,7 @@ def tune(
     from hierogram.daemon.tuning.tuning import tune as find_weights
     from hierogram.storage.store import open_store
 
-    grammar, is_store, sentences = named(context, files, store)
+    grammar, is_store, sentences = grammar_and_sentences(context, files, store)
     lines = read_sentences(sentences)
     against = [(name, read_sentences(name)) for name in reference]
     check_lines([(sentences, lines)], against)
