@@ -41,6 +41,8 @@ from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 
 TABLES = ("jsonl", "tsv", "parquet")
 _COLUMNS = ("source", "target", "alignment")
+_PLAIN = "hive_partitioning=false"
+"""A name such as `language=zh` in a path is no column."""
 _LINES = Layout(tabs=False, source=1, target=2, values=3, links=4, named=True, labeled=False)
 LAYOUTS = {
     "cdec": _LINES,
@@ -271,9 +273,9 @@ def _read_table(found: RuleFile, shown: Progress) -> RuleTable:
     path = quoted(str(found.path))
     zstd = ", compression='zstd'" if found.path.name.endswith(".zst") else ""
     tables = {
-        "jsonl": f"read_json({path}, format='newline_delimited', maximum_object_size=16777216{zstd})",
-        "tsv": f"read_csv({path}, delim='\t', quote='\"', escape='\"', header=true, all_varchar=true{zstd})",
-        "parquet": f"read_parquet({path})",
+        "jsonl": f"read_json({path}, format='newline_delimited', maximum_object_size=16777216{zstd}, {_PLAIN})",
+        "tsv": f"read_csv({path}, delim='\t', quote='\"', escape='\"', header=true, all_varchar=true{zstd}, {_PLAIN})",
+        "parquet": f"read_parquet({path}, {_PLAIN})",
     }
     with duckdb.connect(":memory:") as connection, tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
         try:

@@ -85,7 +85,7 @@ def _parquet(path: Path) -> Iterator[ReadRule]:
     import duckdb
 
     with duckdb.connect(":memory:") as connection:
-        relation = connection.execute("SELECT * FROM read_parquet($1)", [str(path)])
+        relation = connection.execute("SELECT * FROM read_parquet($1, hive_partitioning=false)", [str(path)])
         names = [column[0] for column in relation.description or ()]
         source, target = names.index("source"), names.index("target")
         count = names.index("count") if "count" in names else None

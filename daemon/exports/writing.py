@@ -159,7 +159,7 @@ def _write_table(scratch: Scratch, features: Chosen, format: Format, path: Path)
     scratch.run(
         f"COPY ({query}) TO {quoted(str(path))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP})"
     )
-    rules = scratch.row(f"SELECT count(*) FROM read_parquet({quoted(str(path))})")[0]
+    rules = scratch.row(f"SELECT count(*) FROM read_parquet({quoted(str(path))}, hive_partitioning=false)")[0]
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return rules, ExportedFile(path.name, path.stat().st_size, digest)

@@ -33,9 +33,10 @@ _STREAM_ROWS = 20_000
 _STREAM_BYTES = 1 << 20
 
 # No quotes and no escapes. The first line is left out: at the beginning of a file U+FEFF would be taken for a mark.
+# A name such as `language=zh` in a path is no column.
 _READ = (
     "delim='\t', quote='', escape='', comment='', new_line='\\n', header=false, skip=1, auto_detect=false,"
-    " strict_mode=false, max_line_size=16777216, parallel=false"
+    " strict_mode=false, max_line_size=16777216, parallel=false, hive_partitioning=false"
 )
 _FIRST_LINE = b"\n"
 _WRITE = "FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\n', USE_TMP_FILE false"

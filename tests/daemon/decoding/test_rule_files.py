@@ -40,7 +40,8 @@ def sides(table: RuleTable, rule: int) -> tuple[tuple, tuple]:
 
 @pytest.mark.parametrize("format", ["cdec", "moses", "thrax", "joshua", "jsonl", "tsv", "parquet"])
 def test_all_formats_are_read(tmp_path: Path, format: str) -> None:
-    path, _, _ = write(tmp_path, ODD, ExportOptions(format=format, max_scope=None))
+    """Also from a folder whose name is a partition's in other systems."""
+    path, _, _ = write(tmp_path / "language=zh", ODD, ExportOptions(format=format, max_scope=None))
     table = read(path, format)
     found = {sides(table, rule): rule for rule in range(len(table.lines))}
     assert set(found) == {(parse_side(given.source), parse_side(given.target)) for given in ODD}
