@@ -163,16 +163,17 @@ def stored_lines(url: str) -> list[str]:
 
 
 class Speech:
-    """An endless supply of pairs, no two of them alike, that share words and rules."""
+    """An endless supply of pairs, no two of them alike, that share words and rules; with links or raw."""
 
-    def __init__(self, name: str, seed: int) -> None:
+    def __init__(self, name: str, seed: int, links: bool = True) -> None:
         self.name = name
+        self.links = links
         self.random = Random(f"{name} {seed}")
         self.number = 0
         self.said: list[str] = []
 
     def lines(self, most: int) -> list[str]:
-        """From one to so many pairs, as `source ||| target ||| links`."""
+        """From one to so many pairs, as `source ||| target ||| links`; raw ones without links."""
         said = [self._line() for _ in range(self.random.randint(1, most))]
         self.said += said
         return said
@@ -182,6 +183,8 @@ class Speech:
         words = [self.random.randrange(12) for _ in range(self.random.randint(1, 6))]
         source = " ".join([f"{self.name}{self.number}", *(f"s{word}" for word in words)])
         target = " ".join([*(f"t{word}" for word in reversed(words)), f"{self.name}{self.number}"])
+        if not self.links:
+            return f"{source} ||| {target}"
         size = len(words) + 1
         links = " ".join(f"{k}-{size - 1 - k}" for k in range(size))
         return f"{source} ||| {target} ||| {links}"

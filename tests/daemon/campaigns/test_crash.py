@@ -1,25 +1,47 @@
 """The daemon is killed at random instants while pairs come in by every way, and nothing is lost or stored twice."""
 
 import os
+import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
-from tests.daemon.campaigns.daemon import Daemon, assert_all_stored_once, assert_sound, feed_all_ways
+from tests.daemon.campaigns.daemon import (
+    COMMAND,
+    PATIENCE,
+    CommandFeeder,
+    Daemon,
+    Feeding,
+    Speech,
+    SpoolFeeder,
+    assert_all_stored_once,
+    assert_sound,
+    feed_all_ways,
+    stored_lines,
+    wait_until,
+)
 from tests.daemon.conftest import QUICK
 
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MODELS
 from hierogram.storage.store import open_store
 
 SEED = 2014
 
 
 def kill_again_and_again(url: str, folder: Path, kills: int, pause: float) -> None:
-    random = Random(SEED)
     with open_store(url, create=True, settings=QUICK):
         pass
     daemon = Daemon(url, folder)
     feeding = feed_all_ways(daemon, SEED, pause)
+    kill_while_fed(daemon, feeding, kills)
+    with daemon.running():
+        assert_all_stored_once(daemon, feeding)
+
+
+def kill_while_fed(daemon: Daemon, feeding: Feeding, kills: int) -> None:
+    random = Random(SEED)
     longest = 2.0
     for _ in range(kills):
         with daemon.started():
@@ -32,9 +54,7 @@ def kill_again_and_again(url: str, folder: Path, kills: int, pause: float) -> No
             time.sleep(random.uniform(0.0, longest))
             daemon.kill()
         feeding.check()
-        assert_sound(url)
-    with daemon.running():
-        assert_all_stored_once(daemon, feeding)
+        assert_sound(daemon.url)
 
 
 def test_killed_a_few_times(store_url: str, tmp_path: Path) -> None:
@@ -47,3 +67,26 @@ def test_killed_a_hundred_times(store_url: str, tmp_path: Path) -> None:
     """HIEROGRAM_TEST_KILLS sets another number than a hundred."""
     kills = int(os.environ.get("HIEROGRAM_TEST_KILLS", "100"))
     kill_again_and_again(store_url, tmp_path, kills, pause=0.5)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(14_400)
+@pytest.mark.parametrize("aligner", [DEFAULT_MODEL, *JOINT_MODELS])
+def test_killed_while_raw_pairs_are_aligned(store_url: str, tmp_path: Path, aligner: str) -> None:
+    """Pairs without links, by each aligner; then all are offered again. HIEROGRAM_TEST_KILLS as above, else 20."""
+    with open_store(store_url, create=True, settings=replace(QUICK, aligner=aligner)):
+        pass
+    daemon = Daemon(store_url, tmp_path)
+    feeders = SpoolFeeder(Speech("spool", SEED, links=False)), CommandFeeder(Speech("command", SEED, links=False))
+    feeding = Feeding(daemon, [*feeders], pause=0.5)
+    kill_while_fed(daemon, feeding, int(os.environ.get("HIEROGRAM_TEST_KILLS", "20")))
+    with daemon.running():
+        feeding.finish()
+        for file in [*(daemon.spool / "done").glob("*.bars"), *tmp_path.glob("command-*.bars")]:
+            command = [*COMMAND, "--store", store_url, "ingest", str(file), "--format", "bars"]
+            subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
+        wait_until(daemon.settled, "all pairs are settled", pause=0.5)
+        daemon.end()
+    raw = [line.rpartition(" ||| ")[0] for line in stored_lines(store_url)]
+    assert sorted(raw) == sorted(feeding.said())
+    assert_sound(store_url)

@@ -1,0 +1,74 @@
+"""A run that is killed while raw pairs are aligned leaves a sound store, whatever the aligner; the next one goes on."""
+
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+from tests.daemon.alignment.arrivals import error_rate, put
+from tests.daemon.conftest import QUICK
+
+from hierogram.daemon.learning.verifying import verify
+from hierogram.daemon.learning.withdrawing import withdraw_all
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MODELS
+from hierogram.storage.records import UNALIGNED
+from hierogram.storage.store import Store, open_store
+
+ALIGNING = """
+import sys
+from hierogram.daemon.alignment import incremental
+incremental._CELLS_AT_ONCE = 1_000
+incremental._PAIRS_A_COMMIT = 3
+from hierogram.daemon.main import main
+sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", "1", "--threads", "1"]
+main()
+"""
+"""`hierogram learn`, that aligns some ten pairs at a time and commits three of them at once."""
+
+PAIRS = 120
+PATIENCE = 300.0
+
+
+def kill_when_fewer_wait(store: Store, url: str, waiting: int) -> None:
+    """Run the command until fewer pairs wait for an alignment, and kill it then."""
+    with subprocess.Popen([sys.executable, "-c", ALIGNING, url], stderr=subprocess.PIPE, text=True) as process:
+        end = time.monotonic() + PATIENCE
+        while store.count_pairs([UNALIGNED]) >= waiting:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < end
+            time.sleep(0.002)
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == -9
+
+
+@pytest.mark.parametrize("aligner", [DEFAULT_MODEL, *JOINT_MODELS])
+def test_killed_in_mid_alignment(store_url: str, aligner: str) -> None:
+    with open_store(store_url, create=True, settings=replace(QUICK, aligner=aligner)) as store:
+        put(store, 0, PAIRS)
+        before = PAIRS
+        for _ in range(2):
+            kill_when_fewer_wait(store, store_url, before)
+            left = store.count_pairs([UNALIGNED])
+            assert 0 < left < before
+            assert verify(store).problems == []
+            aligned = [row for row in store.pairs() if row.alignment]
+            assert len(aligned) == PAIRS - left
+            assert {row.aligned_by for row in aligned} == {"aligner"}
+            # Offered again, all pairs are known, aligned or not.
+            put(store, 0, PAIRS)
+            assert (store.count_pairs(), store.count_pairs([UNALIGNED])) == (PAIRS, left)
+            before = left
+        ended = subprocess.run(
+            [sys.executable, "-c", ALIGNING, store_url], capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert (store.count_pairs(), store.count_pairs([UNALIGNED])) == (PAIRS, 0)
+        assert verify(store).problems == []
+        assert error_rate(store, 0, PAIRS) < 0.2
+        withdraw_all(store, [row.id for row in store.pairs()], lambda _done: None)
+        assert verify(store).problems == []
+        with store.snapshot() as snapshot:
+            counts = snapshot.aligner_counts()
+        assert (counts.lexicon, counts.words, counts.jumps) == ([], [], [])
