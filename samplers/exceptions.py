@@ -37,6 +37,10 @@ class GrammarError(SamplerError):
     """A grammar gives some derivations no finite weight."""
 
 
+class ChartTooLargeError(SamplerError):
+    """A chart has more edges than it may have."""
+
+
 class UnknownKindError(SamplerError):
     """No kind of grammar has this name."""
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.exceptions import NothingLearnedError, WrongKindError
 from hierogram.daemon.grammar.derivations import derivation_of
 from hierogram.daemon.scoring.contexts import Contexts
+from hierogram.daemon.scoring.numbers import RuleNumbers, Texts
 from hierogram.samplers.charts.pairs import ANY
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.grammar.rules import parse_side
@@ -29,7 +30,6 @@ Report = Callable[[str, int, int | None], None]
 """Hears what is done, how much of it, and of how much."""
 Sides = tuple[list[int], list[int]]
 """The words of a pair by number, -1 for those that no stored pair has."""
-Texts = tuple[str, str]
 
 
 class RuleTable(NamedTuple):
@@ -40,7 +40,7 @@ class RuleTable(NamedTuple):
     `uses` int64[R]. `by_word`: for each key (side, word) the rules whose rarest word it is; `wordless` those without.
     """
 
-    number: dict[Texts, int]
+    number: RuleNumbers
     source: NDArray[np.int32]
     source_first: NDArray[np.int64]
     target: NDArray[np.int32]
@@ -177,15 +177,13 @@ class Learned:
         self, sources: list[str], targets: list[str], lengths: NDArray[np.int32], counts: NDArray[np.int64],
         report: Report,
     ) -> RuleTable:  # fmt: skip
-        number: dict[Texts, int] = {}
-        columns: tuple[list[int], list[int]] = ([], [])
-        firsts: tuple[list[int], list[int]] = ([0], [0])
+        columns: tuple[array[int], array[int]] = (array("i"), array("i"))
+        firsts: tuple[array[int], array[int]] = (array("q", [0]), array("q", [0]))
         rarest: dict[tuple[int, int], list[int]] = {}
         wordless = []
         for rule, sides in enumerate(zip(sources, targets, strict=True)):
             if rule % _REPORTED == 0:
                 report("reading rules", rule, len(sources))
-            number[sides] = rule
             words = []
             for k in (0, 1):
                 for symbol in parse_side(sides[k]):
@@ -203,7 +201,7 @@ class Learned:
             else:
                 wordless.append(rule)
         return RuleTable(
-            number,
+            RuleNumbers(zip(sources, targets, strict=True)),
             np.array(columns[0], np.int32),
             np.array(firsts[0], np.int64),
             np.array(columns[1], np.int32),

@@ -18,6 +18,7 @@ from hierogram.daemon.scoring.records import Link, Misfit, PairScore
 from hierogram.samplers.charts.pairs import ANY, Rules, Words, make_rules
 from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.samplers.charts.pruning.totals import Estimate, estimate
+from hierogram.samplers.exceptions import ChartTooLargeError
 from hierogram.storage.records import PairRow
 
 _X1, _X2 = -1, -2
@@ -33,7 +34,9 @@ _BASE: tuple[tuple[tuple[list[int], list[int]], float], ...] = (
 """Rules of the base with their probabilities; the base parses every pair."""
 _BASE_WORDS = np.array([2, 1, 1, 1, 1, 0, 0])
 _LARGEST = 400
-"""Word pairs of a chart that is filled as a whole: what its edges need stays below some 100 MB."""
+"""Word pairs of the largest piece that is tried."""
+_MOST_EDGES = 1 << 21
+"""Edges of the largest chart, which needs some 150 MB: a piece with more is cut."""
 
 
 class _Piece(NamedTuple):
@@ -73,7 +76,7 @@ class Scorer:
         those that no other pair uses count as the rarest. None where there is none."""
         learned = self.learned
         own = learned.rules_of(row)
-        numbers = [learned.rules.number.get(sides, -1) for sides in own]
+        numbers = [learned.rules.number.get(sides) for sides in own]
         if not numbers:
             return None
         times = np.array(list(own.values()), np.int64)
@@ -97,8 +100,7 @@ class Scorer:
         rules = _joined(self.learned.rules, chosen, weights, new)
         words = _words(sides, together, nulls)
         likely = _likely(together, alone)
-        pieces = _pieces(len(sides[0]), len(sides[1]), likely)
-        found = [self._estimate(rules, words, likely, piece, number) for piece in pieces]
+        pieces, found = self._estimates(rules, words, likely, number)
         straight = math.log(sum(_straight(rules)))
         log_probability = sum(one.log_total for one in found) + (len(pieces) - 1) * straight - words.log_scale
         independent = float(np.log(alone[0]).sum() + np.log(alone[1]).sum())
@@ -114,8 +116,40 @@ class Scorer:
         odds = classifier.odds(features_of(fit, side))
         return Misfit(int(odds.argmax()), float(odds.max()))
 
-    def _estimate(self, rules: Rules, words: Words, likely: NDArray[np.int32], piece: _Piece, number: int) -> Estimate:
-        """One piece, exactly where it is small, or has so few likely links that masks would prune nothing."""
+    def _estimates(
+        self, rules: Rules, words: Words, likely: NDArray[np.int32], number: int
+    ) -> tuple[list[_Piece], list[Estimate]]:
+        """The pair, cut until no piece has more than `_LARGEST` word pairs, or a chart of more than `_MOST_EDGES`."""
+        pieces, found = [], []
+        waiting = [_Piece(0, len(words.source), 0, len(words.target))]
+        while waiting:
+            piece = waiting.pop()
+            divided = min(piece.j - piece.i, piece.y - piece.x) > 1
+            if not divided or (piece.j - piece.i) * (piece.y - piece.x) <= _LARGEST:
+                try:
+                    one = self._estimate(rules, words, likely, piece, number, _MOST_EDGES if divided else None)
+                except ChartTooLargeError:
+                    pass
+                else:
+                    pieces.append(piece)
+                    found.append(one)
+                    continue
+            waiting += _cut(piece, likely)
+        return pieces, found
+
+    def _estimate(
+        self,
+        rules: Rules,
+        words: Words,
+        likely: NDArray[np.int32],
+        piece: _Piece,
+        number: int,
+        most_edges: int | None,
+    ) -> Estimate:
+        """One piece, exactly where it is small, or has so few likely links that masks would prune nothing.
+
+        Raises `ChartTooLargeError`.
+        """
         i, j, x, y = piece
         inside = (likely[:, 0] >= i) & (likely[:, 0] < j) & (likely[:, 1] >= x) & (likely[:, 1] < y)
         links = likely[inside] - np.array([i, x], np.int32)
@@ -130,7 +164,7 @@ class Scorer:
             words.source_scale[i:j],
             words.target_scale[x:y],
         )
-        system = PairSystem(rules, part, links, empty_sides=False)
+        system = PairSystem(rules, part, links, empty_sides=False, most_edges=most_edges)
         return estimate(system, self._options.masks, self.learned.settings.seed, number)
 
     def _told(self, found: list[Estimate], pieces: list[_Piece], log_probability: float, evidence: float) -> PairScore:
@@ -172,9 +206,10 @@ class Scorer:
         own_lengths = np.zeros(len(learned.tokens_by_length))
         own_rules: dict[int, int] = {}
         for used, times in own.rules.items():
-            if used in rules.number:
-                own_rules[rules.number[used]] = times
-                own_lengths[rules.length[rules.number[used]]] += times
+            rule = rules.number.get(used)
+            if rule >= 0:
+                own_rules[rule] = times
+                own_lengths[rules.length[rule]] += times
         factors = learned.length_factors(own_lengths)
         chosen = _usable(rules, sides)
         left = np.array([own_rules.get(rule, 0) for rule in chosen.tolist()], np.int64)
@@ -245,25 +280,19 @@ def _straight(rules: Rules) -> list[float]:
     ]
 
 
-def _pieces(n: int, m: int, likely: NDArray[np.int32]) -> list[_Piece]:
-    """The pair, cut until no piece has more than `_LARGEST` word pairs: where the fewest likely links are parted."""
-    done, waiting = [], [_Piece(0, n, 0, m)]
-    while waiting:
-        i, j, x, y = piece = waiting.pop()
-        if (j - i) * (y - x) <= _LARGEST or min(j - i, y - x) < 2:
-            done.append(piece)
-            continue
-        source, target = np.arange(i + 1, j)[:, None], np.arange(x + 1, y)[None, :]
-        inside = (likely >= (i, x)).all(axis=1) & (likely < (j, y)).all(axis=1)
-        parted = np.zeros((j - i - 1, y - x - 1))
-        for a, b in likely[inside]:
-            parted += (a < source) != (b < target)
-        share = (source - i) / (j - i), (target - x) / (y - x)
-        uneven = abs(share[0] - share[1]) + np.maximum(abs(share[0] - 0.5), abs(share[1] - 0.5))
-        best = int((parted + uneven).argmin())
-        a, b = i + 1 + best // (y - x - 1), x + 1 + best % (y - x - 1)
-        waiting += [_Piece(a, j, b, y), _Piece(i, a, x, b)]
-    return done
+def _cut(piece: _Piece, likely: NDArray[np.int32]) -> tuple[_Piece, _Piece]:
+    """The second and the first part of a piece, cut near the middle where the fewest likely links are parted."""
+    i, j, x, y = piece
+    source, target = np.arange(i + 1, j)[:, None], np.arange(x + 1, y)[None, :]
+    inside = (likely >= (i, x)).all(axis=1) & (likely < (j, y)).all(axis=1)
+    parted = np.zeros((j - i - 1, y - x - 1))
+    for a, b in likely[inside]:
+        parted += (a < source) != (b < target)
+    share = (source - i) / (j - i), (target - x) / (y - x)
+    uneven = abs(share[0] - share[1]) + np.maximum(abs(share[0] - 0.5), abs(share[1] - 0.5))
+    best = int((parted + uneven).argmin())
+    a, b = i + 1 + best // (y - x - 1), x + 1 + best % (y - x - 1)
+    return _Piece(a, j, b, y), _Piece(i, a, x, b)
 
 
 def _likely(pairs: NDArray[np.float64], alone: Both) -> NDArray[np.int32]:

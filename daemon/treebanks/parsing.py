@@ -76,7 +76,7 @@ class Parser:
     def parse(self, words: Sequence[str], sentence: int, methods: Sequence[str] = (MER,)) -> Parsed:
         """Trees of a sentence, which has at least one word."""
         words = [ESCAPES.get(word, word) for word in words]
-        known = self._numbers(words, self.grammar.words)
+        known = self.numbers(words, self.grammar.words)
         if known is None:
             return self._flat(words, methods)
         if self._pruning is not None:
@@ -114,7 +114,7 @@ class Parser:
         if MPP in methods:
             raise UsageError("mpp needs draws of whole charts: --prune is for mer and mpd")
         rules, root = restricted(self.grammar.chart, known), self.grammar.root
-        kernel = TreePruningKernel(rules, root, self._likely_spans(words, pruning.cheap), sentence)
+        kernel = TreePruningKernel(rules, root, self.likely_spans(words, pruning.cheap), sentence)
         try:
             state = kernel.init(self.seed)
         except GrammarError:
@@ -137,9 +137,9 @@ class Parser:
             trees[MER] = best_expected_tree(spans, self.root, len(words))
         return Parsed({name: _spelled(tree, words) for name, tree in trees.items()}, log_probability, True)
 
-    def _likely_spans(self, words: Sequence[str], cheap: Approximation) -> NDArray[np.int32]:
+    def likely_spans(self, words: Sequence[str], cheap: Approximation) -> NDArray[np.int32]:
         """The spans of the cheap model's best derivation, int32[V, 2]; none where it has none."""
-        numbers = self._numbers(words, cheap.words)
+        numbers = self.numbers(words, cheap.words)
         if numbers is None:
             return np.zeros((0, 2), np.int32)
         rules = restricted(cheap.chart, numbers, best=True)
@@ -151,7 +151,8 @@ class Parser:
         inner = (end - start > 1) & (end - start < len(words))
         return np.unique(np.stack([start[inner], end[inner]], axis=1), axis=0).astype(np.int32)
 
-    def _numbers(self, words: Sequence[str], known: dict[str, int]) -> NDArray[np.int32] | None:
+    def numbers(self, words: Sequence[str], known: dict[str, int]) -> NDArray[np.int32] | None:
+        """The numbers of words, of classes for those that are unknown; None where a word has none at all."""
         numbers = [self._number(word, position, known) for position, word in enumerate(words)]
         return None if None in numbers else np.array(numbers, np.int32)
 

@@ -14,6 +14,7 @@ from hierogram.samplers.charts.hypergraph import EDGES, ITEMS, TAILS, Hypergraph
 from hierogram.samplers.charts.pairs import ANY, Task, lay_cells, make_cells, span_of
 from hierogram.samplers.charts.segments import make_segments, segment_span
 from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.exceptions import ChartTooLargeError
 
 _NOTHING, _SEGMENTS, _EDGES = range(3)
 """What there may be no room for."""
@@ -38,13 +39,19 @@ class Emissions(NamedTuple):
 class Builder:
     """Builds the hypergraphs of pairs, one after the other; each overwrites the one before."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_edges: int | None = None) -> None:
+        """`most_edges`: more edges than so many, or twice as many tails, are not written; None: all are."""
+        self._most = most_edges
         self._cells = make_cells(0, 0, 1 << 12)
         self._segments = make_segments(1 << 10, 4)
-        self._graph = make_hypergraph(1 << 12, 1 << 15, 1 << 16)
+        edges = 1 << 15 if most_edges is None else min(1 << 15, most_edges)
+        self._graph = make_hypergraph(1 << 12, edges, 2 * edges)
 
     def build(self, task: Task) -> Bitext:
-        """The hypergraph of the derivations that the mask keeps; its root has no edge where there is none."""
+        """The hypergraph of the derivations that the mask keeps; its root has no edge where there is none.
+
+        Raises `ChartTooLargeError`.
+        """
         n, m = len(task.words.source), len(task.words.target)
         if self._cells.covered.shape != (n + 1, m):
             self._cells = make_cells(n, m, len(self._cells.place))
@@ -65,6 +72,10 @@ class Builder:
                 self._segments = make_segments(4 * len(self._segments.rule), self._segments.spans.shape[1])
             else:
                 edges = 4 * len(self._graph.weight)
+                if self._most is not None:
+                    if len(self._graph.weight) >= self._most:
+                        raise ChartTooLargeError(f"a chart of {n} and {m} words has more than {self._most:,} edges")
+                    edges = min(edges, self._most)
                 self._graph = make_hypergraph(len(self._graph.first) - 1, edges, 2 * edges)
 
 

@@ -7,6 +7,11 @@ _SENTENCES = ("tests/samplers/charts/test_sentences.py", "-k", "cross or enumera
 _STEP = ("tests/samplers/charts/test_pruning.py", "-k", "model_page")
 _SELECTIONS = ("tests/samplers/charts/test_pruning.py", "-k", "keep_their_size")
 
+_TREES = ("tests/samplers/charts/test_tree_pruning.py", "-k", "converges")
+_LEARNING = "tests/samplers/charts/test_learning.py"
+_MISFITS = "tests/daemon/scoring/test_misfits.py"
+_TREE_STEP = "selected = next_selection(state.selected, Key(key, self._number, 2 * plan + 1))\n        forest"
+
 _ALL_BISPANS = Change(
     "charts/pairs.py",
     "cells.covered[i, x] + (1 if fixed[i, x] > 0 else 0)",
@@ -85,5 +90,127 @@ CHART_FAULTS = (
         "product = above * graph.weight[e]",
         "product = (above > 0.0) * graph.weight[e]",
         _BITEXTS,
+    ),
+    # Trees that are parsed by masks.
+    Fault(
+        "spans that are not selected keep their values",
+        "charts/pruning/trees.py",
+        "return PruningState(selected, self._drawn(forest, key, 2 * plan)), forest",
+        "return PruningState(selected, np.where(selected, self._drawn(forest, key, 2 * plan), state.assigned)), forest",
+        _TREES,
+    ),
+    Fault(
+        "the selection of spans depends on their values",
+        "charts/pruning/trees.py",
+        _TREE_STEP,
+        _TREE_STEP.replace("\n", " & state.assigned\n"),
+        _TREES,
+    ),
+    Fault(
+        "the chart of a sentence is that of the selection before",
+        "charts/pruning/trees.py",
+        "self._fill(selected, state.assigned), self._root)",
+        "self._fill(state.selected, state.assigned), self._root)",
+        _TREES,
+    ),
+    Fault(
+        "every mask's tree is drawn from one stream",
+        "charts/pruning/trees.py",
+        "self._drawn(forest, key, 2 * plan)",
+        "self._drawn(forest, key, 0)",
+        _TREES,
+    ),
+    Fault(
+        "pruned spans are filled",
+        "charts/chart.py",
+        "            if not kept[cell]:\n                continue\n",
+        "",
+        ("tests/samplers/charts/test_tree_pruning.py", "-k", "masked_sums"),
+    ),
+    # Learning by soft counts.
+    Fault(
+        "soft counts of several masks are summed and not averaged",
+        "charts/pruning/learning.py",
+        "features.append(total / self._masks)",
+        "features.append(total)",
+        (_LEARNING, "-k", "long_run"),
+    ),
+    Fault(
+        "each mask starts from the first derivation",
+        "charts/pruning/learning.py",
+        "self._states[number], pruned = kernel.step",
+        "_, pruned = kernel.step",
+        (_LEARNING, "-k", "long_run"),
+    ),
+    Fault(
+        "rules of the last pair alone are counted",
+        "charts/pruning/learning.py",
+        "rules += found[n * m + n + m :]",
+        "rules = found[n * m + n + m :]",
+        (_LEARNING, "-k", "raises_the_likelihood"),
+    ),
+    Fault(
+        "a chain's parts are those of its reverse",
+        "charts/pruning/learning.py",
+        "grammar.closure.T @ share @ grammar.closure.T",
+        "grammar.closure @ share @ grammar.closure",
+        (_LEARNING, "-k", "within_chains"),
+    ),
+    Fault(
+        "rules inside fragments are learned as others are",
+        "charts/pruning/learning.py",
+        '(table["parent"] < labels) & (whole[table["parent"]] > 0)',
+        'whole[table["parent"]] > 1e-3',
+        (_LEARNING, "-k", "keep_theirs"),
+    ),
+    # Words that do not belong.
+    Fault(
+        "a sentence's own neighbours are counted",
+        "daemon/scoring/contexts.py",
+        "- (codes[:, None] == own).sum(axis=1)",
+        "- 0 * (codes[:, None] == own).sum(axis=1)",
+        (_MISFITS, "-k", "left_out"),
+    ),
+    Fault(
+        "a source word is looked at as a target word",
+        "daemon/scoring/misfits.py",
+        "together = fit.together if side else fit.together.T",
+        "together = fit.together if side else fit.together[::-1].T",
+        (_MISFITS, "-k", "equations"),
+    ),
+    Fault(
+        "links back are those of the other side's words",
+        "daemon/scoring/misfits.py",
+        "back = (together + others[:, None]) / (fit.links[side] + 1)",
+        "back = (together + others[:, None]) / (fit.links[other][:, None] + 1)",
+        (_MISFITS, "-k", "equations"),
+    ),
+    Fault(
+        "a word's share is not that among the words of its side",
+        "daemon/scoring/misfits.py",
+        "back.sum(axis=1, keepdims=True)",
+        "back.sum(axis=0, keepdims=True)",
+        (_MISFITS, "-k", "equations"),
+    ),
+    Fault(
+        "odds are those among the words that were shown",
+        "daemon/scoring/misfits.py",
+        "@ self._weights - self._prior",
+        "@ self._weights",
+        (_MISFITS, "-k", "taught"),
+    ),
+    Fault(
+        "a short sentence has no word replaced",
+        "daemon/scoring/misfits.py",
+        "max(1, round(len(words) / 5))",
+        "round(len(words) / 5)",
+        (_MISFITS, "-k", "fifth"),
+    ),
+    Fault(
+        "a word is replaced by itself",
+        "daemon/scoring/misfits.py",
+        "if word != spoiled[place]:",
+        "if word >= 0:",
+        (_MISFITS, "-k", "fifth or all_words"),
     ),
 )

@@ -29,8 +29,13 @@ def copied(folder: Path) -> Path:
 
 
 def change(imports: Path, module: str, before: str, after: str) -> None:
-    """Puts other text into the copy of a module."""
-    path = imports / "hierogram" / "samplers" / module
+    """Puts other text into the copy of a module, below samplers/ or of a part that is copied then."""
+    package = imports / "hierogram"
+    part = module.partition("/")[0]
+    if part in PARTS and (package / part).is_symlink():
+        (package / part).unlink()
+        shutil.copytree(ROOT / part, package / part, ignore=shutil.ignore_patterns("__pycache__"))
+    path = package / module if part in PARTS else package / "samplers" / module
     text = path.read_text()
     assert text.count(before) == 1, f"{module}: {before!r} stands there {text.count(before)} times"
     path.write_text(text.replace(before, after))

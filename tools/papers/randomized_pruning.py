@@ -1,12 +1,13 @@
 """Draws Figure 4 of [BPK09]: what one mask costs beside the whole chart, and how far averages over masks are off.
 
-    hierogram align corpus.zh corpus.en --symmetrize intersect -o links
+    hierogram align corpus.zh corpus.en --symmetrize union --score -o links
     python -m hierogram.tools.papers.randomized_pruning corpus.zh corpus.en links -o pruning.png
 
 Pairs of up to 130 word pairs are drawn, as many from each fourth of that range. Features are the expected emissions of
 words, together and alone, and the expected uses of rules; the error is Σ (E - Ẽ)², averaged over pairs. Work is the
-edges of charts, the same on every machine; seconds of processor time are told beside it. Weights of emissions are those
-of Model 1, both ways; the variables are the given links, one-to-one.
+edges of charts, the same on every machine; seconds of processor time are told beside it. Emissions have the relative
+frequencies of the given links, smoothed by Model 1; the variables are these links, one-to-one. Of larger pairs under an
+ITG, the edges of whole charts are counted and not written.
 """
 
 import csv
@@ -20,25 +21,23 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hierogram.daemon.alignment.evaluation import read_links
-from hierogram.daemon.alignment.files import read_sentences
+from hierogram.daemon.progress import progress
 from hierogram.samplers.charts.bitexts import Builder, expected_emissions
 from hierogram.samplers.charts.hypergraph import score, total_of
-from hierogram.samplers.charts.pairs import ANY, Mask, Rules, Task, Words, make_rules
+from hierogram.samplers.charts.pairs import Mask, Task
 from hierogram.samplers.charts.pruning.chain import PruningKernel
-from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.samplers.charts.pruning.tictactoe import figures_of_merit, kept_bispans
-from hierogram.samplers.itg.batch import ItgBatch, make_batch
-from hierogram.samplers.itg.model1 import Model1, train_model1
+from hierogram.tools.papers.pruning.pairs import GRAMMARS, Corpus, itg_edges, read_corpus
 
 LARGEST = 130
 """Word pairs of the largest pairs whose chart is also filled as a whole, as in the paper."""
-_X1, _X2, _X3 = -1, -2, -3
 _RATIOS = (0.0, 1.0, 2.0, 4.0, 6.0, 9.0, 13.0, 20.0)
 """Natural logs of the ratios at which tic-tac-toe pruning cuts."""
 _BUDGETS = 2.0 ** -np.arange(10, 0, -1)
 """Shares of the whole chart's edges."""
-_MOST_MASKS = 400
+_MOST_MASKS = 1_000
+_NEAR = 0.08
+"""Pairs are of about a size where theirs differs by no more than this share."""
 
 COLUMNS = (
     "grammar", "pair", "size", "exact edges", "mask edges", "exact seconds", "mask seconds", "one mask", "half the work"
@@ -62,98 +61,13 @@ class Row(NamedTuple):
     tictactoe: NDArray[np.float64]
 
 
-def itg_rules() -> Rules:
-    """An ITG: words together and alone, two nonterminals straight and inverted."""
-    sides = [([ANY], [ANY]), ([ANY], []), ([], [ANY]), ([_X1, _X2], [_X1, _X2]), ([_X1, _X2], [_X2, _X1])]
-    return make_rules(sides, np.array([1, 1, 1, 0.4, 0.1]), empty_sides=True)
-
-
-def mixed_rules() -> Rules:
-    """Up to three nonterminals, straight or inverted, perhaps with a pair of words somewhere between them."""
-    sides: list[tuple[list[int], list[int]]] = [([ANY], [ANY])]
-    sides += [([ANY, _X1], [_X1]), ([_X1, ANY], [_X1]), ([_X1], [ANY, _X1]), ([_X1], [_X1, ANY])]
-    for symbols in ([_X1], [_X1, _X2], [_X1, _X2, _X3]):
-        for order in (symbols, symbols[::-1])[: len(symbols)]:
-            if len(symbols) > 1:
-                sides.append((symbols, order))
-            for k in range(len(symbols) + 1):
-                at = k if order is symbols else len(symbols) - k
-                sides.append(([*symbols[:k], ANY, *symbols[k:]], [*order[:at], ANY, *order[at:]]))
-    return make_rules(sides, np.array([1.0] + [0.1] * (len(sides) - 1)), empty_sides=False)
-
-
-GRAMMARS = {"itg": (itg_rules, True), "mixed": (mixed_rules, False)}
-
-
-class Corpus(NamedTuple):
-    """Pairs with their Model 1 and one-to-one links."""
-
-    batch: ItgBatch
-    model1: Model1
-    links: list[NDArray[np.int32]]
-
-    def size(self, pair: int) -> tuple[int, int]:
-        """Words of both sides."""
-        batch = self.batch
-        return (
-            int(batch.source_offset[pair + 1] - batch.source_offset[pair]),
-            int(batch.target_offset[pair + 1] - batch.target_offset[pair]),
-        )
-
-    def given(self, pair: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """P(e_x | f_i) float64[n+1, m] and P(f_i | e_x) float64[n, m+1], the empty word last."""
-        n, m = self.size(pair)
-        batch, model = self.batch, self.model1
-        types = batch.types[batch.cell_offset[pair] : batch.cell_offset[pair + 1]].reshape(n, m)
-        source = batch.source[batch.source_offset[pair] : batch.source_offset[pair + 1]]
-        target = batch.target[batch.target_offset[pair] : batch.target_offset[pair + 1]]
-        return (
-            np.vstack([model.target[types], model.null_target[target]]),
-            np.column_stack([model.source[types], model.null_source[source]]),
-        )
-
-    def words(self, pair: int) -> Words:
-        """The pair with emissions [P(e|f) P(f|e)]^½, words alone from the empty word; scaled."""
-        target, source = self.given(pair)
-        pairs = np.sqrt(target[:-1] * source[:, :-1])
-        alone, others = np.sqrt(source[:, -1]) * 0.1, np.sqrt(target[-1]) * 0.1
-        return Words(
-            np.zeros(len(alone), np.int32),
-            np.zeros(len(others), np.int32),
-            pairs,
-            alone,
-            others,
-            2 / np.sqrt(np.maximum(pairs.max(axis=1), alone**2)),
-            2 / np.sqrt(np.maximum(pairs.max(axis=0), others**2)),
-        )
-
-
-def _read_side(name: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    numbers: dict[str, int] = {}
-    lines = [[numbers.setdefault(word, len(numbers)) for word in line.split()] for line in read_sentences(name)]
-    words = np.array([word for line in lines for word in line], np.int32)
-    return words, np.cumsum([0, *map(len, lines)], dtype=np.int64)
-
-
-def read_corpus(source: str, target: str, links: str) -> Corpus:
-    """Reads pairs and their links; of links that share a word the first is kept."""
-    batch = make_batch(*_read_side(source), *_read_side(target))
-    kept = []
-    for line in read_links(links):
-        chosen: list[tuple[int, int]] = []
-        for i, x in sorted(line):
-            if all(i != a and x != b for a, b in chosen):
-                chosen.append((i, x))
-        kept.append(np.array(chosen, np.int32).reshape(-1, 2))
-    return Corpus(batch, train_model1(batch), kept)
-
-
 def measure(corpus: Corpus, grammar: str, pair: int, seed: int) -> Row:
-    """A pair of up to `LARGEST` word pairs, by the whole chart, by masks, and by tic-tac-toe pruning."""
-    make, empty = GRAMMARS[grammar]
-    rules, words = make(), corpus.words(pair)
+    """A pair of up to `LARGEST` word pairs, by the whole chart, by masks, and by tic-tac-toe pruning.
+
+    The work of masks includes the chart that the first derivation is drawn from.
+    """
     n, m = corpus.size(pair)
-    system = PairSystem(rules, words, corpus.links[pair], empty)
+    system = corpus.system(grammar, pair)
     nothing = np.zeros(system.variables, np.bool_)
     system.build(nothing, nothing)
     begun = time.process_time()
@@ -163,23 +77,24 @@ def measure(corpus: Corpus, grammar: str, pair: int, seed: int) -> Row:
     exact, edges = system.features(scores.expected), graph.edges
     kernel = PruningKernel(system, pair)
     state = kernel.init(seed)
+    first = system.bitext.graph.edges
     features: list[NDArray[np.float64]] = []
     work: list[int] = []
     begun = time.process_time()
-    while sum(work) < edges / 2 and len(work) < _MOST_MASKS:
+    while not work or (first + sum(work) < edges / 2 and len(work) < _MOST_MASKS):
         state, pruned = kernel.step(seed, state, len(work) + 1)
         features.append(pruned.features)
         work.append(pruned.edges)
     mask_seconds = (time.process_time() - begun) / len(work)
     means = np.cumsum(features, axis=0) / np.arange(1, len(work) + 1)[:, None]
     errors = ((means - exact) ** 2).sum(axis=1)
-    spent = np.array(list(accumulate(work)))
+    spent = first + np.array(list(accumulate(work)))
     done = np.searchsorted(spent, _BUDGETS * edges, side="right") - 1
+    make, empty = GRAMMARS[grammar]
+    task = Task(make(), corpus.words(pair), Mask(np.zeros((n, m), np.int8), np.zeros((0, 0), np.bool_)), empty)
     return Row(
         grammar, pair, n * m, edges, float(np.mean(work)), exact_seconds, mask_seconds, float(errors[0]),
-        float(errors[-1]), np.where(done >= 0, errors[done], np.nan), _tictactoe(corpus, pair, Task(
-            rules, words, Mask(np.zeros((n, m), np.int8), np.zeros((0, 0), np.bool_)), empty
-        ), exact, edges),
+        float(errors[-1]), np.where(done >= 0, errors[done], np.nan), _tictactoe(corpus, pair, task, exact, edges),
     )  # fmt: skip
 
 
@@ -203,12 +118,61 @@ def _tictactoe(corpus: Corpus, pair: int, task: Task, exact: NDArray[np.float64]
 
 def chosen_pairs(corpus: Corpus, number: int, seed: int) -> Iterator[int]:
     """So many pairs of each fourth of the range of sizes, with two links at least."""
-    sizes = np.array([np.prod(corpus.size(pair)) for pair in range(corpus.batch.size)])
+    sizes = corpus.sizes()
     linked = np.array([len(links) > 1 for links in corpus.links])
     random = np.random.default_rng(seed)
     for part in range(4):
         inside = np.flatnonzero(linked & (sizes > part * LARGEST / 4) & (sizes <= (part + 1) * LARGEST / 4))
         yield from random.permutation(inside)[:number].tolist()
+
+
+class Saving(NamedTuple):
+    """Pairs of about a size: how many, mean edges of whole charts and of a mask, the median of their
+    ratios, seconds of a mask, and the share of the shorter side's words that have a variable."""
+
+    size: int
+    pairs: int
+    exact_edges: float
+    mask_edges: float
+    median: float
+    mask_seconds: float
+    linked: float
+
+
+def saved(corpus: Corpus, grammar: str, size: int, pairs: int, seed: int) -> Saving:
+    """What masks save of charts, of so many pairs of about so many word pairs; three masks each."""
+    near = np.abs(corpus.sizes() - size) <= _NEAR * size
+    linked = np.array([len(links) > 1 for links in corpus.links])
+    chosen = np.random.default_rng(seed).permutation(np.flatnonzero(near & linked))[:pairs].tolist()
+    exact, masks, seconds, share = [], [], 0.0, 0.0
+    for pair in chosen:
+        system = corpus.system(grammar, pair)
+        nothing = np.zeros(system.variables, np.bool_)
+        exact.append(itg_edges(*corpus.size(pair)) if grammar == "itg" else system.build(nothing, nothing).edges)
+        kernel = PruningKernel(system, pair)
+        state = kernel.init(seed)
+        begun, work = time.process_time(), 0
+        for plan in (1, 2, 3):
+            state, pruned = kernel.step(seed, state, plan)
+            work += pruned.edges
+        seconds += (time.process_time() - begun) / 3
+        masks.append(work / 3)
+        share += len(corpus.links[pair]) / min(corpus.size(pair))
+    number = max(1, len(chosen))
+    whole, some = np.array(exact, np.float64), np.array(masks)
+    median = float(np.median(whole / some)) if len(chosen) else 0.0
+    return Saving(
+        size, len(chosen), whole.sum() / number, some.sum() / number, median, seconds / number, share / number
+    )
+
+
+def slope(size: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[float, float]:
+    """By how much the error grows for 100 word pairs (least squares), and the standard error of that, which holds
+    where errors of larger pairs vary more."""
+    apart = size - size.mean()
+    found = float((apart * error).sum() / (apart**2).sum())
+    left = error - error.mean() - found * apart
+    return 100 * found, 100 * float(np.sqrt(((apart * left) ** 2).sum())) / float((apart**2).sum())
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
@@ -246,45 +210,72 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
+def _tell(grammar: str, own: Sequence[Row]) -> None:
+    """Tables of one grammar."""
+    print(grammar, "size", "exact/mask edges", "median", "exact/mask seconds", "one mask", "half the work", sep="\t")
+    for k in range(4):
+        part = [row for row in own if k * LARGEST / 4 < row.size <= (k + 1) * LARGEST / 4]
+        if part:
+            edges = sum(row.exact_edges for row in part) / sum(row.mask_edges for row in part)
+            median = np.median([row.exact_edges / row.mask_edges for row in part])
+            seconds = sum(row.exact_seconds for row in part) / sum(row.mask_seconds for row in part)
+            errors = [np.mean([getattr(row, name) for row in part]) for name in ("one", "half")]
+            size = np.mean([row.size for row in part])
+            numbers = (f"{size:.0f}", f"{edges:.0f}", f"{median:.0f}", f"{seconds:.1f}", *(f"{e:.4f}" for e in errors))
+            print("", *numbers, sep="\t")
+    for name in ("one", "half"):
+        sizes, seen = (np.array([getattr(row, field) for row in own], np.float64) for field in ("size", name))
+        found, deviation = slope(sizes, seen)
+        said = "one mask" if name == "one" else "half the work"
+        print("", f"error of {said} grows for 100 word pairs by", f"{found:.2f} ± {deviation:.2f}", sep="\t")
+    by_budget = np.array([row.by_budget for row in own])
+    print("", "share of work", "masks", "pairs", sep="\t")
+    for share, errors in zip(_BUDGETS, by_budget.T, strict=True):
+        told = errors[~np.isnan(errors)]
+        print("", f"{share:.4f}", f"{told.mean():.4f}" if len(told) else "", len(told), sep="\t")
+    print("", "share of work", "tic-tac-toe", sep="\t")
+    for share, error in np.mean([row.tictactoe for row in own], axis=0):
+        print("", f"{share:.4f}", f"{error:.4f}", sep="\t")
+
+
 def main(
     source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one a line.")],
     target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, line for line.")],
-    links: Annotated[str, typer.Argument(metavar="LINKS", help="Their links in both directions, Pharaoh lines.")],
+    links: Annotated[str, typer.Argument(metavar="LINKS", help="Their links, Pharaoh lines, perhaps with scores.")],
     pairs: Annotated[int, typer.Option(min=1, help="Pairs of each fourth of the sizes.")] = 25,
+    grammars: Annotated[str, typer.Option(help="Grammars whose whole charts are filled, with commas.")] = "itg,mixed",
+    near: Annotated[str, typer.Option(help="Sizes at which what an ITG's masks save is told.")] = "121,400,900",
     seed: Annotated[int, typer.Option(help="Seed.")] = 1,
-    table: Annotated[Path, typer.Option(metavar="FILE", help="Table to write.")] = Path("pruning.tsv"),
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Figure.")] = Path("pruning.png"),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Figure; a table is put beside it.")
+    ] = Path("pruning.png"),
 ) -> None:
     """Measures and draws."""
     corpus = read_corpus(source, target, links)
+    chosen = list(chosen_pairs(corpus, pairs, seed))
+    named = [grammar for grammar in grammars.split(",") if grammar]
+    sizes = [("itg", int(size)) for size in near.split(",") if size]
+    sizes += [(grammar, LARGEST) for grammar in named if grammar != "itg"]
+    print("grammar", "about", "pairs", "exact edges", "mask edges", "ratio", "median", "mask ms", "linked", sep="\t")
+    for grammar, size in sizes:
+        one = saved(corpus, grammar, size, 2 * pairs if grammar == "itg" else pairs, seed)
+        if one.pairs:
+            edges = f"{one.exact_edges:.0f}", f"{one.mask_edges:.0f}", f"{one.exact_edges / one.mask_edges:.0f}"
+            others = f"{one.median:.0f}", f"{1e3 * one.mask_seconds:.2f}", f"{one.linked:.2f}"
+            print(grammar, size, one.pairs, *edges, *others, sep="\t", flush=True)
     rows = []
-    for pair in chosen_pairs(corpus, pairs, seed):
-        for grammar in GRAMMARS:
+    tasks = [(grammar, pair) for grammar in named for pair in chosen]
+    with progress("measure", "pairs") as shown:
+        for grammar, pair in tasks:
             rows.append(measure(corpus, grammar, pair, seed))
-    with table.open("w", newline="") as file:
+            shown.update(len(rows), len(tasks), len(rows))
+    with output.with_suffix(".tsv").open("w", newline="") as file:
         writer = csv.writer(file, delimiter="\t")
         writer.writerow(COLUMNS)
         writer.writerows(row[:9] for row in rows)
     draw(rows, output)
-    for grammar in GRAMMARS:
-        own = [row for row in rows if row.grammar == grammar]
-        print(grammar, "size", "exact/mask edges", "exact/mask seconds", "one mask", "half the work", sep="\t")
-        for k in range(4):
-            part = [row for row in own if k * LARGEST / 4 < row.size <= (k + 1) * LARGEST / 4]
-            if part:
-                edges = sum(row.exact_edges for row in part) / sum(row.mask_edges for row in part)
-                seconds = sum(row.exact_seconds for row in part) / sum(row.mask_seconds for row in part)
-                errors = [np.mean([getattr(row, name) for row in part]) for name in ("one", "half")]
-                size = np.mean([row.size for row in part])
-                print("", f"{size:.0f}", f"{edges:.0f}", f"{seconds:.1f}", *(f"{e:.4f}" for e in errors), sep="\t")
-        seen = np.array([row.by_budget for row in own])
-        print("", "share of work", "masks", sep="\t")
-        for share, errors in zip(_BUDGETS, seen.T, strict=True):
-            told = errors[~np.isnan(errors)]
-            print("", f"{share:.4f}", f"{told.mean():.4f}" if len(told) else "", f"{len(told)} pairs", sep="\t")
-        print("", "share of work", "tic-tac-toe", sep="\t")
-        for share, error in np.mean([row.tictactoe for row in own], axis=0):
-            print("", f"{share:.4f}", f"{error:.4f}", sep="\t")
+    for grammar in named:
+        _tell(grammar, [row for row in rows if row.grammar == grammar])
 
 
 if __name__ == "__main__":

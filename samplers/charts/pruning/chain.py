@@ -39,12 +39,12 @@ class PruningKernel:
         self._number = number
 
     def init(self, key: int) -> PruningState:
-        """A derivation that has as many variables positive as can be.
+        """A derivation that has as many of the preferred variables positive as can be.
 
         Those that stand in the way of most others are dropped, until there is a derivation with all that are left.
         """
         system = self.system
-        required = np.ones(system.variables, np.bool_)
+        required = system.preferred()
         conflicts = system.conflicts()
         while not total_of(graph := system.build(required, required)) > 0:
             left = np.flatnonzero(required)

@@ -12,6 +12,9 @@ from hierogram.samplers.charts.pairs import Mask, Rules, Task, Words
 from hierogram.samplers.charts.pruning.masks import fix_links, keep_spans
 from hierogram.samplers.charts.sentences import CHAIN, Parsed, Sentence, SentenceBuilder
 
+_PREFERRED = 0.3
+"""Links whose emission has at least this share of the best one's weight are in the first derivation."""
+
 
 class System(ABC):
     """A chart to be pruned. Its last graph is overwritten by the next one.
@@ -38,6 +41,10 @@ class System(ABC):
     def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
         """The features of the last graph, whose edges are expected so often, float64[K]."""
 
+    def preferred(self) -> NDArray[np.bool_]:
+        """The variables that the first derivation has positive where it can, bool[V]."""
+        return np.ones(self.variables, np.bool_)
+
     @abstractmethod
     def conflicts(self) -> NDArray[np.int64]:
         """For each variable, with how many others it may not be positive together, int64[V]."""
@@ -48,13 +55,20 @@ class PairSystem(System):
     source and target word is emitted alone, and how often each rule is used.
     """
 
-    def __init__(self, rules: Rules, words: Words, links: NDArray[np.int32], empty_sides: bool = True) -> None:
-        """`links` int32[V, 2]: source and target positions."""
+    def __init__(
+        self,
+        rules: Rules,
+        words: Words,
+        links: NDArray[np.int32],
+        empty_sides: bool = True,
+        most_edges: int | None = None,
+    ) -> None:
+        """`links` int32[V, 2]: source and target positions; `most_edges`: see `Builder`."""
         self.links = links
         self.variables = len(links)
         size = len(words.source), len(words.target)
         self._task = Task(rules, words, Mask(np.zeros(size, np.int8), np.zeros((0, 0), np.bool_)), empty_sides)
-        self._builder = Builder()
+        self._builder = Builder(most_edges)
         self.bitext: Bitext
 
     @property
@@ -80,6 +94,15 @@ class PairSystem(System):
         graph = self.bitext.graph
         uses = np.bincount(graph.rule[: graph.edges], expected, len(self._task.rules.weight))
         return np.concatenate([found.links.ravel(), found.source_nulls, found.target_nulls, uses])
+
+    def preferred(self) -> NDArray[np.bool_]:
+        """Links that are emitted about as easily as the best of either word: others make a poor start."""
+        if not self.variables:
+            return super().preferred()
+        pairs = self._task.words.pairs
+        i, x = self.links[:, 0], self.links[:, 1]
+        best = np.maximum(pairs.max(axis=1)[i], pairs.max(axis=0)[x])
+        return np.asarray(pairs[i, x] >= _PREFERRED * best, np.bool_)
 
     def conflicts(self) -> NDArray[np.int64]:
         """For each variable, with how many others it may not be positive together, int64[V]."""

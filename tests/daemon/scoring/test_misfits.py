@@ -51,6 +51,26 @@ def test_features_of_a_word_that_nothing_links_are_lower() -> None:
         assert features[0, 4] == pytest.approx(np.log((5 + 0.1) / 7 / 0.1))
 
 
+def test_features_follow_the_equations() -> None:
+    """docs/model.md, section 8, word by word."""
+    random = np.random.default_rng(4)
+    together = random.integers(0, 5, (3, 2)).astype(float)
+    links = together.sum(axis=1) + np.arange(3), together.sum(axis=0) + np.arange(2)
+    alone = random.uniform(0.01, 0.2, 3), random.uniform(0.01, 0.2, 2)
+    neighbours = random.normal(size=(3, 3)), random.normal(size=(2, 3))
+    fit = Fit(together, links, alone, neighbours)
+    for side, sizes in ((1, (3, 2)), (0, (2, 3))):
+        c = together if side else together.T
+        u, v = alone[side], alone[1 - side]
+        q = [[(c[i, j] + v[i]) / (links[side][j] + 1) for j in range(sizes[1])] for i in range(sizes[0])]
+        for j in range(sizes[1]):
+            given = [(c[i, j] + u[j]) / (links[1 - side][i] + 1) / u[j] for i in range(sizes[0])]
+            back = [q[i][j] / v[i] for i in range(sizes[0])]
+            share = 0.02 + sum(q[i][j] / sum(q[i]) for i in range(sizes[0]))
+            wanted = np.log([np.mean(given), max(given), max(back), share, u[j], sizes[1]])
+            np.testing.assert_allclose(features_of(fit, side)[j], [*neighbours[side][j], *wanted])
+
+
 def test_a_classifier_tells_what_it_was_taught() -> None:
     random = np.random.default_rng(1)
     kept, replaced = random.normal(1, 1, (2000, 9)), random.normal(-1, 1, (400, 9))

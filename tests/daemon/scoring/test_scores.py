@@ -4,16 +4,17 @@ import json
 import math
 import re
 import shlex
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.daemon.conftest import LINES, Run
 
+from hierogram.daemon.scoring import scoring
 from hierogram.daemon.scoring.learned import Learned, rows_of
+from hierogram.daemon.scoring.numbers import RuleNumbers
 from hierogram.daemon.scoring.options import ScoreOptions
-from hierogram.daemon.scoring.scoring import Scorer, _pieces
+from hierogram.daemon.scoring.scoring import Scorer, _cut, _Piece
 from hierogram.storage.store import Store
 
 OPTIONS = ScoreOptions()
@@ -42,8 +43,11 @@ def test_what_is_taken_out_is_all_that_the_pair_added(learned: Store, known: Lea
     owns = [
         Own.of(row, (known.number(0, row.source.split()), known.number(1, row.target.split())), known) for row in rows
     ]
-    for texts, rule in known.rules.number.items():
-        assert sum(own.rules[texts] for own in owns) == known.rules.uses[rule]
+    numbers = {texts: known.rules.number.get(texts) for own in owns for texts in own.rules}
+    assert sorted(rule for rule in numbers.values() if rule >= 0) == list(range(len(known.rules.uses)))
+    for texts, rule in numbers.items():
+        if rule >= 0:
+            assert sum(own.rules[texts] for own in owns) == known.rules.uses[rule]
     for link, times in known.links.items():
         assert sum(own.links[link] for own in owns) == times
     for side in (0, 1):
@@ -84,14 +88,34 @@ def test_masks_give_the_exact_score(known: Learned) -> None:
     assert pruned.unseen == pytest.approx(exact.unseen, abs=0.02)
 
 
+def test_rules_are_found_by_their_sides() -> None:
+    rules = [(f"a{k}", f"b{k % 7}") for k in range(200)]
+    numbers = RuleNumbers(rules)
+    assert len(numbers) == 200
+    assert [numbers.get(rule) for rule in rules] == list(range(200))
+    assert numbers.get(("a0", "b1")) == numbers.get(("b0", "a0")) == RuleNumbers([]).get(("a", "b")) == -1
+
+
 def test_long_pairs_are_cut_where_no_likely_link_is_parted() -> None:
     likely = np.array([(k, k) for k in range(40)], np.int32)
-    pieces = _pieces(40, 40, likely)
-    assert sorted((piece.i, piece.x) for piece in pieces) == [(piece.i, piece.x) for piece in pieces]
-    assert all(piece.i == piece.x and piece.j == piece.y for piece in pieces)
-    assert pieces[0].i == 0
-    assert pieces[-1].j == 40
-    assert all(one.j == two.i and one.y == two.x for one, two in pairwise(pieces))
+    second, first = _cut(_Piece(0, 40, 0, 40), likely)
+    assert (first.i, first.x, second.j, second.y) == (0, 0, 40, 40)
+    assert (first.j, first.y) == (second.i, second.x)
+    assert first.j == first.y
+    assert 15 < first.j < 25
+
+
+def test_a_pair_with_too_large_a_chart_is_cut(known: Learned, monkeypatch: pytest.MonkeyPatch) -> None:
+    sides = ["il", "ne", "voit", "pas", "la", "maison", "verte"], ["he", "does", "not", "see", "the", "green", "house"]
+    scorer = Scorer(known, ScoreOptions())
+    whole = scorer.score(*sides, 1)
+    assert whole.pieces == 1
+    monkeypatch.setattr(scoring, "_MOST_EDGES", 100)
+    cut = scorer.score(*sides, 1)
+    assert cut.pieces > 1
+    # Derivations across the cut are left out.
+    assert whole.log_probability - 5 < cut.log_probability < whole.log_probability
+    assert cut.tokens == whole.tokens
 
 
 def test_the_command_scores_stored_pairs(hierogram: Run, learned_url: str) -> None:

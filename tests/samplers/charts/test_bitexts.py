@@ -10,6 +10,7 @@ from tests.samplers.charts.pairs import ITG, MIXED, compiled, random_pair
 from hierogram.samplers.charts.bitexts import Bitext, Builder, expected_emissions
 from hierogram.samplers.charts.hypergraph import Key, best_derivation, draw_edges, score, total_of
 from hierogram.samplers.charts.pairs import Mask, Task, no_mask
+from hierogram.samplers.exceptions import ChartTooLargeError
 
 ALL_MASKS = [
     (random_pair(ITG, (2, 2), 1), None),
@@ -107,6 +108,17 @@ def test_the_best_derivation_is_the_best_of_all(pair: Pair) -> None:
     assert weight == pytest.approx(best[0], rel=1e-12)
     assert bitext.graph.rule[edges].tolist() == [use.rule for use in best[1]]
     assert np.prod(bitext.graph.weight[edges]) == pytest.approx(weight)
+
+
+def test_a_chart_of_more_edges_than_it_may_have_is_not_made() -> None:
+    pair = random_pair(MIXED, (3, 3), 32, empty_sides=False)
+    rules, words = compiled(pair)
+    task = Task(rules, words, no_mask(3, 3), False)
+    edges = Builder().build(task).graph.edges
+    # Twice as many tails have room as well.
+    assert Builder(2 * edges).build(task).graph.edges == edges
+    with pytest.raises(ChartTooLargeError):
+        Builder(edges - 1).build(task)
 
 
 def test_draws_have_their_probabilities() -> None:

@@ -1,0 +1,1 @@
+"""Randomized pruning, measured: of pairs and of sentences."""

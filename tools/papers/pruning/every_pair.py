@@ -1,0 +1,120 @@
+"""One mask of every pair of a corpus: what a pass of randomized pruning takes [BPK09 §4].
+
+    hierogram align corpus.zh corpus.en --symmetrize union --score -o links
+    python -m hierogram.tools.papers.pruning.every_pair corpus.zh corpus.en links -o pass.tsv
+
+Of each pair below a size a first derivation is drawn, and one mask is made, scored and drawn from. Seconds are those of
+one processor, of all of that; reading and Model 1 are told apart. The table keeps what is done: the same command goes
+on where it was interrupted.
+"""
+
+import time
+from pathlib import Path
+from typing import Annotated, NamedTuple, TextIO
+
+import numpy as np
+import typer
+
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.progress import progress
+from hierogram.samplers.charts.pruning.chain import PruningKernel
+from hierogram.tools.papers.pruning.pairs import Corpus, read_corpus
+
+_AT_ONCE = 200
+"""Pairs after which the table is written."""
+
+
+class Sampled(NamedTuple):
+    """A pair: its number from 0, its word pairs, edges of the mask, processor seconds."""
+
+    pair: int
+    size: int
+    edges: int
+    seconds: float
+
+
+def sample(corpus: Corpus, grammar: str, pair: int, seed: int) -> Sampled:
+    """The first derivation and one mask of a pair."""
+    begun = time.process_time()
+    kernel = PruningKernel(corpus.system(grammar, pair), pair)
+    _, pruned = kernel.step(seed, kernel.init(seed), 1)
+    return Sampled(pair, int(np.prod(corpus.size(pair))), pruned.edges, time.process_time() - begun)
+
+
+def read_table(path: Path) -> list[Sampled]:
+    """What an earlier run has done; a last line that is not whole is left out."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    rows = [line.split("\t") for line in text[: text.rfind("\n") + 1].splitlines()]
+    try:
+        return [Sampled(int(pair), int(size), int(edges), float(seconds)) for pair, size, edges, seconds in rows]
+    except ValueError as error:
+        raise InputError(f"{path} is no table of this command: {error}; name another file") from None
+
+
+def _write(file: TextIO, rows: list[Sampled]) -> None:
+    for row in rows:
+        file.write(f"{row.pair}\t{row.size}\t{row.edges}\t{row.seconds:.6f}\n")
+    file.flush()
+
+
+def main(
+    source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one a line.")],
+    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, line for line.")],
+    links: Annotated[str, typer.Argument(metavar="LINKS", help="Their links, Pharaoh lines, perhaps with scores.")],
+    below: Annotated[int, typer.Option(min=1, help="Pairs with fewer word pairs.")] = 1_000,
+    every: Annotated[int, typer.Option(min=1, help="Every so-manieth of these pairs.")] = 1,
+    grammar: Annotated[str, typer.Option(help="Grammar: itg or mixed.")] = "itg",
+    seed: Annotated[int, typer.Option(help="Seed.")] = 1,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Table.")] = Path("pass.tsv"),
+) -> None:
+    """Measures, and tells the sum."""
+    begun = time.process_time()
+    corpus = read_corpus(source, target, links)
+    reading = time.process_time() - begun
+    sizes = corpus.sizes()
+    pairs = np.flatnonzero((sizes > 0) & (sizes < below))[::every].tolist()
+    rows = read_table(output)
+    done = {row.pair for row in rows}
+    kept = len(rows)
+    # Kernels are compiled, or loaded, before the clock counts.
+    for pair in pairs[:2]:
+        sample(corpus, grammar, pair, seed)
+    with progress("sample", "pairs") as shown, output.open("w", encoding="utf-8") as file:
+        _write(file, rows)
+        for pair in pairs:
+            if pair not in done:
+                rows.append(sample(corpus, grammar, pair, seed))
+                if (len(rows) - kept) % _AT_ONCE == 0:
+                    _write(file, rows[kept:])
+                    kept = len(rows)
+                    shown.update(len(rows), len(pairs), len(rows))
+        _write(file, rows[kept:])
+    seconds = np.array([row.seconds for row in rows])
+    print(
+        "pairs",
+        "mean word pairs",
+        "mean edges",
+        "seconds",
+        "ms a pair",
+        "median ms",
+        "longest s",
+        "reading s",
+        sep="\t",
+    )
+    print(
+        len(rows),
+        f"{np.mean([row.size for row in rows]):.0f}",
+        f"{np.mean([row.edges for row in rows]):.0f}",
+        f"{seconds.sum():.1f}",
+        f"{1e3 * seconds.mean():.2f}",
+        f"{1e3 * np.median(seconds):.2f}",
+        f"{seconds.max():.2f}",
+        f"{reading:.1f}",
+        sep="\t",
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)

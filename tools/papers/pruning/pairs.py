@@ -1,0 +1,185 @@
+"""Sentence pairs for the experiments of [BPK09]: their words, the links that are variables, and two grammars."""
+
+from itertools import permutations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.alignment.evaluation import read_links
+from hierogram.daemon.alignment.files import read_sentences
+from hierogram.daemon.exceptions import InputError
+from hierogram.samplers.charts.pairs import ANY, Rules, Words, make_rules
+from hierogram.samplers.charts.pruning.systems import PairSystem
+from hierogram.samplers.itg.batch import ItgBatch, make_batch
+from hierogram.samplers.itg.model1 import Model1, train_model1
+
+_X1, _X2 = -1, -2
+_LEAST = 0.1
+"""Links of a smaller probability are no variables."""
+
+
+def itg_rules() -> Rules:
+    """An ITG: words together and alone, two nonterminals straight and inverted."""
+    sides = [([ANY], [ANY]), ([ANY], []), ([], [ANY]), ([_X1, _X2], [_X1, _X2]), ([_X1, _X2], [_X2, _X1])]
+    return make_rules(sides, np.array([1, 1, 1, 0.4, 0.1]), empty_sides=True)
+
+
+def mixed_rules() -> Rules:
+    """Up to three nonterminals in all orders, with a word of either side, or one of both, anywhere among them."""
+    sides: list[tuple[list[int], list[int]]] = [([ANY], [ANY])]
+    for size in (1, 2, 3):
+        source = [-1 - k for k in range(size)]
+        for order in permutations(source):
+            target = list(order)
+            with_word = [[*target[:k], ANY, *target[k:]] for k in range(size + 1)]
+            for k in range(size + 1):
+                mixed = [*source[:k], ANY, *source[k:]]
+                sides += [(mixed, other) for other in (target, *with_word)]
+            sides += [(source, other) for other in with_word]
+            if size > 1:
+                sides.append((source, target))
+    return make_rules(sides, np.array([1.0] + [0.1] * (len(sides) - 1)), empty_sides=False)
+
+
+GRAMMARS = {"itg": (itg_rules, True), "mixed": (mixed_rules, False)}
+"""Rules of each grammar, and whether nonterminals may have no words on one side."""
+
+
+def itg_edges(source: int, target: int) -> int:
+    """The edges of the whole chart of an ITG, of so many words.
+
+    An edge with two nonterminals is two ends and a split on both sides, where neither part is empty on both sides; an
+    edge of words is a cell, or a word at a place of the other side.
+    """
+
+    def splits(words: int) -> int:
+        return (words + 1) * (words + 2) * (words + 3) // 6
+
+    def spans(words: int) -> int:
+        return (words + 1) * (words + 2) // 2
+
+    # Of straight splits, those whose left part is empty on both sides are spans of what is left; likewise the right
+    # part; those with both empty are counted twice.
+    apart = splits(source) * splits(target) - 2 * spans(source) * spans(target) + (source + 1) * (target + 1)
+    return 2 * apart + source * target + source * (target + 1) + (source + 1) * target
+
+
+class Linked(NamedTuple):
+    """How often words are linked: each type of two words, each source word, each target word, float64."""
+
+    types: NDArray[np.float64]
+    source: NDArray[np.float64]
+    target: NDArray[np.float64]
+
+
+class Corpus(NamedTuple):
+    """Pairs with their Model 1 and one-to-one links."""
+
+    batch: ItgBatch
+    model1: Model1
+    links: list[NDArray[np.int32]]
+    linked: Linked
+
+    def size(self, pair: int) -> tuple[int, int]:
+        """Words of both sides."""
+        batch = self.batch
+        return (
+            int(batch.source_offset[pair + 1] - batch.source_offset[pair]),
+            int(batch.target_offset[pair + 1] - batch.target_offset[pair]),
+        )
+
+    def sizes(self) -> NDArray[np.int64]:
+        """The word pairs of each pair: words of one side times words of the other."""
+        found: NDArray[np.int64] = np.diff(self.batch.source_offset) * np.diff(self.batch.target_offset)
+        return found
+
+    def given(self, pair: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """P(e_x | f_i) float64[n+1, m] and P(f_i | e_x) float64[n, m+1], the empty word last."""
+        n, m = self.size(pair)
+        batch, model = self.batch, self.model1
+        types = batch.types[batch.cell_offset[pair] : batch.cell_offset[pair + 1]].reshape(n, m)
+        source = batch.source[batch.source_offset[pair] : batch.source_offset[pair + 1]]
+        target = batch.target[batch.target_offset[pair] : batch.target_offset[pair + 1]]
+        return (
+            np.vstack([model.target[types], model.null_target[target]]),
+            np.column_stack([model.source[types], model.null_source[source]]),
+        )
+
+    def words(self, pair: int) -> Words:
+        """The pair with emissions [P(e|f) P(f|e)]^½, words alone from the empty word; scaled.
+
+        P are relative frequencies of the links, with one link more of each word that is spread as Model 1 has it.
+        """
+        target, source = self.given(pair)
+        batch, linked = self.batch, self.linked
+        types = batch.types[batch.cell_offset[pair] : batch.cell_offset[pair + 1]].reshape(self.size(pair))
+        sources = batch.source[batch.source_offset[pair] : batch.source_offset[pair + 1]]
+        targets = batch.target[batch.target_offset[pair] : batch.target_offset[pair + 1]]
+        forward = (linked.types[types] + target[:-1]) / (linked.source[sources][:, None] + 1)
+        backward = (linked.types[types] + source[:, :-1]) / (linked.target[targets] + 1)
+        pairs = np.sqrt(forward * backward)
+        alone, others = np.sqrt(source[:, -1]) * 0.1, np.sqrt(target[-1]) * 0.1
+        return Words(
+            np.zeros(len(alone), np.int32),
+            np.zeros(len(others), np.int32),
+            pairs,
+            alone,
+            others,
+            2 / np.sqrt(np.maximum(pairs.max(axis=1), alone**2)),
+            2 / np.sqrt(np.maximum(pairs.max(axis=0), others**2)),
+        )
+
+    def system(self, grammar: str, pair: int) -> PairSystem:
+        """The pair under a grammar, its variables the links."""
+        make, empty_sides = GRAMMARS[grammar]
+        return PairSystem(make(), self.words(pair), self.links[pair], empty_sides)
+
+
+def _read_side(name: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    numbers: dict[str, int] = {}
+    lines = [[numbers.setdefault(word, len(numbers)) for word in line.split()] for line in read_sentences(name)]
+    words = np.array([word for line in lines for word in line], np.int32)
+    return words, np.cumsum([0, *map(len, lines)], dtype=np.int64)
+
+
+def read_corpus(source: str, target: str, links: str) -> Corpus:
+    """Reads pairs and their links.
+
+    Links may have probabilities, as `hierogram align --score` writes them. They are made one-to-one: the most probable
+    first, or in their order, those that share a word with one before are left out. Raises `InputError`.
+    """
+    batch = make_batch(*_read_side(source), *_read_side(target))
+    scores = [line.partition("|||")[2].split() for line in read_sentences(links)]
+    if len(scores) != batch.size:
+        raise InputError(f"{links} has {len(scores)} lines for {batch.size} pairs: give the links of these pairs")
+    texts = [line.partition("|||")[0].split() for line in read_sentences(links)]
+    read_links(links)  # Says what is wrong with a line.
+    variables = [_one_to_one(*line) for line in zip(texts, scores, strict=True)]
+    return Corpus(batch, train_model1(batch), variables, _linked(batch, variables))
+
+
+def _linked(batch: ItgBatch, links: list[NDArray[np.int32]]) -> Linked:
+    sources = np.concatenate([batch.source_offset[pair] + own[:, 0] for pair, own in enumerate(links)])
+    targets = np.concatenate([batch.target_offset[pair] + own[:, 1] for pair, own in enumerate(links)])
+    widths = np.diff(batch.target_offset)
+    cells = [batch.cell_offset[pair] + own[:, 0] * widths[pair] + own[:, 1] for pair, own in enumerate(links)]
+    found = [
+        np.bincount(of[at], minlength=int(of.max(initial=0)) + 1).astype(np.float64)
+        for of, at in (
+            (batch.types, np.concatenate(cells)),
+            (batch.source, sources),
+            (batch.target, targets),
+        )
+    ]
+    return Linked(*found)
+
+
+def _one_to_one(links: list[str], scores: list[str]) -> NDArray[np.int32]:
+    pairs = [(int(i), int(x)) for i, x in (link.split("-") for link in links)]
+    known = dict(zip(pairs, map(float, scores), strict=True)) if scores else dict.fromkeys(pairs, 1.0)
+    chosen: list[tuple[int, int]] = []
+    for i, x in sorted((link for link in known if known[link] >= _LEAST), key=lambda link: (-known[link], link)):
+        if all(i != a and x != b for a, b in chosen):
+            chosen.append((i, x))
+    return np.array(sorted(chosen), np.int32).reshape(-1, 2)
