@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 import numpy as np
-from numpy.typing import NDArray
 
 Texts = tuple[str, str]
 """The two sides of a rule, as texts."""
