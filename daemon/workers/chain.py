@@ -1,6 +1,7 @@
 """The chain of a store whose sweeps are done by workers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
+
+_BLOCKS_A_ROUND = 256
 
 
 def check_shareable(settings: Settings) -> None:
@@ -38,6 +41,13 @@ def shared_chain(cluster: Cluster) -> Callable[[Store, Means], Chain]:
         return SharedChain(store, means, cluster)
 
     return make
+
+
+def suited_blocks(pairs: int) -> Blocks | None:
+    """The blocks in which workers sample so many pairs: those of threads, but more of them a round, up to a quarter of
+    the pairs, so that workers wait less often for each other; None where the pairs are too few."""
+    blocks = Blocks.suited_to(pairs)
+    return blocks and replace(blocks, blocks_a_round=_BLOCKS_A_ROUND)
 
 
 class SharedChain(PhraseChain):
@@ -79,7 +89,7 @@ class SharedChain(PhraseChain):
     def sweep(self, loaded: Loaded) -> Sweep:
         """What has workers sweep over these pairs."""
         pairs = pairs_of(loaded)
-        blocks = self._means.blocks or Blocks.suited_to(pairs.size)
+        blocks = self._means.blocks or suited_blocks(pairs.size)
         if blocks is None:
             self._dismiss(changed=True)
             return super().sweep(loaded)

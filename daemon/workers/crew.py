@@ -17,7 +17,7 @@ from hierogram.daemon.learning.kinds.kind import Report, Turn
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs
 from hierogram.daemon.workers.cluster import Cluster, Shared, WorkerLostError
 from hierogram.daemon.workers.shard import Contents, Setup, Variables
-from hierogram.daemon.workers.shares import Share, blobs_at, blobs_of_all, places_of, share_out
+from hierogram.daemon.workers.shares import Share, blobs_at, blobs_of_all, places_of, share_out, texts_of
 from hierogram.daemon.workers.worker import Changes, Done, Step, added
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.models import Model
@@ -92,7 +92,7 @@ class Crew:
         workers = self._cluster.workers()[: min(blocks.blocks_a_round, self._cluster.wanted)]
         if not workers:
             raise WorkersError("no worker can be started: the cluster has no processor that is free")
-        self._shares = share_out(self.loaded.size, blocks, len(workers))
+        self._shares = share_out(self.loaded.batch.forests.pair_tail_offset, blocks, len(workers))
         self._shards = {worker: [number] for number, worker in enumerate(workers)}
         rules = None if self._in_step.issuperset(workers) else self._cluster.share(_rules_of(self._table))
         calls = [
@@ -110,8 +110,8 @@ class Crew:
         share = self._shares[number]
         nodes = places_of(self._offsets, share.pairs)
         edge, cut, records = self._variables
-        rows = [self.loaded.rows[pair]._replace(current=None, expected_uses=None) for pair in share.pairs.tolist()]
-        return Contents(rows, share.rounds, Variables(edge[nodes], cut[nodes], blobs_at(records, share.pairs)))
+        variables = Variables(edge[nodes], cut[nodes], blobs_at(records, share.pairs))
+        return Contents(texts_of(self.loaded.batch, share.pairs), share.rounds, variables)
 
     def sweep(self, turn: Turn, report: Report) -> tuple[RuleTable, SweepInfo]:
         """One sweep: the table after it, and what was done."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
+import numpy as np
 import ray
 from ray import exceptions
 from ray._private import ray_constants
@@ -24,7 +25,11 @@ _ray: Any = ray
 """Ray's own annotations say less than is true of remote classes."""
 _OBJECT_BYTES = 512 << 20
 """Memory for what is shared between processes, of a cluster that is started here; what is more goes to disk."""
+_SENT_DIRECTLY = 8 << 20
+"""Within a cluster that is started here, what is smaller goes from process to process: it need not be put into memory
+that all share, which costs more than sending it twice."""
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+_DIRECTLY = {"max_direct_call_object_size": _SENT_DIRECTLY, "task_rpc_inlined_bytes_limit": 4 * _SENT_DIRECTLY}
 _SECONDS_TO_START = 120.0
 _SECONDS_A_CALL = 900.0
 """A worker that needs longer for a call is taken for lost; the first one may compile for some minutes."""
@@ -43,10 +48,13 @@ class _Called(NamedTuple):
 class RayCluster:
     """The workers of one process, which end with it."""
 
-    def __init__(self, workers: Workers, threads: int, seconds_a_call: float = _SECONDS_A_CALL) -> None:
+    def __init__(
+        self, workers: Workers, threads: int, seconds_a_call: float = _SECONDS_A_CALL, on_this_machine: bool = False
+    ) -> None:
         self._number = workers.number
         self._threads = threads
         self._seconds = seconds_a_call
+        self._sent_directly = _SENT_DIRECTLY if on_this_machine else 0
         self._actors: dict[int, Any] = {}
         self._next = 0
         self._looked = float("-inf")
@@ -86,7 +94,9 @@ class RayCluster:
         return worker
 
     def share(self, value: object) -> Any:
-        """Put a value into the store of objects that all machines of the cluster have."""
+        """Put a value into the store of objects that all machines of the cluster have, if it is worth that."""
+        if isinstance(value, np.ndarray) and value.nbytes < self._sent_directly:
+            return value
         return _ray.put(value)
 
     def call(self, worker: int, method: str, *arguments: object) -> _Called:
@@ -121,9 +131,8 @@ def ray_cluster(workers: Workers, threads: int) -> Iterator[RayCluster]:
     Raises `WorkersError` where the named one cannot be reached. A cluster that this process has joined before is used.
     """
     joined = _ray.is_initialized()
-    if not joined:
-        _join(workers, threads)
-    cluster = RayCluster(workers, threads)
+    started = not joined and _join(workers, threads)
+    cluster = RayCluster(workers, threads, on_this_machine=started)
     try:
         yield cluster
     finally:
@@ -132,13 +141,14 @@ def ray_cluster(workers: Workers, threads: int) -> Iterator[RayCluster]:
             _ray.shutdown()
 
 
-def _join(workers: Workers, threads: int) -> None:
+def _join(workers: Workers, threads: int) -> bool:
+    """Join the cluster; whether it was started for that, on this machine."""
     if workers.address is not None:
         try:
             _ray.init(workers.address, **_QUIET)
         except Exception as error:
             raise WorkersError(f"there is no Ray cluster at {workers.address}: {error}") from error
-        return
+        return False
     if workers.number is None or "RAY_ADDRESS" in os.environ:
         # One that runs already.
         try:
@@ -147,8 +157,9 @@ def _join(workers: Workers, threads: int) -> None:
             if "RAY_ADDRESS" in os.environ:
                 raise WorkersError(f"there is no Ray cluster at RAY_ADDRESS: {error}") from error
         else:
-            return
+            return False
     start_local(_processors() if workers.number is None else workers.number * threads)
+    return True
 
 
 def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
@@ -161,7 +172,10 @@ def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
     constants: Any = ray_constants
     constants.ENABLE_RAY_CLUSTER = False
     try:
-        _ray.init("local", num_cpus=processors, include_dashboard=False, object_store_memory=object_bytes, **_QUIET)
+        _ray.init(
+            "local", num_cpus=processors, include_dashboard=False, object_store_memory=object_bytes,
+            _system_config=_DIRECTLY, **_QUIET,
+        )  # fmt: skip
     except Exception as error:
         with suppress(Exception):
             _ray.shutdown()

@@ -6,18 +6,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.counting import fragment_averages, variables
+from hierogram.daemon.learning.kinds.counting import variables
 from hierogram.daemon.learning.kinds.kind import Turn
-from hierogram.daemon.learning.kinds.pairs import load_pairs
+from hierogram.daemon.learning.kinds.pairs import longest_rule
 from hierogram.daemon.learning.kinds.synchronous import plan_of, schedule_of
+from hierogram.daemon.workers.shares import Texts
 from hierogram.samplers.counts.chain import ChainState, SweepInfo
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import RuleTable
-from hierogram.samplers.forests.batch import Batch, State
+from hierogram.samplers.forests.batch import Batch, State, make_batch
+from hierogram.samplers.forests.forest import Bitext, build_forests
+from hierogram.samplers.forests.fragments import add_up
+from hierogram.samplers.forests.records import read_averages, write_averages
+from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.synchronous.passes import SweepPlan
 from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks, build
-from hierogram.storage.records import PairRow, Settings
+from hierogram.storage.records import Settings
 
 
 class Bounds(NamedTuple):
@@ -54,11 +59,20 @@ class Variables(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """A shard as it is sent to a worker: its pairs as stored, where each round's begin, and how far they have come."""
+    """A shard as it is sent to a worker: its pairs, where each round's begin, and how far they have come."""
 
-    rows: list[PairRow]
+    texts: Texts
     rounds: NDArray[np.int64]
     variables: Variables
+
+
+def _batch_of(texts: Texts, settings: Settings) -> Batch:
+    """The pairs with their forests."""
+    # Arrays that came from elsewhere cannot be written to, and kernels are compiled anew for such.
+    bitext = Bitext._make(array.copy() for array in texts.bitext)
+    words = add_up(texts.source_hashes.copy(), texts.target_hashes.copy(), keys.ALL_BITS)
+    forests = build_forests(bitext, settings.span_limit)
+    return make_batch(bitext, words, forests, texts.pairs.copy(), longest_rule(settings))
 
 
 class Shard:
@@ -68,17 +82,13 @@ class Shard:
         self._setup = setup
         self._rounds = contents.rounds
         self._schedule = schedule_of(setup.settings)
-        self._loaded = load_pairs(contents.rows, setup.settings)
-        batch = self._loaded.batch._replace(**setup.bounds._asdict())
+        batch = _batch_of(contents.texts, setup.settings)._replace(**setup.bounds._asdict())
         self._kernel = build(
             model, batch, method=setup.method, blocks=setup.blocks, workers=setup.threads, run=executor.map
         )
-        # Arrays that came from elsewhere cannot be written to, and kernels are compiled anew for such.
         edge, cut, records = contents.variables
         self._state = State(edge.copy(), cut.copy())
-        self._averages = fragment_averages(
-            self._loaded.read_averages(Blobs(records.content.copy(), records.offsets.copy()))
-        )
+        self._averages = read_averages(batch, Blobs(records.content.copy(), records.offsets.copy()))
         self._plan: SweepPlan | None = None
 
     @property
@@ -102,4 +112,4 @@ class Shard:
     def variables(self) -> Variables:
         """How far the pairs have come."""
         edge, cut = variables(self._state)
-        return Variables(edge.copy(), cut.copy(), self._loaded.write_averages(self._averages))
+        return Variables(edge.copy(), cut.copy(), write_averages(self._averages))

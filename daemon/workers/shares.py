@@ -1,11 +1,14 @@
-"""Which pairs of a batch each shard has: some blocks of every round, so that all have work in each."""
+"""Which pairs of a batch each shard has: some blocks of every round, so that all have work in each, and as much."""
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.forests.forest import Bitext
 from hierogram.samplers.grammar.columns import Blobs
+from hierogram.samplers.grammar.keys import BASE
 from hierogram.samplers.synchronous.sweeps import Blocks
 
 
@@ -18,15 +21,23 @@ class Share(NamedTuple):
     rounds: NDArray[np.int64]
 
 
-def share_out(pairs: int, blocks: Blocks, shards: int) -> list[Share]:
-    """The shares of so many shards, which together have each pair once; the blocks are those that threads take."""
+def share_out(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[Share]:
+    """The shares of so many shards, which together have each pair once; the blocks are those that threads take.
+
+    Pair p is as much work as `work[p + 1] - work[p]` says (int64[P + 1]): in every round each shard has blocks of about
+    the same work.
+    """
+    pairs = len(work) - 1
     size = blocks.pairs_a_block
     a_round = size * blocks.blocks_a_round
     bounds = np.zeros((len(range(0, pairs, a_round)), shards + 1), np.int64)
     for number, start in enumerate(range(0, pairs, a_round)):
         end = min(start + a_round, pairs)
-        in_round = -(-(end - start) // size)
-        bounds[number] = np.minimum(start + size * (in_round * np.arange(shards + 1) // shards), end)
+        edges = np.append(np.arange(start, end, size), end)
+        done = work[edges]
+        wanted = done[0] + (done[-1] - done[0]) * np.arange(shards + 1) / shards
+        # The edge that is closest to where the work is divided.
+        bounds[number] = edges[np.searchsorted((done[1:] + done[:-1]) / 2, wanted)]
     shares = []
     for shard in range(shards):
         first, last = bounds[:, shard], bounds[:, shard + 1]
@@ -45,6 +56,44 @@ def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.i
 def places_of(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
     """Where that lies which the pairs have, in arrays in which pair p has `offsets[p]` to `offsets[p + 1]`."""
     return _ranges(offsets[pairs], offsets[pairs + 1] - offsets[pairs])
+
+
+class Texts(NamedTuple):
+    """Words and links of pairs, as a batch can be made from them: the pairs' numbers for their random streams (int64),
+    the bitext, and the hash of each of its words (uint64)."""
+
+    pairs: NDArray[np.int64]
+    bitext: Bitext
+    source_hashes: NDArray[np.uint64]
+    target_hashes: NDArray[np.uint64]
+
+
+def texts_of(batch: Batch, pairs: NDArray[np.int64]) -> Texts:
+    """Those of some pairs of a batch."""
+    bitext, words = batch.bitext, batch.words
+    source, target = places_of(bitext.source_offset, pairs), places_of(bitext.target_offset, pairs)
+    links = places_of(bitext.link_offset, pairs)
+    chosen = Bitext(
+        bitext.source[source],
+        _offsets(bitext.source_offset, pairs),
+        bitext.target[target],
+        _offsets(bitext.target_offset, pairs),
+        bitext.link_source[links],
+        bitext.link_target[links],
+        _offsets(bitext.link_offset, pairs),
+    )
+    return Texts(batch.pairs[pairs], chosen, _hashes(words.source, source), _hashes(words.target, target))
+
+
+def _hashes(added_up: NDArray[np.uint64], places: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The hashes of some words, from those of all words added up, see `Words`."""
+    hashes: NDArray[np.uint64] = added_up[places + 1] - added_up[places] * BASE
+    return hashes
+
+
+def _offsets(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each of some pairs' things begin when they lie one after the other, and where the last ones end."""
+    return np.concatenate(([0], np.cumsum(offsets[pairs + 1] - offsets[pairs])))
 
 
 def blobs_at(blobs: Blobs, pairs: NDArray[np.int64]) -> Blobs:

@@ -32,11 +32,18 @@ main()
 """`hierogram learn` by three workers, that commits often."""
 
 
+def below(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """The processes that a driver has started, and those that these have."""
+    try:
+        return psutil.Process(process.pid).children(recursive=True)
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return []
+
+
 def workers_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     """The processes of the workers that a driver has started."""
     try:
-        below = psutil.Process(process.pid).children(recursive=True)
-        return [child for child in below if child.cmdline()[:1] and child.cmdline()[0].startswith("ray::Worker")]
+        return [child for child in below(process) if "".join(child.cmdline()[:1]).startswith("ray::Worker")]
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
         return []
 
@@ -65,9 +72,17 @@ def runs_again(server: Any) -> bool:
     return True
 
 
-def ended_below(found: list[psutil.Process]) -> bool:
+def all_ended(found: set[psutil.Process]) -> bool:
     """Whether none of these processes is left."""
-    return not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in found)
+    return not any(is_left(one) for one in found)
+
+
+def is_left(process: psutil.Process) -> bool:
+    """Whether the process runs."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str, ...]) -> None:
@@ -81,18 +96,21 @@ def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str
         fill(store, some_pairs(PAIRS))
     killed = dict.fromkeys(fates, 0)
     finished = 0
+    started: set[psutil.Process] = set()
     while sum(killed.values()) < kills or not finished:
         command = [sys.executable, "-c", LEARNING, url, str(SWEEPS)]
         with (folder / "log").open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
             wait_until(lambda p=process: p.poll() is not None or workers_of(p), "workers start")
-            below = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+            at_work: set[psutil.Process] = set()
             while process.poll() is None:
                 time.sleep(random.uniform(0.0, 1.5))
+                at_work.update(workers_of(process))
+                started.update(below(process))
                 what = random.choice(fates)
                 if sum(killed.values()) < kills and process.poll() is None:
                     killed[what] += kill(what, process, server, random)
             process.wait(PATIENCE)
-            wait_until(lambda found=below: ended_below(found), "its workers end")
+            wait_until(lambda found=at_work: all_ended(found), "its workers end")
         assert_sound(url)
         if process.returncode == 0:
             finished += 1
@@ -101,6 +119,8 @@ def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str
             if sum(killed.values()) < kills:
                 begin_anew(url)
     assert all(killed.values()), killed
+    # What Ray runs beside the workers takes about a minute to see that the driver is gone.
+    wait_until(lambda: all_ended(started), "all that the drivers started ends")
 
 
 def begin_anew(url: str) -> None:
