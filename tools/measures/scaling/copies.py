@@ -1,0 +1,116 @@
+"""How much memory workers and the first process need of a large store: copies of a corpus with words of their own.
+
+python -m hierogram.tools.measures.scaling.copies corpus.zh corpus.en align.gdfa --copies 25 -o copies.csv
+
+Copies share no words, so the rules of the store grow in proportion to it: more than those of text would.
+"""
+
+import csv
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from hierogram.daemon.corpora.ingest import ingest
+from hierogram.daemon.corpora.inputs import Input
+from hierogram.daemon.learning.learner import Learner, LearnOptions
+from hierogram.daemon.learning.lease import holding_lease
+from hierogram.daemon.learning.residents import read_batches
+from hierogram.daemon.workers.chain import shared_chain
+from hierogram.daemon.workers.options import Workers
+from hierogram.daemon.workers.ray_cluster import RayCluster, ray_cluster
+from hierogram.storage.records import WAITING
+from hierogram.storage.store import Store, open_store
+from hierogram.tools.measures.results import Corpus
+from hierogram.tools.measures.scaling.parts import worker_memory
+from hierogram.tools.measures.stores import temporary_folder
+
+_NEVER = 1e9
+
+
+class Memory(NamedTuple):
+    """After a batch of pairs: all pairs until now, rules in use, seconds of sampling and pairs of the batch; the most
+    bytes that the first process and any of the workers have held until now."""
+
+    pairs: int
+    rules: int
+    sampling_seconds: float
+    batch: int
+    first_bytes: int
+    worker_bytes: int
+
+
+def copy_of(corpus: Corpus, number: int, folder: Path) -> list[str]:
+    """Files of the corpus in which each word ends in the copy's number; the links are those of the corpus."""
+    files = corpus.files(folder)
+    copied = [folder / f"copy.{side}" for side in ("source", "target")]
+    for path, copy in zip(files[:2], copied, strict=True):
+        with Path(path).open(encoding="utf-8") as lines, copy.open("w", encoding="utf-8") as output:
+            for line in lines:
+                output.write(" ".join(f"{word}_{number}" for word in line.split()) + "\n")
+    return [*map(str, copied), *files[2:]]
+
+
+def fill(store: Store, corpus: Corpus, copies: int) -> None:
+    """Put the copies into the store."""
+    for number in range(copies):
+        with temporary_folder() as folder, Input(copy_of(corpus, number, folder)) as source:
+            ingest(store, source)
+
+
+def sample(store: Store, cluster: RayCluster, sweeps: int) -> Iterator[Memory]:
+    """Take all waiting pairs through so many sweeps, a batch after the other, each of them committed."""
+    options = LearnOptions(1, likelihood_seconds=_NEVER, chain=shared_chain(cluster))
+    with holding_lease(store, "measures"), Learner(store, options) as learner:
+        done = store.count_pairs() - store.count_pairs([WAITING])
+        for rows in read_batches(store, [WAITING]):
+            before = learner.sampling_seconds
+            batch = learner.open(rows)
+            learner.sweep(batch, batch.sweeps + sweeps)
+            done += len(rows)
+            yield Memory(
+                done,
+                learner.chain.rule_types,
+                learner.sampling_seconds - before,
+                len(rows),
+                worker_memory(os.getpid()),
+                max(worker_memory(cluster.process(worker)) for worker in cluster.workers()),
+            )
+
+
+def main(
+    source: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
+    target: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
+    alignment: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Figures of each batch, CSV.")] = Path("copies.csv"),
+    copies: Annotated[int, typer.Option(min=1, help="Copies of the corpus.")] = 25,
+    sweeps: Annotated[int, typer.Option(min=1, help="Sweeps over each batch.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="Workers of one thread each.")] = 2,
+    store: Annotated[str | None, typer.Option(help="URL of the store, which is kept; else a file for now.")] = None,
+) -> None:
+    """Sample copies of a corpus by workers, and say how much memory that took."""
+    corpus = Corpus(str(source), str(target), str(alignment), None)
+    with ExitStack() as stack:
+        folder = stack.enter_context(temporary_folder())
+        opened = stack.enter_context(open_store(store or f"sqlite:///{folder / 'copies.db'}", create=True))
+        if not opened.count_pairs():
+            fill(opened, corpus, copies)
+        cluster = stack.enter_context(ray_cluster(Workers(workers), 1))
+        with output.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(Memory._fields)
+            for memory in sample(opened, cluster, sweeps):
+                writer.writerow(memory)
+                file.flush()
+                print(
+                    f"{memory.pairs:,} pairs, {memory.rules:,} rules: "
+                    f"the first process {memory.first_bytes / 1e6:,.0f} MB, a worker {memory.worker_bytes / 1e6:,.0f} MB",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    typer.run(main)
