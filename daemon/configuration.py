@@ -32,6 +32,7 @@ from hierogram.daemon.exceptions import ConfigurationError
 from hierogram.daemon.exports.jobs import ExportJob
 from hierogram.daemon.plain_options import constraints, renamed
 from hierogram.daemon.scoring.options import KeepOptions
+from hierogram.daemon.workers.section import WorkersSection
 from hierogram.storage.options import declared
 from hierogram.storage.records.events import EVENT_KINDS, EXPORT_DONE, EXPORT_FAILED
 
@@ -301,6 +302,7 @@ class Configuration(Section):
     spool: SpoolSection = Field(default_factory=SpoolSection)
     intake: IntakeSection = Field(default_factory=IntakeSection)
     sampling: SamplingSection = Field(default_factory=SamplingSection)
+    workers: WorkersSection = Field(default_factory=WorkersSection)
     alignment: AlignmentSection = Field(default_factory=AlignmentSection)
     translating: TranslatingSection = Field(default_factory=TranslatingSection)
     http: HttpConfiguration = Field(default_factory=HttpConfiguration)

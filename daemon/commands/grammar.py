@@ -1,8 +1,6 @@
 """Commands about the grammar: learn, rules, diagnose."""
 
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,20 +20,20 @@ from hierogram.daemon.commands.common import (
 )
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.stopping import stopping
-from hierogram.daemon.exceptions import NothingLearnedError, UsageError, WorkersError
+from hierogram.daemon.exceptions import NothingLearnedError, UsageError
 from hierogram.daemon.grammar.chain_options import ChainOptions
 from hierogram.daemon.grammar.queries import RuleQuery
 from hierogram.daemon.progress import Progress, progress
-from hierogram.daemon.workers.options import Sharing, Workers, parse_blocks, parse_workers
+from hierogram.daemon.workers.options import Sharing, parse_blocks, parse_workers
+from hierogram.daemon.workers.starting import workers_of
 from hierogram.samplers.grammar.kinds import FRAGMENTS, notation_of
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from hierogram.daemon.alignment.incremental import AlignReport
     from hierogram.daemon.grammar.diagnosis import Diagnosis
-    from hierogram.daemon.learning.kinds.kind import Chain, Means
     from hierogram.daemon.learning.learner import LearnProgress
     from hierogram.daemon.learning.reports import LearnReport
     from hierogram.storage.records import RuleRow
@@ -114,24 +112,6 @@ def learn(
         say_json({**asdict(done), "aligned": {**asdict(aligned), "taught": aligned.trained}})
     else:
         say_learned(done)
-
-
-@contextmanager
-def workers_of(
-    store: "Store", chosen: Workers | None, threads: int
-) -> "Iterator[Callable[[Store, Means], Chain] | None]":
-    """Within, the workers run; what makes a chain that they sample, or None where none are asked for."""
-    if chosen is None:
-        yield None
-        return
-    if find_spec("ray") is None:
-        raise WorkersError("workers need Ray: pip install 'hierogram[cluster]'")
-    from hierogram.daemon.workers.chain import check_shareable, shared_chain
-    from hierogram.daemon.workers.ray_cluster import ray_cluster
-
-    check_shareable(store.settings())
-    with ray_cluster(chosen, threads) as cluster:
-        yield shared_chain(cluster)
 
 
 def align_pending(store: "Store", threads: int | None = None) -> "AlignReport":

@@ -7,6 +7,7 @@ memory say the same.
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from hierogram.daemon.serving.health import Board
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.residency import residency_of
 from hierogram.daemon.serving.supervision import Heart, StopFlag
+from hierogram.daemon.workers.starting import check_workers, workers_of
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
 from hierogram.storage.records import SAMPLING
@@ -37,13 +39,18 @@ class Resampling:
     """Keeps the grammar current."""
 
     name = "resample"
-    sections = frozenset({"sampling", "alignment"})
+    sections = frozenset({"sampling", "alignment", "workers"})
 
     def __init__(self, store: Store, configuration: Callable[[], Configuration], board: Board, log: Log) -> None:
         self._store = store
         self._configuration = configuration
         self._board = board
         self._log = log.bind(loop=self.name)
+
+    def prepare(self, configuration: Configuration) -> None:
+        """Raises `WorkersError` where workers are asked for and cannot sample this store."""
+        if configuration.workers.workers is not None:
+            check_workers(self._store.settings())
 
     def run(self, stop: StopFlag, beat: Heart) -> None:
         """Samples until told to end, from what the store says; see `Loop.run`."""
@@ -57,12 +64,18 @@ class Resampling:
 
     def _sample(self, configuration: Configuration, stop: StopFlag, beat: Heart) -> None:
         section = configuration.sampling
+        chosen = configuration.workers.chosen()
+        threads = section.threads or (None if chosen is None else 1)
 
         def report(_now: LearnProgress) -> None:
             beat()
 
-        options = LearnOptions(section.threads or None, report, likelihood_seconds=section.likelihood_seconds)
-        with Learner(self._store, options) as learner:
+        with ExitStack() as stack:
+            chain = stack.enter_context(workers_of(self._store, chosen, threads or 1))
+            blocks = configuration.workers.in_blocks()
+            seconds = section.likelihood_seconds
+            options = LearnOptions(threads, report, likelihood_seconds=seconds, blocks=blocks, chain=chain)
+            learner = stack.enter_context(Learner(self._store, options))
             self._log.info("rules loaded", rules=learner.chain.rule_types, uses=learner.chain.rule_tokens)
             aligning = Aligning(self._store, learner, configuration, stop, beat, self._log)
             turns = Turns(learner, section, stop, self._board, self._log, aligning)

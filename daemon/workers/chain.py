@@ -96,7 +96,8 @@ class SharedChain(PhraseChain):
         self._compiling.wait()
 
         def take(state: State, averages: Averages, turn: Turn, report: Report) -> tuple[State, SweepInfo]:
-            if self.crew is None:
+            if self.crew is None or self.crew.loaded is not pairs:
+                self._dismiss(changed=False)
                 setup = Setup(
                     self._settings, self._vocabulary, self._method, blocks, self._threads, Bounds.of(pairs.batch)
                 )

@@ -1,7 +1,9 @@
 """Workers as actors of Ray, on this machine or on a cluster of them."""
 
+import ctypes
 import logging
 import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,6 +32,8 @@ _SENT_DIRECTLY = 8 << 20
 that all share, which costs more than sending it twice."""
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 _DIRECTLY = {"max_direct_call_object_size": _SENT_DIRECTLY, "task_rpc_inlined_bytes_limit": 4 * _SENT_DIRECTLY}
+_SIGACTION_BYTES = 512
+"""More than any system needs to say what becomes of a signal."""
 _SECONDS_TO_START = 120.0
 _SECONDS_A_CALL = 900.0
 """A worker that needs longer for a call is taken for lost; the first one may compile for some minutes."""
@@ -131,7 +135,8 @@ def ray_cluster(workers: Workers, threads: int) -> Iterator[RayCluster]:
     Raises `WorkersError` where the named one cannot be reached. A cluster that this process has joined before is used.
     """
     joined = _ray.is_initialized()
-    started = not joined and _join(workers, threads)
+    with _own_signals():
+        started = not joined and _join(workers, threads)
     cluster = RayCluster(workers, threads, on_this_machine=started)
     try:
         yield cluster
@@ -139,6 +144,23 @@ def ray_cluster(workers: Workers, threads: int) -> Iterator[RayCluster]:
         cluster.close()
         if not joined:
             _ray.shutdown()
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Within, it does not change who hears of SIGTERM and SIGINT.
+
+    Ray takes them over, in whatever thread it is started, and aborts the process three seconds after the signal.
+    """
+    library = ctypes.CDLL(None)
+    kept = {number: ctypes.create_string_buffer(_SIGACTION_BYTES) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number, action in kept.items():
+        library.sigaction(int(number), None, action)
+    try:
+        yield
+    finally:
+        for number, action in kept.items():
+            library.sigaction(int(number), action, None)
 
 
 def _join(workers: Workers, threads: int) -> bool:

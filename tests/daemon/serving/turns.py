@@ -12,16 +12,17 @@ from hierogram.storage.store import Store
 
 SHORT = {"commit_seconds": 1e-6, "new_share": 1.0, "idle_share": 1.0}
 """Turns of one sweep."""
+OPTIONS = LearnOptions(1, likelihood_seconds=1e6)
 LOG = structlog.stdlib.get_logger()
 
 
 class Hands:
     """Turns that a test takes one by one."""
 
-    def __init__(self, store: Store, **section: object) -> None:
+    def __init__(self, store: Store, options: LearnOptions = OPTIONS, **section: object) -> None:
         self.board = Board()
         self.stop = threading.Event()
-        self.learner = Learner(store, LearnOptions(1, likelihood_seconds=1e6))
+        self.learner = Learner(store, options)
         self.turns = Turns(self.learner, SamplingSection.model_validate(section), self.stop, self.board, LOG)
 
     def __enter__(self) -> "Hands":

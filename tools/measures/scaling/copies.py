@@ -107,7 +107,8 @@ def main(
                 file.flush()
                 print(
                     f"{memory.pairs:,} pairs, {memory.rules:,} rules: "
-                    f"the first process {memory.first_bytes / 1e6:,.0f} MB, a worker {memory.worker_bytes / 1e6:,.0f} MB",
+                    f"the first process {memory.first_bytes / 1e6:,.0f} MB, "
+                    f"a worker {memory.worker_bytes / 1e6:,.0f} MB",
                     flush=True,
                 )
 

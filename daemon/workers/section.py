@@ -1,0 +1,49 @@
+"""The section `[workers]` of the daemon's configuration."""
+
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.plain_options import constraints
+from hierogram.daemon.workers.options import Sharing, Workers, parse_blocks, parse_workers
+from hierogram.storage.options import declared
+
+if TYPE_CHECKING:
+    from hierogram.samplers.synchronous.sweeps import Blocks
+
+
+def _declared(name: str) -> Any:
+    return Field(default=declared(Sharing)[name].default, **constraints(Sharing, name))
+
+
+class WorkersSection(BaseModel):
+    """Who samples; see [scaling.md](scaling.md). Workers have the threads of `[sampling]` each, one where that is 0."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    workers: str | None = _declared("workers")
+    blocks: str | None = _declared("blocks")
+
+    @model_validator(mode="after")
+    def _parsed(self) -> Self:
+        try:
+            self.chosen()
+            self._sizes()
+        except UsageError as error:
+            raise ValueError(str(error).removeprefix("--")) from error
+        return self
+
+    def chosen(self) -> Workers | None:
+        """Which workers are asked for."""
+        return None if self.workers is None else parse_workers(self.workers)
+
+    def _sizes(self) -> tuple[int, int] | None:
+        return None if self.blocks is None else parse_blocks(self.blocks)
+
+    def in_blocks(self) -> "Blocks | None":
+        """The blocks in which pairs are sampled, where they do not follow from the number of pairs."""
+        from hierogram.samplers.synchronous.sweeps import Blocks
+
+        sizes = self._sizes()
+        return None if sizes is None else Blocks(*sizes)

@@ -1,0 +1,78 @@
+"""The daemon's pairs are sampled by workers where its configuration says so."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.daemon.conftest import LINES, QUICK
+from tests.daemon.learning import raw_pairs
+from tests.daemon.learning.stores import contents, fill, some_pairs
+from tests.daemon.serving.conftest import Daemon, drop, until
+from tests.daemon.serving.turns import LOG, SHORT, Hands
+from tests.daemon.workers.fake import FakeCluster
+
+from hierogram.daemon.configuration import Configuration, load_configuration
+from hierogram.daemon.exceptions import ConfigurationError, WorkersError
+from hierogram.daemon.learning.learner import LearnOptions
+from hierogram.daemon.learning.verifying import verify
+from hierogram.daemon.serving.health import Board
+from hierogram.daemon.serving.resampling import Resampling
+from hierogram.daemon.workers.chain import shared_chain
+from hierogram.samplers.synchronous.sweeps import Blocks
+from hierogram.storage.store import open_store
+
+
+def by_turns(url: str, cluster: FakeCluster | None) -> object:
+    """What a store holds whose pairs came in three batches, which have turns of a sweep each."""
+    chain = None if cluster is None else shared_chain(cluster)
+    with open_store(url, create=True, settings=QUICK) as store:
+        with Hands(store, LearnOptions(1, likelihood_seconds=1e6, blocks=Blocks(2, 3), chain=chain), **SHORT) as hands:
+            for first in (0, 10, 20):
+                fill(store, some_pairs(first + 10)[first:])
+                hands.turns.take()
+            assert len({row.sweep for row in store.pairs()}) > 1
+            hands.settle()
+            hands.turns.take()
+        assert verify(store).problems == []
+        return contents(store)
+
+
+def test_batches_that_take_turns_are_sampled_as_by_threads(tmp_path: Path) -> None:
+    cluster = FakeCluster(2)
+    assert by_turns(f"sqlite:///{tmp_path}/w.db", cluster) == by_turns(f"sqlite:///{tmp_path}/t.db", None)
+    assert cluster.started == 2
+
+
+def test_a_daemon_with_workers_samples_by_them(serve: Callable[..., Daemon], tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    open_store(url, create=True, settings=QUICK).close()
+    asked = {"HIEROGRAM_WORKERS__WORKERS": "2", "HIEROGRAM_WORKERS__BLOCKS": "2x4"}
+    daemon = serve("--store", url, "--spool", str(tmp_path / "spool"), **asked)
+    daemon.until("daemon started")
+    drop(tmp_path / "spool", "one.bars", "".join(line + "\n" for line in LINES))
+    daemon.until("file taken in")
+    with open_store(url) as store:
+        until(lambda: store.count_pairs(["settled"]) == len(LINES))
+        below = psutil.Process(daemon.process.pid).children(recursive=True)
+        assert sum(process.name().startswith("ray::Worker") for process in below) == 2
+        assert daemon.end() == 0
+        until(lambda: not any(process.is_running() for process in below))
+        assert verify(store).problems == []
+
+
+@pytest.mark.parametrize("key", ["workers", "blocks"])
+def test_what_is_no_number_of_workers_and_no_blocks_is_told(key: str, tmp_path: Path) -> None:
+    file = tmp_path / "daemon.toml"
+    file.write_text(f'[workers]\n{key} = "two"\n')
+    with pytest.raises(ConfigurationError, match=f"workers: {key}: 'two' is "):
+        load_configuration(file)
+
+
+def test_a_store_that_workers_cannot_sample_is_refused_at_once(tmp_path: Path) -> None:
+    asked = Configuration.model_validate({"workers": {"workers": "2"}})
+    with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=raw_pairs.QUICK) as store:
+        loop = Resampling(store, Configuration, Board(), LOG)
+        loop.prepare(Configuration())
+        with pytest.raises(WorkersError, match="grammar is itg"):
+            loop.prepare(asked)
