@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import Any, NamedTuple
 
 # Set before Ray is imported, which reads it then: it would send figures to its makers otherwise.
@@ -166,6 +167,7 @@ def _own_signals() -> Iterator[None]:
 def _join(workers: Workers, threads: int) -> bool:
     """Join the cluster; whether it was started for that, on this machine."""
     if workers.address is not None:
+        _offer_token()
         try:
             _ray.init(workers.address, **_QUIET)
         except Exception as error:
@@ -182,6 +184,17 @@ def _join(workers: Workers, threads: int) -> bool:
             return False
     start_local(_processors() if workers.number is None else workers.number * threads)
     return True
+
+
+def _offer_token() -> None:
+    """Have this user's token sent along, where there is one: without it, clusters that ask for one do not answer.
+
+    Ray does that by itself wherever a cluster is joined in another way than as a client. Older versions know no tokens.
+    """
+    with suppress(ImportError):
+        tokens: Any = import_module("ray._private.authentication.authentication_token_setup")
+        tokens.logger.setLevel(logging.ERROR)
+        tokens.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
 
 
 def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
