@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.daemon.learning.stores import some_pairs
 
+from hierogram.storage.store import open_store
 from hierogram.tools.measures.scaling.prices import SEQUENTIAL, Chain, prices
 from hierogram.tools.measures.scaling.simulating import Costs, Machines, costs_of, simulate
 
@@ -60,9 +61,10 @@ def test_parts_are_measured_and_a_simulation_made_of_them(tmp_path: Path) -> Non
     (tmp_path / "275.json").write_text(json.dumps(small))
     traffic = parts["by_workers"]["traffic"]
     assert parts["by_workers"]["rules"] == parts["by_threads"]["rules"]
-    # One pair a block, 64 blocks a round.
-    assert traffic["rounds"] == 18 * parts["by_workers"]["sweeps"]
+    # One pair a block, 256 blocks a round.
+    assert traffic["rounds"] == 5 * parts["by_workers"]["sweeps"]
     assert traffic["lost"] == 0
+    assert all(parts[who]["pairs_a_processor_second"] > 0 for who in ("by_threads", "by_workers"))
     assert traffic["bytes"] == pytest.approx(32 * parts["changes_a_pair"] * 1100 * parts["by_workers"]["sweeps"])
     assert costs_of(small, parts).growth == pytest.approx(0.5)
     assert costs_of(small, parts).pairs_a_second == parts["by_threads"]["pairs_a_second"] / 2
@@ -70,20 +72,36 @@ def test_parts_are_measured_and_a_simulation_made_of_them(tmp_path: Path) -> Non
     assert [line.split("\t")[:2] for line in said[1:]] == [["10,000,000", "1"], ["10,000,000", "64"]]
 
 
+def test_the_memory_of_copies_is_told(tmp_path: Path) -> None:
+    names = bitext(tmp_path, 300)
+    said = run("copies", tmp_path, *names, "--copies", "4", "--sweeps", "1", "--store", f"sqlite:///{tmp_path}/c.db")
+    assert said.startswith("1,200 pairs, ")
+    header, last = (tmp_path / "copies.csv").read_text().splitlines()
+    memory = dict(zip(header.split(","), map(float, last.split(",")), strict=True))
+    assert (memory["pairs"], memory["batch"]) == (1200, 1200)
+    assert min(memory["first_bytes"], memory["worker_bytes"]) > 1e6
+    with open_store(f"sqlite:///{tmp_path}/c.db") as store:
+        assert {row.sweep for row in store.pairs()} == {1}
+        [first, other] = [row for row in store.pairs() if row.id in (1, 301)]
+        assert [word.rpartition("_")[::2] for word in other.source.split()] == [
+            (word.rpartition("_")[0], "1") for word in first.source.split()
+        ]
+
+
 def test_the_simulation_adds_up() -> None:
     one = simulate(COSTS, 10_000, Machines(1), batch=20_000)
     assert one.sampling == 10.0
     assert one.sending == 0.0
     assert one.merging == pytest.approx(0.01)
-    assert one.rounds == pytest.approx(0.16)
+    assert one.rounds == pytest.approx(0.04)
     assert one.store == pytest.approx(0.4)
     assert one.table_bytes == pytest.approx(10_000 * 99)
-    assert one.seconds == pytest.approx(10.57)
+    assert one.seconds == pytest.approx(10.45)
     four = simulate(COSTS, 10_000, Machines(4, cores=2, network=1e6, imbalance=0.2), batch=5_000)
     assert four.sampling == pytest.approx(3.0)
     # Two machines; the changes go out to one, and its own come in.
     assert four.sending == pytest.approx(2 * 10_000 * 10 * 32 / 1e6)
-    assert four.rounds == pytest.approx(0.32)
+    assert four.rounds == pytest.approx(0.08)
     assert four.store == one.store
     slow = simulate(replace(COSTS, commit_seconds=3e-3), 10_000, Machines(64), batch=20_000)
     assert slow.store == pytest.approx(3.1)

@@ -9,7 +9,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +21,7 @@ from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.lease import holding_lease
-from hierogram.daemon.workers.chain import SharedChain, shared_chain
+from hierogram.daemon.workers.chain import SharedChain, shared_chain, suited_blocks
 from hierogram.daemon.workers.crew import Traffic
 from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.ray_cluster import ray_cluster
@@ -34,12 +34,14 @@ _NEVER = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """A store taken through its burn-in: pairs a second while sampling (with the sharing out), seconds of opening all
-    pairs, of bringing them back and committing them; rules in use, and what went between workers."""
+    """A store taken through its burn-in: pairs a second while sampling (with the sharing out), by the clock and by the
+    processor time of this process and all that it has started; seconds of opening all pairs, of bringing them back and
+    committing them; rules in use, and what went between workers."""
 
     pairs: int
     sweeps: int
     pairs_a_second: float
+    pairs_a_processor_second: float
     open_seconds: float
     commit_seconds: float
     rules: int
@@ -83,7 +85,14 @@ def sample(store: Store, options: LearnOptions) -> Sampled:
         batch = learner.open(store.pairs())
         opened = time.perf_counter()
         sweeps = learner.course.burn_in
-        learner.sweep(batch, batch.sweeps + sweeps)
+        spent = [processor_seconds()]
+
+        def enough() -> bool:
+            # After a sweep, before anything is committed.
+            spent.append(processor_seconds())
+            return False
+
+        learner.sweep(batch, batch.sweeps + sweeps, enough)
         ended = time.perf_counter()
         chain = learner.chain
         crew = chain.crew if isinstance(chain, SharedChain) else None
@@ -93,11 +102,30 @@ def sample(store: Store, options: LearnOptions) -> Sampled:
             size,
             sweeps,
             size * sweeps / learner.sampling_seconds,
+            size * sweeps / max(spent[-1] - spent[0], 1e-9),
             opened - started,
             ended - opened - learner.sampling_seconds,
             chain.rule_types,
             traffic,
         )
+
+
+def processor_seconds() -> float:
+    """What this process and all below it that still run have had of processors; 0 where the system does not tell."""
+    parents, seconds = {}, {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            process = int(path.parent.name)
+            parents[process] = int(fields[1])
+            seconds[process] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(seconds[process] for process in seconds if _is_below(process, os.getpid(), parents))
+
+
+def _is_below(process: int, ancestor: int, parents: dict[int, int]) -> bool:
+    while process and process != ancestor:
+        process = parents.get(process, 0)
+    return process == ancestor
 
 
 def worker_memory(process: int) -> int:
@@ -112,7 +140,9 @@ def worker_memory(process: int) -> int:
 def measure(corpus: Corpus, workers: int, url: str | None) -> Parts:
     """Threads, then workers, each with a new store; `url` is for that of the workers."""
     with filled(corpus, None) as store:
-        by_threads = sample(store, LearnOptions(workers, likelihood_seconds=_NEVER))
+        # In the workers' blocks, so that both sample the same.
+        blocks = suited_blocks(store.count_pairs())
+        by_threads = sample(store, LearnOptions(workers, likelihood_seconds=_NEVER, blocks=blocks))
     with ray_cluster(Workers(workers), 1) as cluster, filled(corpus, url) as store:
         options = LearnOptions(1, likelihood_seconds=_NEVER, chain=shared_chain(cluster))
         by_workers = sample(store, options)
@@ -149,6 +179,11 @@ def main(
     print(
         f"{shared.pairs:,} pairs: {workers} threads {threads.pairs_a_second:,.0f} pairs/s, {workers} workers "
         f"{shared.pairs_a_second:,.0f}: {shared.pairs_a_second / threads.pairs_a_second:.2f}"
+    )
+    by_processor = shared.pairs_a_processor_second, threads.pairs_a_processor_second
+    print(
+        f"pairs a second of processor time: threads {by_processor[1]:,.0f}, workers {by_processor[0]:,.0f}: "
+        f"{by_processor[0] / by_processor[1]:.2f}"
     )
     print(f"a round: {shared.traffic.bytes / max(shared.traffic.rounds, 1):,.0f} bytes, {shared.traffic.rounds} rounds")
     print(f"table: {shared.rules:,} rules; a worker's memory: {parts.worker_bytes / 1e6:,.0f} MB")

@@ -5,8 +5,8 @@ python -m hierogram.tools.measures.scaling.simulating parts-5000.json parts-4100
 It is a model, no measurement. What it takes to be so:
 
 - workers sample as fast as a core here, whatever the size of the table; the last one of a round keeps others waiting;
-- a round takes in a sixteenth of a resident batch; every machine gets the changes of a round once, one after the other
-  from the first machine's network, and each worker adds all of them;
+- a round takes in a quarter of a resident batch, 8,192 pairs at most; every machine gets the changes of a round once,
+  one after the other from the first machine's network, and each worker adds all of them;
 - one process opens pairs, takes their variables back and writes them, once in so many sweeps as lie between samples;
 - rules grow with pairs by a power (Heaps).
 """
@@ -23,7 +23,8 @@ _BYTES_AN_ENTRY = 32
 _BYTES_A_ROW = 33
 _ROOM_A_ROW = 3.0
 """Rows are between a third and two thirds of a table's room; this is the case with the most memory."""
-_ROUNDS_A_SWEEP = 16
+_FEWEST_ROUNDS = 4
+_MOST_PAIRS_A_ROUND = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def costs_of(small: dict[str, Any], parts: dict[str, Any]) -> Costs:
 def simulate(costs: Costs, pairs: float, machines: Machines, batch: float = 150_000, thinning: int = 10) -> Sweep:
     """A sweep over so many pairs, in resident batches of `batch` pairs, that have `thinning` sweeps at a time each."""
     number = -(-machines.workers // machines.cores)
-    rounds = _ROUNDS_A_SWEEP * max(1.0, pairs / batch)
+    rounds = max(1.0, pairs / batch) * max(_FEWEST_ROUNDS, min(pairs, batch) / _MOST_PAIRS_A_ROUND)
     entries = pairs * costs.changes_a_pair
     slowest = 1 + (machines.imbalance if machines.workers > 1 else 0.0)
     rules = costs.rules * (pairs / costs.pairs) ** costs.growth
