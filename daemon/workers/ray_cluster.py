@@ -32,7 +32,13 @@ _SENT_DIRECTLY = 8 << 20
 """Within a cluster that is started here, what is smaller goes from process to process: it need not be put into memory
 that all share, which costs more than sending it twice."""
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-_DIRECTLY = {"max_direct_call_object_size": _SENT_DIRECTLY, "task_rpc_inlined_bytes_limit": 4 * _SENT_DIRECTLY}
+_CONFIG = {
+    "max_direct_call_object_size": _SENT_DIRECTLY,
+    "task_rpc_inlined_bytes_limit": 4 * _SENT_DIRECTLY,
+    # Else they would have the processors only when nobody else wants them, which threads do not do.
+    "worker_niceness": 0,
+}
+"""Of a cluster that is started here."""
 _SIGACTION_BYTES = 512
 """More than any system needs to say what becomes of a signal."""
 _SECONDS_TO_START = 120.0
@@ -209,7 +215,7 @@ def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
     try:
         _ray.init(
             "local", num_cpus=processors, include_dashboard=False, object_store_memory=object_bytes,
-            _system_config=_DIRECTLY, **_QUIET,
+            _system_config=_CONFIG, **_QUIET,
         )  # fmt: skip
     except Exception as error:
         with suppress(Exception):

@@ -53,8 +53,8 @@ class Parts:
     """Figures of one machine; bytes, seconds.
 
     `changes_a_pair` entries of 32 bytes in a round's changes for each pair that is resampled, `merge_seconds` for each
-    of them; `round_seconds` that a round takes apart from sampling and adding; `worker_bytes` the most memory of a
-    worker's process.
+    of them; `round_seconds` of processors that a round takes apart from sampling and adding, its part of the
+    sharing out included; `worker_bytes` the most memory of a worker's process.
     """
 
     cores: int
@@ -150,7 +150,8 @@ def measure(corpus: Corpus, workers: int, url: str | None) -> Parts:
     traffic = by_workers.traffic
     entries = traffic.bytes / 32
     sampled = by_workers.pairs * by_workers.sweeps
-    sampling = sampled / by_workers.pairs_a_second - sampled / by_threads.pairs_a_second
+    # By processor time, of which other work of the machine takes nothing.
+    more = sampled / by_workers.pairs_a_processor_second - sampled / by_threads.pairs_a_processor_second
     return Parts(
         os.cpu_count() or 1,
         workers,
@@ -158,7 +159,8 @@ def measure(corpus: Corpus, workers: int, url: str | None) -> Parts:
         by_workers,
         entries / sampled,
         traffic.merge_seconds / max(entries, 1),
-        max(sampling - traffic.merge_seconds, 0.0) / max(traffic.rounds, 1),
+        # Every worker adds the changes, and so does this process; threads do so once.
+        max(more - workers * traffic.merge_seconds, 0.0) / max(traffic.rounds, 1),
         memory,
     )
 

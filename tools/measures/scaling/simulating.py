@@ -21,8 +21,8 @@ import typer
 
 _BYTES_AN_ENTRY = 32
 _BYTES_A_ROW = 33
-_ROOM_A_ROW = 3.0
-"""Rows are between a third and two thirds of a table's room; this is the case with the most memory."""
+_ROOM_A_ROW = 4.0
+"""Rows are between a quarter and half of a table's room; this is the case with the most memory."""
 _FEWEST_ROUNDS = 4
 _MOST_PAIRS_A_ROUND = 8192
 
@@ -77,7 +77,7 @@ def costs_of(small: dict[str, Any], parts: dict[str, Any]) -> Costs:
     threads, shared = parts["by_threads"], parts["by_workers"]
     rules, pairs = (shared[name] / small["by_workers"][name] for name in ("rules", "pairs"))
     return Costs(
-        threads["pairs_a_second"] / parts["workers"],
+        threads["pairs_a_processor_second"],
         parts["changes_a_pair"],
         parts["merge_seconds"],
         parts["round_seconds"],

@@ -1,0 +1,51 @@
+"""What shards get of a batch: whole blocks of every round, about the same work, texts that make the same forests."""
+
+import numpy as np
+import pytest
+from tests.daemon.learning.stores import QUICK, some_pairs
+
+from hierogram.daemon.learning.kinds.pairs import load_pairs
+from hierogram.daemon.workers.shares import share_out, texts_of
+from hierogram.samplers.forests.forest import build_forests
+from hierogram.samplers.forests.fragments import add_up
+from hierogram.samplers.grammar.keys import ALL_BITS
+from hierogram.samplers.synchronous.sweeps import Blocks
+from hierogram.storage.records import WAITING, PairRow
+
+
+@pytest.mark.parametrize("shards", [1, 2, 5, 16])
+@pytest.mark.parametrize("pairs", [1, 37, 960, 1000])
+def test_shards_have_whole_blocks_and_about_the_same_work(shards: int, pairs: int) -> None:
+    blocks = Blocks(4, 24)
+    sizes = np.random.default_rng(pairs).integers(1, 40, pairs)
+    work = np.concatenate(([0], np.cumsum(sizes)))
+    shares = share_out(work, blocks, shards)
+    assert sorted(pair for share in shares for pair in share.pairs.tolist()) == list(range(pairs))
+    rounds = -(-pairs // 96)
+    # Each edge of a shard lies at most half a block from where the work would be divided.
+    most = max(work[min(k + 4, pairs)] - work[k] for k in range(0, pairs, 4))
+    for number in range(rounds):
+        whole = work[min(96 * (number + 1), pairs)] - work[96 * number]
+        for share in shares:
+            part = share.pairs[share.rounds[number] : share.rounds[number + 1]]
+            assert not len(part) or (part[0] % 4 == 0 and np.all(np.diff(part) == 1))
+            assert abs(sizes[part].sum() - whole / shards) <= most
+    assert all(len(share.rounds) == rounds + 1 for share in shares)
+
+
+def test_the_texts_of_a_shard_make_what_its_rows_would() -> None:
+    found = some_pairs(40)
+    rows = [
+        PairRow(number, pair.source, pair.target, str(pair.alignment), WAITING, 0, 0, None, None)
+        for number, pair in enumerate(found, 1)
+    ]
+    chosen = np.array([0, 3, 4, 5, 17, 39])
+    texts = texts_of(load_pairs(rows, QUICK).batch, chosen)
+    wanted = load_pairs([rows[pair] for pair in chosen.tolist()], QUICK).batch
+    words = add_up(texts.source_hashes, texts.target_hashes, ALL_BITS)
+    for one, other in (
+        *zip(words[:2], wanted.words[:2], strict=True),
+        *zip(build_forests(texts.bitext, QUICK.span_limit), wanted.forests, strict=True),
+        (texts.pairs, wanted.pairs),
+    ):
+        assert np.array_equal(one, other)
