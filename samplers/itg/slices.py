@@ -3,7 +3,8 @@
 Every cell (i, j, x, y) with words on both sides has a slice variable u, every word one for its null emission, wherever
 the null stands: a derivation uses none of them twice. Rules with children over an empty span keep their probability
 as a factor. A cell's u is a function of the visit's key and of the cell, so it is the same however often it is met
-[BC10 eq. 1].
+[BC10 eq. 1]. Flat slice variables are another distribution in the place of Beta: those of emissions alone, uniform
+below p with probability p^a.
 """
 
 from typing import NamedTuple
@@ -179,3 +180,34 @@ def cut_emissions(to, slices, weights, length):
         if to.target_nulls[x] < 0.0:
             unit = unit_of(slices.key, _NOWHERE, _NOWHERE, x, x + 1)
             to.target_nulls[x] = _cut(unit, weights.target_nulls[x], shape)
+
+
+@njit_inline
+def _keep(unit, p, shape):
+    """The weight of an emission of probability p with a flat slice variable, 0 where it is pruned."""
+    survives = p**shape
+    return p / survives if unit <= survives else 0.0
+
+
+@njit
+def keep_emissions(to, weights, shape, nodes, length, key):
+    """Draw flat slice variables of all emissions: one lives if the present derivation has it, else with probability
+    p^a, and weighs p^(1 - a) in both cases.
+    """
+    n, m = np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"])
+    for i in range(n):
+        for x in range(m):
+            to.pairs[i, x] = _keep(unit_of(key, i, i + 1, x, x + 1), weights.pairs[i, x], shape)
+        unit = unit_of(key, i, i + 1, _NOWHERE, _NOWHERE)
+        to.source_nulls[i] = _keep(unit, weights.source_nulls[i], shape)
+    for x in range(m):
+        unit = unit_of(key, _NOWHERE, _NOWHERE, x, x + 1)
+        to.target_nulls[x] = _keep(unit, weights.target_nulls[x], shape)
+    for at in range(length):
+        rule, i, x = nodes[at]["rule"], np.int64(nodes[at]["i"]), np.int64(nodes[at]["x"])
+        if rule == PAIR:
+            to.pairs[i, x] = _keep(0.0, weights.pairs[i, x], shape)
+        elif rule == SOURCE_NULL:
+            to.source_nulls[i] = _keep(0.0, weights.source_nulls[i], shape)
+        elif rule == TARGET_NULL:
+            to.target_nulls[x] = _keep(0.0, weights.target_nulls[x], shape)

@@ -20,6 +20,7 @@ from hierogram.samplers.itg.slices import (
     Slices,
     cut_emissions,
     enter_own,
+    keep_emissions,
     rule_weights,
     span_of,
 )
@@ -341,12 +342,25 @@ def draw_by_slices(chart, weights, shape, nodes, length, key):
 
 
 @njit
+def draw_by_flat_slices(chart, weights, shape, nodes, length, key):
+    """As `draw_by_slices`, with flat slice variables."""
+    keep_emissions(chart.emissions, weights, shape, nodes, length, key)
+    drawn = _parse_whole(chart, weights, np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"]), key)
+    return drawn if drawn != 0 else GIVEN_UP
+
+
+@njit
+def _parse_whole(chart, weights, n, m, key):
+    """Draw a derivation from the emissions that live, all rules with children by their probabilities; as `_parse`."""
+    straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
+    return _parse(chart, Slices(UNSLICED, key, n, m, straight, inverted, 1.0, 1.0, chart.own, weights.pairs))
+
+
+@njit
 def draw_from_emissions(chart, weights, n, m, key):
     """As `draw_by_slices`, from all derivations of the emissions whose weights are above 0; 0 where there are none.
 
     `weights` are those of n source and m target words, and of the rules with children.
     """
     copy_emissions(weights, chart.emissions, n, m)
-    straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
-    slices = Slices(UNSLICED, key, n, m, straight, inverted, 1.0, 1.0, chart.own, weights.pairs)
-    return _parse(chart, slices)
+    return _parse_whole(chart, weights, n, m, key)

@@ -20,16 +20,24 @@ from hierogram.samplers.itg.model import (
     count_derivation,
     weigh_rules,
 )
-from hierogram.samplers.itg.sparse import CELLS, COMBINATIONS, GIVEN_UP, NO_ROOM, draw_by_slices
+from hierogram.samplers.itg.sparse import (
+    CELLS,
+    COMBINATIONS,
+    GIVEN_UP,
+    NO_ROOM,
+    draw_by_flat_slices,
+    draw_by_slices,
+)
 
-SLICE, GIBBS, EXHAUSTIVE, BLOCKED = "slice", "gibbs", "exhaustive", "blocked"
-METHODS = (SLICE, GIBBS, EXHAUSTIVE, BLOCKED)
-"""By slices; by local moves; by whole charts; by whole charts where these are small, else by slices and local moves."""
+SLICE, GIBBS, EXHAUSTIVE, BLOCKED, FLAT = "slice", "gibbs", "exhaustive", "blocked", "flat"
+METHODS = (SLICE, GIBBS, EXHAUSTIVE, BLOCKED, FLAT)
+"""By slices; by local moves; by whole charts; by whole charts where these are small, else by slices and local moves; by
+flat slices."""
 
 LOCAL_PASSES = 3
 """Passes of local moves that follow the slices of a long pair in the blocked sampler."""
 
-_SLICE, _GIBBS, _EXHAUSTIVE, _BLOCKED = range(4)
+_SLICE, _GIBBS, _EXHAUSTIVE, _BLOCKED, _FLAT = range(5)
 _RESAMPLED, _PROPOSED, _ACCEPTED, _GIVEN_UP, _CELLS, _COMBINATIONS = range(6)
 
 
@@ -149,10 +157,14 @@ def _begin(batch, pair, state, scratch):
 
 
 @njit
-def _visit_by_slices(batch, pair, state, scratch, shape, visit):
-    """Resample a pair by slices; whether its chart found room."""
+def _visit_by_slices(batch, pair, state, scratch, slices, visit):
+    """Resample a pair by slices: their a, and whether they are flat; whether its chart found room."""
+    shape, flat = slices
     length = _begin(batch, pair, state, scratch)
-    drawn = draw_by_slices(scratch.chart, scratch.weights, shape, scratch.nodes, length, visit)
+    if flat:
+        drawn = draw_by_flat_slices(scratch.chart, scratch.weights, shape, scratch.nodes, length, visit)
+    else:
+        drawn = draw_by_slices(scratch.chart, scratch.weights, shape, scratch.nodes, length, visit)
     if drawn in (NO_ROOM, GIVEN_UP):
         count_derivation(batch, pair, scratch.nodes, length, state.counts, 1)
         if drawn == NO_ROOM:
@@ -205,7 +217,7 @@ def sweep_pairs(pairs, batch, state, scratch, plan, how, key):
             scratch.numbers[_ACCEPTED] += _resample_locally(batch, pair, state, scratch, visit)
         elif method == _EXHAUSTIVE or (method == _BLOCKED and _products(n, m) <= small):
             _visit_whole(batch, pair, state, scratch, visit)
-        elif not _visit_by_slices(batch, pair, state, scratch, shape, visit):
+        elif not _visit_by_slices(batch, pair, state, scratch, (shape, method == _FLAT), visit):
             return pair
         elif method == _BLOCKED:
             for number in range(LOCAL_PASSES):

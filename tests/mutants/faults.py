@@ -455,6 +455,20 @@ FAULTS = (
         _ITG_SLICE,
     ),
     Fault(
+        "flat slices prune what the derivation emits",
+        "itg/slices.py",
+        "to.pairs[i, x] = _keep(0.0, weights.pairs[i, x], shape)",
+        "to.pairs[i, x] = _keep(unit_of(key, i, i + 1, x, x + 1), weights.pairs[i, x], shape)",
+        (_ITG, "-k", "flat"),
+    ),
+    Fault(
+        "emissions above flat slices weigh their probability",
+        "itg/slices.py",
+        "return p / survives if unit",
+        "return p if unit",
+        (_ITG, "-k", "flat"),
+    ),
+    Fault(
         "every proposal is accepted",
         "itg/sweeps.py",
         "if uniform(advance(random)) * present >= ratio:",
@@ -520,8 +534,8 @@ FAULTS = (
     Fault(
         "the beam of M1 stays after the start",
         "itg/slices.py",
-        "x, x + 1), weights.pairs[i, x], shape)",
-        "x, x + 1), weights.pairs[i, x], shape) * (abs(i - x) < 2)",
+        "_cut(unit_of(slices.key, i, i + 1, x, x + 1), weights.pairs[i, x], shape)",
+        "_cut(unit_of(slices.key, i, i + 1, x, x + 1), weights.pairs[i, x], shape) * (abs(i - x) < 2)",
         _ITG_SLICE,
     ),
     Fault(

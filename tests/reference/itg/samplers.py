@@ -324,6 +324,24 @@ def slice_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: fl
     return accept(corpus, counts, pair, weight, (tree, proposed), Draws(~visit).uniform())
 
 
+def flat_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, shape: float, key: tuple[int, int]) -> Tree:
+    """As `slice_visit`, with flat slice variables: of emissions alone, uniform below p with probability p^a."""
+    n, m = map(len, corpus.pairs[pair])
+    visit = Stream(key[0], pair, key[1]).state
+    weight = weights_of(corpus, counts, pair)
+    own = {site_of(use.cell) for use in uses_of(tree) if use.rule >= PAIR}
+
+    def emission(cell: Cell) -> float:
+        p = weight(emission_rule(cell), cell)
+        site = site_of(cell)
+        assert site is not None
+        return p ** (1 - shape) if site in own or unit(visit, site) <= p**shape else 0.0
+
+    chart = Chart(n, m, emission, lambda cell: (weight(STRAIGHT, cell), weight(INVERTED, cell)))
+    proposed = chart.draw((0, n, 0, m), Draws(visit + GOLDEN).uniform)
+    return accept(corpus, counts, pair, weight, (tree, proposed), Draws(~visit).uniform())
+
+
 def exhaustive_visit(corpus: Corpus, counts: Counts, pair: int, tree: Tree, key: tuple[int, int]) -> Tree:
     """One visit of the blocked sampler over the whole chart."""
     n, m = map(len, corpus.pairs[pair])

@@ -11,13 +11,14 @@ from tests.reference.itg.samplers import (
     count,
     derivations,
     exhaustive_visit,
+    flat_visit,
     joint,
     local_visit,
     slice_visit,
 )
 from tests.samplers.itg.corpora import Pairs, corpus_of, kernel_of, put, trees_of
 
-from hierogram.samplers.itg.sweeps import EXHAUSTIVE, GIBBS, METHODS, SLICE, ItgPlan
+from hierogram.samplers.itg.sweeps import EXHAUSTIVE, FLAT, GIBBS, METHODS, SLICE, ItgPlan
 
 
 def random_pairs(random: Random, pairs: int = 3, longest: int = 3) -> Pairs:
@@ -50,6 +51,8 @@ def sweep_of_twin(
         count(corpus, counts, pair, now[pair], -1)
         if method == SLICE:
             now[pair] = slice_visit(corpus, counts, pair, now[pair], shape, key)
+        elif method == FLAT:
+            now[pair] = flat_visit(corpus, counts, pair, now[pair], shape, key)
         else:
             now[pair] = exhaustive_visit(corpus, counts, pair, now[pair], key)
         count(corpus, counts, pair, now[pair], 1)

@@ -1,5 +1,7 @@
 """Pairs of many words: the sparse chart sums what the whole chart does, and takes bounded memory."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from tests.samplers.itg.corpora import batch_of
@@ -60,3 +62,17 @@ def test_a_pair_of_a_hundred_words_takes_bounded_memory() -> None:
     assert len(chart.inside) <= MOST_CELLS
     flat = [part for part in chart if isinstance(part, np.ndarray)]
     assert sum(part.nbytes for part in flat) < 256 * MEBIBYTE
+
+
+def test_the_largest_chart_of_a_hundred_words_takes_bounded_memory() -> None:
+    """At its peak: while the last smaller one is still there."""
+    tracemalloc.start()
+    try:
+        chart = make_chart(100, 100)
+        while len(chart.inside) < MOST_CELLS:
+            chart = larger_chart(chart)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(chart.inside) == MOST_CELLS
+    assert sum(part.nbytes for part in chart if isinstance(part, np.ndarray)) < most < 256 * MEBIBYTE

@@ -27,7 +27,7 @@ from tests.samplers.itg.corpora import Pairs, corpus_of, kernel_of, put, trees_o
 from hierogram.samplers.itg.base import draw_words
 from hierogram.samplers.itg.sampler import ItgKernel, plan_of
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, STARTS
-from hierogram.samplers.itg.sweeps import BLOCKED, EXHAUSTIVE, GIBBS, METHODS, SLICE, ItgState
+from hierogram.samplers.itg.sweeps import BLOCKED, EXHAUSTIVE, FLAT, GIBBS, METHODS, SLICE, ItgState
 
 ALPHA = 1e-5
 
@@ -68,7 +68,10 @@ def after_sweeps(kernel: ItgKernel, starts: list[tuple[Tree, ...]], seed: int) -
 @pytest.mark.parametrize("corpus", CORPORA)
 @pytest.mark.parametrize(
     ("method", "shape"),
-    [(SLICE, 0.1), (SLICE, 0.15), (SLICE, 0.25), (SLICE, 1.0), (GIBBS, 1.0), (EXHAUSTIVE, 1.0), (BLOCKED, 0.15)],
+    [
+        *((SLICE, 0.1), (SLICE, 0.15), (SLICE, 0.25), (SLICE, 1.0), (GIBBS, 1.0), (EXHAUSTIVE, 1.0), (BLOCKED, 0.15)),
+        *((FLAT, 0.1), (FLAT, 0.25), (FLAT, 1.0)),
+    ],
 )
 def test_a_sweep_leaves_the_posterior_as_it_is(corpus: str, method: str, shape: float) -> None:
     """From independent draws of the posterior, one sweep leads to draws of it: no chain's slowness hides a fault."""
@@ -198,11 +201,12 @@ def test_a_table_is_half_a_draw_of_each_of_its_words() -> None:
     assert mean == pytest.approx(expected, abs=0.03)
 
 
+@pytest.mark.parametrize("method", [SLICE, FLAT])
 @pytest.mark.parametrize("shape", [0.1, 0.15, 0.25, 1.0])
-def test_a_rule_off_the_derivation_survives_by_its_probability_to_the_a(shape: float) -> None:
+def test_a_rule_off_the_derivation_survives_by_its_probability_to_the_a(shape: float, method: str) -> None:
     """A word's null of the pair that the derivation emits, and the word pairs that it does not emit."""
     pairs: Pairs = (((0, 1), (0, 1)),)
-    kernel = kernel_of(pairs, SLICE, shape, strength=0.1)
+    kernel = kernel_of(pairs, method, shape, strength=0.1)
     derivation = put(kernel.batch, [(0, (PAIR,), (PAIR,))])
     corpus = corpus_of(pairs, kernel, kernel.resume(derivation))
     emissions = kernel._scratch.chart.emissions
