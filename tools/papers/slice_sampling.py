@@ -1,85 +1,147 @@
 """Draws Figure 1 and fills Table 1 of [BC10]: how fast the ITG's samplers mix, from each start.
 
-    python -m hierogram.tools.papers.slice_sampling corpus.zh corpus.en --pairs 2000 --sweeps 100 --seeds 5
+    python -m hierogram.tools.papers.slice_sampling corpus.zh corpus.en --work slices --pairs 200 --seeds 5
 
 Every row is a sampler and a start: seconds of processor time a sweep, acceptance, ln P of all derivations at the start
 and at the end, as the mean and the spread of the seeds. With `--gold`, the error rate of the links of the last half's
-samples.
-The start M4 takes its links from this package's default aligner.
+samples. With `--test`, BLEU of what a grammar of phrases translates that is learned from the last sample's links. What
+is found is kept in the folder, run by run; the same command goes on where it was interrupted.
+
+P_f and P_e stay the words' relative frequencies and the strengths what they are at the start, so ln P is one function
+of the derivations for all runs. The start M4 takes its links from this package's default aligner.
 """
 
 import csv
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hierogram.daemon.alignment.aligning import align
+from hierogram.daemon.alignment.aligning import Aligned, align
 from hierogram.daemon.alignment.evaluation import GoldLinks, evaluate, read_gold
-from hierogram.daemon.alignment.files import read_sentences
+from hierogram.daemon.alignment.files import read_sentences, write_lines
 from hierogram.daemon.alignment.requests import Request
+from hierogram.daemon.commands.flags import with_options
+from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.alignment.bitext import Side, read_side
 from hierogram.samplers.alignment.joint import LinkSamples, decode_links
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings
 from hierogram.samplers.itg.model1 import Model1, train_model1
-from hierogram.samplers.itg.sampler import build, plan_of
+from hierogram.samplers.itg.sampler import ItgKernel, build, plan_of
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_one
-from hierogram.samplers.itg.summaries.links import add_links, empty_links
-from hierogram.samplers.itg.sweeps import EXHAUSTIVE, GIBBS, SLICE
+from hierogram.samplers.itg.summaries.links import LinkSums, add_links, empty_links
+from hierogram.samplers.itg.sweeps import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgState
+from hierogram.storage.options import Option
+from hierogram.tools.papers.keeping import Kept, check_settings
+from hierogram.tools.papers.slice_translations import bleu_of
+from hierogram.tools.papers.splitting import Split, Wanted, split
 
 LONGEST = 40
 """Longer pairs are left out, as in the paper."""
+HELD_OUT_WORDS = 29
+"""Words of a held-out sentence, at most."""
 STRENGTHS = (1000.0, 100.0, 100.0, 1000.0, 1000.0)
-"""The paper samples no strengths: these stay, so that likelihoods can be compared."""
+"""The paper samples no strengths: these stay."""
 
-RUNS = (
-    (GIBBS, 1.0, LEFT_BRANCHING),
-    (GIBBS, 1.0, MODEL1),
-    (GIBBS, 1.0, LINKS),
-    (SLICE, 0.15, LEFT_BRANCHING),
-    (SLICE, 0.10, MODEL1),
-    (SLICE, 0.15, MODEL1),
-    (SLICE, 0.25, MODEL1),
-    (EXHAUSTIVE, 1.0, MODEL1),
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A sampler, a of its slices, and a start: a row of Table 1. `START` as a sampler makes no sweep."""
+
+    sampler: str
+    shape: float
+    start: str
+
+    @property
+    def name(self) -> str:
+        """As the paper names its rows."""
+        slices = f" a={self.shape:.2f}" if self.sampler in (SLICE, FLAT) else ""
+        return f"{self.sampler}{slices} {self.start.upper()}"
+
+
+START = "start"
+CHAINS = (
+    Chain(START, 1.0, LEFT_BRANCHING),
+    Chain(START, 1.0, MODEL1),
+    Chain(START, 1.0, LINKS),
+    Chain(GIBBS, 1.0, LEFT_BRANCHING),
+    Chain(GIBBS, 1.0, MODEL1),
+    Chain(GIBBS, 1.0, LINKS),
+    Chain(SLICE, 0.25, MODEL1),
+    Chain(SLICE, 0.15, LEFT_BRANCHING),
+    Chain(SLICE, 0.15, MODEL1),
+    Chain(SLICE, 0.15, LINKS),
+    Chain(SLICE, 0.10, MODEL1),
+    Chain(FLAT, 0.25, MODEL1),
+    Chain(FLAT, 0.15, LEFT_BRANCHING),
+    Chain(FLAT, 0.15, MODEL1),
+    Chain(FLAT, 0.15, LINKS),
+    Chain(EXHAUSTIVE, 1.0, LEFT_BRANCHING),
+    Chain(EXHAUSTIVE, 1.0, MODEL1),
 )
-"""Samplers, a of their slices, and starts: the rows of Table 1, and the sampler that the paper could not run."""
+"""The rows of Table 1, slices from M4, flat slices, and the sampler that the paper could not run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """How the table is made."""
+
+    work: Annotated[Path, Option("Folder for all that is found; what is there already is taken.", metavar="FOLDER")]
+    pairs: Annotated[int | None, Option("Only the first so many pairs.", least=1)] = None
+    sweeps: Annotated[int, Option("Sweeps of the slice and local samplers.", least=1)] = 100
+    exhaustive: Annotated[int, Option("Sweeps of the exhaustive sampler; 0 leaves it out.", least=0)] = 20
+    least_shape: Annotated[
+        float, Option("Leave out slices of a smaller a, which take longest.", least=0, flags=("--least-a",))
+    ] = 0.0
+    seeds: Annotated[int, Option("Seeds, from 1 on.", least=1)] = 1
+    gold: Annotated[Path | None, Option("Manual links of all pairs.", metavar="FILE")] = None
+    test: Annotated[int, Option("Sentences to test translations with; 0 leaves BLEU out.", least=0)] = 0
+    tuning: Annotated[int, Option("Sentences to tune translations on.", least=1)] = 200
+    threads: Annotated[int, Option("Threads of learning and tuning.", least=1)] = 2
+    figure: Annotated[Path | None, Option("PNG to draw; the curves stand beside it as .csv.", metavar="FILE")] = None
+
+    def of_results(self) -> dict[str, Any]:
+        """The options that results depend on, as plain values."""
+        beside = ("work", "least_shape", "seeds", "threads", "figure")
+        return {name: str(value) for name, value in asdict(self).items() if name not in beside}
 
 
 @dataclass(frozen=True, slots=True)
 class Bitext:
-    """Pairs to sample, Model 1 of them, one-to-one links for M4, and manual links of the first pairs if any."""
+    """Pairs to sample, Model 1 of them, links of the default aligner, and of these one for each word for M4; manual
+    links of the first pairs if any.
+    """
 
+    sentences: tuple[list[str], list[str]]
     source: Side
     target: Side
     batch: ItgBatch
     model1: Model1
+    aligned: Aligned
     links: NDArray[np.int32]
     gold: list[GoldLinks]
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One chain: seconds of processor time until each sweep's end, ln P after each sweep (from 0), and what it did."""
+    """What a chain did with one seed: seconds of processor time until each sweep's end, ln P after each sweep (from 0),
+    the share of proposals that were accepted, and the error rate if there are manual links.
+    """
 
-    sampler: str
-    shape: float
-    start: str
+    chain: Chain
     seed: int
     seconds: list[float]
     log_likelihood: list[float]
     acceptance: float
     aer: float | None
-
-    @property
-    def name(self) -> str:
-        """As the paper names its rows."""
-        slices = f" a={self.shape:.2f}" if self.sampler == SLICE else ""
-        return f"{self.sampler}{slices} {self.start.upper()}"
 
 
 def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None) -> Bitext:
@@ -101,15 +163,20 @@ def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None
         links.append(one_to_one(aligned.links.source[here], aligned.links.target[here], score, words))
     manual = read_gold(str(gold))[:pairs] if gold is not None else []
     joined = np.concatenate([np.zeros(0, np.int32), *links])
-    return Bitext(*sides_read, batch, train_model1(batch), joined, manual)
+    return Bitext(sentences, *sides_read, batch, train_model1(batch), aligned, joined, manual)
 
 
-def sample(bitext: Bitext, run: tuple[str, float, str], seed: int, sweeps: int) -> Run:
-    """One chain over all pairs."""
-    sampler, shape, start = run
-    settings = ItgSettings(shape, STRENGTHS, sampled_strengths=False)
-    kernel = build(bitext.batch, settings, sampler, bitext.model1)
-    state = kernel.init(seed, start, bitext.links if start == LINKS else None)
+def begin(bitext: Bitext, chain: Chain, seed: int) -> tuple[ItgKernel, ItgState]:
+    """A chain before its first sweep."""
+    settings = ItgSettings(chain.shape, STRENGTHS, sampled_strengths=False, sampled_words=False)
+    method = SLICE if chain.sampler == START else chain.sampler
+    kernel = build(bitext.batch, settings, method, bitext.model1)
+    return kernel, kernel.init(seed, chain.start, bitext.links if chain.start == LINKS else None)
+
+
+def sample(bitext: Bitext, chain: Chain, seed: int, sweeps: int, links: Path | None = None) -> dict[str, Any]:
+    """One chain over all pairs: a `Run` as plain values; the last sample's links go to a file."""
+    kernel, state = begin(bitext, chain, seed)
     sums = empty_links(bitext.batch)
     seconds, likelihood = [0.0], [kernel.log_likelihood(state)]
     proposed = accepted = 0
@@ -121,39 +188,60 @@ def sample(bitext: Bitext, run: tuple[str, float, str], seed: int, sweeps: int) 
         proposed, accepted = proposed + info.proposed, accepted + info.accepted
         if bitext.gold and sweep > sweeps // 2:
             add_links(bitext.batch, state.derivations, sums)
+    last = empty_links(bitext.batch)
+    add_links(bitext.batch, state.derivations, last)
+    if links is not None:
+        write_lines(links, _aligned(bitext, last, implied=True).lines())
     aer = None
     if bitext.gold:
-        samples = LinkSamples(sums.pairs, sums.chunks, int(sums.samples[0]))
-        links, _ = decode_links(samples, bitext.source, bitext.target, implied=False)
-        found = [
-            frozenset(zip(links.source[a:b].tolist(), links.target[a:b].tolist(), strict=True))
-            for a, b in zip(links.offset[:-1].tolist(), links.offset[1:].tolist(), strict=True)
-        ]
-        aer = evaluate(bitext.gold, found[: len(bitext.gold)]).aer
-    return Run(sampler, shape, start, seed, seconds, likelihood, accepted / max(proposed, 1), aer)
+        found = _aligned(bitext, sums if sweeps else last, implied=False).lines()
+        pairs = [frozenset(_link(link) for link in line.split()) for line in found]
+        aer = evaluate(bitext.gold, pairs[: len(bitext.gold)]).aer
+    return {
+        "seconds": [round(value, 4) for value in seconds],
+        "log_likelihood": [round(value, 3) for value in likelihood],
+        "acceptance": accepted / max(proposed, 1),
+        "aer": aer,
+    }
 
 
-def rows_of(runs: list[Run]) -> list[str]:
-    """The table, a line for each sampler and start."""
+def _aligned(bitext: Bitext, sums: LinkSums, implied: bool) -> Aligned:
+    samples = LinkSamples(sums.pairs, sums.chunks, int(sums.samples[0]))
+    return Aligned(*decode_links(samples, bitext.source, bitext.target, implied=implied))
+
+
+def _link(text: str) -> tuple[int, int]:
+    i, _, x = text.partition("-")
+    return int(i), int(x)
+
+
+def rows_of(runs: Sequence[Run], bleu: dict[str, str]) -> list[str]:
+    """The table, a line for each sampler and start; BLEU by the rows' names, as text."""
     lines = [
-        "| sampler | seconds a sweep | acceptance | ln P at the start | at the end: mean | least | most | AER |",
-        "|---|---|---|---|---|---|---|---|",
+        "| sampler | seconds a sweep | acceptance | ln P at the start | at the end: mean | least | most | AER | BLEU |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    for name in dict.fromkeys(run.name for run in runs):
-        some = [run for run in runs if run.name == name]
+    if DEFAULT_MODEL in bleu:
+        lines.append(f"| {DEFAULT_MODEL} | | | | | | | | {bleu[DEFAULT_MODEL]} |")
+    for chain in dict.fromkeys(run.chain for run in runs):
+        some = [run for run in runs if run.chain == chain]
         ends = [run.log_likelihood[-1] for run in some]
-        seconds = float(np.mean([run.seconds[-1] / (len(run.seconds) - 1) for run in some]))
         rates = [run.aer for run in some if run.aer is not None]
+        sweeps = len(some[0].seconds) - 1
+        seconds = accepted = ""
         aer = f"{np.mean(rates):.4f}" if rates else ""
-        accepted = np.mean([run.acceptance for run in some])
+        if sweeps:
+            seconds = f"{np.mean([run.seconds[-1] / sweeps for run in some]):.3f}"
+            accepted = f"{np.mean([run.acceptance for run in some]):.4f}"
         lines.append(
-            f"| {name} | {seconds:.3f} | {accepted:.4f} | {np.mean([r.log_likelihood[0] for r in some]):,.0f} "
-            f"| {np.mean(ends):,.0f} | {min(ends):,.0f} | {max(ends):,.0f} | {aer} |"
+            f"| {chain.name} | {seconds} | {accepted} | {np.mean([r.log_likelihood[0] for r in some]):,.0f} "
+            f"| {np.mean(ends):,.0f} | {min(ends):,.0f} | {max(ends):,.0f} | {aer} "
+            f"| {bleu.get(chain.name, '')} |"
         )
     return lines
 
 
-def draw(runs: list[Run], path: Path) -> None:
+def draw(runs: Sequence[Run], path: Path) -> None:
     """ln P against sweeps and against seconds, a line for each sampler and start (its first seed), as PNG."""
     import matplotlib as mpl
 
@@ -161,13 +249,14 @@ def draw(runs: list[Run], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, panels = pyplot.subplots(1, 2, figsize=(12, 4.6), sharey=True)
-    first = {run.name: run for run in reversed(runs)}
+    first = {run.chain.name: run for run in reversed(runs) if len(run.seconds) > 1}
+    colours = {name: mpl.colormaps["tab20"](number) for number, name in enumerate(sorted(first))}
     for name, run in sorted(first.items()):
-        panels[0].plot(range(len(run.log_likelihood)), run.log_likelihood, label=name)
-        panels[1].plot(run.seconds[1:], run.log_likelihood[1:])
-    panels[1].set_xscale("log")
+        panels[0].plot(range(len(run.log_likelihood)), run.log_likelihood, label=name, color=colours[name])
+        panels[1].plot(run.seconds[1:], run.log_likelihood[1:], color=colours[name])
     for panel, label in zip(panels, ("samples", "processor time, s"), strict=True):
         panel.set_xlabel(label)
+        panel.set_xscale("symlog" if panel is panels[0] else "log")
         panel.grid(alpha=0.3)
     panels[0].set_ylabel("log-likelihood")
     panels[0].legend(loc="lower right", fontsize=8)
@@ -175,38 +264,76 @@ def draw(runs: list[Run], path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def main(
-    source: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
-    target: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
-    pairs: Annotated[int | None, typer.Option(min=1, help="Only the first so many pairs.")] = None,
-    sweeps: Annotated[int, typer.Option(min=1, help="Sweeps of the slice and local samplers.")] = 100,
-    exhaustive: Annotated[int, typer.Option(min=0, help="Sweeps of the exhaustive sampler; 0 leaves it out.")] = 20,
-    seeds: Annotated[int, typer.Option(min=1)] = 1,
-    gold: Annotated[Path | None, typer.Option(exists=True, dir_okay=False, help="Manual links of all pairs.")] = None,
-    figure: Annotated[Path, typer.Option(help="PNG to write; the curves stand beside it as .csv.")] = Path(
-        "slices.png"
-    ),
-) -> None:
-    """Sample raw pairs by every sampler from every start; print Table 1, draw Figure 1."""
-    bitext = read_bitext(source, target, pairs, gold)
-    # Compiling is no part of sampling: a few pairs have it done.
-    tiny = replace(bitext, batch=make_batch(*(np.zeros(1, np.int32), np.array([0, 1])) * 2), gold=[])
-    tiny = replace(tiny, model1=train_model1(tiny.batch), links=np.zeros(1, np.int32))
-    runs = []
-    for run in RUNS:
-        number = exhaustive if run[0] == EXHAUSTIVE else sweeps
-        if number > 0:
-            sample(tiny, run, 1, 1)
-            runs += [sample(bitext, run, seed, number) for seed in range(1, seeds + 1)]
-            print("\n".join(rows_of(runs[-seeds:])[2:]), flush=True)
-    with figure.with_suffix(".csv").open("w", newline="") as file:
+def write_curves(runs: Sequence[Run], path: Path) -> None:
+    """All curves as CSV."""
+    with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["sampler", "seed", "sweep", "seconds", "log_likelihood"])
         for done in runs:
             for sweep, (spent, value) in enumerate(zip(done.seconds, done.log_likelihood, strict=True)):
-                writer.writerow([done.name, done.seed, sweep, f"{spent:.4f}", f"{value:.3f}"])
+                writer.writerow([done.chain.name, done.seed, sweep, f"{spent:.4f}", f"{value:.3f}"])
+
+
+@with_options
+def main(
+    files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A bitext, tokenised.")],
+    wanted: Table,
+) -> None:
+    """Sample raw pairs by every sampler from every start; print Table 1, draw Figure 1."""
+    if len(files) != len(("source", "target")):
+        raise UsageError(f"a bitext is two files, not {len(files)}")
+    if wanted.gold is not None and wanted.test:
+        raise UsageError("--gold and --test exclude each other: manual links are those of all pairs, none held out")
+    wanted.work.mkdir(parents=True, exist_ok=True)
+    check_settings(wanted.work / "settings.json", {"files": files, **wanted.of_results()})
+    parts = None
+    if wanted.test:
+        parts = split(files, Wanted(wanted.tuning, wanted.test, HELD_OUT_WORDS, 1), wanted.work)
+    source, target = map(Path, parts.files if parts is not None else files)
+    bitext = read_bitext(source, target, wanted.pairs, wanted.gold)
+    runs, links = _sample_all(bitext, wanted)
+    figure = wanted.figure or wanted.work / "figure.png"
+    write_curves(runs, figure.with_suffix(".csv"))
     draw(runs, figure)
-    print("\n".join(rows_of(runs)))
+    bleu = {} if parts is None else _translate_all(bitext, parts, links, wanted)
+    print("\n".join(rows_of(runs, bleu)))
+
+
+def _sample_all(bitext: Bitext, wanted: Table) -> tuple[list[Run], dict[str, Path]]:
+    """All runs, and the files of the links of their first seed's last sample, by the chains' names."""
+    kept = Kept(wanted.work / "found.json")
+    # Compiling is no part of sampling: a pair of one word has it done.
+    tiny = replace(bitext, batch=make_batch(*(np.zeros(1, np.int32), np.array([0, 1])) * 2), gold=[])
+    tiny = replace(tiny, model1=train_model1(tiny.batch), links=np.zeros(1, np.int32))
+    runs: list[Run] = []
+    links: dict[str, Path] = {}
+    for chain in CHAINS:
+        sweeps = {START: 0, EXHAUSTIVE: wanted.exhaustive}.get(chain.sampler, wanted.sweeps)
+        if (chain.sampler == EXHAUSTIVE and not sweeps) or chain.shape < wanted.least_shape:
+            continue
+        sample(tiny, chain, 1, min(sweeps, 1))
+        of_chain = []
+        for seed in range(1, wanted.seeds + 1):
+            name = f"{chain.name}, seed {seed}"
+            path = wanted.work / f"{name.replace(', ', '-').replace(' ', '-')}.align"
+            found = kept.find(name, partial(sample, bitext, chain, seed, sweeps, path), path)
+            of_chain.append(Run(chain, seed, **found))
+            links.setdefault(chain.name, path)
+        runs += of_chain
+        print("\n".join(rows_of(of_chain, {})[2:]), flush=True)
+    return runs, links
+
+
+def _translate_all(bitext: Bitext, parts: Split, links: dict[str, Path], wanted: Table) -> dict[str, str]:
+    """BLEU of the grammars that follow from links, those of the default aligner first; as text, by their names."""
+    files = []
+    for side, lines in zip(("source", "target"), bitext.sentences, strict=True):
+        files.append(str(wanted.work / f"sampled.{side}"))
+        write_lines(Path(files[-1]), lines)
+    first = wanted.work / f"{DEFAULT_MODEL}.align"
+    write_lines(first, bitext.aligned.lines())
+    learned = Split(files, parts.tuning, parts.test, bitext.batch.size)
+    return bleu_of({DEFAULT_MODEL: first, **links}, learned, wanted.work, wanted.threads)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ What is found is kept in the folder, step by step; the same command goes on wher
 """
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -22,18 +21,13 @@ from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.decoding.opening import Equipment, equip
 from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.decoding.weights import read_weights, write_weights
-from hierogram.daemon.language_models.making import make
-from hierogram.daemon.language_models.options import EstimationOptions
 from hierogram.daemon.progress import progress
-from hierogram.daemon.tuning.decoding import GrammarDecoder
 from hierogram.daemon.tuning.evaluation import evaluate
-from hierogram.daemon.tuning.options import EvaluationOptions, TuningOptions
-from hierogram.daemon.tuning.tuning import tune
+from hierogram.daemon.tuning.options import EvaluationOptions
 from hierogram.samplers.grammar.settings import DIRICHLET
 from hierogram.storage.options import Option
 from hierogram.tools.papers.keeping import Kept, check_settings
-from hierogram.tools.papers.lengths import WORDS, fitted_words
-from hierogram.tools.papers.splitting import HeldOut, Split, Wanted, split
+from hierogram.tools.papers.splitting import Split, Wanted, split
 from hierogram.tools.papers.systems import (
     AVERAGED,
     HIERO,
@@ -48,9 +42,9 @@ from hierogram.tools.papers.systems import (
     learned_store,
     make_grammar,
 )
+from hierogram.tools.papers.translations import language_model, translate, tuned_weights
 
 _RESAMPLES = 1000
-_LM_ORDER = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,10 +105,7 @@ def main(
     parts = split(files, Wanted(wanted.tuning, wanted.test, wanted.longest, wanted.references), wanted.work)
     held_out = wanted.work / "held-out.source"
     write_lines(held_out, [*parts.tuning.sources, *parts.test.sources])
-    model = wanted.work / "target.lm"
-    if not model.exists():
-        with progress("lm", "n-grams") as shown:
-            make([parts.files[1]], [model], EstimationOptions(order=_LM_ORDER), shown)
+    model = language_model(parts, wanted.work)
     bitext = aligned(parts.files, wanted.work, wanted.threads)
     made = []
     for system in SYSTEMS:
@@ -129,7 +120,7 @@ def main(
     if not tuned.exists():
         for one in made:
             one.output.unlink(missing_ok=True)
-        write_weights(tuned, _weights(equipment, made[0], parts.tuning, wanted))
+        write_weights(tuned, tuned_weights(equipment, made[0], parts.tuning, wanted.iterations, wanted.threads))
     equipment = replace(equipment, weights=read_weights(str(tuned)))
     rows, p_of_sampling = _rows(equipment, made, parts, wanted, kept)
     _say(rows, p_of_sampling, parts, wanted)
@@ -148,39 +139,6 @@ def _made(system: System, bitext: Sequence[str], held_out: Path, wanted: Table, 
     return Made(system, path, kept.find(f"{system.name}: rules by scope", make, path))
 
 
-def _weights(equipment: Equipment, hiero: Made, held: HeldOut, wanted: Table) -> dict[str, float]:
-    """Weights that are tuned with Hiero's grammar."""
-    grammar = equipment.grammar(str(hiero.file))
-    options = TuningOptions(iterations=wanted.iterations)
-    references = [[tuple(line.split()) for line in own] for own in held.references]
-    with progress("tune", "sentences") as shown:
-        decode = GrammarDecoder(
-            equipment,
-            grammar,
-            held.sources,
-            shown,
-            best=options.best,
-            rounds=options.iterations + 1,
-            threads=wanted.threads,
-        )
-        found = tune(decode, references, decode.start(), options, decode.words)
-    return decode.by_name(found.weights)
-
-
-def _translated(equipment: Equipment, made: Made, parts: Split, threads: int) -> list[float]:
-    """Translate with a system's grammar into its file; processor seconds a sentence (one thread), weight of words."""
-    grammar = equipment.grammar(str(made.file))
-    words = fitted_words(equipment, grammar, parts.tuning, threads)
-    translator = equipment.translator(grammar, {**equipment.weights, WORDS: words})
-    sources = parts.test.sources
-    translator.translate(sources[0])
-    started = time.process_time()
-    lines = [found.text for found in translator.translate_all(sources, threads=1)]
-    seconds = (time.process_time() - started) / len(sources)
-    write_lines(made.output, lines)
-    return [seconds, words]
-
-
 def _rows(
     equipment: Equipment, made: Sequence[Made], parts: Split, wanted: Table, kept: Kept
 ) -> tuple[list[Row], float | None]:
@@ -189,8 +147,8 @@ def _rows(
     found_of: dict[str, list[float]] = {}
     for one in made:
         name = one.system.name
-        translate = partial(_translated, equipment, one, parts, wanted.threads)
-        found_of[name] = kept.find(f"{name}: seconds a sentence, weight of words", translate, one.output)
+        own = partial(translate, equipment, one, parts, wanted.threads)
+        found_of[name] = kept.find(f"{name}: seconds a sentence, weight of words", own, one.output)
         outputs[name] = read_sentences(str(one.output))
     options = EvaluationOptions(metrics=("bleu",), tokenizer="none", resamples=_RESAMPLES)
     references = [(f"reference {k + 1}", lines) for k, lines in enumerate(parts.test.columns())]
