@@ -94,10 +94,13 @@ def test_samplers_of_raw_pairs_are_measured(bitext: list[str]) -> None:
     options = ["--json", "--only", "itg"]
     figures = json.loads(run("hierogram.daemon.main", "bench", *bitext[:2], *options))["sections"]["itg"]
     assert (figures["pairs"], figures["words"]) == (40, 400)
-    for sampler in ("slice_0.10", "slice_0.15", "slice_0.25", "gibbs", "exhaustive"):
+    for sampler in ("slice_0.10", "slice_0.15", "slice_0.25", "flat_0.15", "gibbs", "exhaustive"):
         assert figures[sampler]["pairs_a_second"] > 0
         assert 0 < figures[sampler]["acceptance"] <= 1
     assert figures["slice_0.15"]["microseconds_of_1_to_10_words"] > 0
+    for long in figures["pair_of_100_words"].values():
+        assert 0 < long["mebibytes"] < 256
+        assert long["milliseconds"] > 0
 
 
 def test_translating_is_measured(bitext: list[str]) -> None:

@@ -1,6 +1,7 @@
-"""Sweeps of the ITG's samplers on one core: pairs a second, and what a pair costs by its length."""
+"""Sweeps of the ITG's samplers on one core: pairs a second, what a pair costs by its length, memory of a long pair."""
 
 import time
+import tracemalloc
 
 import numpy as np
 
@@ -10,15 +11,20 @@ from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings
 from hierogram.samplers.itg.model1 import train_model1
 from hierogram.samplers.itg.sampler import build, plan_of
-from hierogram.samplers.itg.sweeps import EXHAUSTIVE, GIBBS, SLICE, ItgPlan
+from hierogram.samplers.itg.sweeps import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgPlan
 from hierogram.tools.measures.results import Corpus, Figures
 
 _LONGEST = 40
-_SHAPES = (0.10, 0.15, 0.25)
+_SLICES = (*((SLICE, shape) for shape in (0.10, 0.15, 0.25)), (FLAT, 0.15))
+"""Samplers by slices, with a."""
 _BURN_IN, _SWEEPS = 5, 5
 _WHOLE = 500
 """So many pairs of the exhaustive sampler, spread over the corpus."""
 _WIDTHS = ((1, 10), (11, 20), (21, 30), (31, 40))
+
+_LONG = 100
+"""Words on each side of the pair whose memory is measured."""
+_MEBIBYTE = 1 << 20
 
 
 def _read(corpus: Corpus) -> ItgBatch:
@@ -35,7 +41,7 @@ def measure_itg(corpus: Corpus) -> Figures:
     lengths = np.maximum(np.diff(batch.source_offset), np.diff(batch.target_offset))
     figures: Figures = {"pairs": batch.size, "words": len(batch.source) + len(batch.target)}
     some = np.linspace(0, batch.size - 1, min(_WHOLE, batch.size)).astype(np.int64)
-    for method, shape in (*((SLICE, shape) for shape in _SHAPES), (GIBBS, 1.0), (EXHAUSTIVE, 1.0)):
+    for method, shape in (*_SLICES, (GIBBS, 1.0), (EXHAUSTIVE, 1.0)):
         kernel = build(batch, ItgSettings(slice_shape=shape), method, model1)
         state = kernel.init(corpus.seed)
         seconds = []
@@ -51,7 +57,7 @@ def measure_itg(corpus: Corpus) -> Figures:
             seconds.append(time.process_time() - started)
             acceptance.append(info.acceptance)
         spent = float(np.mean(seconds[rounds // 2 :]))
-        name = f"{method}_{shape:.2f}" if method == SLICE else method
+        name = method if method in (GIBBS, EXHAUSTIVE) else f"{method}_{shape:.2f}"
         figures[name] = {
             "microseconds_a_pair": 1e6 * spent / len(chosen),
             "pairs_a_second": len(chosen) / spent,
@@ -71,6 +77,9 @@ def measure_itg(corpus: Corpus) -> Figures:
                 figures[name][f"microseconds_of_{low}_to_{high}_words"] = (
                     1e6 * (time.process_time() - started) / len(here)
                 )
+    figures[f"pair_of_{_LONG}_words"] = {
+        f"{method}_{shape:.2f}": _long_pair(batch, method, shape) for method, shape in _SLICES[1:]
+    }
     figures["exhaustive_over_slice_0.15"] = (
         figures[EXHAUSTIVE]["microseconds_a_pair"] / figures["slice_0.15"]["microseconds_a_pair"]
     )
@@ -78,3 +87,30 @@ def measure_itg(corpus: Corpus) -> Figures:
         figures["slice_0.15"]["microseconds_a_pair"] / figures[GIBBS]["microseconds_a_pair"]
     )
     return figures
+
+
+def _long_pair(batch: ItgBatch, method: str, shape: float) -> Figures:
+    """A pair of the corpus' first words and no other: its time by slices, and the most memory of its sampler.
+
+    Model 1 knows nothing else, so more cells live than do in a corpus.
+    """
+    sides = [
+        np.unique(words[:_LONG], return_inverse=True)[1].astype(np.int32) for words in (batch.source, batch.target)
+    ]
+    ends = [np.array([0, len(side)]) for side in sides]
+    pair = make_batch(sides[0], ends[0], sides[1], ends[1])
+    model1 = train_model1(pair)
+    tracemalloc.start()
+    kernel = build(pair, ItgSettings(slice_shape=shape), method, model1)
+    state = kernel.init(1)
+    started = time.process_time()
+    _, info = kernel.step(1, state, plan_of(pair, 1))
+    spent = time.process_time() - started
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return {
+        "milliseconds": 1e3 * spent,
+        "mebibytes": most / _MEBIBYTE,
+        "cells": info.cells,
+        "given_up": info.given_up,
+    }
