@@ -1,4 +1,4 @@
-"""BLEU of translations with grammars of phrases that are learned from the links of ITG derivations [BC10 Table 1]."""
+"""BLEU of translations with grammars of phrases that are learned from the links of ITG derivations [BC10 §3]."""
 
 from collections.abc import Mapping
 from dataclasses import replace
