@@ -156,13 +156,6 @@ CHART_FAULTS = (
         "grammar.closure @ share @ grammar.closure",
         (_LEARNING, "-k", "within_chains"),
     ),
-    Fault(
-        "rules inside fragments are learned as others are",
-        "charts/pruning/learning.py",
-        '(table["parent"] < labels) & (whole[table["parent"]] > 0)',
-        'whole[table["parent"]] > 1e-3',
-        (_LEARNING, "-k", "keep_theirs"),
-    ),
     # Words that do not belong.
     Fault(
         "a sentence's own neighbours are counted",
