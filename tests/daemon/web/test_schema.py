@@ -125,6 +125,7 @@ def test_answers_to_those_with_a_token_are_too(fresh: Store) -> None:
 
 
 @pytest.mark.campaign
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("seed", range(4))
 def test_many_answers_are_as_the_document_says(learned: Store, seed: int) -> None:
     assert_as_described(described(application(learned), 400, seed))
