@@ -34,14 +34,16 @@ _NEVER = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """A store taken through its burn-in: pairs a second while sampling (with the sharing out), by the clock and by the
-    processor time of this process and all that it has started; seconds of opening all pairs, of bringing them back and
-    committing them; rules in use, and what went between workers."""
+    """A store taken through its burn-in: pairs a second from the second sweep on, by the clock and by the processor
+    time of this process and all that it has started; by how many seconds the first sweep was longer, in which kernels
+    are loaded, workers started and pairs shared out; seconds of opening all pairs, of bringing them back and committing
+    them; rules in use, and what went between workers."""
 
     pairs: int
     sweeps: int
     pairs_a_second: float
     pairs_a_processor_second: float
+    start_seconds: float
     open_seconds: float
     commit_seconds: float
     rules: int
@@ -53,8 +55,8 @@ class Parts:
     """Figures of one machine; bytes, seconds.
 
     `changes_a_pair` entries of 32 bytes in a round's changes for each pair that is resampled, `merge_seconds` for each
-    of them; `round_seconds` of processors that a round takes apart from sampling and adding, its part of the
-    sharing out included; `worker_bytes` the most memory of a worker's process.
+    of them; `round_seconds` of processors that a round takes apart from sampling and adding; `worker_bytes` the most
+    memory of a worker's process.
     """
 
     cores: int
@@ -85,11 +87,12 @@ def sample(store: Store, options: LearnOptions) -> Sampled:
         batch = learner.open(store.pairs())
         opened = time.perf_counter()
         sweeps = learner.course.burn_in
-        spent = [processor_seconds()]
+        clock, processors = [time.perf_counter()], [processor_seconds()]
 
         def enough() -> bool:
             # After a sweep, before anything is committed.
-            spent.append(processor_seconds())
+            clock.append(time.perf_counter())
+            processors.append(processor_seconds())
             return False
 
         learner.sweep(batch, batch.sweeps + sweeps, enough)
@@ -98,13 +101,15 @@ def sample(store: Store, options: LearnOptions) -> Sampled:
         crew = chain.crew if isinstance(chain, SharedChain) else None
         traffic = Traffic() if crew is None else crew.traffic
         size = len(batch.rows)
+        sampled = size * (sweeps - 1)
         return Sampled(
             size,
             sweeps,
-            size * sweeps / learner.sampling_seconds,
-            size * sweeps / max(spent[-1] - spent[0], 1e-9),
+            sampled / (clock[-1] - clock[1]),
+            sampled / max(processors[-1] - processors[1], 1e-9),
+            clock[1] - clock[0] - (clock[-1] - clock[1]) / (sweeps - 1),
             opened - started,
-            ended - opened - learner.sampling_seconds,
+            ended - clock[-1],
             chain.rule_types,
             traffic,
         )
@@ -180,7 +185,8 @@ def main(
     threads, shared = parts.by_threads, parts.by_workers
     print(
         f"{shared.pairs:,} pairs: {workers} threads {threads.pairs_a_second:,.0f} pairs/s, {workers} workers "
-        f"{shared.pairs_a_second:,.0f}: {shared.pairs_a_second / threads.pairs_a_second:.2f}"
+        f"{shared.pairs_a_second:,.0f}: {shared.pairs_a_second / threads.pairs_a_second:.2f}; the first sweep "
+        f"{threads.start_seconds:.1f} s and {shared.start_seconds:.1f} s longer"
     )
     by_processor = shared.pairs_a_processor_second, threads.pairs_a_processor_second
     print(
