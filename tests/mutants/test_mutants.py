@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.mutants.faults import FAULTS, Change, Fault
+from tests.mutants.fault import Change, Fault
+from tests.mutants.faults import FAULTS
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("daemon", "migrations", "storage", "tools")
@@ -28,14 +29,19 @@ def copied(folder: Path) -> Path:
     return package.parent
 
 
+def path_of(package: Path, module: str) -> Path:
+    """Where a module is that is named with its part, or below samplers/."""
+    return package / module if module.partition("/")[0] in PARTS else package / "samplers" / module
+
+
 def change(imports: Path, module: str, before: str, after: str) -> None:
-    """Puts other text into the copy of a module, below samplers/ or of a part that is copied then."""
+    """Puts other text into the copy of a module; its part is copied then, where it is none of the samplers."""
     package = imports / "hierogram"
     part = module.partition("/")[0]
     if part in PARTS and (package / part).is_symlink():
         (package / part).unlink()
         shutil.copytree(ROOT / part, package / part, ignore=shutil.ignore_patterns("__pycache__"))
-    path = package / module if part in PARTS else package / "samplers" / module
+    path = path_of(package, module)
     text = path.read_text()
     assert text.count(before) == 1, f"{module}: {before!r} stands there {text.count(before)} times"
     path.write_text(text.replace(before, after))
@@ -82,8 +88,8 @@ def test_without_a_fault_the_same_tests_pass(
 def test_the_list_fits_the_sources() -> None:
     """In the quick suite: a fault that has lost its place would make the campaign prove nothing."""
     for fault in FAULTS:
-        times = (ROOT / "samplers" / fault.module).read_text().count(fault.right)
+        times = path_of(ROOT, fault.module).read_text().count(fault.right)
         assert times == 1, f"{fault.name}: {fault.module} has {fault.right!r} {times} times"
         assert fault.right != fault.wrong
         for extreme in fault.extremes:
-            assert (ROOT / "samplers" / extreme.module).read_text().count(extreme.before) == 1, fault.name
+            assert path_of(ROOT, extreme.module).read_text().count(extreme.before) == 1, fault.name
