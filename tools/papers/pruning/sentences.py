@@ -13,6 +13,7 @@ as a hypergraph, as pairs are.
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -114,7 +115,7 @@ class Sentences:
             kept = by_coarse >= threshold
             kept[[k * (k + 1) // 2 + k for k in range(len(words))]] = True
             kept[(len(words) - 1) * len(words) // 2] = True
-            pruned, seconds = _timed(lambda kept=kept: self._spans(self._fine, fine, kept))  # type: ignore[misc]
+            pruned, seconds = _timed(partial(self._spans, self._fine, fine, kept))
             yield Measured(f"coarse-to-fine {threshold:g}", coarse_seconds + seconds, _error(pruned, exact))
         yield from self._masks(words, fine, exact, number)
 
