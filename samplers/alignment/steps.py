@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +11,10 @@ from hierogram.samplers.alignment.chain import Chain, Scratch
 from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals
 from hierogram.samplers.alignment.options import AlignerOptions, SweepPlan
 
-
-class Runs(NamedTuple):
-    """Chains that run one after another: `keys` uint64[C], their first `links` int16[C, N], and the sweeps of each,
-    `plans` int64[sweeps, 3], rows of `SweepPlan`."""
-
-    keys: NDArray[np.uint64]
-    links: NDArray[np.int16]
-    plans: NDArray[np.int64]
-
-
-ChainsInARow = Callable[[int, Sides, Runs, Chain, Chain, Scratch, Marginals, Marginals], int]
+SweepsInARow = Callable[
+    [int, int, Sides, Chain, np.uint64, NDArray[np.int64], Scratch, Marginals],
+    tuple[int, int],
+]
 """See `Steps`."""
 
 
@@ -36,10 +28,9 @@ class Steps:
     which the table of word pairs lacks room, or the number of pairs. `finish(chain, key, plan)`: what is drawn after a
     sweep. `decode(sides, marginals)`: the links that samples make likeliest.
 
-    `chains(number, sides, runs, blank, chain, scratch, own, total)`, where a model has it, does all sweeps of the
-    chains from `number` on, without a return to Python between them. Each chain begins as `blank`, which has no links
-    yet; `chain` and `own` are memory for one chain and its marginals, whose samples are added to `total`. It returns
-    the chain for which the table lacks room, which has to run anew, or the number of chains.
+    `sweeps(number, first, sides, chain, key, plans, scratch, marginals)`, where a model has it, does the sweeps of
+    plans int64[sweeps, 3], rows of `SweepPlan`, from row `number` and pair `first` on, without a return to Python
+    between them; it returns the row and the pair at which the table lacks room, or the number of rows and 0.
     """
 
     start: Callable[[Direction, AlignerOptions, np.uint64], NDArray[np.int16]]
@@ -48,4 +39,4 @@ class Steps:
     decode: Callable[[Sides, Marginals], DirectionLinks]
     prepare: Callable[[Chain, Direction], Chain] = lambda chain, direction: chain
     finish: Callable[[Chain, np.uint64, SweepPlan], None] = lambda chain, key, plan: None
-    chains: ChainsInARow | None = None
+    sweeps: SweepsInARow | None = None

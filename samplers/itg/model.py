@@ -30,7 +30,8 @@ class ItgSettings:
     """How an ITG is sampled.
 
     `slice_shape`: a of the Beta(a, 1) from which slice variables off the derivation are drawn; less prunes less.
-    `small_chart`: the blocked sampler takes whole charts of at most so many products, about a millisecond.
+    `long_shape`: that of flat slices of pairs whose whole chart takes more than `short_chart` products, as 41 words a
+    side do; None for the same.
     `strengths`: those of the start; `sampled_strengths`: whether they are drawn anew after each sweep. `sampled_words`:
     whether P_f and P_e are, or stay the words' relative frequencies.
     """
@@ -39,7 +40,8 @@ class ItgSettings:
     strengths: tuple[float, float, float, float, float] = (100.0, 10.0, 10.0, 100.0, 100.0)
     sampled_strengths: bool = True
     sampled_words: bool = True
-    small_chart: int = 2_000_000
+    long_shape: float | None = None
+    short_chart: int = 300_000_000
 
 
 class Base(NamedTuple):

@@ -39,14 +39,12 @@ from hierogram.samplers.itg.model import (
 from hierogram.samplers.itg.model1 import Model1, train_model1
 from hierogram.samplers.itg.starts import LINKS, MODEL1, STARTS, start_pairs, start_room
 from hierogram.samplers.itg.sweeps import (
-    BLOCKED,
     EXHAUSTIVE,
     METHODS,
     SLICE,
     ItgPlan,
     ItgState,
     Scratch,
-    products_of,
     sweep_pairs,
 )
 
@@ -107,19 +105,25 @@ class ItgKernel:
     def __init__(self, batch: ItgBatch, settings: ItgSettings, method: str, model1: Model1 | None) -> None:
         if method not in METHODS:
             raise AlignmentInputError(f"no ITG sampler is called {method!r}: there are {', '.join(METHODS)}")
-        if not 0 < settings.slice_shape <= 1:
-            raise AlignmentInputError(f"the shape of slices is {settings.slice_shape}: it must be above 0, at most 1")
+        of_long = settings.slice_shape if settings.long_shape is None else settings.long_shape
+        shapes = settings.slice_shape, of_long
+        for shape in shapes:
+            if not 0 < shape <= 1:
+                raise AlignmentInputError(f"the shape of slices is {shape}: it must be above 0, at most 1")
+        if method == SLICE and shapes[0] != shapes[1]:
+            raise AlignmentInputError("only flat slices have another shape in long pairs")
         n, m = batch.longest_source, batch.longest_target
         self.batch = batch
         self.settings = settings
         self.method = method
+        self._how = METHODS.index(method), *shapes, settings.short_chart
         self.first_base = make_base(batch, model1 or train_model1(batch), settings)
         self._tables = make_tables(len(batch.type_source), batch.source_words, batch.target_words)
         self._scratch = Scratch(
             np.zeros(2 * (n + m), NODE),
             np.zeros(2 * (n + m), NODE),
             make_weights(n, m),
-            make_chart(n, m),
+            make_chart(n, m, exponent=1.0 / settings.slice_shape - 1.0),
             make_local(2 * (n + m)),
             make_items(n, m),
             make_drawn(n, m),
@@ -132,9 +136,7 @@ class ItgKernel:
         """Cells of the largest whole chart that is needed."""
         n, m = np.diff(self.batch.source_offset), np.diff(self.batch.target_offset)
         cells = (n + 1) * (n + 2) // 2 * (m + 1) ** 2
-        if self.method == BLOCKED:
-            cells = cells[products_of(n, m) <= self.settings.small_chart]
-        elif self.method != EXHAUSTIVE:
+        if self.method != EXHAUSTIVE:
             return 1
         most = int(cells.max(initial=1))
         if most > MOST_CHART:
@@ -191,10 +193,9 @@ class ItgKernel:
         """
         seed = np.uint64(key)
         self._scratch.numbers[:] = 0
-        how = METHODS.index(self.method), self.settings.slice_shape, self.settings.small_chart
 
         def visit(first: int, last: int) -> int:
-            return int(sweep_pairs((first, last), self.batch, state, self._scratch, plan, how, seed))
+            return int(sweep_pairs((first, last), self.batch, state, self._scratch, plan, self._how, seed))
 
         self._over_pairs(visit, _PAIRS_A_REPORT, report)
         self.draw_base(key, state, plan.number)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.powers import Powers, power_of
 from hierogram.samplers.compiled.streams import mix, uniform
 from hierogram.samplers.itg.derivations import PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
 
@@ -22,6 +23,8 @@ UNSLICED = 0.0
 _NOWHERE = 0xFFFF
 _16, _32, _48 = np.uint64(16), np.uint64(32), np.uint64(48)
 _ONE = np.uint64(1)
+_FRACTION, _EXPONENT_OF_ONE, _ABOVE_LINE = 2.0**-52, 1023, 0.0862
+"""Of float64: the bits of a number ≥ 0, read as an integer times 2^-52, are its exponent + 1023 and its fraction."""
 
 
 class Emissions(NamedTuple):
@@ -45,12 +48,13 @@ class Own(NamedTuple):
 
 
 class Slices(NamedTuple):
-    """What decides on slice variables: `shape` is a of Beta(a, 1); `key` names the visit; the pair's numbers of words;
-    the probabilities of the two rules with children, and these to the power of a; what the present derivation uses,
-    and the probabilities of word pairs float64[n, m].
+    """What decides on slice variables: `shape` is a of Beta(a, 1), `powers` are those by 1/a - 1; `key` names the
+    visit; the pair's numbers of words; the probabilities of the two rules with children, and these to the power of a;
+    what the present derivation uses, and the probabilities of word pairs float64[n, m].
     """
 
     shape: float
+    powers: Powers
     key: np.uint64
     height: int
     width: int
@@ -80,15 +84,25 @@ def unit_of(visit, i, j, x, y):
 
 
 @njit_inline
+def may_survive(unit, p, shape):
+    """Whether unit ≤ p^shape may hold: false for most for which it does not, at a fraction of a power's time.
+
+    Between powers of two, log2 p is at most 0.0861 above the line through them, and 2^s below that through its own.
+    """
+    log2 = np.float64(p).view(np.int64) * _FRACTION - _EXPONENT_OF_ONE + _ABOVE_LINE
+    return unit <= np.int64((shape * log2 + _EXPONENT_OF_ONE) / _FRACTION).view(np.float64)
+
+
+@njit_inline
 def weight_of(u, shape):
     """1 / Beta(u; a, 1): what every rule weighs that lives in a cell."""
     return u ** (1.0 - shape) / shape
 
 
 @njit_inline
-def _weight_off(unit, shape):
+def _weight_off(slices, unit):
     """The weight of a cell that the derivation does not use, from its uniform number: u is unit^(1/a) [BC10 eq. 4]."""
-    return unit ** ((1.0 - shape) / shape) / shape
+    return power_of(slices.powers, unit) / slices.shape
 
 
 @njit
@@ -132,7 +146,7 @@ def rule_weights(slices, i, j, x, y):
     straight, inverted = unit <= slices.straight_survives, unit <= slices.inverted_survives
     if not (straight or inverted):
         return 0.0, 0.0
-    weight = _weight_off(unit, slices.shape)
+    weight = _weight_off(slices, unit)
     return weight if straight else 0.0, weight if inverted else 0.0
 
 
@@ -156,15 +170,18 @@ def _cut_own(to, slices, weights, length):
 
 
 @njit_inline
-def _cut(unit, p, shape):
+def _cut(slices, unit, p):
     """The weight of a rule of probability p that the derivation does not use, 0 where it is pruned."""
-    return _weight_off(unit, shape) if unit <= p**shape else 0.0
+    shape = slices.shape
+    if not may_survive(unit, p, shape):
+        return 0.0
+    return _weight_off(slices, unit) if unit <= p**shape else 0.0
 
 
 @njit
 def cut_emissions(to, slices, weights, length):
     """Draw the slice variables of all emissions; those above them live."""
-    n, m, shape = slices.height, slices.width, slices.shape
+    n, m = slices.height, slices.width
     to.pairs[:n, :m] = -1.0
     to.source_nulls[:n] = -1.0
     to.target_nulls[:m] = -1.0
@@ -172,19 +189,21 @@ def cut_emissions(to, slices, weights, length):
     for i in range(n):
         for x in range(m):
             if to.pairs[i, x] < 0.0:
-                to.pairs[i, x] = _cut(unit_of(slices.key, i, i + 1, x, x + 1), weights.pairs[i, x], shape)
+                to.pairs[i, x] = _cut(slices, unit_of(slices.key, i, i + 1, x, x + 1), weights.pairs[i, x])
         if to.source_nulls[i] < 0.0:
             unit = unit_of(slices.key, i, i + 1, _NOWHERE, _NOWHERE)
-            to.source_nulls[i] = _cut(unit, weights.source_nulls[i], shape)
+            to.source_nulls[i] = _cut(slices, unit, weights.source_nulls[i])
     for x in range(m):
         if to.target_nulls[x] < 0.0:
             unit = unit_of(slices.key, _NOWHERE, _NOWHERE, x, x + 1)
-            to.target_nulls[x] = _cut(unit, weights.target_nulls[x], shape)
+            to.target_nulls[x] = _cut(slices, unit, weights.target_nulls[x])
 
 
 @njit_inline
 def _keep(unit, p, shape):
     """The weight of an emission of probability p with a flat slice variable, 0 where it is pruned."""
+    if not may_survive(unit, p, shape):
+        return 0.0
     survives = p**shape
     return p / survives if unit <= survives else 0.0
 

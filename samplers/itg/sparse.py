@@ -28,14 +28,11 @@ from hierogram.samplers.itg.viability import find_required, is_viable
 
 MOST_CELLS = 1 << 22
 """A chart with more cells is given up, and the pair's derivation stays for this visit: what a pair takes is bounded."""
-MOST_COMBINATIONS = 1 << 29
-"""As `MOST_CELLS`: for pairs of cells that are put together."""
-
 GIVEN_UP, NO_ROOM = -1, -2
 """What a draw returns instead of a length."""
 
-CELLS, COMBINATIONS = 0, 1
-"""Registers of a chart."""
+CELLS, COMBINATIONS, MOST = 0, 1, 2
+"""Registers of a chart: how many there are, and the most combinations."""
 
 _ONE = np.uint64(1)
 
@@ -90,23 +87,19 @@ def _join(chart, i, x, y, value, width):
 
     What is made ends where the new cell does, so it is not complete yet. `width` is m + 1.
     """
-    work = 0
     word, bit = word_of(y), bit_of(y)
-    at = np.int64(chart.first[i, x, STRAIGHT])
-    while at >= 0:
-        corner = np.int64(chart.ending[at, 0])
-        chart.sums[corner * width + y, STRAIGHT] += chart.inside[at] * value
+    first, last = np.int64(chart.lists[i, x, STRAIGHT]), np.int64(chart.lists[i, x + 1, STRAIGHT])
+    for at in range(first, last):
+        corner = np.int64(chart.ending_corners[at])
+        chart.sums[corner * width + y, STRAIGHT] += chart.ending_sums[at] * value
         chart.columns[corner, word] |= bit
-        at = np.int64(chart.ending[at, 1])
-        work += 1
-    at = np.int64(chart.first[i, y, INVERTED])
-    while at >= 0:
-        corner, end = np.int64(chart.starting[at, 0]) * width + x, np.int64(chart.starting[at, 1])
-        chart.sums[corner * width + end, INVERTED] += chart.inside[at] * value
+    work = last - first
+    first, last = np.int64(chart.lists[i, y, INVERTED]), np.int64(chart.lists[i, y + 1, INVERTED])
+    for at in range(first, last):
+        corner, end = np.int64(chart.starting_ends[at, 0]) * width + x, np.int64(chart.starting_ends[at, 1])
+        chart.sums[corner * width + end, INVERTED] += chart.starting_sums[at] * value
         chart.columns[corner, word_of(end)] |= bit_of(end)
-        at = np.int64(chart.starting[at, 2])
-        work += 1
-    return work
+    return work + last - first
 
 
 @njit_inline
@@ -150,13 +143,29 @@ def _mark_emissions(chart, i, m):
 
 
 @njit_inline
-def _make_cell(chart, at, cell, value, width):
-    """Write a cell, and list it among those that end at its source end."""
-    i, j, x, y = cell
-    chart.column[at], chart.inside[at] = y, value
-    chart.ending[at, 0], chart.ending[at, 1] = i * width + x, chart.first[j, y, STRAIGHT]
-    chart.starting[at, 0], chart.starting[at, 1], chart.starting[at, 2] = i, y, chart.first[j, x, INVERTED]
-    chart.first[j, y, STRAIGHT] = chart.first[j, x, INVERTED] = at
+def _list_cells(chart, j, first, width):
+    """List the cells that end at a source position, from the first of them to the last that was made."""
+    last = chart.registers[CELLS]
+    lists = chart.lists
+    lists[j, : width + 1] = 0
+    for at in range(first, last):
+        lists[j, np.int64(chart.column[at]), STRAIGHT] += 1
+        lists[j, np.int64(chart.begin[at, 1]), INVERTED] += 1
+    straight = inverted = first
+    for x in range(width + 1):
+        straight += lists[j, x, STRAIGHT]
+        inverted += lists[j, x, INVERTED]
+        lists[j, x, STRAIGHT], lists[j, x, INVERTED] = straight, inverted
+    # A list is filled from its end on.
+    for at in range(first, last):
+        i, x, y = np.int64(chart.begin[at, 0]), np.int64(chart.begin[at, 1]), np.int64(chart.column[at])
+        lists[j, y, STRAIGHT] -= 1
+        lists[j, x, INVERTED] -= 1
+        place = np.int64(lists[j, y, STRAIGHT])
+        chart.ending_sums[place], chart.ending_corners[place] = chart.inside[at], i * width + x
+        place = np.int64(lists[j, x, INVERTED])
+        chart.starting_sums[place] = chart.inside[at]
+        chart.starting_ends[place, 0], chart.starting_ends[place, 1] = i, y
 
 
 @njit_inline
@@ -179,7 +188,8 @@ def _make_row(chart, slices, i, j, x):
                     by_straight, by_inverted = rule_weights(slices, i, j, x, y)
                     value += by_straight * straight + by_inverted * inverted
                 if value > 0.0:
-                    _make_cell(chart, at, (i, j, x, y), value, width)
+                    chart.column[at], chart.inside[at] = y, value
+                    chart.begin[at, 0], chart.begin[at, 1] = i, x
                     chart.registers[COMBINATIONS] += _join(chart, i, x, y, value, width)
                     _spread_nulls(chart, i, x, y, value, width)
                     at += 1
@@ -187,12 +197,18 @@ def _make_row(chart, slices, i, j, x):
 
 
 @njit_inline
-def _is_marked(columns, corner, words):
-    """Whether anything was added to a row."""
-    marked = columns[corner, 0]
-    for word in range(1, words):
-        marked |= columns[corner, word]
-    return marked != np.uint64(0)
+def _marked_row(columns, first, x, words):
+    """The last row from x down to which anything was added, -1 for none; `first` is the corner of row 0."""
+    if words == 1:
+        while x >= 0 and columns[first + x, 0] == np.uint64(0):
+            x -= 1
+        return x
+    while x >= 0:
+        for word in range(words):
+            if columns[first + x, word] != np.uint64(0):
+                return x
+        x -= 1
+    return x
 
 
 @njit_inline
@@ -200,10 +216,12 @@ def _make_span(chart, slices, i, j):
     """Make the cells of a source span, from the last target position on; whether there was room."""
     m, span = slices.width, span_of(i, j)
     words = word_of(m) + 1
-    chart.has_row[span] = np.uint64(0)
-    for x in range(m, -1, -1):
-        if not _is_marked(chart.columns, i * (m + 1) + x, words):
-            continue
+    chart.has_row[span, :words] = np.uint64(0)
+    x = m + 1
+    while True:
+        x = _marked_row(chart.columns, i * (m + 1), x - 1, words)
+        if x < 0:
+            break
         first = chart.registers[CELLS]
         if first + m + 1 > len(chart.inside):
             return False
@@ -212,7 +230,7 @@ def _make_span(chart, slices, i, j):
             chart.rows[span, x, 0], chart.rows[span, x, 1] = first, last
             chart.has_row[span, word_of(x)] |= bit_of(x)
             chart.registers[CELLS] = last
-    return chart.registers[COMBINATIONS] <= MOST_COMBINATIONS
+    return chart.registers[COMBINATIONS] <= chart.registers[MOST]
 
 
 @njit
@@ -221,14 +239,16 @@ def sum_inside(chart, slices):
     n, m = slices.height, slices.width
     _sum_nulls(chart, slices)
     chart.registers[CELLS] = chart.registers[COMBINATIONS] = 0
-    chart.first[: n + 1, : m + 1] = -1
+    chart.lists[0, : m + 2] = 0
     for j in range(1, n + 1):
+        first = chart.registers[CELLS]
         _mark_emissions(chart, j - 1, m)
         for i in range(j - 1, -1, -1):
             if not _make_span(chart, slices, i, j):
                 chart.sums[:] = 0.0
                 chart.columns[:] = np.uint64(0)
                 return False
+        _list_cells(chart, j, first, m + 1)
     return True
 
 
@@ -317,7 +337,7 @@ def _parse(chart, slices):
     find_required(chart.viability, chart.emissions, n, m)
     _level(chart.emissions, n, m, chart.scale)
     if not sum_inside(chart, slices):
-        tired = chart.registers[COMBINATIONS] > MOST_COMBINATIONS or len(chart.inside) >= MOST_CELLS
+        tired = chart.registers[COMBINATIONS] > chart.registers[MOST] or len(chart.inside) >= MOST_CELLS
         return GIVEN_UP if tired else NO_ROOM
     total = _inside(chart, 0, n, 0, m)
     return _draw(chart, slices) if 0.0 < total < np.inf else 0
@@ -333,7 +353,9 @@ def draw_by_slices(chart, weights, shape, nodes, length, key):
     n, m = np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"])
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
     own = Own(chart.own.first, chart.own.next, nodes)
-    slices = Slices(shape, key, n, m, straight, inverted, straight**shape, inverted**shape, own, weights.pairs)
+    slices = Slices(
+        shape, chart.powers, key, n, m, straight, inverted, straight**shape, inverted**shape, own, weights.pairs
+    )
     enter_own(own, nodes, length, True)
     cut_emissions(chart.emissions, slices, weights, length)
     drawn = _parse(chart, slices)
@@ -353,7 +375,8 @@ def draw_by_flat_slices(chart, weights, shape, nodes, length, key):
 def _parse_whole(chart, weights, n, m, key):
     """Draw a derivation from the emissions that live, all rules with children by their probabilities; as `_parse`."""
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
-    return _parse(chart, Slices(UNSLICED, key, n, m, straight, inverted, 1.0, 1.0, chart.own, weights.pairs))
+    slices = Slices(UNSLICED, chart.powers, key, n, m, straight, inverted, 1.0, 1.0, chart.own, weights.pairs)
+    return _parse(chart, slices)
 
 
 @njit

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, mix, stream, uniform
 from hierogram.samplers.itg.cells import SparseChart
 from hierogram.samplers.itg.charts import Drawn, Items, draw_derivation, level_out, sum_inside
@@ -24,20 +24,17 @@ from hierogram.samplers.itg.sparse import (
     CELLS,
     COMBINATIONS,
     GIVEN_UP,
+    MOST,
     NO_ROOM,
     draw_by_flat_slices,
     draw_by_slices,
 )
 
-SLICE, GIBBS, EXHAUSTIVE, BLOCKED, FLAT = "slice", "gibbs", "exhaustive", "blocked", "flat"
-METHODS = (SLICE, GIBBS, EXHAUSTIVE, BLOCKED, FLAT)
-"""By slices; by local moves; by whole charts; by whole charts where these are small, else by slices and local moves; by
-flat slices."""
+SLICE, GIBBS, EXHAUSTIVE, FLAT = "slice", "gibbs", "exhaustive", "flat"
+METHODS = (SLICE, GIBBS, EXHAUSTIVE, FLAT)
+"""By slices; by local moves; by whole charts; by flat slices."""
 
-LOCAL_PASSES = 3
-"""Passes of local moves that follow the slices of a long pair in the blocked sampler."""
-
-_SLICE, _GIBBS, _EXHAUSTIVE, _BLOCKED, _FLAT = range(5)
+_SLICE, _GIBBS, _EXHAUSTIVE, _FLAT = range(4)
 _RESAMPLED, _PROPOSED, _ACCEPTED, _GIVEN_UP, _CELLS, _COMBINATIONS = range(6)
 
 
@@ -170,7 +167,6 @@ def _visit_by_slices(batch, pair, state, scratch, slices, visit):
         if drawn == NO_ROOM:
             return False
         scratch.numbers[_GIVEN_UP] += 1
-        _resample_locally(batch, pair, state, scratch, ~visit)
     else:
         _settle(batch, pair, state, scratch, (scratch.chart.rules, drawn), ~visit)
     scratch.numbers[_CELLS] += scratch.chart.registers[CELLS]
@@ -188,13 +184,9 @@ def _visit_whole(batch, pair, state, scratch, visit):
     _settle(batch, pair, state, scratch, (scratch.drawn.rules, drawn), random)
 
 
-def products_of(n: NDArray[np.int64], m: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many products the whole chart of so many words takes."""
-    return n * (n + 1) * (n + 2) // 3 * (m + 1) * (m + 2) * (m + 3) // 6
-
-
-@njit
+@njit_inline
 def _products(n, m):
+    """How many products the whole chart of so many words takes, at most."""
     return n * (n + 1) * (n + 2) // 3 * (m + 1) * (m + 2) * (m + 3) // 6
 
 
@@ -202,9 +194,10 @@ def _products(n, m):
 def sweep_pairs(pairs, batch, state, scratch, plan, how, key):
     """Resample some pairs, the first to the last + 1; the pair whose chart found no room, or the last + 1.
 
-    `how` is the place of the method in `METHODS`, a of the slices, and the most products of a small chart.
+    `how` is the place of the method in `METHODS`, a of the slices of short pairs and of long ones, and the most
+    products of a short pair's whole chart.
     """
-    method, shape, small = how
+    method, of_short, of_long, most = how
     first, last = pairs
     for pair in range(first, last):
         if plan.sweeps[pair] == 0 or state.derivations.length[pair] == 0:
@@ -215,12 +208,14 @@ def sweep_pairs(pairs, batch, state, scratch, plan, how, key):
         if method == _GIBBS:
             scratch.numbers[_PROPOSED] += 2 * (n + m) - 1
             scratch.numbers[_ACCEPTED] += _resample_locally(batch, pair, state, scratch, visit)
-        elif method == _EXHAUSTIVE or (method == _BLOCKED and _products(n, m) <= small):
+        elif method == _EXHAUSTIVE:
             _visit_whole(batch, pair, state, scratch, visit)
-        elif not _visit_by_slices(batch, pair, state, scratch, (shape, method == _FLAT), visit):
-            return pair
-        elif method == _BLOCKED:
-            for number in range(LOCAL_PASSES):
-                _resample_locally(batch, pair, state, scratch, mix(visit + np.uint64(number)))
+        else:
+            shape = of_short if _products(n, m) <= most else of_long
+            if not _visit_by_slices(batch, pair, state, scratch, (shape, method == _FLAT), visit):
+                return pair
+            if _products(n, m) > scratch.chart.registers[MOST]:
+                # Whether a chart is given up depends on the derivation: only what always follows is exact.
+                _resample_locally(batch, pair, state, scratch, mix(visit))
         scratch.numbers[_RESAMPLED] += 1
     return last

@@ -436,8 +436,8 @@ FAULTS = (
     Fault(
         "emissions weigh their probability over the density",
         "itg/slices.py",
-        "return _weight_off(unit, shape) if unit",
-        "return p * _weight_off(unit, shape) if unit",
+        "return _weight_off(slices, unit) if unit",
+        "return p * _weight_off(slices, unit) if unit",
         _ITG_SLICE,
     ),
     Fault(
@@ -490,6 +490,13 @@ FAULTS = (
         _ITG_SLICE,
     ),
     Fault(
+        "local moves follow where a chart was given up alone",
+        "itg/sweeps.py",
+        "elif _products(n, m) > scratch.chart.registers[MOST]:",
+        "elif scratch.numbers[_GIVEN_UP] > 0:",
+        ("tests/samplers/itg/test_long_run.py", "-k", "given_up"),
+    ),
+    Fault(
         "nulls are not put back",
         "itg/model.py",
         'counts.source_nulls[batch.source[s + node["i"]]] += change',
@@ -534,8 +541,8 @@ FAULTS = (
     Fault(
         "the beam of M1 stays after the start",
         "itg/slices.py",
-        "_cut(unit_of(slices.key, i, i + 1, x, x + 1), weights.pairs[i, x], shape)",
-        "_cut(unit_of(slices.key, i, i + 1, x, x + 1), weights.pairs[i, x], shape) * (abs(i - x) < 2)",
+        "_cut(slices, unit_of(slices.key, i, i + 1, x, x + 1), weights.pairs[i, x])",
+        "_cut(slices, unit_of(slices.key, i, i + 1, x, x + 1), weights.pairs[i, x]) * (abs(i - x) < 2)",
         _ITG_SLICE,
     ),
     Fault(

@@ -84,6 +84,7 @@ CHAINS = (
     Chain(FLAT, 0.15, LEFT_BRANCHING),
     Chain(FLAT, 0.15, MODEL1),
     Chain(FLAT, 0.15, LINKS),
+    Chain(FLAT, 0.10, MODEL1),
     Chain(EXHAUSTIVE, 1.0, LEFT_BRANCHING),
     Chain(EXHAUSTIVE, 1.0, MODEL1),
 )

@@ -1,7 +1,6 @@
 """The ITG as an aligner: links of sampled derivations, both directions at once [BC10]."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +16,11 @@ from hierogram.samplers.itg.model1 import train_model1
 from hierogram.samplers.itg.sampler import build, plan_of
 from hierogram.samplers.itg.starts import MODEL1
 from hierogram.samplers.itg.summaries.links import add_links, empty_links
-from hierogram.samplers.itg.sweeps import BLOCKED, products_of
+from hierogram.samplers.itg.sweeps import FLAT
 
-PRODUCTS_A_SWEEP = 5_000_000_000
-"""Whole charts of a sweep take at most so many products, some seconds: those of the shorter pairs of a large corpus."""
-
-SETTINGS = ItgSettings(slice_shape=0.1, strengths=(30.0, 10.0, 10.0, 1000.0, 1000.0), sampled_strengths=False)
+SETTINGS = ItgSettings(
+    slice_shape=0.1, long_shape=0.15, strengths=(30.0, 10.0, 10.0, 1000.0, 1000.0), sampled_strengths=False
+)
 """Low strengths have words translated alike throughout a corpus; sampled ones rise, since Model 1 knows the corpus."""
 
 
@@ -37,9 +35,6 @@ class ItgAligner:
     ) -> None:
         self._options = options
         self._batch = make_batch(source.words, source.offset, target.words, target.offset)
-        products = np.sort(products_of(np.diff(source.offset), np.diff(target.offset)))
-        fitting = int(np.searchsorted(np.cumsum(products), PRODUCTS_A_SWEEP, "right"))
-        self._settings = replace(SETTINGS, small_chart=int(products[:fitting].max(initial=0)))
         batch = self._batch
         prior = uses_of_links(batch, known)
         if options.similarity > 0:
@@ -49,7 +44,7 @@ class ItgAligner:
 
     def sample(self, key: int, report: Callable[[], None] | None = None) -> LinkSamples:
         """All sweeps of one chain."""
-        kernel = build(self._batch, self._settings, BLOCKED, self._model1)
+        kernel = build(self._batch, SETTINGS, FLAT, self._model1)
         state = kernel.init(key, MODEL1)
         sums = empty_links(self._batch)
         for sweep in range(1, self._options.sweeps + 1):

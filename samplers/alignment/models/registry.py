@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from hierogram.samplers.alignment.steps import Steps
 
 _PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
-_ITG_SWEEPS = 20
 _MOST_SWEEPS, _FEWEST_SWEEPS, _SWEEPS_SCALE = 60, 16, 3000
+_MOST_ITG_SWEEPS, _FEWEST_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 100, 20, 2200
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,18 @@ def _papers(model: str) -> Callable[[int, int | None], AlignerOptions]:
     return options
 
 
+def _fitting(pairs: int, fewest: int, most: int, scale: int) -> int:
+    """Sweeps that suit so many pairs: fewer the more there are."""
+    root: float = max(pairs, 1) ** 0.5
+    return min(max(round(scale / root), fewest), most)
+
+
 def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
     """Several short chains: averaging over them gains more than sweeping longer.
 
     A larger corpus needs fewer sweeps. `python -m hierogram.tools.compare_aligners` measures it.
     """
-    fitting = round(_SWEEPS_SCALE / max(pairs, 1) ** 0.5)
-    chosen = sweeps or min(max(fitting, _FEWEST_SWEEPS), _MOST_SWEEPS)
+    chosen = sweeps or _fitting(pairs, _FEWEST_SWEEPS, _MOST_SWEEPS, _SWEEPS_SCALE)
     return AlignerOptions(
         model="bhmm-f",
         sweeps=chosen,
@@ -89,11 +94,11 @@ def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
 
 def _itg_options(pairs: int, sweeps: int | None) -> AlignerOptions:
     """Chains that start from Model 1; a sample of every other sweep of the second half."""
-    chosen = sweeps or _ITG_SWEEPS
+    chosen = sweeps or _fitting(pairs, _FEWEST_ITG_SWEEPS, _MOST_ITG_SWEEPS, _ITG_SWEEPS_SCALE)
     return AlignerOptions(
         model="itg",
         sweeps=chosen,
-        chains=2,
+        chains=4,
         burn_in=chosen // 2,
         thinning=2 if chosen > 4 else 1,
         candidates=ALL_POSITIONS,

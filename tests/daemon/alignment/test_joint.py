@@ -24,7 +24,7 @@ def test_links_of_an_invented_language_are_found() -> None:
 
 
 def test_threads_and_reports_change_nothing() -> None:
-    source, target, _ = invented(40, seed=5)
+    source, target, _ = invented(100, seed=5)
     heard: list[tuple[int, int]] = []
     one = align(source, target, Request(model="itg", sweeps=6, chains=3, threads=1), lambda *at: heard.append(at))
     two = align(source, target, Request(model="itg", sweeps=6, chains=3, threads=2))

@@ -37,11 +37,11 @@ def model1_of(batch: ItgBatch) -> Model1:
 
 
 def kernel_of(
-    pairs: Pairs, method: str = SLICE, shape: float = 0.15, strength: float = 1.0, small: int = 10**6
+    pairs: Pairs, method: str = SLICE, shape: float = 0.15, strength: float = 1.0, of_long: float | None = None
 ) -> ItgKernel:
-    """A kernel over the pairs whose strengths stay as they are."""
+    """A kernel over the pairs whose strengths stay as they are; `of_long` is a of two words a side."""
     batch = batch_of(pairs)
-    settings = ItgSettings(shape, (strength,) * 5, sampled_strengths=False, small_chart=small)
+    settings = ItgSettings(shape, (strength,) * 5, sampled_strengths=False, long_shape=of_long, short_chart=40)
     return build(batch, settings, method, model1_of(batch))
 
 

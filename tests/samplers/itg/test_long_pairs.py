@@ -40,7 +40,7 @@ def test_sums_of_long_sides_are_those_of_the_whole_chart(n: int, m: int) -> None
     chart.emissions.pairs[:], chart.emissions.source_nulls[:] = items.pairs, items.source_nulls
     chart.emissions.target_nulls[:] = items.target_nulls
     find_required(chart.viability, chart.emissions, n, m)
-    slices = Slices(UNSLICED, np.uint64(1), n, m, 0.4, 0.2, 1.0, 1.0, chart.own, items.pairs)
+    slices = Slices(UNSLICED, chart.powers, np.uint64(1), n, m, 0.4, 0.2, 1.0, 1.0, chart.own, items.pairs)
     while not sum_inside(chart, slices):
         chart = larger_chart(chart)
     assert expected > 0

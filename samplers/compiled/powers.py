@@ -1,0 +1,53 @@
+"""Powers of many numbers by one exponent, from tables: several times faster than by the C library."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit_inline
+
+_CELLS, _FINEST = 256, 64
+_TERMS = 6
+_GREATEST = 20.0
+"""With a greater exponent the series is too short."""
+
+_FRACTION, _ONE = (1 << 52) - 1, 1023 << 52
+_BITS, _IN_TABLE = 44, _CELLS - 1
+
+
+class Powers(NamedTuple):
+    """Tables of x^`exponent`: `halves` float64[64] are powers of 2^-k; `cells` float64[256, 2] of each 256th between 1
+    and 2 the inverse of its middle, and the middle's power; `terms` float64[6] the binomial series' coefficients.
+    """
+
+    exponent: float
+    halves: NDArray[np.float64]
+    cells: NDArray[np.float64]
+    terms: NDArray[np.float64]
+
+
+def make_powers(exponent: float) -> Powers:
+    """The tables of an exponent ≥ 0."""
+    middles = 1.0 + (np.arange(_CELLS) + 0.5) / _CELLS
+    terms = np.cumprod((exponent - np.arange(_TERMS)) / np.arange(1, _TERMS + 1), dtype=np.float64)
+    halves = np.exp2(-exponent * np.arange(_FINEST, dtype=np.float64))
+    return Powers(exponent, halves, np.stack([1.0 / middles, middles**exponent], axis=1), terms)
+
+
+@njit_inline
+def power_of(powers, base):
+    """base^exponent for 2^-63 ≤ base ≤ 1, to 1e-14 of it.
+
+    The base is 2^-k times the middle of a cell of the table times 1 + r, |r| < 2^-9: two powers are in tables, the
+    third is a series.
+    """
+    if powers.exponent > _GREATEST:
+        return base**powers.exponent
+    bits = np.float64(base).view(np.int64)
+    place = (bits >> _BITS) & _IN_TABLE
+    r = np.int64((bits & _FRACTION) | _ONE).view(np.float64) * powers.cells[place, 0] - 1.0
+    terms, square = powers.terms, r * r
+    low = 1.0 + r * terms[0] + square * (terms[1] + r * terms[2])
+    series = low + square * square * (terms[3] + r * (terms[4] + r * terms[5]))
+    return powers.halves[1023 - (bits >> 52)] * powers.cells[place, 1] * series
