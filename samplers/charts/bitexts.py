@@ -10,10 +10,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.charts.hypergraph import EDGES, ITEMS, TAILS, Hypergraph, make_hypergraph
+from hierogram.samplers.charts.hypergraph import (
+    EDGES,
+    ITEMS,
+    TAILS,
+    Hypergraph,
+    Key,
+    draw,
+    make_hypergraph,
+    most_used,
+)
 from hierogram.samplers.charts.pairs import ANY, Task, lay_cells, make_cells, span_of
 from hierogram.samplers.charts.segments import make_segments, segment_span
 from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.compiled.streams import stream
 from hierogram.samplers.exceptions import ChartTooLargeError
 
 _NOTHING, _SEGMENTS, _EDGES = range(3)
@@ -93,32 +103,64 @@ def expected_emissions(bitext: Bitext, expected: NDArray[np.float64], task: Task
     return emitted(bitext, edges, expected[edges], task)
 
 
+def drawn_links(
+    bitext: Bitext, inside: NDArray[np.float64], key: Key, links: NDArray[np.int32], task: Task, draws: int
+) -> NDArray[np.bool_]:
+    """Which of `links` int32[V, 2] one rule emits in each of so many drawn derivations, bool[draws, V]."""
+    n, m = task.mask.fixed.shape
+    found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
+    most = most_used(bitext.graph)
+    edges = np.empty(most, np.int64), np.empty(most, np.int64)
+    values = np.zeros((draws, len(links)), np.bool_)
+    _draw_links(bitext, inside, key, links, (edges, found, np.zeros(n, np.int32), np.zeros(m, np.int32)), values)
+    return values
+
+
+@njit
+def _draw_links(bitext, inside, key, links, room, values):
+    """Fill `values`; the derivations are drawn one after the other from one stream."""
+    (stack, edges), found, source, target = room
+    random = stream(key.seed, key.number, key.step)
+    for k in range(len(values)):
+        number, random = draw(bitext.graph, inside, random, stack, edges)
+        found.links[:] = 0.0
+        for at in range(number):
+            _add_edge(bitext, edges[at], 1.0, found, (source, target))
+        for v in range(len(links)):
+            values[k, v] = found.links[links[v, 0], links[v, 1]] > 0.0
+
+
 @njit
 def add_emissions(bitext, edges, amount, found, room):
-    """Add what edges emit: the words of their heads that no tail covers."""
+    """Add what edges emit."""
+    for number in range(len(edges)):
+        _add_edge(bitext, edges[number], amount[number], found, room)
+
+
+@njit
+def _add_edge(bitext, e, amount, found, room):
+    """Add what an edge emits: the words of its head that no tail covers."""
     graph, place = bitext.graph, bitext.place
     source, target = room
-    for number in range(len(edges)):
-        e = edges[number]
-        i, j, x, y = place[graph.head[e]]
-        sources = j - i
-        targets = y - x
-        for t in range(graph.tail_first[e], graph.tail_first[e + 1]):
-            tail = place[graph.tails[t]]
-            sources -= tail[1] - tail[0]
-            targets -= tail[3] - tail[2]
-        if sources + targets == 0:
-            continue
-        a = _uncovered(graph, place, e, 0, source)
-        b = _uncovered(graph, place, e, 2, target)
-        for k in range(a):
-            if b == 0:
-                found.source_nulls[source[k]] += amount[number]
-            for t in range(b):
-                found.links[source[k], target[t]] += amount[number]
-        if a == 0:
-            for t in range(b):
-                found.target_nulls[target[t]] += amount[number]
+    i, j, x, y = place[graph.head[e]]
+    sources = j - i
+    targets = y - x
+    for t in range(graph.tail_first[e], graph.tail_first[e + 1]):
+        tail = place[graph.tails[t]]
+        sources -= tail[1] - tail[0]
+        targets -= tail[3] - tail[2]
+    if sources + targets == 0:
+        return
+    a = _uncovered(graph, place, e, 0, source)
+    b = _uncovered(graph, place, e, 2, target)
+    for k in range(a):
+        if b == 0:
+            found.source_nulls[source[k]] += amount
+        for t in range(b):
+            found.links[source[k], target[t]] += amount
+    if a == 0:
+        for t in range(b):
+            found.target_nulls[target[t]] += amount
 
 
 @njit

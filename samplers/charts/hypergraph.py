@@ -114,7 +114,7 @@ def best_derivation(graph: Hypergraph) -> tuple[NDArray[np.int64], float]:
 def draw_edges(graph: Hypergraph, inside: NDArray[np.float64], key: Key) -> NDArray[np.int64]:
     """The edges of a derivation drawn by its weight, parents first; inside sums must be filled."""
     found = np.empty(most_used(graph), np.int64)
-    return found[: draw(graph, inside, key, np.empty(len(found), np.int64), found)]
+    return found[: draw_first(graph, inside, key, np.empty(len(found), np.int64), found)]
 
 
 def most_used(graph: Hypergraph) -> int:
@@ -188,9 +188,16 @@ def follow(graph, chosen, stack, found):
 
 
 @njit
-def draw(graph, inside, key, stack, found):
-    """Write the edges of a drawn derivation, parents first, left before right; how many there are."""
-    random = stream(key.seed, key.number, key.step)
+def draw_first(graph, inside, key, stack, found):
+    """Write the edges of the first derivation that a stream draws; how many there are."""
+    number, _ = draw(graph, inside, stream(key.seed, key.number, key.step), stack, found)
+    return number
+
+
+@njit
+def draw(graph, inside, random, stack, found):
+    """Write the edges of a drawn derivation, parents first, left before right; how many there are, and the stream's
+    state."""
     stack[0] = graph.size[ITEMS] - 1
     top, number = 1, 0
     while top > 0:
@@ -213,4 +220,4 @@ def draw(graph, inside, key, stack, found):
         for t in range(graph.tail_first[chosen + 1] - 1, graph.tail_first[chosen] - 1, -1):
             stack[top] = graph.tails[t]
             top += 1
-    return number
+    return number, random

@@ -5,6 +5,7 @@ from tests.mutants.fault import Change, Fault
 _BITEXTS = ("tests/samplers/charts/test_bitexts.py", "-k", "enumeration")
 _SENTENCES = ("tests/samplers/charts/test_sentences.py", "-k", "cross or enumeration")
 _STEP = ("tests/samplers/charts/test_pruning.py", "-k", "model_page")
+_PRUNING = "tests/samplers/charts/test_pruning.py"
 _SELECTIONS = ("tests/samplers/charts/test_pruning.py", "-k", "keep_their_size")
 
 _TREES = ("tests/samplers/charts/test_tree_pruning.py", "-k", "converges")
@@ -44,16 +45,58 @@ CHART_FAULTS = (
     Fault(
         "unselected variables keep their values",
         "charts/pruning/chain.py",
-        "return PruningState(selected, self.system.assignment(drawn)), pruned",
-        "return PruningState(selected, np.where(selected, self.system.assignment(drawn), state.assigned)), pruned",
+        "        return PruningState(selected, first), pruned",
+        "        return PruningState(selected, np.where(selected, first, state.assigned)), pruned",
         _STEP,
     ),
     Fault(
         "the selection depends on the assignment",
         "charts/pruning/chain.py",
-        "selected = next_selection(state.selected, Key(key, self._number, 2 * plan + 1))",
-        "selected = next_selection(state.selected, Key(key, self._number, 2 * plan + 1)) & state.assigned",
+        "selected = next_selection(state.selected, of_selection)",
+        "selected = next_selection(state.selected, of_selection) & state.assigned",
         _STEP,
+    ),
+    Fault(
+        "doubts depend on the assignment",
+        "charts/pruning/chain.py",
+        "selected = doubtful_selection(self._doubts, of_selection)",
+        "selected = doubtful_selection(self._doubts + ~state.assigned, of_selection)",
+        _STEP,
+    ),
+    Fault(
+        "a remembered mask gives one derivation again and again",
+        "charts/pruning/chain.py",
+        "known.draws.pop()",
+        "known.draws[-1]",
+        (_PRUNING, "-k", "remembered"),
+    ),
+    Fault(
+        "masks are remembered by their selection alone",
+        "charts/pruning/chain.py",
+        "mask = selected.tobytes(), (selected & state.assigned).tobytes()",
+        "mask = selected.tobytes(), selected.tobytes()",
+        _STEP,
+    ),
+    Fault(
+        "derivations of one chart are drawn from one stream that begins anew",
+        "charts/bitexts.py",
+        "        number, random = draw(bitext.graph, inside, random, stack, edges)",
+        "        number, _ = draw(bitext.graph, inside, random, stack, edges)",
+        (_PRUNING, "-k", "is_drawn_has"),
+    ),
+    Fault(
+        "variables are freed one as often as another",
+        "charts/pruning/selection.py",
+        "                left -= doubts[v]",
+        "                left -= whole / 4",
+        (_PRUNING, "-k", "freed_one_after"),
+    ),
+    Fault(
+        "masks of one selection count as often as they came",
+        "charts/pruning/averages.py",
+        "mean += times[selection] / len(steps) * weight / sum(weights) * step.features",
+        "mean += times[selection] / len(steps) / len(weights) * step.features",
+        (_PRUNING, "-k", "of_one_selection"),
     ),
     Fault(
         "half of the selected variables stay, whatever their number",
@@ -73,8 +116,8 @@ CHART_FAULTS = (
     Fault(
         "soft counts are those of the mask before",
         "charts/pruning/chain.py",
-        "        graph = self.system.build(selected, state.assigned)\n        scores: Scores",
-        "        graph = self.system.build(state.selected, state.assigned)\n        scores: Scores",
+        "graph = self.system.build(selected, state.assigned)",
+        "graph = self.system.build(state.selected, state.assigned)",
         _STEP,
     ),
     Fault(

@@ -25,28 +25,34 @@ from hierogram.daemon.progress import progress
 from hierogram.samplers.charts.bitexts import Builder, expected_emissions
 from hierogram.samplers.charts.hypergraph import score, total_of
 from hierogram.samplers.charts.pairs import Mask, Task
+from hierogram.samplers.charts.pruning.averages import Pruned, weighed_mean
 from hierogram.samplers.charts.pruning.chain import PruningKernel
 from hierogram.samplers.charts.pruning.tictactoe import figures_of_merit, kept_bispans
 from hierogram.tools.papers.pruning.pairs import GRAMMARS, Corpus, itg_edges, read_corpus
 
 LARGEST = 130
 """Word pairs of the largest pairs whose chart is also filled as a whole, as in the paper."""
-_RATIOS = (0.0, 1.0, 2.0, 4.0, 6.0, 9.0, 13.0, 20.0)
+_RATIOS = (0.0, 1.0, 2.0, 4.0, 6.0, 9.0, 13.0, 20.0, 30.0, 45.0)
 """Natural logs of the ratios at which tic-tac-toe pruning cuts."""
 _BUDGETS = 2.0 ** -np.arange(10, 0, -1)
 """Shares of the whole chart's edges."""
-_MOST_MASKS = 1_000
+_MOST_STEPS = 2_000
+_MOST_KNOWN = 100
+"""After so many steps in a row that make no chart, nothing new is looked for."""
 _NEAR = 0.08
 """Pairs are of about a size where theirs differs by no more than this share."""
 
 COLUMNS = (
-    "grammar", "pair", "size", "exact edges", "mask edges", "exact seconds", "mask seconds", "one mask", "half the work"
+    "grammar", "pair", "size", "exact edges", "mask edges", "exact seconds", "mask seconds", "half seconds", "masks",
+    "steps", "one mask", "half the work",
 )  # fmt: skip
 
 
 class Row(NamedTuple):
-    """A pair: edges and seconds of the whole chart and of one mask; errors of one mask and at half the whole work; the
-    errors by budget (NaN where one mask is more), and work and error of tic-tac-toe pruning."""
+    """A pair: edges and seconds of the whole chart and of one mask; seconds of all steps up to half the whole work, the
+    charts that were made, and the steps; errors of one mask and at half the whole work; errors by budget (NaN where one
+    mask is more). Of tic-tac-toe pruning at each ratio its share of the whole work, its error, and that of masks at the
+    same work, float64[ratios, 3]."""
 
     grammar: str
     pair: int
@@ -55,6 +61,9 @@ class Row(NamedTuple):
     mask_edges: float
     exact_seconds: float
     mask_seconds: float
+    half_seconds: float
+    masks: int
+    steps: int
     one: float
     half: float
     by_budget: NDArray[np.float64]
@@ -78,24 +87,36 @@ def measure(corpus: Corpus, grammar: str, pair: int, seed: int) -> Row:
     kernel = PruningKernel(system, pair)
     state = kernel.init(seed)
     first = system.bitext.graph.edges
-    features: list[NDArray[np.float64]] = []
+    steps: list[Pruned] = []
     work: list[int] = []
-    begun = time.process_time()
-    while not work or (first + sum(work) < edges / 2 and len(work) < _MOST_MASKS):
+    seconds: list[float] = []
+    while not work or (first + sum(work) < edges / 2 and any(work[-_MOST_KNOWN:]) and len(work) < _MOST_STEPS):
+        begun = time.process_time()
         state, pruned = kernel.step(seed, state, len(work) + 1)
-        features.append(pruned.features)
+        seconds.append(time.process_time() - begun)
+        steps.append(pruned)
         work.append(pruned.edges)
-    mask_seconds = (time.process_time() - begun) / len(work)
-    means = np.cumsum(features, axis=0) / np.arange(1, len(work) + 1)[:, None]
-    errors = ((means - exact) ** 2).sum(axis=1)
+    made = np.array(work) > 0
     spent = first + np.array(list(accumulate(work)))
-    done = np.searchsorted(spent, _BUDGETS * edges, side="right") - 1
+
+    def error(share: float) -> float:
+        """The error of the masks that take so much of the whole work; NaN where the first one is more."""
+        done = int(np.searchsorted(spent, share * edges, side="right"))
+        return _squared(weighed_mean(steps[:done]), exact) if done else np.nan
+
     make, empty = GRAMMARS[grammar]
     task = Task(make(), corpus.words(pair), Mask(np.zeros((n, m), np.int8), np.zeros((0, 0), np.bool_)), empty)
     return Row(
-        grammar, pair, n * m, edges, float(np.mean(work)), exact_seconds, mask_seconds, float(errors[0]),
-        float(errors[-1]), np.where(done >= 0, errors[done], np.nan), _tictactoe(corpus, pair, task, exact, edges),
+        grammar, pair, n * m, edges, float(np.array(work)[made].mean()), exact_seconds,
+        float(np.array(seconds)[made].mean()), sum(seconds), int(made.sum()), len(steps),
+        _squared(steps[0].features, exact), _squared(weighed_mean(steps), exact),
+        np.array([error(share) for share in _BUDGETS]),
+        np.array([(share, own, error(share)) for share, own in _tictactoe(corpus, pair, task, exact, edges)]),
     )  # fmt: skip
+
+
+def _squared(found: NDArray[np.float64], exact: NDArray[np.float64]) -> float:
+    return float(((found - exact) ** 2).sum())
 
 
 def _tictactoe(corpus: Corpus, pair: int, task: Task, exact: NDArray[np.float64], edges: int) -> NDArray[np.float64]:
@@ -112,7 +133,7 @@ def _tictactoe(corpus: Corpus, pair: int, task: Task, exact: NDArray[np.float64]
             words = expected_emissions(bitext, expected, some)
             uses = np.bincount(bitext.graph.rule[: bitext.graph.edges], expected, len(task.rules.weight))
             features = np.concatenate([words.links.ravel(), words.source_nulls, words.target_nulls, uses])
-        found.append((bitext.graph.edges / edges, ((features - exact) ** 2).sum()))
+        found.append((bitext.graph.edges / edges, _squared(features, exact)))
     return np.array(found)
 
 
@@ -199,7 +220,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         seen = np.array([row.by_budget for row in own])
         whole = ~np.isnan(seen).any(axis=0)
         axes[1, 1].loglog(_BUDGETS[whole], seen[:, whole].mean(axis=0), "o-", label=f"{grammar}: masks")
-        cut = np.mean([row.tictactoe for row in own], axis=0)
+        cut = np.mean([row.tictactoe[:, :2] for row in own], axis=0)
         axes[1, 1].loglog(cut[:, 0], cut[:, 1], "x--", label=f"{grammar}: tic-tac-toe")
     titles = ("a: milliseconds", "b: edges, whole chart over one mask", "c: squared error", "d: squared error")
     for axis, title, below in zip(axes.flat, titles, (*["word pairs"] * 3, "share of the whole work"), strict=True):
@@ -212,7 +233,10 @@ def draw(rows: Sequence[Row], path: Path) -> None:
 
 def _tell(grammar: str, own: Sequence[Row]) -> None:
     """Tables of one grammar."""
-    print(grammar, "size", "exact/mask edges", "median", "exact/mask seconds", "one mask", "half the work", sep="\t")
+    print(
+        grammar, "size", "exact/mask edges", "median", "exact/mask seconds", "masks", "steps", "half/exact seconds",
+        "one mask", "half the work", sep="\t",
+    )  # fmt: skip
     for k in range(4):
         part = [row for row in own if k * LARGEST / 4 < row.size <= (k + 1) * LARGEST / 4]
         if part:
@@ -221,7 +245,12 @@ def _tell(grammar: str, own: Sequence[Row]) -> None:
             seconds = sum(row.exact_seconds for row in part) / sum(row.mask_seconds for row in part)
             errors = [np.mean([getattr(row, name) for row in part]) for name in ("one", "half")]
             size = np.mean([row.size for row in part])
-            numbers = (f"{size:.0f}", f"{edges:.0f}", f"{median:.0f}", f"{seconds:.1f}", *(f"{e:.4f}" for e in errors))
+            numbers = (
+                f"{size:.0f}", f"{edges:.0f}", f"{median:.0f}", f"{seconds:.1f}",
+                f"{np.mean([row.masks for row in part]):.0f}", f"{np.mean([row.steps for row in part]):.0f}",
+                f"{sum(row.half_seconds for row in part) / sum(row.exact_seconds for row in part):.2f}",
+                *(f"{e:.4f}" for e in errors),
+            )  # fmt: skip
             print("", *numbers, sep="\t")
     for name in ("one", "half"):
         sizes, seen = (np.array([getattr(row, field) for row in own], np.float64) for field in ("size", name))
@@ -233,9 +262,11 @@ def _tell(grammar: str, own: Sequence[Row]) -> None:
     for share, errors in zip(_BUDGETS, by_budget.T, strict=True):
         told = errors[~np.isnan(errors)]
         print("", f"{share:.4f}", f"{told.mean():.4f}" if len(told) else "", len(told), sep="\t")
-    print("", "share of work", "tic-tac-toe", sep="\t")
-    for share, error in np.mean([row.tictactoe for row in own], axis=0):
-        print("", f"{share:.4f}", f"{error:.4f}", sep="\t")
+    print("", "share of work", "tic-tac-toe", "pairs with a mask: tic-tac-toe", "masks", "pairs", sep="\t")
+    for cut in np.array([row.tictactoe for row in own]).transpose(1, 0, 2):
+        both = cut[~np.isnan(cut[:, 2])]
+        means = [*cut[:, :2].mean(axis=0), *(both[:, 1:].mean(axis=0) if len(both) else ())]
+        print("", *(f"{mean:.4f}" for mean in means), *([] if len(both) else ["", ""]), len(both), sep="\t")
 
 
 def main(
@@ -272,7 +303,7 @@ def main(
     with output.with_suffix(".tsv").open("w", newline="") as file:
         writer = csv.writer(file, delimiter="\t")
         writer.writerow(COLUMNS)
-        writer.writerows(row[:9] for row in rows)
+        writer.writerows(row[: len(COLUMNS)] for row in rows)
     draw(rows, output)
     for grammar in named:
         _tell(grammar, [row for row in rows if row.grammar == grammar])

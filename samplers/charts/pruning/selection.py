@@ -1,8 +1,9 @@
 """The selection chain: which variables the next mask fixes [BPK09 §3.2].
 
-About two thirds of the variables are selected. Each step selects all that were not, and as many of the others as it
-takes to be as many again. The step looks at the selection alone, never at the assignment: a chain that did would not
-converge to the right distribution.
+About two thirds of the variables are selected. Where nothing is known of the variables, each step selects all that
+were not, and as many of the others as it takes to be as many again. Where a cheap model knows which values are
+doubtful, each step frees variables anew, the doubtful ones more often. A step looks at the selection and the cheap
+model alone, never at the assignment: a chain that did would not converge to the right distribution.
 """
 
 import numpy as np
@@ -14,8 +15,9 @@ from hierogram.samplers.compiled.streams import advance, stream, uniform
 
 
 def selected_size(variables: int) -> int:
-    """How many of so many variables are selected: two thirds, rounded, and never all of them."""
-    return 0 if variables < 2 else min(round(2 * variables / 3), variables - 1)
+    """How many of so many variables are selected: two thirds, rounded, but no less than half. Of four or more, two are
+    free at least: one alone cannot change where two change together."""
+    return 0 if variables < 2 else max((variables + 1) // 2, min(round(2 * variables / 3), variables - 2))
 
 
 def first_selection(variables: int, key: Key) -> NDArray[np.bool_]:
@@ -32,6 +34,37 @@ def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
     following = ~selected
     keep_some(selected, int(selected.sum()) - int(following.sum()), key, following)
     return following
+
+
+def doubtful_selection(doubts: NDArray[np.float64], key: Key) -> NDArray[np.bool_]:
+    """A selection, bool[V], that leaves out variables by their doubts, float64[V] above 0: one after the other, each of
+    those that are left with a probability in proportion to its doubt."""
+    variables = len(doubts)
+    selected = np.full(variables, variables > 1)
+    if variables > 1:
+        free_some(doubts, variables - selected_size(variables), key, selected)
+    return selected
+
+
+@njit
+def free_some(doubts, number, key, selected):
+    """Take `number` of the marked variables out, by their doubts."""
+    random = stream(key.seed, key.number, key.step)
+    for _ in range(number):
+        whole = 0.0
+        for v in range(len(doubts)):
+            if selected[v]:
+                whole += doubts[v]
+        random = advance(random)
+        left = uniform(random) * whole
+        chosen = 0
+        for v in range(len(doubts)):
+            if selected[v]:
+                chosen = v
+                left -= doubts[v]
+                if left < 0.0:
+                    break
+        selected[chosen] = False
 
 
 @njit

@@ -5,15 +5,19 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.charts.bitexts import Bitext, Builder, emitted, expected_emissions
+from hierogram.samplers.charts.bitexts import Bitext, Builder, drawn_links, expected_emissions
 from hierogram.samplers.charts.chart import cell_of
-from hierogram.samplers.charts.hypergraph import Hypergraph
+from hierogram.samplers.charts.hypergraph import Hypergraph, Key, draw_edges
 from hierogram.samplers.charts.pairs import Mask, Rules, Task, Words
 from hierogram.samplers.charts.pruning.masks import fix_links, keep_spans
 from hierogram.samplers.charts.sentences import CHAIN, Parsed, Sentence, SentenceBuilder
 
 _PREFERRED = 0.3
 """Links whose emission has at least this share of the best one's weight are in the first derivation."""
+_LEAST_DOUBT = 0.01
+"""What is added to the doubts of all links: each is freed again and again."""
+_DRAWS = 16
+"""Derivations that are drawn from each chart."""
 
 
 class System(ABC):
@@ -34,8 +38,9 @@ class System(ABC):
         """The derivations in which the selected variables have their assigned values, both bool[V]."""
 
     @abstractmethod
-    def assignment(self, derivation: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """The values of all variables in a derivation of the last graph, given as edges, bool[V]."""
+    def draws(self, inside: NDArray[np.float64], key: Key) -> NDArray[np.bool_]:
+        """The values of all variables in each of some drawn derivations of the last graph, bool[N, V], one at least;
+        inside sums must be filled."""
 
     @abstractmethod
     def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -44,6 +49,11 @@ class System(ABC):
     def preferred(self) -> NDArray[np.bool_]:
         """The variables that the first derivation has positive where it can, bool[V]."""
         return np.ones(self.variables, np.bool_)
+
+    def doubts(self) -> NDArray[np.float64] | None:
+        """How much a cheap model doubts that each variable is positive, float64[V] above 0; None where it knows
+        nothing."""
+        return None
 
     @abstractmethod
     def conflicts(self) -> NDArray[np.int64]:
@@ -72,6 +82,11 @@ class PairSystem(System):
         self.bitext: Bitext
 
     @property
+    def words(self) -> Words:
+        """The words with their emissions."""
+        return self._task.words
+
+    @property
     def log_scale(self) -> float:
         """Natural log of the factor that the weights of all derivations have."""
         return self._task.words.log_scale
@@ -82,11 +97,9 @@ class PairSystem(System):
         self.bitext = self._builder.build(self._task)
         return self.bitext.graph
 
-    def assignment(self, derivation: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """The values of all variables in a derivation of the last graph, bool[V]."""
-        together = emitted(self.bitext, derivation, np.ones(len(derivation)), self._task).links
-        values: NDArray[np.bool_] = together[self.links[:, 0], self.links[:, 1]] > 0
-        return values
+    def draws(self, inside: NDArray[np.float64], key: Key) -> NDArray[np.bool_]:
+        """See `System.draws`: many, since a draw takes little beside the chart."""
+        return drawn_links(self.bitext, inside, key, self.links, self._task, _DRAWS)
 
     def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
         """The features of the last graph, float64[K]."""
@@ -103,6 +116,16 @@ class PairSystem(System):
         i, x = self.links[:, 0], self.links[:, 1]
         best = np.maximum(pairs.max(axis=1)[i], pairs.max(axis=0)[x])
         return np.asarray(pairs[i, x] >= _PREFERRED * best, np.bool_)
+
+    def doubts(self) -> NDArray[np.float64] | None:
+        """The share of other emissions of both words, alone or with others, among all: of the emission rules alone."""
+        words = self._task.words
+        i, x = self.links[:, 0], self.links[:, 1]
+        own = words.pairs[i, x]
+        others = words.pairs.sum(axis=1)[i] + words.pairs.sum(axis=0)[x] - 2 * own
+        others += words.source_nulls[i] * words.target_nulls[x]
+        share = np.divide(others, others + own, out=np.ones(len(own)), where=others + own > 0)
+        return np.asarray(np.maximum(share, 0) + _LEAST_DOUBT, np.float64)
 
     def conflicts(self) -> NDArray[np.int64]:
         """For each variable, with how many others it may not be positive together, int64[V]."""
@@ -137,13 +160,12 @@ class SentenceSystem(System):
         self.parsed = self._builder.build(self._kept)
         return self.parsed.graph
 
-    def assignment(self, derivation: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """The values of all variables in a derivation of the last graph, bool[V]."""
+    def draws(self, inside: NDArray[np.float64], key: Key) -> NDArray[np.bool_]:
+        """See `System.draws`: one."""
         graph, items = self.parsed
         covered = np.zeros(len(self._kept), np.bool_)
-        covered[items.cell[graph.head[derivation]]] = True
-        values: NDArray[np.bool_] = covered[[cell_of(int(i), int(j)) for i, j in self.spans]]
-        return values
+        covered[items.cell[graph.head[draw_edges(graph, inside, key)]]] = True
+        return covered[[cell_of(int(i), int(j)) for i, j in self.spans]].reshape(1, -1)
 
     def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
         """The features of the last graph, float64[K]."""

@@ -9,10 +9,10 @@ Z = Z(s*, a*) / P(a* on s*) [Chib 1995].
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hierogram.samplers.charts.hypergraph import total_of
-from hierogram.samplers.charts.pruning.chain import Averages, PruningKernel, PruningState, averages
+from hierogram.samplers.charts.pruning.averages import Averages, averages
+from hierogram.samplers.charts.pruning.chain import PruningKernel, PruningState
 from hierogram.samplers.charts.pruning.systems import System
 
 
@@ -27,12 +27,6 @@ class Estimate(NamedTuple):
     features: Averages
 
 
-class _Step(NamedTuple):
-    selected: NDArray[np.bool_]
-    assigned: NDArray[np.bool_]
-    log_total: float
-
-
 def estimate(system: System, masks: int, key: int, number: int = 0) -> Estimate:
     """The sum and the expected features from so many masks; exact from one where nothing is selected.
 
@@ -42,33 +36,34 @@ def estimate(system: System, masks: int, key: int, number: int = 0) -> Estimate:
     state = kernel.init(key)
     if not state.selected.any():
         state, pruned = kernel.step(key, state, 1)
-        return Estimate(pruned.log_total, 0.0, averages(pruned.features[None], exact=True))
+        return Estimate(pruned.log_total, 0.0, averages([pruned], exact=True))
     first = masks // 4
     for step in range(1, first + 1):
         state, _ = kernel.step(key, state, step)
     reference = state
-    steps, rows = [], []
+    steps = []
+    shares: dict[tuple[bytes, bytes], float] = {}
     for step in range(first + 1, max(masks, first + 1) + 1):
         after, pruned = kernel.step(key, state, step)
-        steps.append(_Step(after.selected, state.assigned, pruned.log_total))
-        rows.append(pruned.features)
+        mask = pruned.selection, pruned.positive
+        if mask not in shares:
+            shares[mask] = _share(system, PruningState(after.selected, state.assigned), pruned.log_total, reference)
+        steps.append(pruned._replace(features=np.append(pruned.features, shares[mask])))
         state = after
     of_reference = float(np.log(total_of(system.build(reference.selected, reference.assigned))))
-    shares = np.array([_share(system, step, reference) for step in steps])
-    if not shares.any():
-        # Nothing seen agrees with the reference but itself: it counts as one mask more.
-        shares = np.append(shares, 1.0)
-    share = averages(shares[:, None])
-    return Estimate(
-        of_reference - float(np.log(share.mean[0])), float(share.error[0] / share.mean[0]), averages(np.array(rows))
-    )
+    found = averages(steps)
+    share, error = float(found.mean[-1]), float(found.error[-1])
+    if share == 0:
+        # Nothing seen agrees with the reference but itself: it counts as one mask more, and may be off by as much.
+        share = error = 1 / (len(steps) + 1)
+    return Estimate(of_reference - float(np.log(share)), error / share, Averages(found.mean[:-1], found.error[:-1]))
 
 
-def _share(system: System, step: _Step, reference: PruningState) -> float:
-    """The probability that a derivation under a mask agrees with that of reference."""
-    both = step.selected & reference.selected
-    if (step.assigned[both] != reference.assigned[both]).any():
+def _share(system: System, mask: PruningState, log_total: float, reference: PruningState) -> float:
+    """The probability that a derivation under a mask, whose weight is known, agrees with that of reference."""
+    both = mask.selected & reference.selected
+    if (mask.assigned[both] != reference.assigned[both]).any():
         return 0.0
-    assigned = np.where(reference.selected, reference.assigned, step.assigned)
-    total = total_of(system.build(step.selected | reference.selected, assigned))
-    return float(np.exp(np.log(total) - step.log_total)) if total > 0 else 0.0
+    assigned = np.where(reference.selected, reference.assigned, mask.assigned)
+    total = total_of(system.build(mask.selected | reference.selected, assigned))
+    return float(np.exp(np.log(total) - log_total)) if total > 0 else 0.0

@@ -1,6 +1,6 @@
 """Randomized pruning: what a step is, that the chain leaves p(T) invariant, and that its means are the expectations."""
 
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
@@ -8,8 +8,15 @@ from tests.reference.goodness import p_value
 from tests.samplers.charts.chains import Known, charts, small_charts
 
 from hierogram.samplers.charts.hypergraph import Key, score
-from hierogram.samplers.charts.pruning.chain import PruningKernel, averages, soft_counts
-from hierogram.samplers.charts.pruning.selection import first_selection, next_selection, selected_size
+from hierogram.samplers.charts.pruning.averages import Pruned, averages, batch_error, weighed_mean
+from hierogram.samplers.charts.pruning.chain import PruningKernel, soft_counts
+from hierogram.samplers.charts.pruning.selection import (
+    doubtful_selection,
+    first_selection,
+    next_selection,
+    selected_size,
+)
+from hierogram.samplers.charts.pruning.systems import PairSystem
 
 KINDS = ("ITG", "ITG with few variables", "mixed rules", "sentence")
 LARGER = ("ITG", "mixed rules with empty sides", "mixed rules", "sentence")
@@ -20,6 +27,29 @@ def following(selected: tuple[int, ...], variables: int) -> list[tuple[int, ...]
     others = tuple(v for v in range(variables) if v not in selected)
     size = len(selected) - len(others)
     return [tuple(sorted(others + part)) for part in combinations(selected, size)]
+
+
+def freed(doubts: np.ndarray) -> dict[tuple[int, ...], float]:
+    """All selections with their probabilities where variables are freed one after the other, by their doubts."""
+    variables = range(len(doubts))
+    found: dict[tuple[int, ...], float] = {}
+    for order in permutations(variables, len(doubts) - selected_size(len(doubts))):
+        chance, left = 1.0, float(doubts.sum())
+        for v in order:
+            chance *= doubts[v] / left
+            left -= doubts[v]
+        selection = tuple(v for v in variables if v not in order)
+        found[selection] = found.get(selection, 0.0) + chance
+    return found
+
+
+def moves(known: Known, selection: tuple[int, ...]) -> dict[tuple[int, ...], float]:
+    """The selections that may come after one, with their probabilities."""
+    doubts = known.system.doubts()
+    if doubts is None:
+        options = following(selection, known.system.variables)
+        return dict.fromkeys(options, 1 / len(options))
+    return freed(doubts)
 
 
 @pytest.mark.parametrize("variables", range(2, 12))
@@ -38,6 +68,7 @@ def test_fewer_than_two_variables_are_not_selected() -> None:
     for variables in (0, 1):
         selected = first_selection(variables, Key(1, 0, 0))
         assert not selected.any()
+        assert not doubtful_selection(np.ones(variables), Key(1, 0, 0)).any()
         assert not next_selection(selected, Key(1, 0, 1)).any()
 
 
@@ -49,17 +80,57 @@ def test_each_next_selection_is_as_likely() -> None:
     assert p_value(drawn, dict.fromkeys(options, 1 / 6)) > 1e-5
 
 
+def test_doubtful_variables_are_freed_one_after_the_other() -> None:
+    doubts = np.array([0.02, 1.0, 0.3, 0.05, 0.5, 0.02, 0.1])
+    chances = freed(doubts)
+    assert sum(chances.values()) == pytest.approx(1)
+    drawn = [tuple(np.flatnonzero(doubtful_selection(doubts, Key(3, 1, step))).tolist()) for step in range(20_000)]
+    assert p_value(drawn, chances) > 1e-5
+
+
+def test_links_are_doubted_by_the_other_emissions_of_their_words() -> None:
+    known = charts()[0]
+    assert isinstance(known.system, PairSystem)
+    doubts = known.system.doubts()
+    assert doubts is not None
+    words = known.system.words
+    for (i, x), doubt in zip(known.system.links.tolist(), doubts, strict=True):
+        others = [words.pairs[i, k] for k in range(words.pairs.shape[1]) if k != x]
+        others += [words.pairs[k, x] for k in range(words.pairs.shape[0]) if k != i]
+        others.append(words.source_nulls[i] * words.target_nulls[x])
+        assert doubt == pytest.approx(sum(others) / (sum(others) + words.pairs[i, x]) + 0.01)
+
+
+def test_each_derivation_that_is_drawn_has_its_probability() -> None:
+    """Of the whole chart, so that every assignment may come."""
+    known = charts()[0]
+    nothing = np.zeros(known.system.variables, bool)
+    scores = score(known.system.build(nothing, nothing))
+    drawn = np.concatenate([known.system.draws(scores.inside, Key(5, 0, step)) for step in range(1_000)])
+    assert len(drawn) > 10_000
+    chances: dict[bytes, float] = {}
+    for values, weight in zip(known.values, known.weights / known.weights.sum(), strict=True):
+        chances[values.tobytes()] = chances.get(values.tobytes(), 0.0) + weight
+    assert p_value([values.tobytes() for values in drawn], chances) > 1e-5
+
+
 @pytest.mark.parametrize("number", range(4), ids=LARGER)
 def test_a_step_is_what_the_model_page_says(number: int) -> None:
     """Soft counts are those of the new selection at the old values; all values are then read from what is drawn."""
     known = charts()[number]
     kernel = PruningKernel(known.system, number)
+    doubts = known.system.doubts()
     state = kernel.init(4)
     assert (known.values == state.assigned).all(axis=1).any()
-    changed = 0
-    for step in range(1, 40):
+    changed, again = 0, 0
+    for step in range(1, 100):
         after, pruned = kernel.step(4, state, step)
-        assert (after.selected == next_selection(state.selected, Key(4, number, 2 * step + 1))).all()
+        of_selection = Key(4, number, 2 * step + 1)
+        if doubts is None:
+            assert (after.selected == next_selection(state.selected, of_selection)).all()
+        else:
+            assert (after.selected == doubtful_selection(doubts, of_selection)).all()
+        again += pruned.edges == 0
         kept = np.flatnonzero((known.values == state.assigned)[:, after.selected].all(axis=1))
         np.testing.assert_allclose(pruned.features, known.expected(kept), atol=1e-10)
         total = np.log(known.weights[kept].sum()) + known.system.log_scale
@@ -68,6 +139,34 @@ def test_a_step_is_what_the_model_page_says(number: int) -> None:
         changed += (after.assigned != state.assigned).any()
         state = after
     assert changed > 3
+    # Charts of pairs are not made again.
+    assert (again > 20) == (doubts is not None)
+
+
+def test_what_is_drawn_of_a_remembered_mask_has_its_probability() -> None:
+    """Each derivation that was drawn is used once: the next state of one mask is independent of the one before."""
+    known = charts()[0]
+    doubts = known.system.doubts()
+    assert doubts is not None
+    kernel = PruningKernel(known.system, 1)
+    first = kernel.init(2)
+    seen: dict[tuple[bytes, bytes], list[bytes]] = {}
+    for step in range(1, 4_000):
+        after, pruned = kernel.step(2, first, step)
+        seen.setdefault((pruned.selection, pruned.positive), []).append(after.assigned.tobytes())
+    (selection, _), drawn = max(seen.items(), key=lambda found: len(found[1]))
+    fixed = np.frombuffer(selection, bool)
+    kept = np.flatnonzero((known.values == first.assigned)[:, fixed].all(axis=1))
+    chances: dict[bytes, float] = {}
+    for k in kept:
+        values = known.values[k].tobytes()
+        chances[values] = chances.get(values, 0.0) + known.weights[k] / known.weights[kept].sum()
+    assert len(drawn) > 400
+    assert len(chances) > 2
+    assert p_value(drawn, chances) > 1e-5
+    pairs = list(zip(drawn[:-1:2], drawn[1::2], strict=False))
+    both = {(a, b): p * q for a, p in chances.items() for b, q in chances.items()}
+    assert p_value(pairs, both) > 1e-5
 
 
 @pytest.mark.parametrize("number", range(4), ids=KINDS)
@@ -92,11 +191,13 @@ def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None
     place = {selection: k for k, selection in enumerate(selections)}
     joint = np.zeros((len(selections), classes, len(selections), classes))
     for selection in selections:
-        options = following(selection, variables)
-        for after in options:
-            joint[place[selection], :, place[after], :] += kernels[after] / len(options)
+        for after, chance in moves(known, selection).items():
+            joint[place[selection], :, place[after], :] += chance * kernels[after]
     whole = joint.reshape(len(selections) * classes, -1)
-    stationary = np.tile(posterior, len(selections)) / len(selections)
+    often = np.full(len(selections), 1 / len(selections))
+    if known.system.doubts() is not None:
+        often = np.array([moves(known, selections[0]).get(selection, 0.0) for selection in selections])
+    stationary = np.outer(often, posterior).ravel()
     np.testing.assert_allclose(stationary @ whole, stationary, atol=1e-10)
     reached = np.linalg.matrix_power(whole / 2 + np.eye(len(whole)) / 2, 4096)
     reached = reached.reshape(len(whole), len(selections), classes).sum(axis=1)
@@ -123,6 +224,34 @@ def test_without_variables_one_mask_is_exact() -> None:
 
 def test_errors_of_averages_are_those_of_batches() -> None:
     rows = np.random.default_rng(1).normal(size=(10_000, 2))
-    found = averages(rows)
-    assert found.error == pytest.approx(0.01, rel=0.3)
-    assert np.isnan(averages(rows[:1]).error).all()
+    assert batch_error(rows) == pytest.approx(0.01, rel=0.3)
+    assert np.isnan(batch_error(rows[:1])).all()
+    steps = [Pruned(row, 0.0, 1, bytes([k % 7]), bytes([k % 11])) for k, row in enumerate(rows[:500])]
+    assert averages(steps).error.tolist() == batch_error(rows[:500]).tolist()
+    assert not averages(steps, exact=True).error.any()
+
+
+def test_masks_of_one_selection_are_weighed_by_what_they_keep() -> None:
+    """Selection a came three times, with two masks of weights 1 and 3; selection b once."""
+    steps = [
+        Pruned(np.array([value]), np.log(weight), 1, selection, positive)
+        for value, weight, selection, positive in (
+            (1.0, 1, b"a", b"x"), (2.0, 3, b"a", b"y"), (1.0, 1, b"a", b"x"), (9.0, 50, b"b", b"x")
+        )
+    ]  # fmt: skip
+    assert weighed_mean(steps) == pytest.approx([0.75 * (1 / 4 + 2 * 3 / 4) + 0.25 * 9])
+
+
+@pytest.mark.parametrize("number", range(3), ids=LARGER[:3])
+def test_masks_of_one_selection_make_up_the_whole(number: int) -> None:
+    """Once all masks of a selection have come, they say exactly what is expected."""
+    known = charts()[number]
+    rng = np.random.default_rng(number)
+    selected = rng.permutation(np.arange(known.system.variables) < selected_size(known.system.variables))
+    steps = []
+    for values in {(row & selected).tobytes() for row in known.values}:
+        assigned = np.frombuffer(values, bool)
+        scores = score(known.system.build(selected, assigned))
+        steps.append(Pruned(known.system.features(scores.expected), np.log(scores.total), 1, b"", values))
+    exact = known.expected(np.arange(len(known.weights)))
+    np.testing.assert_allclose(weighed_mean(steps), exact, atol=1e-10)
