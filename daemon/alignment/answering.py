@@ -14,8 +14,8 @@ from hierogram.daemon.corpora.validation import Fields
 from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, WrongKindError
 from hierogram.samplers.alignment.bitext import Side, make_direction, read_side, tokens_of
 from hierogram.samplers.alignment.evidence import evidence_of
-from hierogram.samplers.alignment.marginals import DirectionLinks, add_marginals, empty_marginals
-from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
+from hierogram.samplers.alignment.marginals import DirectionLinks
+from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode
 from hierogram.samplers.alignment.prior_counts import PriorCounts
 from hierogram.samplers.alignment.symmetrization import symmetrize
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
@@ -73,6 +73,7 @@ class AnsweringAligner:
         self._seed = settings.seed
         self._most_words = settings.max_tokens
         self._preparation: Preparation = prepare(settings)
+        self._found: AnsweringCounts | None = None
 
     def prepared(self, pairs: Sequence[Texts]) -> list[Texts]:
         """Texts as the store would take them in: divided into tokens and lowercased where its settings say so."""
@@ -106,13 +107,26 @@ class AnsweringAligner:
                         f"pair {number}: its {side} has {words:,} words: the store takes at most {self._most_words:,}"
                     )
         sides = [(read_side([source]), read_side([target])) for source, target in pairs]
-        found = _read(self._store, sides, [_as_stored(texts) for texts in pairs])
+        found = self._read(sides, [_as_stored(texts) for texts in pairs])
         known, by_people = _Known(found.counts, found.vocabulary), found.known
         answers = []
         for texts, both in zip(pairs, sides, strict=True):
             given = Beside(known.counts(*both), known={0: by_people.get(_as_stored(texts), KnownLinks())})
             answers.append(self._answer(texts, both, given, symmetrization))
         return found.position, answers
+
+    def _read(self, sides: Sequence[tuple[Side, Side]], texts: Sequence[Texts]) -> AnsweringCounts:
+        """What the store knows of the words of a request, and of its texts."""
+        # No stored word has a NUL, and Postgres takes none.
+        words = [sorted({word for pair in sides for word in pair[k].vocabulary if "\0" not in word}) for k in (0, 1)]
+        found = self._store.answering((words[0], words[1]), texts, self._found)
+        self._found = found
+        if not found.counts.jumps:
+            raise AlignerUntrainedError(
+                f"{self._store.url}: its aligner has seen no pair yet: it learns when pairs come without links"
+            )
+        known = found.vocabulary
+        return found._replace(vocabulary=(max(known[0], len(words[0])), max(known[1], len(words[1]))))
 
     def _answer(self, texts: Texts, sides: tuple[Side, Side], given: Beside, symmetrization: str) -> AnsweredPair:
         source, target = sides
@@ -122,11 +136,9 @@ class AnsweringAligner:
         cells: list[NDArray[np.float32]] = []
         decoded: list[DirectionLinks] = []
         for number, direction in enumerate((make_direction(target, source), make_direction(source, target))):
-            total = empty_marginals(direction.sides)
             evidence = evidence_of(direction.sides, known, number == 0) if any(people) else None
             kernel = build(options, direction, given.prior[number], evidence)
-            for chain in range(options.chains):
-                add_marginals(total, run_chain(kernel, chain_seed(options.seed, number, chain)))
+            total = kernel.run([chain_seed(options.seed, number, chain) for chain in range(options.chains)])
             cells.append(total.cells / np.float32(total.samples[0]))
             decoded.append(decode(direction, options.model, total))
         height, width = len(source.words), len(target.words)
@@ -147,19 +159,6 @@ class AnsweringAligner:
 
 def _as_stored(texts: Texts) -> Texts:
     return " ".join(tokens_of(texts[0])), " ".join(tokens_of(texts[1]))
-
-
-def _read(store: Store, sides: Sequence[tuple[Side, Side]], texts: Sequence[Texts]) -> AnsweringCounts:
-    """What the store knows of the words of a request, and of its texts."""
-    # No stored word has a NUL, and Postgres takes none.
-    words = [sorted({word for pair in sides for word in pair[k].vocabulary if "\0" not in word}) for k in (0, 1)]
-    found = store.answering((words[0], words[1]), texts)
-    if not found.counts.jumps:
-        raise AlignerUntrainedError(
-            f"{store.url}: its aligner has seen no pair yet: it learns when pairs come without links"
-        )
-    known = found.vocabulary
-    return found._replace(vocabulary=(max(known[0], len(words[0])), max(known[1], len(words[1]))))
 
 
 class _Known:

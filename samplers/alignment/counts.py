@@ -93,6 +93,16 @@ def free_row(pairs, row):
 
 
 @njit_inline
+def copy_pairs(pairs, to):
+    """Make the table `to`, which is as large, the same as `pairs`."""
+    for row in range(len(pairs.rows)):
+        to.rows[row]["key"] = pairs.rows[row]["key"]
+        to.rows[row]["count"] = pairs.rows[row]["count"]
+        to.rows[row]["prior"] = pairs.rows[row]["prior"]
+    to.registers[TAKEN] = pairs.registers[TAKEN]
+
+
+@njit_inline
 def has_room(pairs, more):
     """Whether the table can take so many more rows and stay at most three quarters full."""
     return 4 * (pairs.registers[TAKEN] + more) <= 3 * len(pairs.rows)

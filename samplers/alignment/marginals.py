@@ -40,11 +40,29 @@ def empty_marginals(sides: Sides) -> Marginals:
     )
 
 
+@njit
+def add_samples(total, more):
+    """Add the samples of another chain, in place."""
+    for k in range(len(total.cells)):
+        total.cells[k] += more.cells[k]
+    for g in range(len(total.unlinked)):
+        total.unlinked[g] += more.unlinked[g]
+    total.samples[0] += more.samples[0]
+
+
 def add_marginals(total: Marginals, more: Marginals) -> None:
     """Add the samples of another chain, in place; the order of chains must be fixed, as sums of floats depend on it."""
-    np.add(total.cells, more.cells, out=total.cells)
-    np.add(total.unlinked, more.unlinked, out=total.unlinked)
-    total.samples[0] += more.samples[0]
+    add_samples(total, more)
+
+
+@njit_inline
+def clear_marginals(marginals):
+    """Make them those of no sample, in place."""
+    for k in range(len(marginals.cells)):
+        marginals.cells[k] = CELL(0.0)
+    for g in range(len(marginals.unlinked)):
+        marginals.unlinked[g] = CELL(0.0)
+    marginals.samples[0] = 0
 
 
 @njit_inline

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,17 @@ from hierogram.samplers.alignment.chain import Chain, Scratch
 from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals
 from hierogram.samplers.alignment.options import AlignerOptions, SweepPlan
 
-SweepsInARow = Callable[
-    [int, int, Sides, Chain, np.uint64, NDArray[np.int64], Scratch, Marginals],
-    tuple[int, int],
-]
+
+class Runs(NamedTuple):
+    """Chains that run one after another: `keys` uint64[C], their first `links` int16[C, N], and the sweeps of each,
+    `plans` int64[sweeps, 3], rows of `SweepPlan`."""
+
+    keys: NDArray[np.uint64]
+    links: NDArray[np.int16]
+    plans: NDArray[np.int64]
+
+
+ChainsInARow = Callable[[int, Sides, Runs, Chain, Chain, Scratch, Marginals, Marginals], int]
 """See `Steps`."""
 
 
@@ -28,9 +36,10 @@ class Steps:
     which the table of word pairs lacks room, or the number of pairs. `finish(chain, key, plan)`: what is drawn after a
     sweep. `decode(sides, marginals)`: the links that samples make likeliest.
 
-    `sweeps(number, first, sides, chain, key, plans, scratch, marginals)`, where a model has it, does the sweeps of
-    plans int64[sweeps, 3], rows of `SweepPlan`, from row `number` and pair `first` on, without a return to Python
-    between them; it returns the row and the pair at which the table lacks room, or the number of rows and 0.
+    `chains(number, sides, runs, blank, chain, scratch, own, total)`, where a model has it, does all sweeps of the
+    chains from `number` on, without a return to Python between them. Each chain begins as `blank`, which has no links
+    yet; `chain` and `own` are memory for one chain and its marginals, whose samples are added to `total`. It returns
+    the chain for which the table lacks room, which has to run anew, or the number of chains.
     """
 
     start: Callable[[Direction, AlignerOptions, np.uint64], NDArray[np.int16]]
@@ -39,4 +48,4 @@ class Steps:
     decode: Callable[[Sides, Marginals], DirectionLinks]
     prepare: Callable[[Chain, Direction], Chain] = lambda chain, direction: chain
     finish: Callable[[Chain, np.uint64, SweepPlan], None] = lambda chain, key, plan: None
-    sweeps: SweepsInARow | None = None
+    chains: ChainsInARow | None = None

@@ -37,6 +37,9 @@ _LEXICON = ("aligner_lexicon", ("source", "target"), ("forward", "backward"))
 _WORDS = ("aligner_words", ("side", "word"), ("links", *_FERTILITIES))
 _JUMPS = ("aligner_jumps", ("direction", "width"), ("count",))
 
+JumpRows = list[tuple[str, int, int]]
+"""Direction, width and count."""
+
 
 def change_alignments(writing: Writing, change: AlignerChange) -> None:
     """Writes alignments, links and the counts that change with them.
@@ -154,14 +157,17 @@ def _add(
     )
 
 
-def aligner_counts(connection: Connection, sources: Collection[str], targets: Collection[str]) -> AlignerCounts:
-    """The counts of these words, among each other and with no word, and of all jumps."""
+def aligner_counts(
+    connection: Connection, sources: Collection[str], targets: Collection[str], jumps: JumpRows | None = None
+) -> AlignerCounts:
+    """The counts of these words, among each other and with no word, and of all jumps; these are read unless given."""
     given = {"sources": ["", *sources], "targets": ["", *targets]}
     if connection.dialect.name == SQLITE:
         few = len(given["sources"]) * len(given["targets"]) <= _FEW_PAIRS
         statements = _OF_FEW_WORDS_ON_SQLITE if few else _OF_WORDS_ON_SQLITE
-        return _as_counts(connection, *statements, {name: json.dumps(words) for name, words in given.items()})
-    return _as_counts(connection, *_OF_WORDS_ON_POSTGRES, given)
+        as_json = {name: json.dumps(words) for name, words in given.items()}
+        return _as_counts(connection, *statements, as_json, jumps)
+    return _as_counts(connection, *_OF_WORDS_ON_POSTGRES, given, jumps)
 
 
 def all_aligner_counts(connection: Connection) -> AlignerCounts:
@@ -198,12 +204,16 @@ _OF_JUMPS = text("SELECT direction, width, count FROM aligner_jumps")
 
 
 def _as_counts(
-    connection: Connection, lexicon: TextClause, words: TextClause, given: Mapping[str, object]
+    connection: Connection,
+    lexicon: TextClause,
+    words: TextClause,
+    given: Mapping[str, object],
+    jumps: JumpRows | None = None,
 ) -> AlignerCounts:
     return AlignerCounts(
         rows_of(connection, lexicon, given),
         list(map(WordCounts._make, rows_of(connection, words, given))),
-        rows_of(connection, _OF_JUMPS),
+        rows_of(connection, _OF_JUMPS) if jumps is None else jumps,
     )
 
 

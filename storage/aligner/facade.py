@@ -34,16 +34,22 @@ class HumanLinks(Access):
             return human_links.known_links(connection, ids)
 
     def answering(
-        self, words: tuple[Collection[str], Collection[str]], texts: Sequence[tuple[str, str]]
+        self,
+        words: tuple[Collection[str], Collection[str]],
+        texts: Sequence[tuple[str, str]],
+        before: AnsweringCounts | None = None,
     ) -> AnsweringCounts:
         """What aligning these texts needs, of one state of the store: the aligner's counts of source and target words,
         and what people say of stored pairs with the same texts.
+
+        `before` is what was found before: where the store has not changed since, its jumps are not read again.
         """
         with reading(self._engine) as connection:
             state = read_state(connection)
+            jumps = before.counts.jumps if before is not None and before.position == state.position else None
             return AnsweringCounts(
                 state.position,
-                aligner.aligner_counts(connection, *words),
+                aligner.aligner_counts(connection, *words, jumps),
                 (state.source_types, state.target_types),
                 human_links.known_links_of_texts(connection, texts),
             )

@@ -37,27 +37,27 @@ def prior_counts_of(
             pairs[0].append((s, t, forward))
         if backward and source_word != _NO_WORD:
             pairs[1].append((t, s, backward))
+    jumps = np.zeros((len(DIRECTIONS), 2 * WIDEST_JUMP + 1), np.int64)
+    for direction, width, count in counts.jumps:
+        jumps[DIRECTIONS.index(direction), width + WIDEST_JUMP] = count
+    words = [np.zeros((len(side.vocabulary) + 1, MOST_FERTILITY + 2), np.int64) for side in (source, target)]
+    for row in counts.words:
+        k = SIDES.index(row.side)
+        number = numbers[k].get(row.word)
+        if number is not None:
+            words[k][number] = row[2:]
     found = []
     for k, (conditioning, emitted_words) in enumerate(((source, vocabulary[1]), (target, vocabulary[0]))):
         table = np.array(pairs[k], np.int64).reshape(-1, 3)
         size = len(conditioning.vocabulary)
-        words = np.zeros((size + 1, MOST_FERTILITY + 2), np.int64)
-        for row in counts.words:
-            number = numbers[k].get(row.word) if row.side == SIDES[k] else None
-            if number is not None:
-                words[number] = row[2:]
-        jumps = np.zeros(2 * WIDEST_JUMP + 1, np.int64)
-        for direction, width, count in counts.jumps:
-            if direction == DIRECTIONS[k]:
-                jumps[width + WIDEST_JUMP] = count
         found.append(
             PriorCounts(
                 table[:, 0].astype(np.int32),
                 table[:, 1].astype(np.int32),
                 table[:, 2].copy(),
-                words[:, 0].copy(),
-                words[:size, 1:].copy(),
-                jumps,
+                words[k][:, 0].copy(),
+                words[k][:size, 1:].copy(),
+                jumps[k],
                 emitted_words,
             )
         )

@@ -20,6 +20,7 @@ from hierogram.samplers.alignment.chain import (
 )
 from hierogram.samplers.alignment.counts import (
     conditioning_mass,
+    copy_pairs,
     expect_pair,
     has_room,
     lexical,
@@ -30,7 +31,7 @@ from hierogram.samplers.alignment.counts import (
     unlink_pair,
 )
 from hierogram.samplers.alignment.evidence import keep_to_evidence
-from hierogram.samplers.alignment.marginals import CELL, add_sample, decode
+from hierogram.samplers.alignment.marginals import CELL, add_sample, add_samples, clear_marginals, decode
 from hierogram.samplers.alignment.model1 import random_links
 from hierogram.samplers.alignment.options import SweepPlan
 from hierogram.samplers.alignment.steps import Steps
@@ -287,19 +288,6 @@ def sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
 
 
 @njit
-def sweeps_of_fertility(number, first, sides, chain, key, plans, scratch, marginals):
-    """Do the planned sweeps from the given one on, its pairs from `first` on; where counts lack room, or the end."""
-    while number < len(plans):
-        plan = SweepPlan(plans[number, 0], plans[number, 1], plans[number, 2] != 0)
-        first = sweep_fertility(first, sides, chain, key, plan, scratch, marginals)
-        if first < len(sides.emitted_offset) - 1:
-            return number, first
-        marginals.samples[0] += plan.sampled
-        number, first = number + 1, 0
-    return number, 0
-
-
-@njit
 def count_fertility(first, sides, chain, scratch):
     """Add the links of the pairs from `first` on to empty counts; the pair at which they lack room, or the end."""
     jumps = chain.jumps
@@ -328,11 +316,53 @@ def count_fertility(first, sides, chain, scratch):
     return len(sides.emitted_offset) - 1
 
 
+@njit_inline
+def _begin(blank, links, chain):
+    """Make the chain one with these links, which are not counted yet; all other arrays stay as they are."""
+    for g in range(len(links)):
+        chain.links[g] = links[g]
+    copy_pairs(blank.pairs, chain.pairs)
+    for k in range(len(blank.conditioning)):
+        chain.conditioning[k]["links"] = blank.conditioning[k]["links"]
+        chain.conditioning[k]["prior"] = blank.conditioning[k]["prior"]
+    for k in range(len(blank.jumps)):
+        chain.jumps[k] = blank.jumps[k]
+    for word in range(len(blank.fertility)):
+        for links_of_word in range(MOST_FERTILITY + 1):
+            chain.fertility[word, links_of_word] = blank.fertility[word, links_of_word]
+
+
+@njit
+def _sweeps(sides, chain, key, plans, scratch, marginals):
+    """Do the planned sweeps; whether there was room for them."""
+    for number in range(len(plans)):
+        plan = SweepPlan(plans[number, 0], plans[number, 1], plans[number, 2] != 0)
+        if sweep_fertility(0, sides, chain, key, plan, scratch, marginals) < len(sides.emitted_offset) - 1:
+            return False
+        marginals.samples[0] += plan.sampled
+    return True
+
+
+@njit
+def chains_of_fertility(number, sides, runs, blank, chain, scratch, own, total):
+    """Run the chains from `number` on, one after another; the chain for which counts lack room, or their number."""
+    while number < len(runs.keys):
+        _begin(blank, runs.links[number], chain)
+        clear_marginals(own)
+        if count_fertility(0, sides, chain, scratch) < len(sides.emitted_offset) - 1:
+            return number
+        if not _sweeps(sides, chain, runs.keys[number], runs.plans, scratch, own):
+            return number
+        add_samples(total, own)
+        number += 1
+    return number
+
+
 STEPS = Steps(
     start=lambda direction, options, seed: random_links(direction.sides, seed, options.unlinked),
     count=count_fertility,
     sweep=sweep_fertility,
-    sweeps=sweeps_of_fertility,
+    chains=chains_of_fertility,
     decode=decode,
 )
 """The chain begins with random links."""

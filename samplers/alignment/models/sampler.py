@@ -4,7 +4,7 @@
 all sweeps. Randomness is keyed by (seed of the chain, pair, sweep), so links do not depend on which thread runs what.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Direction
 from hierogram.samplers.alignment.chain import BEFORE, MOST_FERTILITY, SETTINGS, Chain, make_scratch
-from hierogram.samplers.alignment.counts import CONDITIONING, empty_pairs, larger_pairs
+from hierogram.samplers.alignment.counts import CONDITIONING, WordPairs, empty_pairs, larger_pairs
 from hierogram.samplers.alignment.evidence import LinkEvidence, no_evidence
-from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, empty_marginals
+from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, add_marginals, empty_marginals
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS, model_named
 from hierogram.samplers.alignment.options import ALL_POSITIONS, AlignerOptions, SweepPlan
 from hierogram.samplers.alignment.orthography import favour_similar
 from hierogram.samplers.alignment.prior_counts import WIDEST_JUMP, PriorCounts, enter_pairs
+from hierogram.samplers.alignment.steps import Runs
 from hierogram.samplers.exceptions import AlignmentInputError
 
 _FERTILITY_PRIOR = np.array([0.3, 0.5, 0.12, 0.04, 0.015, 0.012, 0.008, 0.005])
@@ -96,23 +97,25 @@ class AlignmentKernel:
         info = AlignmentInfo(int(np.count_nonzero(chain.links >= 0)), int(state.marginals.samples[0]))
         return AlignmentState(chain, state.marginals), info
 
-    def run(self, key: int, state: AlignmentState) -> AlignmentState:
-        """All sweeps of the options: as `step` for each of them, faster where there are few pairs."""
-        plans = [self.options.plan(sweep) for sweep in range(1, self.options.sweeps + 1)]
-        sweeps = self._steps.sweeps
-        if sweeps is None:
-            for plan in plans:
-                state, _ = self.step(key, state, plan)
-            return state
-        sides, seed = self.direction.sides, np.uint64(key)
-        rows = np.array(plans, np.int64)
-        chain, marginals = state
-        number, first = 0, 0
+    def run(self, keys: Sequence[int]) -> Marginals:
+        """All sweeps of the chains with these keys, each from the model's own first links; their samples added up."""
+        total = empty_marginals(self.direction.sides)
+        chains = self._steps.chains
+        if chains is None:
+            for key in keys:
+                add_marginals(total, run_chain(self, key))
+            return total
+        sides, options = self.direction.sides, self.options
+        links = np.array([self._steps.start(self.direction, options, np.uint64(key)) for key in keys])
+        plans = np.array([options.plan(sweep) for sweep in range(1, options.sweeps + 1)], np.int64)
+        runs, own = Runs(np.array(keys, np.uint64), links, plans), empty_marginals(sides)
+        blank, number = self._empty_chain(links[0]), 0
         while True:
-            number, first = sweeps(number, first, sides, chain, seed, rows, self._scratch, marginals)
-            if number == len(rows):
-                return AlignmentState(chain, marginals)
-            chain = self._with_room(chain)
+            chain = _own(blank)
+            number = chains(number, sides, runs, blank, chain, self._scratch, own, total)
+            if number == len(keys):
+                return total
+            blank = self._with_room(blank)
 
     def _with_room(self, chain: Chain) -> Chain:
         return chain._replace(pairs=larger_pairs(chain.pairs, self.direction.sides.longest_emitted))
@@ -126,7 +129,7 @@ class AlignmentKernel:
                 return chain
             chain = self._with_room(chain)
 
-    def _empty_chain(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None) -> Chain:
+    def _empty_chain(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> Chain:
         """A chain that has counted no links of the direction's pairs; counts of other pairs are there."""
         sides, emitted, conditioning_side = self.direction
         options, prior = self.options, self._prior
@@ -167,6 +170,17 @@ class AlignmentKernel:
         return self._steps.prepare(chain, self.direction)
 
 
+def _own(chain: Chain) -> Chain:
+    """The chain, in arrays of its own where sweeps of several chains in a row write."""
+    return chain._replace(
+        links=chain.links.copy(),
+        pairs=WordPairs(chain.pairs.rows.copy(), chain.pairs.registers.copy()),
+        conditioning=chain.conditioning.copy(),
+        jumps=chain.jumps.copy(),
+        fertility=chain.fertility.copy(),
+    )
+
+
 def build(
     options: AlignerOptions,
     direction: Direction,
@@ -188,11 +202,10 @@ def run_chain(
 ) -> Marginals:
     """All sweeps of one chain, from `links` on if there are any; `report` is called after each sweep."""
     state = kernel.init(key, links)
-    if report is None:
-        return kernel.run(key, state).marginals
     for sweep in range(1, kernel.options.sweeps + 1):
         state, _ = kernel.step(key, state, kernel.options.plan(sweep))
-        report()
+        if report is not None:
+            report()
     return state.marginals
 
 
