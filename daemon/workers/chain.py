@@ -20,7 +20,8 @@ from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
 
-_BLOCKS_A_ROUND = 256
+_PAIRS_A_ROUND = 24_576
+_FEWEST_ROUNDS = 2
 
 
 def check_shareable(settings: Settings) -> None:
@@ -44,10 +45,13 @@ def shared_chain(cluster: Cluster) -> Callable[[Store, Means], Chain]:
 
 
 def suited_blocks(pairs: int) -> Blocks | None:
-    """The blocks in which workers sample so many pairs: those of threads, but more of them a round, up to a quarter of
-    the pairs, so that workers wait less often for each other; None where the pairs are too few."""
+    """The blocks in which workers sample so many pairs: those of threads, but as few rounds of equal size as there can
+    be, two at least, so that workers wait less often for each other; None where the pairs are too few."""
     blocks = Blocks.suited_to(pairs)
-    return blocks and replace(blocks, blocks_a_round=_BLOCKS_A_ROUND)
+    if blocks is None:
+        return None
+    rounds = max(_FEWEST_ROUNDS, -(-pairs // _PAIRS_A_ROUND))
+    return replace(blocks, blocks_a_round=-(-pairs // (rounds * blocks.pairs_a_block)))
 
 
 class SharedChain(PhraseChain):
@@ -62,6 +66,26 @@ class SharedChain(PhraseChain):
         self._cluster = cluster
         self.crew: Crew | None = None
         self._in_step: frozenset[int] = frozenset()
+
+    @property
+    def rule_types(self) -> int:
+        """Rules in use."""
+        self._catch_up()
+        return super().rule_types
+
+    @property
+    def rule_tokens(self) -> int:
+        """Uses of rules."""
+        return super().rule_tokens if self.crew is None else self.crew.rule_tokens
+
+    def log_likelihood(self) -> float:
+        """Of all rule tokens, natural-log."""
+        self._catch_up()
+        return super().log_likelihood()
+
+    def _catch_up(self) -> None:
+        if self.crew is not None:
+            self.table = self.crew.counts()
 
     def enter(self, loaded: Loaded, state: State, stored: NDArray[np.bool_]) -> None:
         """Count the derivations of the pairs that are not stored; workers get the counts when they are next needed."""
@@ -80,6 +104,7 @@ class SharedChain(PhraseChain):
 
     def _dismiss(self, changed: bool) -> None:
         """Forget the batch at hand; workers keep their tables, unless counts or model are `changed` here."""
+        self._catch_up()
         if changed:
             self._in_step = frozenset()
         elif self.crew is not None:
@@ -106,8 +131,7 @@ class SharedChain(PhraseChain):
                 crew = Crew(self._cluster, setup, self.model, pairs)
                 crew.form(Variables(edge.copy(), cut.copy(), records), self.table, self._in_step)
                 self.crew = crew
-            self.table, info = self.crew.sweep(turn, report)
-            return state, info
+            return state, self.crew.sweep(turn, report)
 
         return take
 

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 Call = Any
 """A call of a worker that may not have ended yet."""
 Shared = Any
-"""A value that was sent once for many calls."""
+"""A value that many calls take, and that is sent once."""
 
 
 class WorkerLostError(Exception):
@@ -18,6 +18,10 @@ class Cluster(Protocol):
     @property
     def wanted(self) -> int:
         """How many workers there should be at present, 1 at least."""
+
+    @property
+    def crowded(self) -> bool:
+        """Whether workers keep all processors of this machine busy."""
 
     def workers(self) -> list[int]:
         """The numbers of the workers that there are, none of which is known to be lost."""
@@ -33,6 +37,9 @@ class Cluster(Protocol):
 
     def result(self, call: Call) -> Any:
         """What the call gave; raises what it raised, or `WorkerLostError`, and then the worker is none any more."""
+
+    def shared(self, call: Call) -> Shared:
+        """What a call gave, for calls of many workers; it goes from worker to worker."""
 
     def close(self) -> None:
         """End all workers."""

@@ -6,7 +6,6 @@ that is lost begins again from there on another worker, which goes back to the t
 part of each round again.
 """
 
-import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,11 +13,11 @@ import numpy as np
 
 from hierogram.daemon.exceptions import WorkersError
 from hierogram.daemon.learning.kinds.kind import Report, Turn
-from hierogram.daemon.learning.kinds.pairs import LoadedPairs
-from hierogram.daemon.workers.cluster import Cluster, Shared, WorkerLostError
+from hierogram.daemon.learning.kinds.pairs import LoadedPairs, longest_rule
+from hierogram.daemon.workers.cluster import Call, Cluster, Shared, WorkerLostError
 from hierogram.daemon.workers.shard import Contents, Setup, Variables
-from hierogram.daemon.workers.shares import Share, blobs_at, blobs_of_all, places_of, share_out, texts_of
-from hierogram.daemon.workers.worker import Changes, Done, Step, added
+from hierogram.daemon.workers.shares import Share, blobs_at, blobs_of_all, places_of, share_out, texts_of, work_of
+from hierogram.daemon.workers.worker import Changes, Part, Step, added, filled, rules_of
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import RuleTable
@@ -28,19 +27,22 @@ _MOST_LOSSES = 20
 """Where so many workers are lost within one round, something is wrong that more of them would not mend."""
 _KEPT_BYTES = 256 << 20
 """Where changes of rounds that are kept take more than this, variables are collected."""
+_MOST_PASSED = 16
+"""Among so many workers each gets what the others did from them; with more, all of it goes through here as one value,
+since every value that a call takes costs this process a little."""
 
 
 class _Past(NamedTuple):
-    """A round that is done: what it was, and what it changed."""
+    """A round that is done: what it was, and what each shard changed."""
 
     step: Step
-    changes: Shared
+    changes: list[Changes]
 
 
 @dataclass(slots=True)
 class Traffic:
-    """What went between the workers and here, for measurements: rounds, the bytes of their changes, the seconds of
-    adding these to the table here; workers that were lost.
+    """What went between the workers, for measurements: rounds, the bytes of their changes, the seconds in which a
+    worker added these to its table, the mean of all; workers that were lost.
     """
 
     rounds: int = 0
@@ -62,8 +64,10 @@ class Crew:
         self._shards: dict[int, list[int]] = {}
         self._past: list[_Past] = []
         self._past_bytes = 0
-        self._unsent: Shared | None = None
-        self._unmerged: Changes | None = None
+        self._unsent: list[Shared] = []
+        self._settling: list[tuple[int, Call]] = []
+        self._unmerged: list[Changes] = []
+        self._unmerged_tokens = 0
         self.traffic = Traffic()
 
     @property
@@ -92,9 +96,9 @@ class Crew:
         workers = self._cluster.workers()[: min(blocks.blocks_a_round, self._cluster.wanted)]
         if not workers:
             raise WorkersError("no worker can be started: the cluster has no processor that is free")
-        self._shares = share_out(self.loaded.batch.forests.pair_tail_offset, blocks, len(workers))
+        self._shares = share_out(work_of(self.loaded.batch.forests), blocks, len(workers))
         self._shards = {worker: [number] for number, worker in enumerate(workers)}
-        rules = None if self._in_step.issuperset(workers) else self._cluster.share(_rules_of(self._table))
+        rules = None if self._in_step.issuperset(workers) else self._cluster.share(rules_of(self._table))
         calls = [
             self._cluster.call(worker, "begin", self._setup, None if worker in self._in_step else rules)
             for worker in workers
@@ -113,44 +117,64 @@ class Crew:
         variables = Variables(edge[nodes], cut[nodes], blobs_at(records, share.pairs))
         return Contents(texts_of(self.loaded.batch, share.pairs), share.rounds, variables)
 
-    def sweep(self, turn: Turn, report: Report) -> tuple[RuleTable, SweepInfo]:
-        """One sweep: the table after it, and what was done."""
+    def sweep(self, turn: Turn, report: Report) -> SweepInfo:
+        """One sweep: what was done."""
         if self._cluster.wanted != len(self._cluster.workers()):
             self._form_anew()
         turns = {number: _turn_of(turn, share) for number, share in enumerate(self._shares)}
         for number in range(len(self._shares[0].rounds) - 1):
             step = Step(number, None if number else turns)
-            done: dict[int, Done] = self._all("work", step)
-            self._end_round(step, [done[shard].changes for shard in range(len(self._shares))])
+            done = self._round(step)
             report(sum(int(share.rounds[number + 1]) for share in self._shares))
-        self._merge()
         infos = [done[shard].info for shard in range(len(self._shares))]
         if self._past_bytes > _KEPT_BYTES:
             self.collect()
-        return self._table, SweepInfo(*map(sum, zip(*infos, strict=True)))
+        return SweepInfo(*map(sum, zip(*infos, strict=True)))
 
-    def _end_round(self, step: Step, parts: list[Changes]) -> None:
-        """Keep what the shards changed, in their order; the workers get it with their next call."""
-        changes = np.concatenate(parts)
-        self._unmerged = changes
-        self._unsent = self._cluster.share(changes)
-        self._past.append(_Past(step, self._unsent))
-        self._past_bytes += changes.nbytes
+    def _round(self, step: Step) -> Part:
+        """One round; what the shards did is kept, and the workers get it with their next call."""
+        done, calls = self._all("work", step, settle=True)
+        if 0 < len(calls) <= _MOST_PASSED:
+            self._unsent = [self._cluster.shared(call) for call in calls]
+        else:
+            self._unsent = [self._cluster.share(done)]
+        changes = [done[shard].changes for shard in range(len(self._shares))]
+        size = sum(part.nbytes for part in changes)
+        self._past.append(_Past(step, changes))
+        self._past_bytes += size
+        self._unmerged += changes
+        self._unmerged_tokens += sum(one.tokens for one in done.values())
         self.traffic.rounds += 1
-        self.traffic.bytes += changes.nbytes
+        self.traffic.bytes += size
+        self.traffic.merge_seconds += sum(one.adding for one in done.values()) / len(self._shards)
+        return done
+
+    @property
+    def rule_tokens(self) -> int:
+        """Uses of rules after the rounds so far."""
+        return self._table.rule_tokens + self._unmerged_tokens
+
+    def counts(self) -> RuleTable:
+        """The table after the rounds so far."""
+        if sum(map(len, self._unmerged)) > self._table.rule_types:
+            # To make the table anew from a worker's is less work.
+            found, _ = self._all("rules")
+            if self._unmerged:
+                self._table = filled(found[0], longest_rule(self._setup.settings), self._model)
+                self._unmerged, self._unmerged_tokens = [], 0
+        self._merge()
+        return self._table
 
     def _merge(self) -> None:
-        """Add the last round's changes to the table here; the workers do so meanwhile."""
-        if self._unmerged is not None:
-            started = time.perf_counter()
-            self._table = added(self._unmerged, self._table, self._model)
-            self._unmerged = None
-            self.traffic.merge_seconds += time.perf_counter() - started
+        """Add the changes of the rounds so far to the table here."""
+        for changes in self._unmerged:
+            self._table = added(changes, self._table, self._model)
+        self._unmerged, self._unmerged_tokens = [], 0
 
     def collect(self) -> Variables:
         """How far the pairs have come; the changes of the rounds until now are not needed any more."""
         if self._past:
-            found: dict[int, Variables] = self._all("collect")
+            found, _ = self._all("collect")
             edge, cut = self._variables.edge.copy(), self._variables.cut.copy()
             parts: list[tuple[Share, Blobs]] = []
             for number, share in enumerate(self._shares):
@@ -159,6 +183,8 @@ class Crew:
                 parts.append((share, records))
             self._variables = Variables(edge, cut, blobs_of_all(parts))
             self._past, self._past_bytes = [], 0
+            # So that nothing is kept of these rounds any more.
+            self.counts()
         return self._variables
 
     def _form_anew(self) -> None:
@@ -169,21 +195,33 @@ class Crew:
         if most != len(self._shares):
             self.form(self.collect(), self._table, self.in_step)
 
-    def _all(self, method: str, *arguments: object) -> dict[int, Any]:
-        """What all shards give, by number; each worker is called once, and shards of lost ones are recovered."""
-        unsent, self._unsent = self._unsent, None
+    def _all(self, method: str, *arguments: object, settle: bool = False) -> tuple[dict[int, Any], list[Call]]:
+        """What all shards give, by number; each worker is called once, and shards of lost ones are recovered.
+
+        Also the calls, unless workers were lost. The workers `settle` afterwards, which nobody waits for.
+        """
+        unsent, self._unsent = self._unsent, []
+        settling, self._settling = self._settling, []
         calls = [
-            (worker, self._cluster.call(worker, method, unsent, *arguments, numbers))
+            (worker, self._cluster.call(worker, method, *arguments, numbers, *unsent))
             for worker, numbers in self._shards.items()
         ]
-        self._merge()
+        if settle:
+            self._settling = [(worker, self._cluster.call(worker, "settle")) for worker in self._shards]
+        if not self._cluster.crowded:
+            # Meanwhile.
+            self._merge()
         found: dict[int, Any] = {}
         orphans: list[int] = []
-        for worker, call in calls:
+        for worker, call in settling + calls:
             try:
                 found |= self._cluster.result(call)
             except WorkerLostError:
-                orphans += self._lose(worker)
+                if worker in self._shards:
+                    orphans += self._lose(worker)
+        if not orphans:
+            return found, [call for _, call in calls]
+        self._merge()
         losses = 0
         while orphans:
             losses += 1
@@ -195,14 +233,14 @@ class Crew:
             number = orphans[0]
             try:
                 self._recover(taker, number)
-                found |= self._cluster.result(self._cluster.call(taker, method, None, *arguments, [number]))
+                found |= self._cluster.result(self._cluster.call(taker, method, *arguments, [number]))
             except WorkerLostError:
                 # What else it held has its results, but is lost with it.
                 orphans += [shard for shard in self._lose(taker) if shard not in orphans]
             else:
                 losses = 0
                 orphans.pop(0)
-        return found
+        return found, []
 
     def _lose(self, worker: int) -> list[int]:
         """Forget a lost worker; the shards that it held."""
@@ -217,7 +255,7 @@ class Crew:
                 raise WorkersError("all workers are lost, and no other can be started: what was committed stays")
             return min(self._shards, key=lambda one: (len(self._shards[one]), one))
         try:
-            self._cluster.result(self._cluster.call(worker, "begin", self._setup, _rules_of(self._table)))
+            self._cluster.result(self._cluster.call(worker, "begin", self._setup, rules_of(self._table)))
         except WorkerLostError:
             self.traffic.lost += 1
             return None
@@ -228,15 +266,10 @@ class Crew:
         """Have a worker take over a shard, and do its part of the rounds since the variables were collected."""
         self._shards[worker].append(number)
         steps = [past.step for past in self._past]
-        changes = [past.changes for past in self._past]
+        changes = [np.concatenate(past.changes) for past in self._past]
         self._cluster.result(self._cluster.call(worker, "recover", number, self._contents(number), steps, *changes))
 
 
 def _turn_of(turn: Turn, share: Share) -> Turn:
     """The turn of some of the pairs."""
     return Turn(turn.sweeps[share.pairs], turn.active[share.pairs], turn.averaged[share.pairs])
-
-
-def _rules_of(table: RuleTable) -> Changes:
-    """The rules of a table, as changes of an empty one."""
-    return np.asarray(table.rows[table.tags != 0])

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
-import numpy as np
 import ray
 from ray import exceptions
 from ray._private import ray_constants
@@ -28,13 +27,8 @@ _ray: Any = ray
 """Ray's own annotations say less than is true of remote classes."""
 _OBJECT_BYTES = 512 << 20
 """Memory for what is shared between processes, of a cluster that is started here; what is more goes to disk."""
-_SENT_DIRECTLY = 8 << 20
-"""Within a cluster that is started here, what is smaller goes from process to process: it need not be put into memory
-that all share, which costs more than sending it twice."""
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 _CONFIG = {
-    "max_direct_call_object_size": _SENT_DIRECTLY,
-    "task_rpc_inlined_bytes_limit": 4 * _SENT_DIRECTLY,
     # Else they would have the processors only when nobody else wants them, which threads do not do.
     "worker_niceness": 0,
 }
@@ -65,7 +59,7 @@ class RayCluster:
         self._number = workers.number
         self._threads = threads
         self._seconds = seconds_a_call
-        self._sent_directly = _SENT_DIRECTLY if on_this_machine else 0
+        self._on_this_machine = on_this_machine
         self._actors: dict[int, Any] = {}
         self._next = 0
         self._looked = float("-inf")
@@ -80,6 +74,11 @@ class RayCluster:
             self._looked = time.monotonic()
             self._seen = max(1, int(_ray.cluster_resources().get("CPU", 0) // self._threads))
         return self._seen
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the cluster was started on this machine, and its workers take all processors."""
+        return self._on_this_machine and self.wanted * self._threads >= _processors()
 
     def workers(self) -> list[int]:
         """The numbers of the workers that there are."""
@@ -105,9 +104,7 @@ class RayCluster:
         return worker
 
     def share(self, value: object) -> Any:
-        """Put a value into the store of objects that all machines of the cluster have, if it is worth that."""
-        if isinstance(value, np.ndarray) and value.nbytes < self._sent_directly:
-            return value
+        """Put a value into the store of objects that all machines of the cluster have."""
         return _ray.put(value)
 
     def call(self, worker: int, method: str, *arguments: object) -> _Called:
@@ -126,6 +123,10 @@ class RayCluster:
             raise WorkerLostError(f"worker {call.worker}: {error}") from error
         except exceptions.RayTaskError as error:
             raise error.cause or error from error
+
+    def shared(self, call: Any) -> Any:
+        """What a call gave; machines that need it get it from the one on which the worker is."""
+        return call.reference
 
     def close(self) -> None:
         """End all workers."""

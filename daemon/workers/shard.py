@@ -102,12 +102,14 @@ class Shard:
         self._kernel.begin()
 
     def sample(self, number: int, table: RuleTable) -> NDArray[np.uint64]:
-        """This shard's part of a round against the table, which stays as it is: what changes in it, see `merge`."""
+        """This shard's part of a round against the table, which stays as it is: what changes in it, see `merge`; valid
+        until the next round."""
         assert self._plan is not None
         state = ChainState(self._state, table, self._averages)
         pairs = int(self._rounds[number]), int(self._rounds[number + 1])
         self._kernel.sample(self._setup.settings.seed, state, self._plan, pairs)
-        return np.concatenate(self._kernel.changes())
+        changes = self._kernel.changes()
+        return changes[0] if len(changes) == 1 else np.concatenate(changes)
 
     def variables(self) -> Variables:
         """How far the pairs have come."""

@@ -6,10 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.forests.batch import Batch
-from hierogram.samplers.forests.forest import Bitext
+from hierogram.samplers.forests.forest import Bitext, Forests
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.keys import BASE
 from hierogram.samplers.synchronous.sweeps import Blocks
+
+_TAILS_A_NODE = 11
+"""To sample a node takes as long as to weigh so many tails of edges, apart from weighing its own."""
 
 
 class Share(NamedTuple):
@@ -19,6 +22,11 @@ class Share(NamedTuple):
 
     pairs: NDArray[np.int64]
     rounds: NDArray[np.int64]
+
+
+def work_of(forests: Forests) -> NDArray[np.int64]:
+    """How much work the pairs are to be sampled, cumulated: int64[P + 1]; by it, times of rounds differ by some %."""
+    return forests.pair_tail_offset + _TAILS_A_NODE * forests.node_offset
 
 
 def share_out(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[Share]:

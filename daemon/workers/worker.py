@@ -1,6 +1,7 @@
 """A worker: its own copy of the rule table, and the shards that it was given. It runs in a process of its own."""
 
 import os
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -29,18 +30,36 @@ class Step(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What a shard did: the changes of its part of a round, and what it has done in the sweep so far."""
+    """What a shard did: the changes of its part of a round, by how much they change the sum of all counts, what the
+    shard has done in the sweep so far, and the seconds in which its worker added the changes of the round before, where
+    no other shard of the worker tells them."""
 
     changes: Changes
+    tokens: int
     info: SweepInfo
+    adding: float
+
+
+Part = dict[int, Done]
+"""What shards did in a round, by their numbers; parts of all workers are the round."""
 
 
 def added(changes: Changes, table: RuleTable, model: Model) -> RuleTable:
     """The table with the changes; it may be another one, with more room."""
     table = with_room(table, len(changes))
-    # A copy, because kernels are compiled anew for arrays that cannot be written to.
-    merge_changes(np.array(changes), table, model)
+    # Kernels would be compiled anew for arrays that cannot be written to.
+    merge_changes(changes if changes.flags.writeable else np.array(changes), table, model)
     return table
+
+
+def filled(rules: Changes, longest_rule: int, model: Model) -> RuleTable:
+    """A table of these rules, which are given like changes of an empty one."""
+    return added(rules, empty_table(longest_rule, len(rules)), model)
+
+
+def rules_of(table: RuleTable) -> Changes:
+    """The rules of a table, as changes of an empty one."""
+    return np.asarray(table.rows[table.tags != 0])
 
 
 def _taken_back(changes: Changes) -> Changes:
@@ -53,7 +72,7 @@ def _taken_back(changes: Changes) -> Changes:
 class Worker:
     """Holds shards and samples them, round by round, against its copy of the table.
 
-    All workers have the same counts between two rounds, since each adds the changes of all in one order.
+    All workers have the same counts at the beginning of a round, since each has added the changes of all by then.
     """
 
     def __init__(self) -> None:
@@ -62,6 +81,10 @@ class Worker:
         self._table: RuleTable | None = None
         self._shards: dict[int, Shard] = {}
         self._executor: ThreadPoolExecutor | None = None
+        self._adding = 0.0
+        # What its shards changed in this round, and of which of them the table has it already.
+        self._own: dict[int, Changes] = {}
+        self._settled: list[int] = []
 
     def ready(self) -> int:
         """The number of this process."""
@@ -74,10 +97,9 @@ class Worker:
         self._executor = ThreadPoolExecutor(setup.threads)
         self._setup = setup
         self._model = model_of(setup.settings, setup.vocabulary)
-        self._shards = {}
+        self._shards, self._own, self._settled = {}, {}, []
         if rules is not None:
-            self._table = empty_table(longest_rule(setup.settings), len(rules))
-            self._add(rules)
+            self._table = filled(rules, longest_rule(setup.settings), self._model)
 
     def open(self, number: int, contents: Contents) -> None:
         """Take a shard."""
@@ -86,17 +108,29 @@ class Worker:
         assert self._executor is not None
         self._shards[number] = Shard(self._setup, self._model, contents, self._executor)
 
-    def work(self, changes: Changes | None, step: Step, numbers: Sequence[int]) -> dict[int, Done]:
+    def work(self, step: Step, numbers: Sequence[int], *before: Part) -> Part:
         """Add the changes of the round before, then do these shards' parts of a round."""
-        if changes is not None:
-            self._add(changes)
+        self._add_all(before)
         return {number: self._sample(number, step) for number in numbers}
+
+    def settle(self) -> Part:
+        """Add what its own shards changed in the round, while others still sample and what they changed is sent."""
+        started = time.perf_counter()
+        for number, changes in self._own.items():
+            self._add(changes)
+            self._settled.append(number)
+        self._adding += time.perf_counter() - started
+        return {}
 
     def recover(self, number: int, contents: Contents, steps: Sequence[Step], *changes: Changes) -> None:
         """Take a shard that was another's, as it was before these rounds, and do its part of them again.
 
-        The table holds the changes of all of them; it is what it was again afterwards.
+        The table holds the changes of all of them; it is what it was again afterwards, without what its own shards
+        changed in the present round.
         """
+        for one in self._settled:
+            self._add(_taken_back(self._own[one]))
+        self._settled = []
         for change in reversed(changes):
             self._add(_taken_back(change))
         self.open(number, contents)
@@ -104,18 +138,36 @@ class Worker:
             self._sample(number, step)
             self._add(change)
 
-    def collect(self, changes: Changes | None, numbers: Sequence[int]) -> dict[int, Variables]:
+    def collect(self, numbers: Sequence[int], *before: Part) -> dict[int, Variables]:
         """Add the changes of the last round; how far the pairs of these shards have come."""
-        if changes is not None:
-            self._add(changes)
+        self._add_all(before)
         return {number: self._shards[number].variables() for number in numbers}
+
+    def rules(self, numbers: Sequence[int], *before: Part) -> dict[int, Changes | None]:
+        """Add the changes of the last round; all rules, from who has shard 0."""
+        self._add_all(before)
+        assert self._table is not None
+        return {number: rules_of(self._table) if number == 0 else None for number in numbers}
 
     def _sample(self, number: int, step: Step) -> Done:
         assert self._table is not None
         shard = self._shards[number]
         if step.turns is not None:
             shard.begin(step.turns[number])
-        return Done(shard.sample(step.round, self._table), shard.info)
+        adding, self._adding = self._adding, 0.0
+        changes = self._own[number] = shard.sample(step.round, self._table)
+        return Done(changes, int(changes[:, COUNT].view(np.int64).sum()), shard.info, adding)
+
+    def _add_all(self, before: Sequence[Part]) -> None:
+        """Add what all shards changed, but for those whose changes the table has already."""
+        started = time.perf_counter()
+        for part in before:
+            for number, done in part.items():
+                if number not in self._settled:
+                    self._add(done.changes)
+        if before:
+            self._own, self._settled = {}, []
+        self._adding += time.perf_counter() - started
 
     def _add(self, changes: Changes) -> None:
         assert self._table is not None

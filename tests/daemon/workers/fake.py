@@ -3,16 +3,19 @@
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from hierogram.daemon.workers.cluster import WorkerLostError
 from hierogram.daemon.workers.worker import Worker
 
 
-class Called(NamedTuple):
+@dataclass(eq=False)
+class Called:
     worker: int
     method: str
     arguments: tuple[object, ...]
+    found: Any = None
+    lost: str = ""
 
 
 @dataclass
@@ -27,6 +30,8 @@ class FakeCluster:
     started: int = 0
     calls: int = 0
     lost: int = 0
+    crowded: bool = False
+    queues: dict[int, list[Called]] = field(default_factory=dict)
 
     def workers(self) -> list[int]:
         return list(self.living)
@@ -42,23 +47,37 @@ class FakeCluster:
         return value
 
     def call(self, worker: int, method: str, *arguments: object) -> Called:
-        return Called(worker, method, arguments)
+        call = Called(worker, method, arguments)
+        self.queues.setdefault(worker, []).append(call)
+        return call
 
     def result(self, call: Called) -> Any:
+        # A worker does what it was called for in that order, and not before somebody waits for it.
+        queue = self.queues[call.worker]
+        while call in queue:
+            self.run(queue.pop(0))
+        if call.lost:
+            raise WorkerLostError(call.lost)
+        return call.found
+
+    def run(self, call: Called) -> None:
         self.calls += 1
         fate = self.fails(self.calls, call.method)
-        found = None
         if call.worker not in self.living:
-            raise WorkerLostError(f"{call.worker} is lost")
+            call.lost = f"{call.worker} is lost"
+            return
         if fate >= 0:
             # Between processes everything is sent as bytes.
             arguments = pickle.loads(pickle.dumps(call.arguments))
-            found = pickle.loads(pickle.dumps(getattr(self.living[call.worker], call.method)(*arguments)))
+            call.found = pickle.loads(pickle.dumps(getattr(self.living[call.worker], call.method)(*arguments)))
         if fate:
             self.lost += 1
             del self.living[call.worker]
-            raise WorkerLostError(f"{call.worker} is lost in {call.method}")
-        return found
+            call.lost = f"{call.worker} is lost in {call.method}"
+
+    def shared(self, call: Called) -> object:
+        assert not call.lost
+        return call.found
 
     def close(self) -> None:
         self.living.clear()

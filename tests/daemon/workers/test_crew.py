@@ -47,6 +47,18 @@ def test_any_number_of_workers_learns_what_threads_learn(number: int, by_threads
     assert cluster.started == number
 
 
+@pytest.mark.parametrize(("crowded", "passed"), [(True, 16), (False, 1)])
+def test_however_counts_come_to_those_who_need_them_they_are_the_same(
+    crowded: bool, passed: int, by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crew, "_MOST_PASSED", passed)
+    called: list[str] = []
+    cluster = FakeCluster(3, lambda number, method: called.append(method) or 0, crowded=crowded)
+    assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
+    # Where processors are scarce, the counts are those of a worker.
+    assert ("rules" in called) == crowded
+
+
 def test_other_blocks_are_another_result(by_threads: object, tmp_path: Path) -> None:
     assert learned(f"sqlite:///{tmp_path}/s.db", FakeCluster(), blocks=Blocks(3, 4)) != by_threads
 
@@ -64,7 +76,7 @@ def test_lost_workers_change_nothing(
     if seed % 2:
         monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_A_COMMIT", 0.0)
         monkeypatch.setattr("hierogram.daemon.learning.learner._COMMIT_SHARE", 0)
-    cluster = FakeCluster(3, at_random(seed, 0.1))
+    cluster = FakeCluster(3, at_random(seed, 0.1), crowded=seed > 1)
     assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
     assert cluster.lost > 3
 

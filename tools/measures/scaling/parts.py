@@ -2,16 +2,20 @@
 
 python -m hierogram.tools.measures.scaling.parts corpus.zh corpus.en align.gdfa --workers 2 -o parts.json
 
+Sweeps by threads and by workers take turns.
+
 `hierogram.tools.measures.scaling.simulating` tells from it how long sweeps would take elsewhere.
 """
 
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Annotated
 
 import typer
@@ -27,6 +31,7 @@ from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.ray_cluster import ray_cluster
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.measures.results import Corpus
+from hierogram.tools.measures.scaling.turns import in_turn
 from hierogram.tools.measures.stores import temporary_folder
 
 _NEVER = 1e9
@@ -34,13 +39,16 @@ _NEVER = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """A store taken through its burn-in: pairs a second from the second sweep on, by the clock and by the processor
-    time of this process and all that it has started; by how many seconds the first sweep was longer, in which kernels
-    are loaded, workers started and pairs shared out; seconds of opening all pairs, of bringing them back and committing
-    them; rules in use, and what went between workers."""
+    """A store taken through its burn-in: `sweep_seconds` of each sweep from the second one on, and `count_seconds` in
+    which the first process then brings its counts up to date; pairs a second in all of these, by the clock and by the
+    processor time of this process and all that it has started; by how many seconds the first sweep was longer, in which
+    kernels are loaded, workers started and pairs shared out; seconds of opening all pairs, of bringing them back and
+    committing them; rules in use, and what went between workers."""
 
     pairs: int
     sweeps: int
+    sweep_seconds: list[float]
+    count_seconds: float
     pairs_a_second: float
     pairs_a_processor_second: float
     start_seconds: float
@@ -54,15 +62,17 @@ class Sampled:
 class Parts:
     """Figures of one machine; bytes, seconds.
 
-    `changes_a_pair` entries of 32 bytes in a round's changes for each pair that is resampled, `merge_seconds` for each
-    of them; `round_seconds` of processors that a round takes apart from sampling and adding; `worker_bytes` the most
-    memory of a worker's process.
+    `ratio` of pairs a second, workers' to threads', the median of pairs of sweeps that followed each other;
+    `changes_a_pair` entries of 32 bytes in a round's changes for each pair that is resampled, `merge_seconds` in which
+    a worker adds one of them; `round_seconds` by which a round of workers is longer than one of threads, the median;
+    `worker_bytes` the most memory of a worker's process.
     """
 
     cores: int
     workers: int
     by_threads: Sampled
     by_workers: Sampled
+    ratio: float
     changes_a_pair: float
     merge_seconds: float
     round_seconds: float
@@ -80,39 +90,69 @@ def filled(corpus: Corpus, url: str | None) -> Iterator[Store]:
         yield store
 
 
-def sample(store: Store, options: LearnOptions) -> Sampled:
-    """Take all pairs of a store through their burn-in, and commit them once."""
+def sample(store: Store, options: LearnOptions, next_one: Callable[[], None]) -> Sampled:
+    """Take all pairs of a store through their burn-in, and commit them once; after each sweep the next one goes on."""
     with holding_lease(store, "measures"), Learner(store, options) as learner:
         started = time.perf_counter()
         batch = learner.open(store.pairs())
         opened = time.perf_counter()
         sweeps = learner.course.burn_in
-        clock, processors = [time.perf_counter()], [processor_seconds()]
+        watch = _Watch()
 
         def enough() -> bool:
             # After a sweep, before anything is committed.
-            clock.append(time.perf_counter())
-            processors.append(processor_seconds())
+            watch.note()
+            if len(watch.clock) < sweeps:
+                next_one()
+                watch.go_on()
+                return False
+            watch.go_on()
+            # It needs the counts.
+            learner.measure()
+            watch.note()
             return False
 
+        next_one()
+        watch.go_on()
         learner.sweep(batch, batch.sweeps + sweeps, enough)
         ended = time.perf_counter()
         chain = learner.chain
         crew = chain.crew if isinstance(chain, SharedChain) else None
         traffic = Traffic() if crew is None else crew.traffic
         size = len(batch.rows)
+        first, *others, counting = watch.clock
         sampled = size * (sweeps - 1)
         return Sampled(
             size,
             sweeps,
-            sampled / (clock[-1] - clock[1]),
-            sampled / max(processors[-1] - processors[1], 1e-9),
-            clock[1] - clock[0] - (clock[-1] - clock[1]) / (sweeps - 1),
+            others,
+            counting,
+            sampled / (sum(others) + counting),
+            sampled / max(sum(watch.processors[1:]), 1e-9),
+            first - sum(others) / len(others),
             opened - started,
-            ended - clock[-1],
+            ended - watch.noted,
             chain.rule_types,
             traffic,
         )
+
+
+class _Watch:
+    """Seconds between `go_on` and `note`, by the `clock` and of `processors`, and when the last ones were `noted`."""
+
+    def __init__(self) -> None:
+        self.clock: list[float] = []
+        self.processors: list[float] = []
+        self.go_on()
+
+    def go_on(self) -> None:
+        self._processors = processor_seconds()
+        self.noted = time.perf_counter()
+
+    def note(self) -> None:
+        self.clock.append(time.perf_counter() - self.noted)
+        self.processors.append(processor_seconds() - self._processors)
+        self.noted = time.perf_counter()
 
 
 def processor_seconds() -> float:
@@ -134,38 +174,39 @@ def _is_below(process: int, ancestor: int, parents: dict[int, int]) -> bool:
 
 
 def worker_memory(process: int) -> int:
-    """The most memory that a process of this machine has held, in bytes; 0 where the system does not tell."""
+    """The most memory that a process of this machine has held for itself, in bytes; 0 where the system does not tell.
+
+    Without what is shared among processes, as much as there is of that now.
+    """
     status = Path(f"/proc/{process}/status")
     if not status.exists():
         return 0
     lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
-    return int(lines["VmHWM"].split()[0]) * 1024
+    most, shared = (int(lines[name].split()[0]) for name in ("VmHWM", "RssShmem"))
+    return (most - shared) * 1024
 
 
 def measure(corpus: Corpus, workers: int, url: str | None) -> Parts:
-    """Threads, then workers, each with a new store; `url` is for that of the workers."""
-    with filled(corpus, None) as store:
+    """Threads and workers in turn, each with a new store; `url` is for that of the workers."""
+    with ray_cluster(Workers(workers), 1) as cluster, filled(corpus, None) as one, filled(corpus, url) as other:
         # In the workers' blocks, so that both sample the same.
-        blocks = suited_blocks(store.count_pairs())
-        by_threads = sample(store, LearnOptions(workers, likelihood_seconds=_NEVER, blocks=blocks))
-    with ray_cluster(Workers(workers), 1) as cluster, filled(corpus, url) as store:
-        options = LearnOptions(1, likelihood_seconds=_NEVER, chain=shared_chain(cluster))
-        by_workers = sample(store, options)
+        blocks = suited_blocks(one.count_pairs())
+        threads = LearnOptions(workers, likelihood_seconds=_NEVER, blocks=blocks)
+        shared = LearnOptions(1, likelihood_seconds=_NEVER, chain=shared_chain(cluster))
+        by_threads, by_workers = in_turn([partial(sample, one, threads), partial(sample, other, shared)])
         memory = max(worker_memory(cluster.process(worker)) for worker in cluster.workers())
     traffic = by_workers.traffic
     entries = traffic.bytes / 32
-    sampled = by_workers.pairs * by_workers.sweeps
-    # By processor time, of which other work of the machine takes nothing.
-    more = sampled / by_workers.pairs_a_processor_second - sampled / by_threads.pairs_a_processor_second
+    sweeps = list(zip(by_threads.sweep_seconds, by_workers.sweep_seconds, strict=True))
     return Parts(
         os.cpu_count() or 1,
         workers,
         by_threads,
         by_workers,
-        entries / sampled,
+        median(one / other for one, other in sweeps),
+        entries / (by_workers.pairs * by_workers.sweeps),
         traffic.merge_seconds / max(entries, 1),
-        # Every worker adds the changes, and so does this process; threads do so once.
-        max(more - workers * traffic.merge_seconds, 0.0) / max(traffic.rounds, 1),
+        max(median(other - one for one, other in sweeps), 0.0) * by_workers.sweeps / max(traffic.rounds, 1),
         memory,
     )
 
@@ -185,8 +226,13 @@ def main(
     threads, shared = parts.by_threads, parts.by_workers
     print(
         f"{shared.pairs:,} pairs: {workers} threads {threads.pairs_a_second:,.0f} pairs/s, {workers} workers "
-        f"{shared.pairs_a_second:,.0f}: {shared.pairs_a_second / threads.pairs_a_second:.2f}; the first sweep "
-        f"{threads.start_seconds:.1f} s and {shared.start_seconds:.1f} s longer"
+        f"{shared.pairs_a_second:,.0f}: {shared.pairs_a_second / threads.pairs_a_second:.2f}; sweeps in turn, the "
+        f"median: {parts.ratio:.2f}"
+    )
+    print(
+        f"the first sweep {threads.start_seconds:.1f} s and {shared.start_seconds:.1f} s longer; counts brought up to "
+        f"date in {threads.count_seconds:.2f} s and {shared.count_seconds:.2f} s; a round of workers is "
+        f"{1000 * parts.round_seconds:.1f} ms longer, a worker adds an entry in {1e9 * parts.merge_seconds:.0f} ns"
     )
     by_processor = shared.pairs_a_processor_second, threads.pairs_a_processor_second
     print(
