@@ -15,7 +15,7 @@ from hierogram.daemon.scoring.lexicon import Both, Lexicon
 from hierogram.daemon.scoring.misfits import Fit, features_of
 from hierogram.daemon.scoring.options import ScoreOptions
 from hierogram.daemon.scoring.records import Link, Misfit, PairScore
-from hierogram.samplers.charts.pairs import ANY, Rules, Words, make_rules
+from hierogram.samplers.charts.pairs import ANY, Rules, Words, make_rules, needed
 from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.samplers.charts.pruning.totals import Estimate, estimate
 from hierogram.samplers.exceptions import ChartTooLargeError
@@ -237,9 +237,8 @@ def _usable(rules: RuleTable, sides: Sides) -> NDArray[np.int64]:
     ):
         sizes = first[near + 1] - first[near]
         near = near[sizes <= len(words)]
-        sizes = first[near + 1] - first[near]
-        ends = np.cumsum(sizes)
-        flat = symbols[np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(first[near] - (ends - sizes), sizes)]
+        flat, begins = _sides(symbols, first, near)
+        sizes = np.diff(begins)
         missing = (flat >= 0) & ~np.isin(flat, words) | (flat == ANY)
         lacking = np.bincount(np.repeat(np.arange(len(near)), sizes), missing, len(near))
         near = near[lacking == 0]
@@ -248,15 +247,28 @@ def _usable(rules: RuleTable, sides: Sides) -> NDArray[np.int64]:
 
 def _joined(table: RuleTable, chosen: NDArray[np.int64], weights: NDArray[np.float64], new: float) -> Rules:
     """The base's rules, then the chosen ones."""
-    sides = [sides for sides, _ in _BASE] + [
-        (
-            table.source[table.source_first[rule] : table.source_first[rule + 1]].tolist(),
-            table.target[table.target_first[rule] : table.target_first[rule + 1]].tolist(),
-        )
-        for rule in chosen.tolist()
-    ]
-    base = np.array([new * share for _, share in _BASE])
-    return make_rules(sides, np.concatenate([base, weights]), empty_sides=False)
+    base = make_rules([sides for sides, _ in _BASE], np.array([new * share for _, share in _BASE]), empty_sides=False)
+    source, source_first = _sides(table.source, table.source_first, chosen)
+    target, target_first = _sides(table.target, table.target_first, chosen)
+    return Rules(
+        np.concatenate([base.source, source]),
+        np.concatenate([base.source_first, base.source_first[-1] + source_first[1:]]),
+        np.concatenate([base.source_rest[:-1], needed(source, source_first, empty_sides=False)]),
+        np.concatenate([base.target, target]),
+        np.concatenate([base.target_first, base.target_first[-1] + target_first[1:]]),
+        np.concatenate([base.target_rest[:-1], needed(target, target_first, empty_sides=False)]),
+        np.concatenate([base.weight, weights]),
+    )
+
+
+def _sides(
+    symbols: NDArray[np.int32], first: NDArray[np.int64], chosen: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The symbols of some rules' sides one after the other, and where each side begins."""
+    sizes = first[chosen + 1] - first[chosen]
+    ends = np.cumsum(sizes)
+    at = np.arange(int(sizes.sum())) + np.repeat(first[chosen] - (ends - sizes), sizes)
+    return symbols[at], np.concatenate(([0], ends)).astype(np.int32)
 
 
 def _words(sides: Sides, pairs: NDArray[np.float64], alone: Both) -> Words:
@@ -270,11 +282,12 @@ def _words(sides: Sides, pairs: NDArray[np.float64], alone: Both) -> Words:
 
 def _straight(rules: Rules) -> list[float]:
     """The probabilities of the rules that put two nonterminals side by side in the same order."""
+    pairs = np.flatnonzero((np.diff(rules.source_first) == 2) & (np.diff(rules.target_first) == 2))
     return [
-        float(weight)
-        for rule, weight in enumerate(rules.weight)
+        float(rules.weight[rule])
+        for rule in pairs.tolist()
         if all(
-            first[rule + 1] - first[rule] == 2 and symbols[first[rule] : first[rule + 1]].tolist() == [_X1, _X2]
+            symbols[first[rule] : first[rule + 1]].tolist() == [_X1, _X2]
             for symbols, first in ((rules.source, rules.source_first), (rules.target, rules.target_first))
         )
     ]

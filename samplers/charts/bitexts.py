@@ -20,7 +20,8 @@ from hierogram.samplers.charts.hypergraph import (
     make_hypergraph,
     most_used,
 )
-from hierogram.samplers.charts.pairs import ANY, Task, lay_cells, make_cells, span_of
+from hierogram.samplers.charts.pairs import ANY, Rules, Task, Words, has_words, lay_cells, make_cells, span_of
+from hierogram.samplers.charts.reach import Reach, make_reach
 from hierogram.samplers.charts.segments import make_segments, segment_span
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.compiled.streams import stream
@@ -28,6 +29,9 @@ from hierogram.samplers.exceptions import ChartTooLargeError
 
 _NOTHING, _SEGMENTS, _EDGES = range(3)
 """What there may be no room for."""
+_EDGES_AT_FIRST = 1 << 18
+"""Edges that there is room for at first, where their number has no bound: memory that is not used costs nothing, and a
+chart that is begun anew costs time."""
 
 
 class Bitext(NamedTuple):
@@ -54,8 +58,10 @@ class Builder:
         self._most = most_edges
         self._cells = make_cells(0, 0, 1 << 12)
         self._segments = make_segments(1 << 10, 4)
-        edges = 1 << 15 if most_edges is None else min(1 << 15, most_edges)
+        edges = most_edges or _EDGES_AT_FIRST
         self._graph = make_hypergraph(1 << 12, edges, 2 * edges)
+        self._pair: tuple[Rules, Words] | None = None
+        self._reach: Reach
 
     def build(self, task: Task) -> Bitext:
         """The hypergraph of the derivations that the mask keeps; its root has no edge where there is none.
@@ -73,9 +79,10 @@ class Builder:
             self._segments = make_segments(len(self._segments.rule), task.rules.longest)
         if items >= len(self._graph.first):
             self._graph = self._graph._replace(first=np.zeros(2 * items + 1, np.int64))
+        reach = self._reach_of(task)
         while True:
             self._graph.size[ITEMS] = items
-            lacking = write_edges(task, self._cells, self._segments, self._graph)
+            lacking = write_edges(task, reach, self._cells, self._segments, self._graph)
             if lacking == _NOTHING:
                 return Bitext(self._graph, self._cells.place[:items])
             if lacking == _SEGMENTS:
@@ -88,6 +95,13 @@ class Builder:
                     edges = min(edges, self._most)
                 self._graph = make_hypergraph(len(self._graph.first) - 1, edges, 2 * edges)
 
+    def _reach_of(self, task: Task) -> Reach:
+        """The rules' reach in the pair, found once for all its masks."""
+        if self._pair is None or self._pair[0] is not task.rules or self._pair[1] is not task.words:
+            self._pair = task.rules, task.words
+            self._reach = make_reach(task.rules, task.words, task.empty_sides)
+        return self._reach
+
 
 def emitted(bitext: Bitext, edges: NDArray[np.int64], amount: NDArray[np.float64], task: Task) -> Emissions:
     """What edges emit, edge number `edges[k]` counted `amount[k]` times."""
@@ -99,7 +113,11 @@ def emitted(bitext: Bitext, edges: NDArray[np.int64], amount: NDArray[np.float64
 
 def expected_emissions(bitext: Bitext, expected: NDArray[np.float64], task: Task) -> Emissions:
     """What a derivation emits on average, for the expected uses of all edges."""
-    edges = np.flatnonzero(expected > 0)
+    rules, uses = task.rules, expected > 0
+    uses &= (has_words(rules.source, rules.source_first) | has_words(rules.target, rules.target_first))[
+        bitext.graph.rule[: len(expected)]
+    ]
+    edges = np.flatnonzero(uses)
     return emitted(bitext, edges, expected[edges], task)
 
 
@@ -327,7 +345,7 @@ def _lay_target(item, number, task, cells, segments, graph):
 
 
 @njit
-def write_edges(task, cells, segments, graph):
+def write_edges(task, reach, cells, segments, graph):
     """Write the edges of all items, which are laid out; what there was no room for."""
     n, m = task.mask.fixed.shape
     kept = task.mask.kept
@@ -340,15 +358,18 @@ def write_edges(task, cells, segments, graph):
             span = span_of(i, i + width)
             if not cells.filled[span]:
                 continue
-            number = segment_span(i, i + width, task, cells.filled, segments)
+            number = segment_span(i, i + width, task, reach, cells.filled, segments)
             if number < 0:
                 return _SEGMENTS
             while item < graph.size[ITEMS] and cells.place[item, 0] == i and cells.place[item, 1] == i + width:
                 graph.first[item] = graph.size[EDGES]
                 graph.first[item + 1] = graph.size[EDGES]
                 if len(kept) == 0 or kept[span, cells.place[item, 2] * (m + 1) + cells.place[item, 3]]:
+                    x, y = cells.place[item, 2], cells.place[item, 3]
                     for segment in range(number):
-                        if not _lay_target(item, segment, task, cells, segments, graph):
+                        if reach.target[segments.rule[segment], x] <= y and not _lay_target(
+                            item, segment, task, cells, segments, graph
+                        ):
                             return _EDGES
                 graph.first[item + 1] = graph.size[EDGES]
                 item += 1

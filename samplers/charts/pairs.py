@@ -136,6 +136,13 @@ def is_word(symbols: NDArray[np.int32]) -> NDArray[np.bool_]:
     return found
 
 
+def has_words(symbols: NDArray[np.int32], first: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Which sides have a symbol that stands for a word, bool[R]."""
+    before = np.concatenate(([0], np.cumsum(is_word(symbols))))
+    found: NDArray[np.bool_] = before[first[1:]] > before[first[:-1]]
+    return found
+
+
 def no_mask(source: int, target: int) -> Mask:
     """The mask that keeps everything of a pair of so many words."""
     return Mask(np.zeros((source, target), np.int8), np.zeros((0, 0), np.bool_))

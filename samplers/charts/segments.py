@@ -123,11 +123,13 @@ def _segment_rule(rule, i, j, task, filled, segments, number):
 
 
 @njit
-def segment_span(i, j, task, filled, segments):
+def segment_span(i, j, task, reach, filled, segments):
     """Write all segmentations of source span [i, j) by nonterminals with filled spans; how many, -1 without room."""
     number = np.int64(0)
-    for rule in range(len(task.rules.weight)):
-        number = _segment_rule(rule, i, j, task, filled, segments, number)
-        if number < 0:
-            break
+    for k in range(reach.first[i], reach.first[i + 1]):
+        rule = np.int64(reach.rule[k])
+        if reach.source[rule, i] <= j:
+            number = _segment_rule(rule, i, j, task, filled, segments, number)
+            if number < 0:
+                break
     return number

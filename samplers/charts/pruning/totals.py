@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hierogram.samplers.charts.hypergraph import total_of
+from hierogram.samplers.charts.hypergraph import score, total_of
 from hierogram.samplers.charts.pruning.averages import Averages, averages
 from hierogram.samplers.charts.pruning.chain import PruningKernel, PruningState
+from hierogram.samplers.charts.pruning.selection import selected_size
 from hierogram.samplers.charts.pruning.systems import System
 
 
@@ -32,11 +33,13 @@ def estimate(system: System, masks: int, key: int, number: int = 0) -> Estimate:
 
     A quarter of the masks come before those that count. Raises `GrammarError` where there is no derivation.
     """
+    if not selected_size(system.variables):
+        nothing = np.zeros(system.variables, np.bool_)
+        scores = score(system.build(nothing, nothing))
+        features = system.features(scores.expected)
+        return Estimate(float(np.log(scores.total)), 0.0, Averages(features, np.zeros(len(features))))
     kernel = PruningKernel(system, number)
     state = kernel.init(key)
-    if not state.selected.any():
-        state, pruned = kernel.step(key, state, 1)
-        return Estimate(pruned.log_total, 0.0, averages([pruned], exact=True))
     first = masks // 4
     for step in range(1, first + 1):
         state, _ = kernel.step(key, state, step)
