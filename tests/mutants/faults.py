@@ -492,8 +492,8 @@ FAULTS = (
     Fault(
         "local moves follow where a chart was given up alone",
         "itg/sweeps.py",
-        "elif _products(n, m) > scratch.chart.registers[MOST]:",
-        "elif scratch.numbers[_GIVEN_UP] > 0:",
+        "if _products(n, m) > scratch.chart.registers[MOST]:",
+        "if scratch.numbers[_GIVEN_UP] > 0:",
         ("tests/samplers/itg/test_long_run.py", "-k", "given_up"),
     ),
     Fault(
