@@ -405,10 +405,10 @@ FAULTS = (
         (ALIGNMENT, "-k", "more_links"),
     ),
     Fault(
-        "a sweep in a row begins again where counts lacked room",
+        "a chain in a row is left out where its counts lacked room",
         "alignment/models/fertility.py",
-        "            return number, first\n",
-        "            return number, 0\n",
+        "(0, sides, chain, scratch) < len(sides.emitted_offset) - 1:\n            return number\n",
+        "(0, sides, chain, scratch) < len(sides.emitted_offset) - 1:\n            return number + 1\n",
         (ALIGNMENT, "-k", "in_a_row"),
     ),
     Fault(
