@@ -104,10 +104,11 @@ def test_the_itg_s_samplers_are_compared(bitext: list[str], tmp_path: Path) -> N
     rows = rows_of("slice_sampling", *bitext[:2], *arguments, figure=tmp_path / "t.png")
     starts, sweeping = {"start LB", "start M1", "start M4"}, {
         "gibbs LB", "gibbs M1", "gibbs M4", "slice a=0.15 LB", "slice a=0.15 M1", "slice a=0.15 M4", "slice a=0.10 M1",
-        "slice a=0.25 M1", "flat a=0.15 LB", "flat a=0.15 M1", "flat a=0.15 M4", "flat a=0.25 M1",
+        "slice a=0.25 M1", "flat a=0.15 LB", "flat a=0.15 M1", "flat a=0.15 M4", "flat a=0.10 M1",
+        "flat a=0.25 M1",
     }  # fmt: skip
     assert {row["sampler"] for row in rows} == {*starts, *sweeping, "exhaustive LB", "exhaustive M1"}
-    assert len(rows) == 2 * (3 + 12 * 7 + 2 * 3)
+    assert len(rows) == 2 * (len(starts) + len(sweeping) * 7 + 2 * 3)
     values = {(row["sampler"], row["seed"], row["sweep"]): float(row["log_likelihood"]) for row in rows}
     one, other = ([values["gibbs M1", seed, str(sweep)] for sweep in range(1, 7)] for seed in "12")
     assert one != other
