@@ -16,7 +16,13 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side
 from hierogram.samplers.alignment.evidence import LinkEvidence, evidence_of
 from hierogram.samplers.alignment.joint import LinkSamples, decode_links, posterior_of
-from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, add_marginals, empty_marginals
+from hierogram.samplers.alignment.marginals import (
+    DirectionLinks,
+    Marginals,
+    add_marginals,
+    empty_marginals,
+    mean_posterior,
+)
 from hierogram.samplers.alignment.models.registry import JOINT_MODELS, every_model
 from hierogram.samplers.alignment.models.registry import options_for as model_options
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
@@ -180,7 +186,7 @@ def _sample_jointly(
 ) -> LinkSamples:
     """Sample by a model of both directions at once; chains are added up in their order."""
     sampler = JOINT_MODELS[options.model].sampler()(source, target, options, prior)
-    sweeps = _Sweeps(options.chains * options.sweeps, report)
+    sweeps = _Sweeps(options.chains * sampler.sweeps, report)
     workers = min(threads or os.cpu_count() or 1, options.chains)
 
     def run(chain: int) -> LinkSamples:
@@ -245,7 +251,7 @@ def align_sides(
     joined = symmetrize(symmetrization, found[0].links, found[1].links, source.offset, target.offset)
     if known:
         joined = _keep_known(joined, known)
-    aligned = Aligned(joined, _mean_posterior(joined, source, target, marginals))
+    aligned = Aligned(joined, mean_posterior(joined, source, target, marginals))
     return BothWays(found[0].links, found[1].links, aligned)
 
 
@@ -357,16 +363,3 @@ def _positions(
     """Places in a side's arrays of the words of a link list."""
     placed: NDArray[np.int64] = np.repeat(offset[:-1], np.diff(list_offset)) + words
     return placed
-
-
-def _mean_posterior(links: LinkList, source: Side, target: Side, marginals: Sequence[Marginals]) -> NDArray[np.float32]:
-    """Each link's posterior: the mean of both directions'."""
-    numbers = np.diff(links.offset)
-    s, t = links.source.astype(np.int64), links.target.astype(np.int64)
-    widths = np.diff(source.offset), np.diff(target.offset)
-    cell_offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(widths[0] * widths[1])])
-    cells = np.repeat(cell_offset[:-1], numbers)
-    forward = marginals[0].cells[cells + t * np.repeat(widths[0], numbers) + s] / marginals[0].samples[0]
-    backward = marginals[1].cells[cells + s * np.repeat(widths[1], numbers) + t] / marginals[1].samples[0]
-    mean: NDArray[np.float32] = ((forward + backward) / 2).astype(np.float32)
-    return mean

@@ -30,7 +30,9 @@ class LinkSamples(NamedTuple):
 
 
 class JointSampler(Protocol):
-    """The sampler of a corpus under a model."""
+    """The sampler of a corpus under a model. `sweeps`: those of a chain, with what its start takes."""
+
+    sweeps: int
 
     def sample(self, key: int, report: Callable[[], None] | None = None) -> LinkSamples:
         """All sweeps of one chain; `report` is called after each sweep. Several threads may ask at once."""

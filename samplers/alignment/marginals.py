@@ -1,12 +1,14 @@
 """What sampled links say: summed posterior probabilities, and the links that are decoded from them [SA16 §4.5]."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.bitext import Sides
+from hierogram.samplers.alignment.bitext import Side, Sides
 from hierogram.samplers.alignment.chain import UNLINKED
+from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
 CELL = np.float32
@@ -126,3 +128,16 @@ def _decoded(sides: Sides, marginals: Marginals, by_half: bool) -> DirectionLink
     posterior = np.zeros(len(links), np.float32)
     _decode(sides, marginals, by_half, links, posterior)
     return DirectionLinks(links, posterior)
+
+
+def mean_posterior(links: LinkList, source: Side, target: Side, marginals: Sequence[Marginals]) -> NDArray[np.float32]:
+    """Each link's posterior, float32[L]: the mean of both directions', forward and backward."""
+    numbers = np.diff(links.offset)
+    s, t = links.source.astype(np.int64), links.target.astype(np.int64)
+    widths = np.diff(source.offset), np.diff(target.offset)
+    cell_offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(widths[0] * widths[1])])
+    cells = np.repeat(cell_offset[:-1], numbers)
+    forward = marginals[0].cells[cells + t * np.repeat(widths[0], numbers) + s] / marginals[0].samples[0]
+    backward = marginals[1].cells[cells + s * np.repeat(widths[1], numbers) + t] / marginals[1].samples[0]
+    mean: NDArray[np.float32] = ((forward + backward) / 2).astype(np.float32)
+    return mean

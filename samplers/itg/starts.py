@@ -196,16 +196,24 @@ def start_from_links(links, n, m, room, rules, random):
 
 
 def one_to_one(
-    link_source: NDArray[np.int16], link_target: NDArray[np.int16], score: NDArray[np.float64], words: int
+    link_source: NDArray[np.int16],
+    link_target: NDArray[np.int16],
+    score: NDArray[np.floating],
+    offset: NDArray[np.int64],
+    source_offset: NDArray[np.int64],
 ) -> NDArray[np.int32]:
-    """Of one pair's links the best for each word, int32[words] target positions or -1: greedily by score."""
-    chosen = np.full(words, -1, np.int32)
-    taken: set[int] = set()
-    for k in np.argsort(-score, kind="stable").tolist():
-        i, x = int(link_source[k]), int(link_target[k])
-        if chosen[i] < 0 and x not in taken:
-            chosen[i] = x
-            taken.add(x)
+    """Of each pair's links, from `offset` int64[P + 1] on, the best for each word, greedily by score: int32[N] target
+    positions of all source words, or -1.
+    """
+    chosen = np.full(int(source_offset[-1]), -1, np.int32)
+    for pair in range(len(offset) - 1):
+        first, last = int(offset[pair]), int(offset[pair + 1])
+        taken: set[int] = set()
+        for k in (first + np.argsort(-score[first:last], kind="stable")).tolist():
+            i, x = int(source_offset[pair]) + int(link_source[k]), int(link_target[k])
+            if chosen[i] < 0 and x not in taken:
+                chosen[i] = x
+                taken.add(x)
     return chosen
 
 

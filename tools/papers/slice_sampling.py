@@ -156,15 +156,10 @@ def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None
     sides_read = read_side(sentences[0]), read_side(sentences[1])
     batch = make_batch(sides_read[0].words, sides_read[0].offset, sides_read[1].words, sides_read[1].offset)
     aligned = align(*sentences, Request())
-    links = []
-    for pair in range(batch.size):
-        here = slice(int(aligned.links.offset[pair]), int(aligned.links.offset[pair + 1]))
-        score = aligned.posterior[here].astype(float)
-        words = int(batch.source_offset[pair + 1] - batch.source_offset[pair])
-        links.append(one_to_one(aligned.links.source[here], aligned.links.target[here], score, words))
+    found = aligned.links
+    links = one_to_one(found.source, found.target, aligned.posterior, found.offset, batch.source_offset)
     manual = read_gold(str(gold))[:pairs] if gold is not None else []
-    joined = np.concatenate([np.zeros(0, np.int32), *links])
-    return Bitext(sentences, *sides_read, batch, train_model1(batch), aligned, joined, manual)
+    return Bitext(sentences, *sides_read, batch, train_model1(batch), aligned, links, manual)
 
 
 def begin(bitext: Bitext, chain: Chain, seed: int) -> tuple[ItgKernel, ItgState]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
 _MOST_SWEEPS, _FEWEST_SWEEPS, _SWEEPS_SCALE = 60, 16, 3000
-_MOST_ITG_SWEEPS, _FEWEST_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 100, 20, 2200
+_MOST_ITG_SWEEPS, _FEWEST_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
 
 
 def _itg_options(pairs: int, sweeps: int | None) -> AlignerOptions:
-    """Chains that start from Model 1; a sample of every other sweep of the second half."""
+    """Several chains, each from links of its own; a sample of every other sweep of the second half."""
     chosen = sweeps or _fitting(pairs, _FEWEST_ITG_SWEEPS, _MOST_ITG_SWEEPS, _ITG_SWEEPS_SCALE)
     return AlignerOptions(
         model="itg",

@@ -98,8 +98,11 @@ def is_binarizable(order: list[int]) -> bool:
 
 
 def test_the_best_links_are_one_to_one() -> None:
-    chosen = one_to_one(np.array([0, 0, 1, 2]), np.array([0, 1, 1, 1]), np.array([0.5, 0.9, 0.8, 0.95]), 4)
-    assert chosen.tolist() == [0, -1, 1, -1]
+    """Of three pairs of 3, 1 and 2 source words; the second has no links."""
+    source, target = np.array([0, 0, 1, 2, 0, 1], np.int16), np.array([0, 1, 1, 1, 2, 0], np.int16)
+    score = np.array([0.5, 0.9, 0.8, 0.95, 0.6, 0.7])
+    chosen = one_to_one(source, target, score, np.array([0, 4, 4, 6]), np.array([0, 3, 4, 6]))
+    assert chosen.tolist() == [0, -1, 1, -1, 2, 0]
 
 
 def test_model1_is_that_of_the_equations() -> None:
