@@ -1,4 +1,4 @@
-"""Inversion transduction grammars of pairs without links, sampled by slices [BC10]."""
+"""Inversion transduction grammars of pairs without links, sampled by flat slices [BC10]."""
 
 import time
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from hierogram.samplers.itg.derivations import PAIR, Derivations, nodes_of
 from hierogram.samplers.itg.model import STRENGTHS, ItgSettings
 from hierogram.samplers.itg.sampler import ItgKernel, build
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, MODEL1
-from hierogram.samplers.itg.sweeps import SLICE, ItgPlan, ItgState
+from hierogram.samplers.itg.sweeps import FLAT, ItgPlan, ItgState
 from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
 from hierogram.storage.store import Store
 
@@ -75,7 +75,7 @@ class ItgChain:
         assert isinstance(loaded, LoadedRawPairs)
         self._note_strengths()
         self._loaded = loaded
-        self._kernel = build(loaded.batch, _SAMPLED, SLICE, loaded.model1)
+        self._kernel = build(loaded.batch, _SAMPLED, FLAT, loaded.model1)
         base = self._kernel.first_base
         known = [self._strengths.get(name, float(base.strengths[k])) for k, name in enumerate(STRENGTHS)]
         self._state = self._kernel.resume(derivations_of(state), base._replace(strengths=np.array(known)))
@@ -89,7 +89,7 @@ class ItgChain:
         self._strengths |= {row.label: row.strength for row in self.labels()}
 
     def sweep(self, loaded: Loaded) -> Sweep:
-        """What sweeps over the pairs by slices, then draws the strengths."""
+        """What sweeps over the pairs by flat slices, then draws the strengths."""
         kernel = self._kernel
         assert kernel is not None
         assert loaded is self._loaded
@@ -137,7 +137,7 @@ class ItgTrial:
         self._loaded = loaded
         self._settings = settings
         self._seed = how.seed
-        self._kernel = build(loaded.batch, _SAMPLED, SLICE, loaded.model1)
+        self._kernel = build(loaded.batch, _SAMPLED, FLAT, loaded.model1)
         self._chain = self._kernel.init(how.seed, LEFT_BRANCHING if how.start == CUT else MODEL1)
         self._number = 0
         self.seconds = 0.0
@@ -191,7 +191,7 @@ class Itg:
     def begin(self, loaded: Loaded, settings: Settings, due: NDArray[np.bool_]) -> State:
         """The likeliest derivations by Model 1, as far as its beam reaches; of the pairs that are due only."""
         assert isinstance(loaded, LoadedRawPairs)
-        kernel = build(loaded.batch, _SAMPLED, SLICE, loaded.model1)
+        kernel = build(loaded.batch, _SAMPLED, FLAT, loaded.model1)
         return kernel.init(settings.seed, MODEL1, due=due).derivations
 
     def course(self, settings: Settings) -> Annealing:
@@ -199,11 +199,11 @@ class Itg:
         return course_of(settings)
 
     def chain(self, store: Store, means: Means) -> ItgChain:
-        """The pairs' counts and parameters; one thread does it all, by slices."""
+        """The pairs' counts and parameters; one thread does it all, by flat slices."""
         return ItgChain(store)
 
     def trial(self, loaded: Loaded, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions) -> ItgTrial:
-        """A chain by slices, from left-branching derivations or from those of Model 1."""
+        """A chain by flat slices, from left-branching derivations or from those of Model 1."""
         assert isinstance(loaded, LoadedRawPairs)
         return ItgTrial(loaded, settings, how)
 

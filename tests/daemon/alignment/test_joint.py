@@ -9,6 +9,7 @@ from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.alignment.joint import LinkSamples, decode_links
+from hierogram.samplers.alignment.models import registry
 from hierogram.samplers.exceptions import AlignmentInputError
 
 ITG = Request(model="itg", sweeps=12, chains=2)
@@ -23,13 +24,30 @@ def test_links_of_an_invented_language_are_found() -> None:
     assert shared / sum(map(len, wanted)) > 0.6
 
 
+def test_chains_start_from_links_of_the_default_model() -> None:
+    """Sentences backwards: one sweep from Model 1, which links words near the diagonal, finds half of the links."""
+    source, forwards, right = invented(15, seed=3)
+    target = [" ".join(reversed(line.split())) for line in forwards]
+    lengths = [len(line.split()) for line in forwards]
+    found = [set(line.split()) for line in align(source, target, Request(model="itg", sweeps=1)).lines()]
+    wanted = [
+        {f"{i}-{length - 1 - int(x)}" for i, _, x in (link.partition("-") for link in line.split())}
+        for line, length in zip(right, lengths, strict=True)
+    ]
+    shared = sum(len(one & other) for one, other in zip(found, wanted, strict=True))
+    assert shared / sum(map(len, found)) > 0.9
+    assert shared / sum(map(len, wanted)) > 0.9
+
+
 def test_threads_and_reports_change_nothing() -> None:
     source, target, _ = invented(100, seed=5)
     heard: list[tuple[int, int]] = []
     one = align(source, target, Request(model="itg", sweeps=6, chains=3, threads=1), lambda *at: heard.append(at))
     two = align(source, target, Request(model="itg", sweeps=6, chains=3, threads=2))
     assert list(one.lines(True)) == list(two.lines(True))
-    assert heard == [(done, 18) for done in range(1, 19)]
+    first = registry.options_for(registry.DEFAULT_MODEL, 100).sweeps
+    sweeps = 3 * (2 * first + 6)
+    assert heard == [(done, sweeps) for done in range(1, sweeps + 1)]
     other = align(source, target, Request(model="itg", sweeps=6, chains=3, seed=9))
     assert list(one.lines(True)) != list(other.lines(True))
 
