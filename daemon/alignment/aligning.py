@@ -23,7 +23,7 @@ from hierogram.samplers.alignment.marginals import (
     empty_marginals,
     mean_posterior,
 )
-from hierogram.samplers.alignment.models.registry import JOINT_MODELS, every_model
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MODELS, every_model
 from hierogram.samplers.alignment.models.registry import options_for as model_options
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode, run_chain
 from hierogram.samplers.alignment.options import AlignerOptions
@@ -33,6 +33,8 @@ from hierogram.samplers.grammar.known_links import KnownLinks
 
 _INCREMENTAL_SWEEPS, _INCREMENTAL_BURN_IN, _INCREMENTAL_WARMING = 12, 6, 3
 _REJUVENATING_SWEEPS, _REJUVENATING_BURN_IN, _REJUVENATING_CHAINS = 6, 2, 2
+_FIRST_SYMMETRIZATION = "gdfa"
+"""Makes the links of both directions those that a chain of a joint model starts from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +186,21 @@ def _sample_jointly(
     report: Callable[[int, int], None] | None,
     prior: Sequence[PriorCounts | None] = (None, None),
 ) -> LinkSamples:
-    """Sample by a model of both directions at once; chains are added up in their order."""
+    """Sample by a model of both directions at once; chains are added up in their order.
+
+    Each chain starts from the links of a chain of the default model in each direction.
+    """
     sampler = JOINT_MODELS[options.model].sampler()(source, target, options, prior)
-    sweeps = _Sweeps(options.chains * sampler.sweeps, report)
+    first_options = model_options(DEFAULT_MODEL, len(source.offset) - 1, chains=1, similarity=options.similarity)
+    ways = [_way(number, source, target, prior[number]) for number in (0, 1)]
+    sweeps = _Sweeps(options.chains * (len(ways) * first_options.sweeps + options.sweeps), report)
     workers = min(threads or os.cpu_count() or 1, options.chains)
 
     def run(chain: int) -> LinkSamples:
-        return sampler.sample(chain_seed(options.seed, 0, chain), sweeps.one_done)
+        key = chain_seed(options.seed, 0, chain)
+        marginals = [_run(way, first_options, chain_seed(key, way.number, 0), sweeps) for way in ways]
+        links = _joined(_decoded(ways, first_options, marginals), source, target, _FIRST_SYMMETRIZATION)
+        return sampler.sample(key, links, mean_posterior(links, source, target, marginals), sweeps.one_done)
 
     with ThreadPoolExecutor(workers, "align") as pool:
         try:
@@ -247,12 +257,20 @@ def align_sides(
     if known:
         ways = [way._replace(evidence=evidence_of(way.direction.sides, known, way.number == 0)) for way in ways]
     marginals = _sample(ways, options, threads, report)
-    found = [decode(way.direction, options.model, m) for way, m in zip(ways, marginals, strict=True)]
-    joined = symmetrize(symmetrization, found[0].links, found[1].links, source.offset, target.offset)
+    found = _decoded(ways, options, marginals)
+    joined = _joined(found, source, target, symmetrization)
     if known:
         joined = _keep_known(joined, known)
     aligned = Aligned(joined, mean_posterior(joined, source, target, marginals))
     return BothWays(found[0].links, found[1].links, aligned)
+
+
+def _decoded(ways: Sequence[_Way], options: AlignerOptions, marginals: Sequence[Marginals]) -> list[DirectionLinks]:
+    return [decode(way.direction, options.model, m) for way, m in zip(ways, marginals, strict=True)]
+
+
+def _joined(found: Sequence[DirectionLinks], source: Side, target: Side, symmetrization: str) -> LinkList:
+    return symmetrize(symmetrization, found[0].links, found[1].links, source.offset, target.offset)
 
 
 def _keep_known(links: LinkList, known: Mapping[int, KnownLinks], alone: bool = False) -> LinkList:
@@ -304,6 +322,11 @@ def both_ways(links: LinkList, source: Side, target: Side) -> tuple[NDArray[np.i
     )
 
 
+def _run(way: _Way, options: AlignerOptions, key: int, sweeps: _Sweeps) -> Marginals:
+    """All sweeps of one chain of a direction."""
+    return run_chain(build(options, way.direction, way.prior, way.evidence), key, way.links, sweeps.one_done)
+
+
 def _sample(
     ways: Sequence[_Way],
     options: AlignerOptions,
@@ -317,14 +340,12 @@ def _sample(
     workers = min(threads or os.cpu_count() or 1, len(jobs))
     pending: list[tuple[int, Future[Marginals]]] = []
 
-    def run(way: _Way, key: int) -> Marginals:
-        kernel = build(options, way.direction, way.prior, way.evidence)
-        return run_chain(kernel, key, way.links, sweeps.one_done)
-
     with ThreadPoolExecutor(workers, "align") as pool:
         try:
             for k, chain in jobs:
-                pending.append((k, pool.submit(run, ways[k], chain_seed(options.seed, ways[k].number, chain))))
+                pending.append(
+                    (k, pool.submit(_run, ways[k], options, chain_seed(options.seed, ways[k].number, chain), sweeps))
+                )
                 # Hardly more marginals than workers at once: they are the largest thing in memory.
                 if len(pending) > workers:
                     _collect(pending, totals)

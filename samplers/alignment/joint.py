@@ -30,12 +30,15 @@ class LinkSamples(NamedTuple):
 
 
 class JointSampler(Protocol):
-    """The sampler of a corpus under a model. `sweeps`: those of a chain, with what its start takes."""
+    """The sampler of a corpus under a model."""
 
-    sweeps: int
+    def sample(
+        self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
+    ) -> LinkSamples:
+        """All sweeps of one chain from links and their posteriors float32[L] on; `report` is called after each sweep.
 
-    def sample(self, key: int, report: Callable[[], None] | None = None) -> LinkSamples:
-        """All sweeps of one chain; `report` is called after each sweep. Several threads may ask at once."""
+        Several threads may ask at once.
+        """
 
 
 Prepare = Callable[[Side, Side, AlignerOptions, Sequence[PriorCounts | None]], JointSampler]

@@ -1,7 +1,7 @@
 """The ITG as an aligner: links of sampled derivations, both directions at once [BC10].
 
-Each chain starts from links that the default model finds (M4). From Model 1 it comes to derivations as probable only
-after many more sweeps, in a large corpus after too many.
+Each chain starts from given links (M4). From Model 1 it comes to derivations as probable only after many more sweeps,
+in a large corpus after too many.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,16 +9,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.bitext import Side, make_direction
+from hierogram.samplers.alignment.bitext import Side
 from hierogram.samplers.alignment.joint import LinkSamples
-from hierogram.samplers.alignment.marginals import mean_posterior
-from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, options_for
-from hierogram.samplers.alignment.models.sampler import build as build_direction
-from hierogram.samplers.alignment.models.sampler import chain_seed, decode, run_chain
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.orthography import similarities
 from hierogram.samplers.alignment.prior_counts import PriorCounts
-from hierogram.samplers.alignment.symmetrization import symmetrize
+from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings
 from hierogram.samplers.itg.model1 import train_model1
@@ -32,23 +28,17 @@ SETTINGS = ItgSettings(
 )
 """Low strengths have words translated alike throughout a corpus; sampled ones rise, since Model 1 knows the corpus."""
 
-SYMMETRIZATION = "gdfa"
-"""How the links of both directions become those that a chain starts from; of two that share a word the likelier one."""
-
 
 class ItgAligner:
     """The samplers of a corpus: Model 1 is trained once, each chain has its own memory.
 
-    Links of other pairs count in Model 1 as if their words were expected to be linked so, and in the models of single
-    directions as there.
+    Links of other pairs count in Model 1 as if their words were expected to be linked so.
     """
 
     def __init__(
-        self, source: Side, target: Side, options: AlignerOptions, known: Sequence[PriorCounts | None] = (None, None)
+        self, source: Side, target: Side, options: AlignerOptions, known: Sequence[PriorCounts | None] = ()
     ) -> None:
         self._options = options
-        self._sides = source, target
-        self._known = known
         self._batch = make_batch(source.words, source.offset, target.words, target.offset)
         batch = self._batch
         prior = uses_of_links(batch, known)
@@ -56,13 +46,15 @@ class ItgAligner:
             alike = similarities(batch.type_source, source.vocabulary, batch.type_target, target.vocabulary)
             prior += options.similarity * alike
         self._model1 = train_model1(batch, prior)
-        self._first = options_for(DEFAULT_MODEL, batch.size, similarity=options.similarity)
-        self.sweeps = 2 * self._first.sweeps + options.sweeps
 
-    def sample(self, key: int, report: Callable[[], None] | None = None) -> LinkSamples:
-        """All sweeps of one chain, after those of a chain of the default model in each direction."""
-        kernel = build(self._batch, SETTINGS, FLAT, self._model1)
-        state = kernel.init(key, LINKS, self._first_links(key, report))
+    def sample(
+        self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
+    ) -> LinkSamples:
+        """All sweeps of one chain, from these links on; of two that share a word the likelier one counts."""
+        batch = self._batch
+        first = one_to_one(links.source, links.target, posterior, links.offset, batch.source_offset)
+        kernel = build(batch, SETTINGS, FLAT, self._model1)
+        state = kernel.init(key, LINKS, first)
         sums = empty_links(self._batch)
         for sweep in range(1, self._options.sweeps + 1):
             state, _ = kernel.step(key, state, plan_of(self._batch, sweep))
@@ -71,21 +63,6 @@ class ItgAligner:
             if report is not None:
                 report()
         return LinkSamples(sums.pairs, sums.chunks, int(sums.samples[0]))
-
-    def _first_links(self, key: int, report: Callable[[], None] | None) -> NDArray[np.int32]:
-        """One-to-one links, int32[N] target positions of source words or -1: by one chain in each direction."""
-        source, target = self._sides
-        ways = make_direction(target, source), make_direction(source, target)
-        marginals = [
-            run_chain(build_direction(self._first, way, prior), chain_seed(key, number, 0), report=report)
-            for number, (way, prior) in enumerate(zip(ways, self._known, strict=True))
-        ]
-        forward, backward = (
-            decode(way, self._first.model, found).links for way, found in zip(ways, marginals, strict=True)
-        )
-        links = symmetrize(SYMMETRIZATION, forward, backward, source.offset, target.offset)
-        posterior = mean_posterior(links, source, target, marginals)
-        return one_to_one(links.source, links.target, posterior, links.offset, source.offset)
 
 
 def uses_of_links(batch: ItgBatch, known: Sequence[PriorCounts | None]) -> NDArray[np.float64]:
