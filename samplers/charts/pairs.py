@@ -143,6 +143,17 @@ def has_words(symbols: NDArray[np.int32], first: NDArray[np.int32]) -> NDArray[n
     return found
 
 
+def branching(rules: Rules) -> int:
+    """The most nonterminals of a rule whose only words are `ANY`. In the places of such a rule each nonterminal but the
+    last one has an end of its own: with b nonterminals a chart has O(p^(b+1) q^(b+1)) edges."""
+    of_rule = np.repeat(np.arange(len(rules.weight)), np.diff(rules.source_first))
+    of_other = np.repeat(np.arange(len(rules.weight)), np.diff(rules.target_first))
+    arity = np.bincount(of_rule[~is_word(rules.source)], minlength=len(rules.weight))
+    arity[of_rule[rules.source >= 0]] = 0
+    arity[of_other[rules.target >= 0]] = 0
+    return int(arity.max(initial=0))
+
+
 def no_mask(source: int, target: int) -> Mask:
     """The mask that keeps everything of a pair of so many words."""
     return Mask(np.zeros((source, target), np.int8), np.zeros((0, 0), np.bool_))

@@ -1,4 +1,4 @@
-"""Where the sides of rules may stand in a pair: most rules are told from their words that they stand nowhere near."""
+"""Where rules may start in a pair, so that charts look at no others: most rules have words that are not there."""
 
 from typing import NamedTuple
 
@@ -10,11 +10,12 @@ from hierogram.samplers.compiled.jit import njit
 
 
 class Reach(NamedTuple):
-    """Of R rules and a pair of n source and m target words.
+    """Where R rules may start in a pair of n source and m target words, and how soon each may end.
 
-    `source` int32[R, n+1], `target` int32[R, m+1]: before which end no rule's side can end that starts at a position;
-    n + 1 or m + 1 where it cannot start there. `first` int64[n+2] into `rule` int32: the rules that may start at each
-    source position and whose target side may stand somewhere, in their order.
+    `source[r, i]`, int32[R, n+1]: where rule r's source side ends at the earliest if it starts at position i; n + 1 if
+    it cannot start there. `target[r, x]`, int32[R, m+1]: the same of target sides, m + 1 if one cannot start there.
+    `rule[first[i]]` … `rule[first[i + 1] - 1]`: the rules whose source side may start at position i and whose target
+    side may start somewhere, by number. `first` int64[n+2], `rule` int32.
     """
 
     source: NDArray[np.int32]
@@ -24,7 +25,7 @@ class Reach(NamedTuple):
 
 
 def make_reach(rules: Rules, words: Words, empty_sides: bool) -> Reach:
-    """The reach of all rules in a pair; `empty_sides`: whether a nonterminal may have no words on one side."""
+    """Where all rules may start in a pair; `empty_sides`: whether a nonterminal may have no words on one side."""
     n, m, number = len(words.source), len(words.target), len(rules.weight)
     source, target = np.empty((number, n + 1), np.int32), np.empty((number, m + 1), np.int32)
     least = 0 if empty_sides else 1
@@ -38,9 +39,10 @@ def make_reach(rules: Rules, words: Words, empty_sides: bool) -> Reach:
 
 @njit
 def note_ends(symbols, first, words, least, ends):
-    """Fill `ends`; `least`: how many words a nonterminal has at least.
+    """Fill `ends` int32[R, words + 1], the earliest end of each side from each position.
 
-    Words that follow a nonterminal are looked for one by one, each at the first place after the one before.
+    A nonterminal takes `least` words, as few as it may. A word that comes after a nonterminal is taken at the first
+    place where it stands from there on.
     """
     size = len(words)
     for rule in range(len(ends)):

@@ -6,6 +6,7 @@ _BITEXTS = ("tests/samplers/charts/test_bitexts.py", "-k", "enumeration")
 _SENTENCES = ("tests/samplers/charts/test_sentences.py", "-k", "cross or enumeration")
 _STEP = ("tests/samplers/charts/test_pruning.py", "-k", "model_page")
 _PRUNING = "tests/samplers/charts/test_pruning.py"
+_AVERAGES = "tests/samplers/charts/test_averages.py"
 _SELECTIONS = ("tests/samplers/charts/test_pruning.py", "-k", "keep_their_size")
 
 _TREES = ("tests/samplers/charts/test_tree_pruning.py", "-k", "converges")
@@ -59,8 +60,8 @@ CHART_FAULTS = (
     Fault(
         "doubts depend on the assignment",
         "charts/pruning/chain.py",
-        "selected = doubtful_selection(self._doubts, of_selection)",
-        "selected = doubtful_selection(self._doubts + ~state.assigned, of_selection)",
+        "doubtful_selection(self._doubts, self.system.branching, of_selection)",
+        "doubtful_selection(self._doubts + ~state.assigned, self.system.branching, of_selection)",
         _STEP,
     ),
     Fault(
@@ -94,9 +95,72 @@ CHART_FAULTS = (
     Fault(
         "masks of one selection count as often as they came",
         "charts/pruning/averages.py",
-        "mean += times[selection] / len(steps) * weight / sum(weights) * step.features",
-        "mean += times[selection] / len(steps) / len(weights) * step.features",
+        "np.exp(mask.log_total - whole) * mask.features",
+        "mask.features / len(self.masks)",
         (_PRUNING, "-k", "of_one_selection"),
+    ),
+    Fault(
+        "selections count as often as they came, whatever their masks keep",
+        "charts/pruning/averages.py",
+        "/ (1 - share) ** 2",
+        "/ (1 - share) ** 0",
+        (_AVERAGES, "-k", "leave_out"),
+    ),
+    Fault(
+        "a selection's own derivations say how much its masks keep",
+        "charts/pruning/averages.py",
+        "if step.selection != best]",
+        "if step.selection]",
+        (_AVERAGES, "-k", "drawn_elsewhere"),
+    ),
+    Fault(
+        "the first steps say how much masks keep, as all others do",
+        "charts/pruning/averages.py",
+        "steps[len(steps) // _FIRST :]",
+        "steps",
+        (_AVERAGES, "-k", "drawn_elsewhere"),
+    ),
+    Fault(
+        "derivations are asked for all their values, and not for those that are fixed",
+        "charts/pruning/averages.py",
+        "(values & fixed).tobytes() in masks",
+        "values.tobytes() in masks",
+        (_AVERAGES, "-k", "drawn_elsewhere"),
+    ),
+    Fault(
+        "errors are those of plain means, however much is kept",
+        "charts/pruning/averages.py",
+        "np.sqrt(kept * spread + (1 - kept) * chance)",
+        "np.sqrt(chance)",
+        (_AVERAGES, "-k", "leave_out"),
+    ),
+    Fault(
+        "what masks keep is taken for the whole",
+        "charts/pruning/totals.py",
+        "most.log_total - float(np.log(most.share))",
+        "most.log_total",
+        ("tests/samplers/charts/test_totals.py", "-k", "over_their_share"),
+    ),
+    Fault(
+        "as many variables are selected, however large the rules",
+        "charts/pruning/selection.py",
+        "round(branching * variables / (branching + 1))",
+        "round(2 * variables / 3)",
+        (_PRUNING, "-k", "larger_rules"),
+    ),
+    Fault(
+        "one variable alone may be free",
+        "charts/pruning/selection.py",
+        "min(share, variables - 2)",
+        "min(share, variables - 1)",
+        (_PRUNING, "-k", "larger_rules"),
+    ),
+    Fault(
+        "rules with words of their own say how charts grow",
+        "charts/pairs.py",
+        "    arity[of_rule[rules.source >= 0]] = 0\n",
+        "",
+        (_PRUNING, "-k", "say_how_charts_grow"),
     ),
     Fault(
         "half of the selected variables stay, whatever their number",

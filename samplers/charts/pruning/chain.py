@@ -62,7 +62,7 @@ class PruningKernel:
                 break
             required[left[np.argmax(conflicts[left])]] = False
         assigned = system.draws(score(graph).inside, Key(key, self._number, 0))[0]
-        return PruningState(first_selection(system.variables, Key(key, self._number, 1)), assigned)
+        return PruningState(first_selection(system.variables, system.branching, Key(key, self._number, 1)), assigned)
 
     def step(self, key: int, state: PruningState, plan: int) -> tuple[PruningState, Pruned]:
         """One mask more; `plan` is the number of the step, from 1."""
@@ -70,15 +70,17 @@ class PruningKernel:
         if self._doubts is None:
             selected = next_selection(state.selected, of_selection)
         else:
-            selected = doubtful_selection(self._doubts, of_selection)
+            selected = doubtful_selection(self._doubts, self.system.branching, of_selection)
         mask = selected.tobytes(), (selected & state.assigned).tobytes()
         known = self._known.get(mask)
         if known is not None and known.draws:
             return PruningState(selected, known.draws.pop()), known.pruned._replace(edges=0)
         graph = self.system.build(selected, state.assigned)
         scores: Scores = score(graph)
-        pruned = Pruned(self.system.features(scores.expected), float(np.log(scores.total)), graph.edges, *mask)
-        first, *others = self.system.draws(scores.inside, Key(key, self._number, 2 * plan))
+        drawn = self.system.draws(scores.inside, Key(key, self._number, 2 * plan))
+        features = self.system.features(scores.expected)
+        pruned = Pruned(features, float(np.log(scores.total)), graph.edges, *mask, drawn)
+        first, *others = drawn
         if others:
             self._known[mask] = _Known(pruned, others)
             if len(self._known) * pruned.features.nbytes > _REMEMBERED:

@@ -1,6 +1,7 @@
 """The selection chain: which variables the next mask fixes [BPK09 §3.2].
 
-About two thirds of the variables are selected. Where nothing is known of the variables, each step selects all that
+With rules of up to b nonterminals, about b in b + 1 of the variables are selected: two thirds with binary rules, as in
+the paper. Where nothing is known of the variables, each step selects all that
 were not, and as many of the others as it takes to be as many again. Where a cheap model knows which values are
 doubtful, each step frees variables anew, the doubtful ones more often. A step looks at the selection and the cheap
 model alone, never at the assignment: a chain that did would not converge to the right distribution.
@@ -14,16 +15,22 @@ from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 
 
-def selected_size(variables: int) -> int:
-    """How many of so many variables are selected: two thirds, rounded, but no less than half. Of four or more, two are
-    free at least: one alone cannot change where two change together."""
-    return 0 if variables < 2 else max((variables + 1) // 2, min(round(2 * variables / 3), variables - 2))
+def selected_size(variables: int, branching: int) -> int:
+    """How many of so many variables are selected, where rules have up to `branching` nonterminals.
+
+    It is the share branching / (branching + 1), rounded, but no less than half. Of four or more, two are free at least:
+    one alone cannot change where two change together.
+    """
+    if variables < 2:
+        return 0
+    share = round(branching * variables / (branching + 1))
+    return max((variables + 1) // 2, min(share, variables - 2))
 
 
-def first_selection(variables: int, key: Key) -> NDArray[np.bool_]:
+def first_selection(variables: int, branching: int, key: Key) -> NDArray[np.bool_]:
     """A uniform selection, bool[V]."""
     selected = np.zeros(variables, np.bool_)
-    keep_some(np.ones(variables, np.bool_), selected_size(variables), key, selected)
+    keep_some(np.ones(variables, np.bool_), selected_size(variables, branching), key, selected)
     return selected
 
 
@@ -36,13 +43,13 @@ def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
     return following
 
 
-def doubtful_selection(doubts: NDArray[np.float64], key: Key) -> NDArray[np.bool_]:
+def doubtful_selection(doubts: NDArray[np.float64], branching: int, key: Key) -> NDArray[np.bool_]:
     """A selection, bool[V], that leaves out variables by their doubts, float64[V] above 0: one after the other, each of
     those that are left with a probability in proportion to its doubt."""
     variables = len(doubts)
     selected = np.full(variables, variables > 1)
     if variables > 1:
-        free_some(doubts, variables - selected_size(variables), key, selected)
+        free_some(doubts, variables - selected_size(variables, branching), key, selected)
     return selected
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.charts.bitexts import Bitext, Builder, drawn_links, expected_emissions
 from hierogram.samplers.charts.chart import cell_of
 from hierogram.samplers.charts.hypergraph import Hypergraph, Key, draw_edges
-from hierogram.samplers.charts.pairs import Mask, Rules, Task, Words
+from hierogram.samplers.charts.pairs import Mask, Rules, Task, Words, branching
 from hierogram.samplers.charts.pruning.masks import fix_links, keep_spans
 from hierogram.samplers.charts.sentences import CHAIN, Parsed, Sentence, SentenceBuilder
 
@@ -21,12 +21,13 @@ _DRAWS = 16
 
 
 class System(ABC):
-    """A chart to be pruned. Its last graph is overwritten by the next one.
-
-    `variables`: how many there are, those that a cheap model takes to be positive (M').
-    """
+    """A chart to be pruned. Its last graph is overwritten by the next one."""
 
     variables: int
+    """How many there are: those that a cheap model takes to be positive (M')."""
+    branching: int = 2
+    """Nonterminals of the largest rule that has no words of its own, 2 at least: the larger it is, the faster charts
+    grow."""
 
     @property
     @abstractmethod
@@ -76,6 +77,7 @@ class PairSystem(System):
         """`links` int32[V, 2]: source and target positions; `most_edges`: see `Builder`."""
         self.links = links
         self.variables = len(links)
+        self.branching = max(2, branching(rules))
         size = len(words.source), len(words.target)
         self._task = Task(rules, words, Mask(np.zeros(size, np.int8), np.zeros((0, 0), np.bool_)), empty_sides)
         self._builder = Builder(most_edges)

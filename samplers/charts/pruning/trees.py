@@ -16,6 +16,9 @@ from hierogram.samplers.charts.pruning.masks import keep_spans
 from hierogram.samplers.charts.pruning.selection import first_selection, next_selection
 from hierogram.samplers.exceptions import GrammarError
 
+_BRANCHING = 2
+"""Rules are binary."""
+
 
 class TreePruningKernel:
     """The chain of masks over one sentence. `number` keys its random streams, beside the seed."""
@@ -46,7 +49,8 @@ class TreePruningKernel:
                 raise GrammarError("the sentence has no derivation")
             required[left[0]] = False
         forest = Forest(self._grammar, chart, self._root)
-        return PruningState(first_selection(len(self._spans), Key(key, self._number, 1)), self._drawn(forest, key, 0))
+        selected = first_selection(len(self._spans), _BRANCHING, Key(key, self._number, 1))
+        return PruningState(selected, self._drawn(forest, key, 0))
 
     def step(self, key: int, state: PruningState, plan: int) -> tuple[PruningState, Forest]:
         """One mask more, `plan` from 1, and the derivations that it keeps."""

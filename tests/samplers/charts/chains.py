@@ -55,6 +55,7 @@ def small_charts() -> list[Known]:
         known_pair(random_pair(ITG, (3, 3), 52), diagonal),
         known_pair(random_pair(MIXED, (3, 3), 53, empty_sides=False), diagonal[:3]),
         known_sentence([0, 1, 1, 0, 1], [(0, 2), (3, 5), (2, 5)]),
+        known_pair(random_pair(MIXED, (3, 3), 54, empty_sides=False)),
     ]
 
 

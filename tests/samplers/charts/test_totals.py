@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from tests.samplers.charts.chains import charts
 
+from hierogram.samplers.charts.pruning.averages import cover
+from hierogram.samplers.charts.pruning.chain import PruningKernel
 from hierogram.samplers.charts.pruning.totals import estimate
 
 
@@ -16,6 +18,21 @@ def test_the_estimated_sum_is_that_of_all_derivations(number: int) -> None:
     assert abs(found.log_total - exact) < 4 * found.error
     expected = known.expected(np.arange(len(known.weights)))
     assert (np.abs(found.features.mean - expected) <= 5 * found.features.error + 1e-9).all()
+
+
+def test_the_sum_is_what_masks_of_a_selection_keep_over_their_share() -> None:
+    for number, known in enumerate(charts()):
+        kernel = PruningKernel(known.system, number)
+        state = kernel.init(5)
+        steps = []
+        for step in range(1, 9):
+            state, pruned = kernel.step(5, state, step)
+            steps.append(pruned)
+        most = cover(steps)
+        assert most.share < 0.99
+        found = estimate(known.system, 8, key=5, number=number)
+        assert found.log_total == pytest.approx(most.log_total - np.log(most.share))
+        assert found.error == pytest.approx(most.error / most.share)
 
 
 def test_a_few_masks_give_a_finite_sum() -> None:

@@ -1,4 +1,4 @@
-"""How much a mask saves where nothing stands in its way: all links straight, right, and two thirds of them selected.
+"""How much a mask saves where nothing stands in its way: all links straight, right, and as many selected as ever.
 
 python -m hierogram.tools.papers.pruning.ceilings
 """
@@ -32,7 +32,8 @@ def ceiling(grammar: str, words: int, share: float) -> tuple[int, float]:
     for key in range(_SELECTIONS):
         linked = np.sort(random.permutation(words)[:number]).astype(np.int32)
         system = PairSystem(make(), pair, np.stack([linked, linked], axis=1), empty_sides)
-        edges.append(system.build(first_selection(number, Key(key, 1, 1)), np.ones(number, np.bool_)).edges)
+        selected = first_selection(number, system.branching, Key(key, 1, 1))
+        edges.append(system.build(selected, np.ones(number, np.bool_)).edges)
     nothing = np.zeros(number, np.bool_)
     return itg_edges(words, words) if grammar == "itg" else system.build(nothing, nothing).edges, float(np.mean(edges))
 

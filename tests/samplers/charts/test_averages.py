@@ -1,0 +1,95 @@
+"""What masks say together: the mean, its error, and the share that the masks of one selection keep."""
+
+import numpy as np
+import pytest
+from tests.samplers.charts.chains import charts
+
+from hierogram.samplers.charts.pruning.averages import Pruned, averages, batch_error, cover, weighed_mean
+from hierogram.samplers.charts.pruning.chain import PruningKernel
+
+A, B, C = (np.array(bits, bool) for bits in ([1, 1, 0], [1, 0, 1], [0, 1, 1]))
+"""Selections of three variables."""
+
+
+def mask(value: float, weight: float, selection: np.ndarray, positive: list[int], drawn: list[list[int]]) -> Pruned:
+    """One mask with one feature."""
+    values = np.array(positive, bool) & selection
+    drawn_values = np.array(drawn, bool).reshape(-1, 3)
+    return Pruned(np.array([value]), np.log(weight), 1, selection.tobytes(), values.tobytes(), drawn_values)
+
+
+def some_steps() -> list[Pruned]:
+    """Selection A came four times, with two masks of weights 1 and 3; B and C once each. Of seven derivations drawn
+    from the charts of B and C after the first step, five are kept by masks of A."""
+    first = mask(1.0, 1, A, [1, 1, 0], [[1, 1, 1], [1, 1, 0]])
+    return [
+        mask(50.0, 1, B, [0, 0, 0], [[0, 0, 0]]),
+        first,
+        mask(2.0, 3, A, [1, 0, 0], [[1, 0, 1]]),
+        mask(9.0, 2, B, [1, 0, 1], [[1, 1, 1], [1, 0, 1], [0, 1, 1]]),
+        first,
+        mask(5.0, 1, C, [0, 1, 1], [[1, 1, 1], [1, 0, 1], [0, 0, 1], [1, 0, 0]]),
+        first,
+    ]
+
+
+def test_the_share_of_a_selection_is_that_of_derivations_drawn_elsewhere() -> None:
+    found = cover(some_steps())
+    assert found.log_total == pytest.approx(np.log(4))
+    assert found.share == pytest.approx(5.5 / 8)
+    # Two steps were asked: batches of one.
+    assert found.error == pytest.approx(np.hypot(1 / 8, np.std([2 / 3, 3 / 4], ddof=1) / np.sqrt(2)))
+
+
+def test_where_no_other_selection_came_each_step_counts_once() -> None:
+    steps = [step for step in some_steps() if step.selection == A.tobytes()]
+    found = cover(steps)
+    assert found.log_total == pytest.approx(np.log(4))
+    assert (found.share, found.error) == (pytest.approx(4.5 / 5), pytest.approx(1 / 5))
+    assert weighed_mean(steps) == pytest.approx([1 / 4 + 2 * 3 / 4])
+    assert np.isnan(averages(steps).error).all()
+
+
+def test_selections_are_weighed_by_what_they_leave_out() -> None:
+    """B keeps 3 of what A keeps 4 of, C keeps 1."""
+    steps = some_steps()
+    share = 5.5 / 8 * np.array([1, 3 / 4, 1 / 4])
+    weight = np.array([4, 2, 1]) / (1 - share) ** 2
+    weight /= weight.sum()
+    values = np.array([1 / 4 + 2 * 3 / 4, (50 + 2 * 9) / 3, 5])
+    found = averages(steps)
+    assert found.mean == pytest.approx([weight @ values])
+    assert weighed_mean(steps) == pytest.approx(found.mean)
+    spread = weight @ (values - weight @ values) ** 2
+    kept = weight @ share
+    chance = batch_error(np.array([step.features for step in steps]))[0] ** 2
+    assert found.error == pytest.approx([np.sqrt(kept * spread + (1 - kept) * chance)])
+    assert not averages(steps, exact=True).error.any()
+
+
+def test_errors_of_steps_are_those_of_batches() -> None:
+    rows = np.random.default_rng(1).normal(size=(10_000, 2))
+    assert batch_error(rows) == pytest.approx(0.01, rel=0.3)
+    assert np.isnan(batch_error(rows[:1])).all()
+
+
+@pytest.mark.parametrize("number", [0, 1, 3], ids=["ITG", "mixed rules with empty sides", "sentence"])
+def test_the_errors_that_are_told_are_about_the_real_ones(number: int) -> None:
+    """Of 60 chains: what the means and the whole weight are off, beside what is told."""
+    known = charts()[number]
+    exact = known.expected(np.arange(len(known.weights)))
+    total = np.log(known.weights.sum()) + known.system.log_scale
+    means, totals = [], []
+    for seed in range(60):
+        kernel = PruningKernel(known.system, number)
+        state = kernel.init(seed)
+        steps = []
+        for step in range(1, 51):
+            state, pruned = kernel.step(seed, state, step)
+            steps.append(pruned)
+        found, most = averages(steps), cover(steps)
+        means.append((found.mean - exact, found.error))
+        totals.append((most.log_total - np.log(most.share) - total, most.error / most.share))
+    for pairs in (means, totals):
+        real, told = np.sqrt(np.mean(np.square(pairs), axis=(0, *range(2, np.ndim(pairs)))))
+        assert told / 3 < real < 3 * told
