@@ -3,6 +3,7 @@
 docs/model.md, section 8, has the equations.
 """
 
+import copy
 import dataclasses
 import math
 from typing import NamedTuple
@@ -60,6 +61,12 @@ class Scorer:
         self._options = options
         self._lexicon = Lexicon(learned)
         self._classifiers = self._lexicon.classifiers(report)
+
+    def with_options(self, options: ScoreOptions) -> "Scorer":
+        """A scorer that knows the same, with other options."""
+        other = copy.copy(self)
+        other._options = options
+        return other
 
     def score_stored(self, row: PairRow) -> PairScore:
         """The score of a stored pair; what its own derivation, links and words have added is taken out."""

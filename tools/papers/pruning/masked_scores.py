@@ -1,0 +1,94 @@
+"""How far scores from masks are off those from whole charts, and what errors are told.
+
+    python -m hierogram.tools.papers.pruning.masked_scores sqlite:///news.db --pairs 100
+
+Stored pairs are scored twice: by masks, as `hierogram score` does above `--above` word pairs, and exactly. Those count
+that masks are used for, and whose whole chart can be made. `off` and `told` are per token, told errors are standard
+errors: of those that are right, 95 in 100 pairs are off by no more than two.
+"""
+
+import time
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from hierogram.daemon.progress import progress
+from hierogram.daemon.scoring.learned import Learned
+from hierogram.daemon.scoring.options import ScoreOptions
+from hierogram.daemon.scoring.scoring import Scorer
+from hierogram.storage.store import open_store
+
+_READ_AT_ONCE = 500
+
+
+class Compared(NamedTuple):
+    """Of N pairs: what the log-probability of masks is off and what is told, of the unseen share likewise, float64[N];
+    seconds of processor time for masks and for whole charts."""
+
+    off: NDArray[np.float64]
+    told: NDArray[np.float64]
+    unseen_off: NDArray[np.float64]
+    unseen_told: NDArray[np.float64]
+    masked_seconds: float
+    exact_seconds: float
+
+
+def compare(database: str, pairs: int, options: ScoreOptions, largest: int) -> Compared:
+    """The first so many stored pairs that count, of up to `largest` word pairs."""
+    found: list[tuple[float, float, float, float]] = []
+    seconds, after = np.zeros(2), 0
+    with open_store(database) as store, progress("score", "pairs") as shown:
+        masked = Scorer(Learned(store, lambda *_: None), options)
+        exact = masked.with_options(ScoreOptions(exact=largest))
+        while len(found) < pairs and (rows := store.pairs(after, _READ_AT_ONCE)):
+            after = rows[-1].id
+            for row in rows:
+                size = len(row.source.split(" ")) * len(row.target.split(" "))
+                if not options.exact < size <= largest or len(found) == pairs:
+                    continue
+                begun = time.process_time()
+                one = masked.score_stored(row)
+                between = time.process_time()
+                if one.exact or one.pieces > 1:
+                    continue
+                whole = exact.score_stored(row)
+                if not whole.exact or whole.pieces > 1:
+                    continue
+                seconds += between - begun, time.process_time() - between
+                found.append((
+                    one.log_probability - whole.log_probability, one.log_probability_error or 0.0,
+                    one.unseen - whole.unseen, one.unseen_error or 0.0,
+                ))  # fmt: skip
+                shown.update(len(found), pairs, len(found))
+    columns = np.array(found).reshape(-1, 4).T
+    return Compared(*columns, *seconds.tolist())
+
+
+def tell(name: str, off: NDArray[np.float64], told: NDArray[np.float64]) -> None:
+    """One line of the table."""
+    squares = np.sort(off**2)
+    numbers = np.sqrt(squares.mean()), np.sqrt(squares[:-1].mean()), np.median(abs(off)), np.median(told)
+    within = [float((abs(off) <= times * told).mean()) for times in (2, 4)]
+    print(name, len(off), *(f"{number:.5f}" for number in numbers), *(f"{share:.2f}" for share in within), sep="\t")
+
+
+def main(
+    database: Annotated[str, typer.Argument(metavar="STORE", help="URL of a store that has learned.")],
+    pairs: Annotated[int, typer.Option(min=2, help="Pairs that count.")] = 100,
+    masks: Annotated[int, typer.Option(min=2, help="Masks a pair.")] = ScoreOptions().masks,
+    above: Annotated[int, typer.Option(min=0, help="Only pairs of more word pairs.")] = ScoreOptions().exact,
+    largest: Annotated[int, typer.Option(min=1, help="Only pairs of up to so many word pairs.")] = 400,
+) -> None:
+    """Scores, and tells a table."""
+    found = compare(database, pairs, ScoreOptions(masks=masks, exact=above), largest)
+    print("score", "pairs", "off, root mean square", "without the worst pair", "median off", "median told",
+          "off by two told at most", "by four", sep="\t")  # fmt: skip
+    tell("log-probability", found.off, found.told)
+    tell("unseen", found.unseen_off, found.unseen_told)
+    print(f"seconds: {found.masked_seconds:.1f} of masks, {found.exact_seconds:.1f} of whole charts")
+
+
+if __name__ == "__main__":
+    typer.run(main)
