@@ -175,6 +175,12 @@ def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
         say_json(_as_json(done))
     else:
         _say(done, noun)
+    if done.running:
+        note(
+            f"{done.origin}: most sentences end in a word with its full stop, which makes another word of it: "
+            "`hierogram ingest --tokenize fr,en`, or a store made by `hierogram init --languages fr,en --tokenize`, "
+            "divides text into tokens"
+        )
     if strict and done.totals.rejected:
         raise typer.Exit(FOUND)
 

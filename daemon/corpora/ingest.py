@@ -13,6 +13,7 @@ from hierogram.daemon.corpora.kinds import check_takes
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.corpora.preparation import Languages, prepare
 from hierogram.daemon.corpora.repeats import Repeats
+from hierogram.daemon.corpora.tokenizing import running
 from hierogram.daemon.corpora.validation import Fields, validate
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.prefetch import ahead
@@ -43,7 +44,9 @@ class IngestProgress:
 
 @dataclass(slots=True)
 class IngestReport:
-    """What became of an input: totals, rejections by reason, and the first of them in full."""
+    """What became of an input: totals, rejections by reason, and the first of them in full; `running`, whether most of
+    its first lines look like text that is not divided into tokens, and are not to be divided.
+    """
 
     batch: int
     corpus: str
@@ -54,6 +57,7 @@ class IngestReport:
     reasons: Counter[str] = field(default_factory=Counter)
     first_rejected: list[RejectedLine] = field(default_factory=list)
     seconds: float = 0.0
+    running: bool = False
 
     def add(self, totals: IngestTotals, rejected: Sequence[RejectedLine]) -> None:
         """Enter a chunk."""
@@ -141,6 +145,7 @@ class Intake:
         self._entries = handling.entries
         self._max_tokens = settings.max_tokens
         self._repeats = Repeats()
+        self._looked = False
         self._last_rejected: RejectedLine | None = None
         self._started = time.perf_counter()
         self.report = IngestReport(store.begin_ingest(corpus, origin, format), corpus, origin, format)
@@ -150,10 +155,19 @@ class Intake:
         pairs: list[NewPairs] = []
         rejected: list[RejectedLine] = []
         for fields in chunks:
+            if not self._looked:
+                self._looked, self.report.running = True, self._looks_running(fields)
             sound, wrong = validate(self._preparation.prepared(fields), self._max_tokens, self._repeats)
             pairs.append(sound if self._entries is None else self._entries.of(sound))
             rejected += wrong
         return Checked(join_pairs(pairs), in_runs(rejected))
+
+    def _looks_running(self, fields: Fields) -> bool:
+        """Whether most lines without links are running text on a side, and stay it."""
+        if self._preparation.tokenizers is not None or self._entries is not None:
+            return False
+        raw = [k for k, alignment in enumerate(fields.alignments) if alignment is None]
+        return any(2 * running([side[k] for k in raw]) > len(raw) for side in (fields.sources, fields.targets))
 
     def store(
         self, lines: Checked, receipt: Callable[[IngestTotals, list[RejectedLine]], Receipt] | None = None

@@ -1,12 +1,16 @@
 """Tokens made from running text, by sacremoses, for pairs that come without an alignment."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from hierogram.daemon.corpora.validation import Fields
 from hierogram.daemon.exceptions import UsageError
 
 Tokenize = Callable[[bytes], bytes]
+
+_ATTACHED = re.compile(r"""\w[.!?…。！？]+["'»”’)\]]*\s*$""")
+"""A line's end where the last word has a full stop, an exclamation or a question mark attached."""
 
 
 def tokenizer(language: str) -> Tokenize:
@@ -43,3 +47,8 @@ def tokenized(chunk: Fields, source: Tokenize, target: Tokenize) -> Fields:
         sources=[source(line) if bare else line for line, bare in zip(chunk.sources, raw, strict=True)],
         targets=[target(line) if bare else line for line, bare in zip(chunk.targets, raw, strict=True)],
     )
+
+
+def running(lines: Iterable[bytes]) -> int:
+    """How many lines look like running text: they end in a word with its punctuation."""
+    return sum(_ATTACHED.search(line.decode(errors="replace")) is not None for line in lines)

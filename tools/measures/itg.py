@@ -83,9 +83,9 @@ def measure_itg(corpus: Corpus) -> Figures:
     figures["exhaustive_over_slice_0.15"] = (
         figures[EXHAUSTIVE]["microseconds_a_pair"] / figures["slice_0.15"]["microseconds_a_pair"]
     )
-    figures["slice_0.15_over_gibbs"] = (
-        figures["slice_0.15"]["microseconds_a_pair"] / figures[GIBBS]["microseconds_a_pair"]
-    )
+    for method in (SLICE, FLAT):
+        name = f"{method}_0.15"
+        figures[f"{name}_over_gibbs"] = figures[name]["microseconds_a_pair"] / figures[GIBBS]["microseconds_a_pair"]
     return figures
 
 

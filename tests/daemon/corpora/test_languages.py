@@ -92,6 +92,26 @@ def test_languages_are_chosen_when_a_store_is_made(hierogram: Run, store_url: st
 
 
 @pytest.mark.parametrize(
+    ("lines", "options", "warned"),
+    [
+        ("La maison. ||| The house.\nUn chat ||| « A cat ! »\nQui ? ||| Who?\n", (), True),
+        ("走了。 ||| He has gone .\n", (), True),
+        ("La maison . ||| The house .\nUn chat ! ||| A cat !\nM. ||| Mr.\n", (), False),
+        ("La maison. ||| The house. ||| 0-0 1-1\nUn chat ||| A cat\n", (), False),
+        ("La maison. ||| The house.\n", ("--tokenize", "fr,en"), False),
+    ],
+)
+def test_text_that_is_not_divided_into_tokens_is_noticed(
+    lines: str, options: tuple[str, ...], warned: bool, hierogram: Run, store_url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a").write_text(lines)
+    done = hierogram("--store", store_url, "ingest", "a", "--format", "pipes", *options)
+    assert done.code == 0
+    assert ("a: most sentences end in a word with its full stop" in done.err) == warned
+    assert "full stop" not in done.out
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["init", "--languages", "fr"], "name two languages"),
