@@ -1,10 +1,10 @@
 """The selection chain: which variables the next mask fixes [BPK09 §3.2].
 
 With rules of up to b nonterminals, about b in b + 1 of the variables are selected: two thirds with binary rules, as in
-the paper. Where nothing is known of the variables, each step selects all that
-were not, and as many of the others as it takes to be as many again. Where a cheap model knows which values are
-doubtful, each step frees variables anew, the doubtful ones more often. A step looks at the selection and the cheap
-model alone, never at the assignment: a chain that did would not converge to the right distribution.
+the paper. Where nothing is known of the variables, each step selects all that were not, and as many of the others as it
+takes to be as many again. Where a cheap model knows which values are doubtful, each step frees variables anew, the
+doubtful ones more often. A step looks at the selection and the cheap model alone, never at the assignment: a chain that
+did would not converge to the right distribution.
 """
 
 import numpy as np
