@@ -31,8 +31,9 @@ class SparseChart(NamedTuple):
     `ending_sums` float64[capacity] and `ending_corners` int32[capacity] hold the sums and corners, i (m + 1) + x, of
     the cells of the first lists; `starting_sums` float64[capacity] and `starting_ends` int16[capacity, 2] the sums,
     source beginnings and target ends of those of the second.
-    Of the source spans that end at the position at hand, `sums` float64[n (m + 1)², 2] add up straight and inverted
-    splits, by corner (m + 1) + y; the bits of `columns` uint64[n (m + 1), words] say of each corner which are not 0.
+    Of the source spans that end at the position at hand, `sums` float64[2, n (m + 1)²] add up straight splits, by
+    y n (m + 1) + corner, and inverted ones, by x n (m + 1) + i (m + 1) + y: those that a new cell adds to lie near one
+    another; the bits of `columns` uint64[n (m + 1), words] say of each corner which are not 0.
     `nulls` float64[m + 1, m + 1] are the sums of target spans without source words. `scale` float64[n + m] levels out
     emissions. `powers` are those of what cells weigh. `rules` uint8, `stack` int32[…, 4]: the new derivation.
     `registers` int64[3].
@@ -79,7 +80,7 @@ def make_chart(
         np.zeros(capacity, np.int32),
         np.zeros(capacity),
         np.zeros((capacity, 2), np.int16),
-        np.zeros((n * (m + 1) ** 2, 2)),
+        np.zeros((2, n * (m + 1) ** 2)),
         np.zeros((n * (m + 1), words), np.uint64),
         np.zeros((m + 1, m + 1)),
         Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m)),

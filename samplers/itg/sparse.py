@@ -82,45 +82,51 @@ def _sum_nulls(chart, slices):
 
 
 @njit_inline
-def _join(chart, i, x, y, value, width):
+def _join(chart, i, x, y, value, size):
     """Put a new cell that begins at a source position together with all that end there; how many there are.
 
-    What is made ends where the new cell does, so it is not complete yet. `width` is m + 1.
+    What is made ends where the new cell does, so it is not complete yet. `size`: m + 1, and n times that.
     """
+    width, corners = size
     word, bit = word_of(y), bit_of(y)
+    place = y * corners
     first, last = np.int64(chart.lists[i, x, STRAIGHT]), np.int64(chart.lists[i, x + 1, STRAIGHT])
     for at in range(first, last):
         corner = np.int64(chart.ending_corners[at])
-        chart.sums[corner * width + y, STRAIGHT] += chart.ending_sums[at] * value
+        chart.sums[STRAIGHT, place + corner] += chart.ending_sums[at] * value
         chart.columns[corner, word] |= bit
     work = last - first
     first, last = np.int64(chart.lists[i, y, INVERTED]), np.int64(chart.lists[i, y + 1, INVERTED])
+    place = x * corners
     for at in range(first, last):
-        corner, end = np.int64(chart.starting_ends[at, 0]) * width + x, np.int64(chart.starting_ends[at, 1])
-        chart.sums[corner * width + end, INVERTED] += chart.starting_sums[at] * value
-        chart.columns[corner, word_of(end)] |= bit_of(end)
+        row, end = np.int64(chart.starting_ends[at, 0]) * width, np.int64(chart.starting_ends[at, 1])
+        chart.sums[INVERTED, place + row + end] += chart.starting_sums[at] * value
+        chart.columns[row + x, word_of(end)] |= bit_of(end)
     return work + last - first
 
 
 @njit_inline
-def _spread_nulls(chart, i, x, y, value, width):
-    """Add what a cell makes together with target nulls beside it, to the rows that come later in its source span."""
+def _spread_nulls(chart, i, x, y, value, size):
+    """Add what a cell makes together with target nulls beside it, to the rows that come later in its source span.
+
+    `size`: m + 1, and n times that.
+    """
+    width, corners = size
+    row = i * width
     for z in range(x - 1, -1, -1):
         nulls = chart.nulls[z, x]
         if nulls == 0.0:
             break
-        corner = i * width + z
-        chart.sums[corner * width + y, STRAIGHT] += nulls * value
-        chart.sums[corner * width + y, INVERTED] += nulls * value
-        chart.columns[corner, word_of(y)] |= bit_of(y)
-    corner = i * width + x
+        chart.sums[STRAIGHT, y * corners + row + z] += nulls * value
+        chart.sums[INVERTED, z * corners + row + y] += nulls * value
+        chart.columns[row + z, word_of(y)] |= bit_of(y)
     for z in range(y + 1, width):
         nulls = chart.nulls[y, z]
         if nulls == 0.0:
             break
-        chart.sums[corner * width + z, STRAIGHT] += value * nulls
-        chart.sums[corner * width + z, INVERTED] += value * nulls
-        chart.columns[corner, word_of(z)] |= bit_of(z)
+        chart.sums[STRAIGHT, z * corners + row + x] += value * nulls
+        chart.sums[INVERTED, x * corners + row + z] += value * nulls
+        chart.columns[row + x, word_of(z)] |= bit_of(z)
 
 
 @njit_inline
@@ -172,6 +178,7 @@ def _list_cells(chart, j, first, width):
 def _make_row(chart, slices, i, j, x):
     """Make the cells of a source span that begin at a target position, by their ends; the number of the next cell."""
     width = slices.width + 1
+    corners = slices.height * width
     corner = i * width + x
     at = chart.registers[CELLS]
     for word in range(word_of(slices.width) + 1):
@@ -179,9 +186,9 @@ def _make_row(chart, slices, i, j, x):
         while chart.columns[corner, word]:
             y = (word << 6) + lowest_bit(chart.columns[corner, word])
             chart.columns[corner, word] &= chart.columns[corner, word] - _ONE
-            place = corner * width + y
-            straight, inverted = chart.sums[place, STRAIGHT], chart.sums[place, INVERTED]
-            chart.sums[place, STRAIGHT] = chart.sums[place, INVERTED] = 0.0
+            by_end, by_beginning = y * corners + corner, x * corners + i * width + y
+            straight, inverted = chart.sums[STRAIGHT, by_end], chart.sums[INVERTED, by_beginning]
+            chart.sums[STRAIGHT, by_end] = chart.sums[INVERTED, by_beginning] = 0.0
             if is_viable(chart.viability, i, j, x, y):
                 value = _emission(chart, i, j, x, y)
                 if straight + inverted > 0.0:
@@ -190,8 +197,8 @@ def _make_row(chart, slices, i, j, x):
                 if value > 0.0:
                     chart.column[at], chart.inside[at] = y, value
                     chart.begin[at, 0], chart.begin[at, 1] = i, x
-                    chart.registers[COMBINATIONS] += _join(chart, i, x, y, value, width)
-                    _spread_nulls(chart, i, x, y, value, width)
+                    chart.registers[COMBINATIONS] += _join(chart, i, x, y, value, (width, corners))
+                    _spread_nulls(chart, i, x, y, value, (width, corners))
                     at += 1
     return at
 
