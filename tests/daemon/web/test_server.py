@@ -30,11 +30,11 @@ def everything(connection: socket.socket) -> bytes:
     return said
 
 
-def head(length: int | str) -> bytes:
+def head(length: int | str, more: str = "") -> bytes:
     framing = f"Content-Length: {length}" if isinstance(length, int) else f"Transfer-Encoding: {length}"
     return (
         f"POST /v1/pairs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/jsonl\r\nConnection: close\r\n"
-        f"{framing}\r\n\r\n"
+        f"{framing}\r\n{more}\r\n"
     ).encode()
 
 
@@ -211,8 +211,9 @@ def test_a_client_that_goes_away_leaves_what_it_sent(start: Start, quick_store: 
 def test_a_body_that_comes_while_it_ends_is_told(start: Start) -> None:
     running = start(client_timeout=60.0)
     with running.connected() as connection:
-        connection.sendall(head(len(BODY)) + BODY[:100])
-        time.sleep(0.2)
+        connection.sendall(head(len(BODY), "Expect: 100-continue\r\n") + BODY[:100])
+        # Said when the body is being read.
+        assert b"100 Continue" in connection.recv(65536)
         running.stop.set()
         said = everything(connection)
         assert b"503 Service Unavailable" in said
