@@ -7,6 +7,8 @@ _SENTENCES = ("tests/samplers/charts/test_sentences.py", "-k", "cross or enumera
 _STEP = ("tests/samplers/charts/test_pruning.py", "-k", "model_page")
 _PRUNING = "tests/samplers/charts/test_pruning.py"
 _AVERAGES = "tests/samplers/charts/test_averages.py"
+_DOUBTS = ("tests/samplers/charts/test_doubts.py",)
+_START = "tests/samplers/charts/test_start.py"
 _SELECTIONS = ("tests/samplers/charts/test_pruning.py", "-k", "keep_their_size")
 
 _TREES = ("tests/samplers/charts/test_tree_pruning.py", "-k", "converges")
@@ -46,22 +48,22 @@ CHART_FAULTS = (
     Fault(
         "unselected variables keep their values",
         "charts/pruning/chain.py",
-        "        return PruningState(selected, first), pruned",
-        "        return PruningState(selected, np.where(selected, first, state.assigned)), pruned",
+        "return PruningState(selected, np.array([values for values, _ in found])), [",
+        "return PruningState(selected, np.where(selected, [values for values, _ in found], state.assigned)), [",
         _STEP,
     ),
     Fault(
         "the selection depends on the assignment",
         "charts/pruning/chain.py",
         "selected = next_selection(state.selected, of_selection)",
-        "selected = next_selection(state.selected, of_selection) & state.assigned",
+        "selected = next_selection(state.selected, of_selection) & state.assigned[0]",
         _STEP,
     ),
     Fault(
         "doubts depend on the assignment",
         "charts/pruning/chain.py",
         "doubtful_selection(self._doubts, self.system.branching, of_selection)",
-        "doubtful_selection(self._doubts + ~state.assigned, self.system.branching, of_selection)",
+        "doubtful_selection(self._doubts + ~state.assigned[0], self.system.branching, of_selection)",
         _STEP,
     ),
     Fault(
@@ -74,7 +76,7 @@ CHART_FAULTS = (
     Fault(
         "masks are remembered by their selection alone",
         "charts/pruning/chain.py",
-        "mask = selected.tobytes(), (selected & state.assigned).tobytes()",
+        "mask = selected.tobytes(), (selected & assigned).tobytes()",
         "mask = selected.tobytes(), selected.tobytes()",
         _STEP,
     ),
@@ -84,6 +86,69 @@ CHART_FAULTS = (
         "        number, random = draw(bitext.graph, inside, random, stack, edges)",
         "        number, _ = draw(bitext.graph, inside, random, stack, edges)",
         (_PRUNING, "-k", "is_drawn_has"),
+    ),
+    Fault(
+        "both chains draw from one stream",
+        "charts/pruning/chain.py",
+        "(self._chains + 1) * plan + use",
+        "(self._chains + 1) * plan + use * (use == self._chains)",
+        (_PRUNING, "-k", "same_stream"),
+    ),
+    Fault(
+        "a word hears from its partner what it told that partner",
+        "charts/pruning/doubts.py",
+        "            said[i, x] = before\n            before += pairs[i, x] * heard[i, x]\n",
+        "            before += pairs[i, x] * heard[i, x]\n            said[i, x] = before\n",
+        _DOUBTS,
+    ),
+    Fault(
+        "words are never alone in the model of doubts",
+        "charts/pruning/doubts.py",
+        "before = alone[i]",
+        "before = 0.0",
+        _DOUBTS,
+    ),
+    Fault(
+        "a word that may do nothing else has an endless doubt",
+        "charts/pruning/doubts.py",
+        "1.0 / max(said[i, x] + after, _SMALLEST)",
+        "1.0 / (said[i, x] + after)",
+        (*_DOUBTS, "-k", "without_another_choice"),
+    ),
+    Fault(
+        "a variable that was left out too soon is not taken in again",
+        "charts/pruning/start.py",
+        "positive[variable] = trials.total(positive) > 0",
+        "positive[variable] = False",
+        (_START, "-k", "taken_in_again"),
+    ),
+    Fault(
+        "the second start is the last exchange",
+        "charts/pruning/start.py",
+        "if total > most:",
+        "if total > 0:",
+        (_START, "-k", "best_exchange or both_cases"),
+    ),
+    Fault(
+        "what could be left out instead is in no doubt",
+        "charts/pruning/start.py",
+        "np.maximum(doubts[places], _LEFT_OUT / max(len(places), 1))",
+        "doubts[places]",
+        (_START, "-k", "in_doubt"),
+    ),
+    Fault(
+        "variables that could not be left out instead are in doubt",
+        "charts/pruning/start.py",
+        "            if total > 0:\n",
+        "            if total >= 0:\n",
+        (_START, "-k", "in_doubt"),
+    ),
+    Fault(
+        "only charts of starts are counted",
+        "charts/pruning/start.py",
+        "edges = [made for _, made in self._made.values()]",
+        "edges: list[int] = []",
+        (_START, "-k", "counted"),
     ),
     Fault(
         "variables are freed one as often as another",
@@ -180,8 +245,8 @@ CHART_FAULTS = (
     Fault(
         "soft counts are those of the mask before",
         "charts/pruning/chain.py",
-        "graph = self.system.build(selected, state.assigned)",
-        "graph = self.system.build(state.selected, state.assigned)",
+        "self._masked(selected, assigned, ",
+        "self._masked(state.selected, assigned, ",
         _STEP,
     ),
     Fault(
@@ -209,7 +274,7 @@ CHART_FAULTS = (
     Fault(
         "spans that are not selected keep their values",
         "charts/pruning/trees.py",
-        "return PruningState(selected, self._drawn(forest, key, 2 * plan)), forest",
+        "return PruningState(selected, self._drawn(forest, key, 2 * plan)[None]), forest",
         "return PruningState(selected, np.where(selected, self._drawn(forest, key, 2 * plan), state.assigned)), forest",
         _TREES,
     ),
@@ -217,21 +282,21 @@ CHART_FAULTS = (
         "the selection of spans depends on their values",
         "charts/pruning/trees.py",
         _TREE_STEP,
-        _TREE_STEP.replace("\n", " & state.assigned\n"),
+        _TREE_STEP.replace("\n", " & state.assigned[0]\n"),
         _TREES,
     ),
     Fault(
         "the chart of a sentence is that of the selection before",
         "charts/pruning/trees.py",
-        "self._fill(selected, state.assigned), self._root)",
-        "self._fill(state.selected, state.assigned), self._root)",
+        "self._fill(selected, state.assigned[0]), self._root)",
+        "self._fill(state.selected, state.assigned[0]), self._root)",
         _TREES,
     ),
     Fault(
         "every mask's tree is drawn from one stream",
         "charts/pruning/trees.py",
         "self._drawn(forest, key, 2 * plan)",
-        "self._drawn(forest, key, 0)",
+        "self._drawn(forest, key, 1)",
         _TREES,
     ),
     Fault(
@@ -252,8 +317,8 @@ CHART_FAULTS = (
     Fault(
         "each mask starts from the first derivation",
         "charts/pruning/learning.py",
-        "self._states[number], pruned = kernel.step",
-        "_, pruned = kernel.step",
+        "self._states[number], [pruned] = kernel.step",
+        "_, [pruned] = kernel.step",
         (_LEARNING, "-k", "long_run"),
     ),
     Fault(

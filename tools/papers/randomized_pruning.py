@@ -38,7 +38,7 @@ _BUDGETS = 2.0 ** -np.arange(10, 0, -1)
 """Shares of the whole chart's edges."""
 _MOST_STEPS = 2_000
 _MOST_KNOWN = 100
-"""After so many steps in a row that make no chart, nothing new is looked for."""
+"""After so many masks in a row whose charts were known, nothing new is looked for."""
 _NEAR = 0.08
 """Pairs are of about a size where theirs differs by no more than this share."""
 
@@ -49,8 +49,8 @@ COLUMNS = (
 
 
 class Row(NamedTuple):
-    """A pair: edges and seconds of the whole chart and of one mask; seconds of all steps up to half the whole work, the
-    charts that were made, and the steps; errors of one mask and at half the whole work; errors by budget (NaN where one
+    """A pair: edges and seconds of the whole chart and of one mask; seconds of all masks up to half the whole work, the
+    charts that were made, and the masks; errors of one mask and at half the whole work; errors by budget (NaN where one
     mask is more). Of tic-tac-toe pruning at each ratio its share of the whole work, its error, and that of masks at the
     same work, float64[ratios, 3]."""
 
@@ -73,7 +73,7 @@ class Row(NamedTuple):
 def measure(corpus: Corpus, grammar: str, pair: int, seed: int) -> Row:
     """A pair of up to `LARGEST` word pairs, by the whole chart, by masks, and by tic-tac-toe pruning.
 
-    The work of masks includes the chart that the first derivation is drawn from.
+    The work of masks includes all charts that are made to find the first derivations.
     """
     n, m = corpus.size(pair)
     system = corpus.system(grammar, pair)
@@ -84,18 +84,19 @@ def measure(corpus: Corpus, grammar: str, pair: int, seed: int) -> Row:
     scores = score(graph)
     exact_seconds = time.process_time() - begun
     exact, edges = system.features(scores.expected), graph.edges
-    kernel = PruningKernel(system, pair)
+    begun = time.process_time()
+    kernel = PruningKernel(system, pair, chains=2)
     state = kernel.init(seed)
-    first = system.bitext.graph.edges
+    start_seconds, first = time.process_time() - begun, kernel.start.edges
     steps: list[Pruned] = []
     work: list[int] = []
     seconds: list[float] = []
     while not work or (first + sum(work) < edges / 2 and any(work[-_MOST_KNOWN:]) and len(work) < _MOST_STEPS):
         begun = time.process_time()
-        state, pruned = kernel.step(seed, state, len(work) + 1)
-        seconds.append(time.process_time() - begun)
-        steps.append(pruned)
-        work.append(pruned.edges)
+        state, pruned = kernel.step(seed, state, len(work) // len(state.assigned) + 1)
+        seconds += [(time.process_time() - begun) / len(pruned)] * len(pruned)
+        steps += pruned
+        work += [one.edges for one in pruned]
     made = np.array(work) > 0
     spent = first + np.array(list(accumulate(work)))
 
@@ -108,7 +109,7 @@ def measure(corpus: Corpus, grammar: str, pair: int, seed: int) -> Row:
     task = Task(make(), corpus.words(pair), Mask(np.zeros((n, m), np.int8), np.zeros((0, 0), np.bool_)), empty)
     return Row(
         grammar, pair, n * m, edges, float(np.array(work)[made].mean()), exact_seconds,
-        float(np.array(seconds)[made].mean()), sum(seconds), int(made.sum()), len(steps),
+        float(np.array(seconds)[made].mean()), start_seconds + sum(seconds), int(made.sum()), len(steps),
         _squared(steps[0].features, exact), _squared(weighed_mean(steps), exact),
         np.array([error(share) for share in _BUDGETS]),
         np.array([(share, own, error(share)) for share, own in _tictactoe(corpus, pair, task, exact, edges)]),
@@ -174,7 +175,7 @@ def saved(corpus: Corpus, grammar: str, size: int, pairs: int, seed: int) -> Sav
         state = kernel.init(seed)
         begun, work = time.process_time(), 0
         for plan in (1, 2, 3):
-            state, pruned = kernel.step(seed, state, plan)
+            state, [pruned] = kernel.step(seed, state, plan)
             work += pruned.edges
         seconds += (time.process_time() - begun) / 3
         masks.append(work / 3)

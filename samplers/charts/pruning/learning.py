@@ -82,7 +82,7 @@ class SoftCounts:
             kernel = PruningKernel(grammar.system(number), number)
             total: NDArray[np.float64] | None = None
             for plan in range(self._done + 1, self._done + self._masks + 1):
-                self._states[number], pruned = kernel.step(self._key, self._states[number], plan)
+                self._states[number], [pruned] = kernel.step(self._key, self._states[number], plan)
                 total = pruned.features if total is None else total + pruned.features
             assert total is not None
             features.append(total / self._masks)

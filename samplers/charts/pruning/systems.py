@@ -9,12 +9,13 @@ from hierogram.samplers.charts.bitexts import Bitext, Builder, drawn_links, expe
 from hierogram.samplers.charts.chart import cell_of
 from hierogram.samplers.charts.hypergraph import Hypergraph, Key, draw_edges
 from hierogram.samplers.charts.pairs import Mask, Rules, Task, Words, branching
+from hierogram.samplers.charts.pruning.doubts import unlinked
 from hierogram.samplers.charts.pruning.masks import fix_links, keep_spans
 from hierogram.samplers.charts.sentences import CHAIN, Parsed, Sentence, SentenceBuilder
 
 _PREFERRED = 0.3
 """Links whose emission has at least this share of the best one's weight are in the first derivation."""
-_LEAST_DOUBT = 0.01
+_LEAST_DOUBT = 0.005
 """What is added to the doubts of all links: each is freed again and again."""
 _DRAWS = 16
 """Derivations that are drawn from each chart."""
@@ -120,14 +121,11 @@ class PairSystem(System):
         return np.asarray(pairs[i, x] >= _PREFERRED * best, np.bool_)
 
     def doubts(self) -> NDArray[np.float64] | None:
-        """The share of other emissions of both words, alone or with others, among all: of the emission rules alone."""
-        words = self._task.words
-        i, x = self.links[:, 0], self.links[:, 1]
-        own = words.pairs[i, x]
-        others = words.pairs.sum(axis=1)[i] + words.pairs.sum(axis=0)[x] - 2 * own
-        others += words.source_nulls[i] * words.target_nulls[x]
-        share = np.divide(others, others + own, out=np.ones(len(own)), where=others + own > 0)
-        return np.asarray(np.maximum(share, 0) + _LEAST_DOUBT, np.float64)
+        """How probable it is, in a model of one-to-one links, that a link's words are not partners."""
+        words, (i, x) = self._task.words, self.links.T
+        return np.asarray(
+            unlinked(words.pairs, words.source_nulls, words.target_nulls)[i, x] + _LEAST_DOUBT, np.float64
+        )
 
     def conflicts(self) -> NDArray[np.int64]:
         """For each variable, with how many others it may not be positive together, int64[V]."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from hierogram.samplers.charts.hypergraph import score
 from hierogram.samplers.charts.pruning.averages import Averages, averages, cover
-from hierogram.samplers.charts.pruning.chain import PruningKernel
+from hierogram.samplers.charts.pruning.chain import PruningKernel, chained
 from hierogram.samplers.charts.pruning.selection import selected_size
 from hierogram.samplers.charts.pruning.systems import System
 
@@ -38,11 +38,6 @@ def estimate(system: System, masks: int, key: int, number: int = 0) -> Estimate:
         scores = score(system.build(nothing, nothing))
         features = system.features(scores.expected)
         return Estimate(float(np.log(scores.total)), 0.0, Averages(features, np.zeros(len(features))))
-    kernel = PruningKernel(system, number)
-    state = kernel.init(key)
-    steps = []
-    for step in range(1, masks + 1):
-        state, pruned = kernel.step(key, state, step)
-        steps.append(pruned)
+    steps = chained(PruningKernel(system, number, chains=2), masks, key)
     most = cover(steps)
     return Estimate(most.log_total - float(np.log(most.share)), most.error / most.share, averages(steps))

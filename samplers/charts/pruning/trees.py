@@ -50,13 +50,13 @@ class TreePruningKernel:
             required[left[0]] = False
         forest = Forest(self._grammar, chart, self._root)
         selected = first_selection(len(self._spans), _BRANCHING, Key(key, self._number, 1))
-        return PruningState(selected, self._drawn(forest, key, 0))
+        return PruningState(selected, self._drawn(forest, key, 0)[None])
 
     def step(self, key: int, state: PruningState, plan: int) -> tuple[PruningState, Forest]:
         """One mask more, `plan` from 1, and the derivations that it keeps."""
         selected = next_selection(state.selected, Key(key, self._number, 2 * plan + 1))
-        forest = Forest(self._grammar, self._fill(selected, state.assigned), self._root)
-        return PruningState(selected, self._drawn(forest, key, 2 * plan)), forest
+        forest = Forest(self._grammar, self._fill(selected, state.assigned[0]), self._root)
+        return PruningState(selected, self._drawn(forest, key, 2 * plan)[None]), forest
 
     def _fill(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Chart:
         keep_spans(self._spans, selected, assigned, self._grammar.words, self._kept)

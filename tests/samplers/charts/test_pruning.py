@@ -11,14 +11,14 @@ from tests.samplers.charts.pairs import ANY, X1, X2, X3
 from hierogram.samplers.charts.hypergraph import Key, score
 from hierogram.samplers.charts.pairs import branching, make_rules
 from hierogram.samplers.charts.pruning.averages import Pruned, weighed_mean
-from hierogram.samplers.charts.pruning.chain import PruningKernel, soft_counts
+from hierogram.samplers.charts.pruning.chain import PruningKernel, chained, soft_counts
 from hierogram.samplers.charts.pruning.selection import (
     doubtful_selection,
     first_selection,
     next_selection,
     selected_size,
 )
-from hierogram.samplers.charts.pruning.systems import PairSystem
+from hierogram.samplers.charts.pruning.start import two_starts
 
 KINDS = ("ITG", "ITG with few variables", "mixed rules", "sentence", "mixed rules with many variables")
 LARGER = ("ITG", "mixed rules with empty sides", "mixed rules", "sentence")
@@ -115,19 +115,6 @@ def _drawn_by(doubts: np.ndarray, step: int) -> tuple[int, ...]:
     return tuple(np.flatnonzero(doubtful_selection(doubts, 3, Key(3, 1, step))).tolist())
 
 
-def test_links_are_doubted_by_the_other_emissions_of_their_words() -> None:
-    known = charts()[0]
-    assert isinstance(known.system, PairSystem)
-    doubts = known.system.doubts()
-    assert doubts is not None
-    words = known.system.words
-    for (i, x), doubt in zip(known.system.links.tolist(), doubts, strict=True):
-        others = [words.pairs[i, k] for k in range(words.pairs.shape[1]) if k != x]
-        others += [words.pairs[k, x] for k in range(words.pairs.shape[0]) if k != i]
-        others.append(words.source_nulls[i] * words.target_nulls[x])
-        assert doubt == pytest.approx(sum(others) / (sum(others) + words.pairs[i, x]) + 0.01)
-
-
 def test_each_derivation_that_is_drawn_has_its_probability() -> None:
     """Of the whole chart, so that every assignment may come."""
     known = charts()[0]
@@ -141,33 +128,54 @@ def test_each_derivation_that_is_drawn_has_its_probability() -> None:
     assert p_value([values.tobytes() for values in drawn], chances) > 1e-5
 
 
+@pytest.mark.parametrize("chains", [1, 2])
 @pytest.mark.parametrize("number", range(4), ids=LARGER)
-def test_a_step_is_what_the_model_page_says(number: int) -> None:
+def test_a_step_is_what_the_model_page_says(number: int, chains: int) -> None:
     """Soft counts are those of the new selection at the old values; all values are then read from what is drawn."""
     known = charts()[number]
-    kernel = PruningKernel(known.system, number)
-    doubts = known.system.doubts()
+    kernel = PruningKernel(known.system, number, chains)
+    doubts = known.system.doubts() if chains == 1 else two_starts(known.system).doubts
     state = kernel.init(4)
-    assert (known.values == state.assigned).all(axis=1).any()
+    assert len(state.assigned) == chains
+    for values in state.assigned:
+        assert (known.values == values).all(axis=1).any()
     changed, again = 0, 0
     for step in range(1, 100):
         after, pruned = kernel.step(4, state, step)
-        of_selection = Key(4, number, 2 * step + 1)
+        of_selection = Key(4, number, (chains + 1) * step + chains)
         if doubts is None:
             assert (after.selected == next_selection(state.selected, of_selection)).all()
         else:
             assert (after.selected == doubtful_selection(doubts, known.system.branching, of_selection)).all()
-        again += pruned.edges == 0
-        kept = np.flatnonzero((known.values == state.assigned)[:, after.selected].all(axis=1))
-        np.testing.assert_allclose(pruned.features, known.expected(kept), atol=1e-10)
-        total = np.log(known.weights[kept].sum()) + known.system.log_scale
-        assert pruned.log_total == pytest.approx(total, abs=1e-9)
-        assert (known.values[kept] == after.assigned).all(axis=1).any()
-        changed += (after.assigned != state.assigned).any()
+        for before, values, found in zip(state.assigned, after.assigned, pruned, strict=True):
+            again += found.edges == 0
+            kept = np.flatnonzero((known.values == before)[:, after.selected].all(axis=1))
+            np.testing.assert_allclose(found.features, known.expected(kept), atol=1e-10)
+            total = np.log(known.weights[kept].sum()) + known.system.log_scale
+            assert found.log_total == pytest.approx(total, abs=1e-9)
+            assert (known.values[kept] == values).all(axis=1).any()
+            changed += (values != before).any()
         state = after
     assert changed > 3
     # Charts of pairs are not made again.
     assert (again > 20) == (doubts is not None)
+
+
+@pytest.mark.parametrize("number", range(4), ids=LARGER)
+def test_no_two_draws_have_the_same_stream(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = charts()[number]
+    keys: list[Key] = []
+    draws = known.system.draws
+
+    def noted(inside: np.ndarray, key: Key) -> np.ndarray:
+        keys.append(key)
+        return draws(inside, key)
+
+    monkeypatch.setattr(known.system, "draws", noted)
+    chained(PruningKernel(known.system, number, chains=2), 60, key=3)
+    keys += [Key(3, number, 3 * plan + 2) for plan in range(31)]
+    assert len(keys) > 40
+    assert len(set(keys)) == len(keys)
 
 
 def test_what_is_drawn_of_a_remembered_mask_has_its_probability() -> None:
@@ -179,11 +187,11 @@ def test_what_is_drawn_of_a_remembered_mask_has_its_probability() -> None:
     first = kernel.init(2)
     seen: dict[tuple[bytes, bytes], list[bytes]] = {}
     for step in range(1, 4_000):
-        after, pruned = kernel.step(2, first, step)
+        after, [pruned] = kernel.step(2, first, step)
         seen.setdefault((pruned.selection, pruned.positive), []).append(after.assigned.tobytes())
     (selection, _), drawn = max(seen.items(), key=lambda found: len(found[1]))
     fixed = np.frombuffer(selection, bool)
-    kept = np.flatnonzero((known.values == first.assigned)[:, fixed].all(axis=1))
+    kept = np.flatnonzero((known.values == first.assigned[0])[:, fixed].all(axis=1))
     chances: dict[bytes, float] = {}
     for k in kept:
         values = known.values[k].tobytes()

@@ -5,7 +5,7 @@ import pytest
 from tests.samplers.charts.chains import charts
 
 from hierogram.samplers.charts.pruning.averages import cover
-from hierogram.samplers.charts.pruning.chain import PruningKernel
+from hierogram.samplers.charts.pruning.chain import PruningKernel, chained
 from hierogram.samplers.charts.pruning.totals import estimate
 
 
@@ -22,12 +22,7 @@ def test_the_estimated_sum_is_that_of_all_derivations(number: int) -> None:
 
 def test_the_sum_is_what_masks_of_a_selection_keep_over_their_share() -> None:
     for number, known in enumerate(charts()):
-        kernel = PruningKernel(known.system, number)
-        state = kernel.init(5)
-        steps = []
-        for step in range(1, 9):
-            state, pruned = kernel.step(5, state, step)
-            steps.append(pruned)
+        steps = chained(PruningKernel(known.system, number, chains=2), 8, key=5)
         most = cover(steps)
         assert most.share < 0.99
         found = estimate(known.system, 8, key=5, number=number)

@@ -37,7 +37,7 @@ def sample(corpus: Corpus, grammar: str, pair: int, seed: int) -> Sampled:
     """The first derivation and one mask of a pair."""
     begun = time.process_time()
     kernel = PruningKernel(corpus.system(grammar, pair), pair)
-    _, pruned = kernel.step(seed, kernel.init(seed), 1)
+    _, [pruned] = kernel.step(seed, kernel.init(seed), 1)
     return Sampled(pair, int(np.prod(corpus.size(pair))), pruned.edges, time.process_time() - begun)
 
 

@@ -1,0 +1,57 @@
+"""Doubts: messages between words beside the enumeration of all one-to-one links."""
+
+import numpy as np
+import pytest
+from tests.reference.charts.doubts import by_messages, enumerated
+from tests.samplers.charts.chains import charts
+
+from hierogram.samplers.charts.pruning.doubts import unlinked
+from hierogram.samplers.charts.pruning.systems import PairSystem
+
+SIZES = ((1, 1), (2, 3), (4, 4), (5, 3))
+
+
+def weights(size: tuple[int, int], seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    n, m = size
+    return random.random((n, m)) ** 4, 0.1 * random.random(n), 0.1 * random.random(m)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_messages_are_those_of_the_definition(size: tuple[int, int]) -> None:
+    given = weights(size, 3)
+    np.testing.assert_allclose(unlinked(*given), by_messages(*given, rounds=20), rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_where_emissions_form_a_tree_messages_are_exact(seed: int) -> None:
+    pairs, source_nulls, target_nulls = weights((4, 4), seed)
+    tree = np.array([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 1, 1]])
+    given = pairs * tree, source_nulls, target_nulls
+    np.testing.assert_allclose(unlinked(*given), enumerated(*given), rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_elsewhere_messages_are_near(seed: int) -> None:
+    given = weights((4, 5), seed)
+    assert np.abs(unlinked(*given) - enumerated(*given)).max() < 0.15
+
+
+def test_a_word_is_doubted_where_its_partner_is_wanted_elsewhere() -> None:
+    """Alone both words would prefer each other; but then a third word is left with nothing."""
+    pairs = np.array([[0.5, 0.01], [0.1, 0.0]])
+    nulls = np.full(2, 1e-5)
+    assert unlinked(pairs, nulls, nulls)[0, 0] > 0.9
+
+
+def test_words_without_another_choice_have_finite_doubts() -> None:
+    found = unlinked(np.array([[0.3, 0.0], [0.0, 0.2]]), np.zeros(2), np.zeros(2))
+    np.testing.assert_allclose(found, [[0, 1], [1, 0]], atol=1e-12)
+
+
+def test_the_doubts_of_links_are_those_of_their_words_and_a_little_more() -> None:
+    for known in charts()[:3]:
+        assert isinstance(known.system, PairSystem)
+        words, (i, x) = known.system.words, known.system.links.T
+        expected = by_messages(words.pairs, words.source_nulls, words.target_nulls, rounds=20)[i, x]
+        np.testing.assert_allclose(known.system.doubts(), expected + 0.005)

@@ -1,0 +1,122 @@
+"""Where chains start: variables that can be positive together, and two readings where they cannot all be."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from tests.samplers.charts.chains import Known, charts, known_pair, known_sentence
+from tests.samplers.charts.pairs import ITG, random_pair
+
+from hierogram.samplers.charts.pruning.chain import PruningKernel
+from hierogram.samplers.charts.pruning.start import one_start, two_starts
+
+INSIDE_OUT = np.array([(0, 1), (1, 3), (2, 0), (3, 2), (4, 4)])
+"""No ITG has the first four links together, and every ITG has any three of them."""
+
+
+def inside_out(seed: int) -> Known:
+    pair = random_pair(ITG, (5, 5), seed)
+    pair.pairs[tuple(INSIDE_OUT.T)] += 1
+    return known_pair(pair, INSIDE_OUT)
+
+
+def weight(known: Known, positive: np.ndarray) -> float:
+    """The summed weight of the derivations that have these variables positive."""
+    return float(known.weights[known.values[:, positive].all(axis=1)].sum())
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_no_variable_that_can_be_positive_is_left_out(number: int) -> None:
+    known = charts()[number]
+    [positive] = one_start(known.system).positive
+    assert weight(known, positive) > 0
+    for variable in np.flatnonzero(known.system.preferred() & ~positive):
+        more = positive.copy()
+        more[variable] = True
+        assert weight(known, more) == 0
+
+
+def test_what_was_left_out_too_soon_is_taken_in_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The most doubtful one is left out first, though it stands in nobody's way."""
+    known = known_sentence([0, 1, 0, 0, 1], [(0, 2), (1, 3), (2, 5)])
+    monkeypatch.setattr(known.system, "conflicts", lambda: np.array([1, 2, 3]))
+    [positive] = one_start(known.system).positive
+    assert positive.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_second_start_is_the_best_exchange(seed: int) -> None:
+    known = inside_out(seed)
+    found = two_starts(known.system)
+    first, second = found.positive
+    assert (first == one_start(known.system).positive[0]).all()
+    [left_out] = np.flatnonzero(~first)
+    exchanges = {}
+    for place in np.flatnonzero(first):
+        instead = first.copy()
+        instead[left_out], instead[place] = True, False
+        exchanges[place] = weight(known, instead)
+    assert sum(total > 0 for total in exchanges.values()) == 3
+    best = max(exchanges, key=lambda place: exchanges[place])
+    if exchanges[best] > weight(known, first):
+        assert second[left_out]
+        assert not second[best]
+        assert (first != second).sum() == 2
+    else:
+        assert (first == second).all()
+
+
+def test_both_cases_are_seen() -> None:
+    """Of these pairs, some start twice in the same place and others do not."""
+    same = [
+        bool((first == second).all()) for first, second in (two_starts(inside_out(s).system).positive for s in range(3))
+    ]
+    assert set(same) == {True, False}
+
+
+def test_what_may_be_left_out_is_in_doubt() -> None:
+    known = inside_out(1)
+    found = two_starts(known.system)
+    before = known.system.doubts()
+    assert before is not None
+    assert found.doubts is not None
+    [left_out] = np.flatnonzero(~found.positive[0])
+    least = np.zeros(5)
+    least[:4] = 1 / 6
+    least[left_out] = 1 / 2
+    np.testing.assert_allclose(found.doubts, np.maximum(before, least))
+    assert (found.doubts > before).sum() >= 2
+
+
+def test_where_all_can_be_positive_nothing_is_in_doubt() -> None:
+    known = known_pair(random_pair(ITG, (3, 3), 5), np.array([(0, 0), (1, 1), (2, 2)]))
+    found = two_starts(known.system)
+    assert (found.positive[0] == found.positive[1]).all()
+    np.testing.assert_allclose(found.doubts, known.system.doubts())
+
+
+@pytest.mark.parametrize("chains", [1, 2])
+@pytest.mark.parametrize("possible", [False, True])
+def test_the_edges_of_all_charts_are_counted(chains: int, possible: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = charts()[0] if possible else inside_out(1)
+    build, made = known.system.build, []
+
+    def counted(selected: np.ndarray, assigned: np.ndarray):
+        graph = build(selected, assigned)
+        made.append(graph.edges)
+        return graph
+
+    monkeypatch.setattr(known.system, "build", counted)
+    kernel = PruningKernel(known.system, 0, chains)
+    state = kernel.init(1)
+    assert kernel.start.edges == sum(made)
+    for values, positive in zip(state.assigned, kernel.start.positive, strict=True):
+        assert values[positive].all()
+
+
+def test_any_three_links_of_an_inside_out_pair_can_be_positive() -> None:
+    known = inside_out(0)
+    whole = np.array([True, True, True, True, False])
+    assert weight(known, whole) == 0
+    for three in combinations(range(4), 3):
+        assert weight(known, np.isin(np.arange(5), three)) > 0
