@@ -29,7 +29,10 @@ class Estimate(NamedTuple):
 
 
 def estimate(system: System, masks: int, key: int, number: int = 0) -> Estimate:
-    """The sum and the expected features from so many masks; exact from one where nothing is selected.
+    """The sum and the expected features from so many masks of one chain; exact from one where nothing is selected.
+
+    A dozen masks shall do. Of two chains, each mask would have the company of one other of its selection, and there
+    would be half as many selections to compare.
 
     Raises `GrammarError` where there is no derivation.
     """
@@ -38,6 +41,6 @@ def estimate(system: System, masks: int, key: int, number: int = 0) -> Estimate:
         scores = score(system.build(nothing, nothing))
         features = system.features(scores.expected)
         return Estimate(float(np.log(scores.total)), 0.0, Averages(features, np.zeros(len(features))))
-    steps = chained(PruningKernel(system, number, chains=2), masks, key)
+    steps = chained(PruningKernel(system, number), masks, key)
     most = cover(steps)
     return Estimate(most.log_total - float(np.log(most.share)), most.error / most.share, averages(steps))

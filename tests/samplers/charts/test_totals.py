@@ -22,7 +22,7 @@ def test_the_estimated_sum_is_that_of_all_derivations(number: int) -> None:
 
 def test_the_sum_is_what_masks_of_a_selection_keep_over_their_share() -> None:
     for number, known in enumerate(charts()):
-        steps = chained(PruningKernel(known.system, number, chains=2), 8, key=5)
+        steps = chained(PruningKernel(known.system, number), 8, key=5)
         most = cover(steps)
         assert most.share < 0.99
         found = estimate(known.system, 8, key=5, number=number)
