@@ -62,9 +62,23 @@ CHART_FAULTS = (
     Fault(
         "doubts depend on the assignment",
         "charts/pruning/chain.py",
-        "doubtful_selection(self._doubts, self.system.branching, of_selection)",
-        "doubtful_selection(self._doubts + ~state.assigned[0], self.system.branching, of_selection)",
+        "doubtful_selection(self._doubts, self",
+        "doubtful_selection(self._doubts + ~state.assigned[0], self",
         _STEP,
+    ),
+    Fault(
+        "no mask is wide",
+        "charts/pruning/chain.py",
+        "plan % _WIDE == 0",
+        "plan < 0",
+        _STEP,
+    ),
+    Fault(
+        "wide masks leave as few variables free as others",
+        "charts/pruning/selection.py",
+        "return variables // 2",
+        "return round(branching * variables / (branching + 1))",
+        (_PRUNING, "-k", "larger_rules"),
     ),
     Fault(
         "a remembered mask gives one derivation again and again",

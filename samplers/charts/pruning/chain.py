@@ -21,6 +21,9 @@ from hierogram.samplers.charts.pruning.systems import System
 _REMEMBERED = 1 << 26
 """Bytes that the features of remembered masks may take; the first ones are forgotten."""
 
+_WIDE = 4
+"""Of pairs, every so-manieth mask is wide: some readings differ in more links than the others leave free."""
+
 
 class PruningState(NamedTuple):
     """The state of C chains: the variables that their last masks fixed, bool[V], and their values in the last
@@ -83,7 +86,7 @@ class PruningKernel:
         if self._doubts is None:
             selected = next_selection(state.selected, of_selection)
         else:
-            selected = doubtful_selection(self._doubts, self.system.branching, of_selection)
+            selected = doubtful_selection(self._doubts, self.system.branching, of_selection, plan % _WIDE == 0)
         found = [
             self._masked(selected, assigned, self._key(key, plan, chain))
             for chain, assigned in enumerate(state.assigned)

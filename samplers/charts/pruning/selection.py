@@ -1,10 +1,10 @@
 """The selection chain: which variables the next mask fixes [BPK09 §3.2].
 
 With rules of up to b nonterminals, about b in b + 1 of the variables are selected: two thirds with binary rules, as in
-the paper. Where nothing is known of the variables, each step selects all that were not, and as many of the others as it
-takes to be as many again. Where a cheap model knows which values are doubtful, each step frees variables anew, the
-doubtful ones more often. A step looks at the selection and the cheap model alone, never at the assignment: a chain that
-did would not converge to the right distribution.
+the paper; at wide steps half of them. Where nothing is known of the variables, each step selects all that were not,
+and as many of the others as it takes to be as many again. Where a cheap model knows which values are doubtful, each
+step frees variables anew, the doubtful ones more often. A step looks at the selection and the cheap model alone, never
+at the assignment: a chain that did would not converge to the right distribution.
 """
 
 import numpy as np
@@ -15,14 +15,16 @@ from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 
 
-def selected_size(variables: int, branching: int) -> int:
+def selected_size(variables: int, branching: int, wide: bool = False) -> int:
     """How many of so many variables are selected, where rules have up to `branching` nonterminals.
 
     It is the share branching / (branching + 1), rounded, but no less than half. Of four or more, two are free at least:
-    one alone cannot change where two change together.
+    one alone cannot change where two change together. At wide steps, half are selected, rounded down.
     """
     if variables < 2:
         return 0
+    if wide:
+        return variables // 2
     share = round(branching * variables / (branching + 1))
     return max((variables + 1) // 2, min(share, variables - 2))
 
@@ -43,13 +45,13 @@ def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
     return following
 
 
-def doubtful_selection(doubts: NDArray[np.float64], branching: int, key: Key) -> NDArray[np.bool_]:
+def doubtful_selection(doubts: NDArray[np.float64], branching: int, key: Key, wide: bool = False) -> NDArray[np.bool_]:
     """A selection, bool[V], that leaves out variables by their doubts, float64[V] above 0: one after the other, each of
     those that are left with a probability in proportion to its doubt."""
     variables = len(doubts)
     selected = np.full(variables, variables > 1)
     if variables > 1:
-        free_some(doubts, variables - selected_size(variables, branching), key, selected)
+        free_some(doubts, variables - selected_size(variables, branching, wide), key, selected)
     return selected
 
 

@@ -47,6 +47,7 @@ def test_a_word_is_doubted_where_its_partner_is_wanted_elsewhere() -> None:
 def test_words_without_another_choice_have_finite_doubts() -> None:
     found = unlinked(np.array([[0.3, 0.0], [0.0, 0.2]]), np.zeros(2), np.zeros(2))
     np.testing.assert_allclose(found, [[0, 1], [1, 0]], atol=1e-12)
+    assert unlinked(np.zeros((1, 1)), np.zeros(1), np.zeros(1)) == 1
 
 
 def test_the_doubts_of_links_are_those_of_their_words_and_a_little_more() -> None:

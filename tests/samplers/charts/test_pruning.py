@@ -74,6 +74,7 @@ def test_larger_rules_leave_fewer_variables_free() -> None:
     assert free[3] == [0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 3, 3]
     for most in (2, 3, 4):
         assert selected_size(600, most) == 600 * most // (most + 1)
+        assert [selected_size(v, most, wide=True) for v in (0, 1, 2, 3, 9, 10)] == [0, 0, 1, 1, 4, 5]
 
 
 def test_the_largest_rules_without_words_of_their_own_say_how_charts_grow() -> None:
@@ -146,7 +147,8 @@ def test_a_step_is_what_the_model_page_says(number: int, chains: int) -> None:
         if doubts is None:
             assert (after.selected == next_selection(state.selected, of_selection)).all()
         else:
-            assert (after.selected == doubtful_selection(doubts, known.system.branching, of_selection)).all()
+            wide = step % 4 == 0
+            assert (after.selected == doubtful_selection(doubts, known.system.branching, of_selection, wide)).all()
         for before, values, found in zip(state.assigned, after.assigned, pruned, strict=True):
             again += found.edges == 0
             kept = np.flatnonzero((known.values == before)[:, after.selected].all(axis=1))
@@ -186,7 +188,7 @@ def test_what_is_drawn_of_a_remembered_mask_has_its_probability() -> None:
     kernel = PruningKernel(known.system, 1)
     first = kernel.init(2)
     seen: dict[tuple[bytes, bytes], list[bytes]] = {}
-    for step in range(1, 4_000):
+    for step in range(1, 6_000):
         after, [pruned] = kernel.step(2, first, step)
         seen.setdefault((pruned.selection, pruned.positive), []).append(after.assigned.tobytes())
     (selection, _), drawn = max(seen.items(), key=lambda found: len(found[1]))
@@ -214,7 +216,8 @@ def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None
     posterior = known.weights / known.weights.sum()
     scale = np.exp(known.system.log_scale)
     kernels = {}
-    for selection in selections:
+    wide = list(combinations(range(variables), selected_size(variables, known.system.branching, wide=True)))
+    for selection in {*selections, *wide}:
         selected = np.isin(np.arange(variables), selection)
         kernels[selection] = np.zeros((classes, classes))
         for k, assigned in enumerate(known.values):
