@@ -76,8 +76,8 @@ CHART_FAULTS = (
     Fault(
         "wide masks leave as few variables free as others",
         "charts/pruning/selection.py",
-        "return variables // 2",
-        "return round(branching * variables / (branching + 1))",
+        "1.5 * variables / (branching + 1)",
+        "1.0 * variables / (branching + 1)",
         (_PRUNING, "-k", "larger_rules"),
     ),
     Fault(

@@ -1,11 +1,13 @@
 """The selection chain: which variables the next mask fixes [BPK09 §3.2].
 
 With rules of up to b nonterminals, about b in b + 1 of the variables are selected: two thirds with binary rules, as in
-the paper; at wide steps half of them. Where nothing is known of the variables, each step selects all that were not,
-and as many of the others as it takes to be as many again. Where a cheap model knows which values are doubtful, each
-step frees variables anew, the doubtful ones more often. A step looks at the selection and the cheap model alone, never
-at the assignment: a chain that did would not converge to the right distribution.
+the paper. At wide steps half as many again are free. Where nothing is known of the variables, each step selects all
+that were not, and as many of the others as it takes to be as many again. Where a cheap model knows which values are
+doubtful, each step frees variables anew, the doubtful ones more often. A step looks at the selection and the cheap
+model alone, never at the assignment: a chain that did would not converge to the right distribution.
 """
+
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +21,12 @@ def selected_size(variables: int, branching: int, wide: bool = False) -> int:
     """How many of so many variables are selected, where rules have up to `branching` nonterminals.
 
     It is the share branching / (branching + 1), rounded, but no less than half. Of four or more, two are free at least:
-    one alone cannot change where two change together. At wide steps, half are selected, rounded down.
+    one alone cannot change where two change together. At wide steps, half as many again are free.
     """
     if variables < 2:
         return 0
     if wide:
-        return variables // 2
+        return variables - ceil(1.5 * variables / (branching + 1))
     share = round(branching * variables / (branching + 1))
     return max((variables + 1) // 2, min(share, variables - 2))
 

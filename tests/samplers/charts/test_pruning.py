@@ -68,13 +68,17 @@ def test_selections_keep_their_size_and_take_in_all_others(variables: int) -> No
 
 
 def test_larger_rules_leave_fewer_variables_free() -> None:
-    """Of four or more, two at least: a third with binary rules, a quarter with ternary ones."""
+    """Of four or more, two at least: a third with binary rules, a quarter with ternary ones; half as many again where
+    masks are wide."""
     free = {most: [v - selected_size(v, most) for v in range(13)] for most in (2, 3)}
     assert free[2] == [0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 4]
     assert free[3] == [0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 3, 3]
     for most in (2, 3, 4):
         assert selected_size(600, most) == 600 * most // (most + 1)
-        assert [selected_size(v, most, wide=True) for v in (0, 1, 2, 3, 9, 10)] == [0, 0, 1, 1, 4, 5]
+        assert selected_size(120, most, wide=True) == 120 - 180 // (most + 1)
+    wide = {most: [v - selected_size(v, most, wide=True) for v in range(13)] for most in (2, 3)}
+    assert wide[2] == [0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]
+    assert wide[3] == [0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 5]
 
 
 def test_the_largest_rules_without_words_of_their_own_say_how_charts_grow() -> None:
