@@ -22,7 +22,8 @@ _REMEMBERED = 1 << 26
 """Bytes that the features of remembered masks may take; the first ones are forgotten."""
 
 _WIDE = 4
-"""Of pairs, every so-manieth mask is wide: some readings differ in more links than the others leave free."""
+"""With two chains over a pair, every so-manieth mask is wide: some readings differ in more links than the others leave
+free."""
 
 
 class PruningState(NamedTuple):
@@ -43,8 +44,8 @@ class _Known(NamedTuple):
 class PruningKernel:
     """Randomized pruning of one chart. `number` keys its random streams, beside the seed.
 
-    There may be two chains. They have the same selections, so that what their masks keep can be compared, and start
-    from different derivations where the cheap model sees two readings.
+    One chain is for few masks, two are for many. They have the same selections, so that what their masks keep can be
+    compared, start from different derivations where the cheap model sees two readings, and have wide masks.
 
     A kernel remembers its masks, of one chart with fixed weights. Each derivation that was drawn is used once, so that
     a chain has the same distribution as one that makes all charts anew.
@@ -86,7 +87,8 @@ class PruningKernel:
         if self._doubts is None:
             selected = next_selection(state.selected, of_selection)
         else:
-            selected = doubtful_selection(self._doubts, self.system.branching, of_selection, plan % _WIDE == 0)
+            wide = self._chains > 1 and plan % _WIDE == 0
+            selected = doubtful_selection(self._doubts, self.system.branching, of_selection, wide)
         found = [
             self._masked(selected, assigned, self._key(key, plan, chain))
             for chain, assigned in enumerate(state.assigned)

@@ -151,7 +151,7 @@ def test_a_step_is_what_the_model_page_says(number: int, chains: int) -> None:
         if doubts is None:
             assert (after.selected == next_selection(state.selected, of_selection)).all()
         else:
-            wide = step % 4 == 0
+            wide = chains == 2 and step % 4 == 0
             assert (after.selected == doubtful_selection(doubts, known.system.branching, of_selection, wide)).all()
         for before, values, found in zip(state.assigned, after.assigned, pruned, strict=True):
             again += found.edges == 0
