@@ -109,10 +109,10 @@ CHART_FAULTS = (
         (_PRUNING, "-k", "same_stream"),
     ),
     Fault(
-        "a word hears from its partner what it told that partner",
+        "a word receives from its partner what it sent that partner",
         "charts/pruning/doubts.py",
-        "            said[i, x] = before\n            before += pairs[i, x] * heard[i, x]\n",
-        "            before += pairs[i, x] * heard[i, x]\n            said[i, x] = before\n",
+        "            sent[i, x] = before\n            before += pairs[i, x] * received[i, x]\n",
+        "            before += pairs[i, x] * received[i, x]\n            sent[i, x] = before\n",
         _DOUBTS,
     ),
     Fault(
@@ -125,8 +125,8 @@ CHART_FAULTS = (
     Fault(
         "a word that may do nothing else has an endless doubt",
         "charts/pruning/doubts.py",
-        "1.0 / max(said[i, x] + after, _SMALLEST)",
-        "1.0 / (said[i, x] + after)",
+        "1.0 / max(sent[i, x] + after, _SMALLEST)",
+        "1.0 / (sent[i, x] + after)",
         (*_DOUBTS, "-k", "without_another_choice"),
     ),
     Fault(

@@ -23,34 +23,34 @@ def unlinked(pairs, source_nulls, target_nulls):
     `pairs` float64[n, m], `source_nulls` float64[n], `target_nulls` float64[m]: emissions, linear.
     """
     n, m = pairs.shape
-    # What each word says to each partner: one over the weight of all that it may do without this partner.
-    of_source, of_target = np.empty((n, m)), np.empty((n, m))
+    # Messages from each word to each partner: one over the weight of all that it may do without this partner.
+    from_source, from_target = np.empty((n, m)), np.empty((n, m))
     for x in range(m):
         whole = target_nulls[x]
         for i in range(n):
             whole += pairs[i, x]
         for i in range(n):
-            of_target[i, x] = 1.0 / max(whole, _SMALLEST)
+            from_target[i, x] = 1.0 / max(whole, _SMALLEST)
     for _ in range(_ROUNDS):
-        _say(pairs, source_nulls, of_target, of_source)
-        _say(pairs.T, target_nulls, of_source.T, of_target.T)
+        _send(pairs, source_nulls, from_target, from_source)
+        _send(pairs.T, target_nulls, from_source.T, from_target.T)
     found = np.empty((n, m))
     for i in range(n):
         for x in range(m):
-            found[i, x] = 1.0 / (1.0 + pairs[i, x] * of_source[i, x] * of_target[i, x])
+            found[i, x] = 1.0 / (1.0 + pairs[i, x] * from_source[i, x] * from_target[i, x])
     return found
 
 
 @njit
-def _say(pairs, alone, heard, said):
-    """Fill `said` float64[n, m]: of each word, one over its weight alone and with all others than this partner."""
+def _send(pairs, alone, received, sent):
+    """Fill `sent` float64[n, m]: from each word, one over its weight alone and with all others than this partner."""
     n, m = pairs.shape
     for i in range(n):
         before = alone[i]
         for x in range(m):
-            said[i, x] = before
-            before += pairs[i, x] * heard[i, x]
+            sent[i, x] = before
+            before += pairs[i, x] * received[i, x]
         after = 0.0
         for x in range(m - 1, -1, -1):
-            said[i, x] = 1.0 / max(said[i, x] + after, _SMALLEST)
-            after += pairs[i, x] * heard[i, x]
+            sent[i, x] = 1.0 / max(sent[i, x] + after, _SMALLEST)
+            after += pairs[i, x] * received[i, x]
