@@ -13,6 +13,7 @@ ITG, the edges of whole charts are counted and not written.
 import csv
 import time
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -32,10 +33,12 @@ from hierogram.tools.papers.pruning.pairs import GRAMMARS, Corpus, itg_edges, re
 
 LARGEST = 130
 """Word pairs of the largest pairs whose chart is also filled as a whole, as in the paper."""
-_RATIOS = (0.0, 1.0, 2.0, 4.0, 6.0, 9.0, 13.0, 20.0, 30.0, 45.0)
+_RATIOS = (0.0, 1.0, 2.0, 4.0, 6.0, 9.0, 13.0, 20.0, 30.0, 37.0, 45.0, 52.0)
 """Natural logs of the ratios at which tic-tac-toe pruning cuts."""
 _BUDGETS = 2.0 ** -np.arange(10, 0, -1)
 """Shares of the whole chart's edges."""
+_COUNTS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128, 192, 256])
+"""Numbers of masks, the same of every pair: what makes the points of Figure 4 d."""
 _MOST_STEPS = 2_000
 _MOST_KNOWN = 100
 """After so many masks in a row whose charts were known, nothing new is looked for."""
@@ -51,8 +54,8 @@ COLUMNS = (
 class Row(NamedTuple):
     """A pair: edges and seconds of the whole chart and of one mask; seconds of all masks up to half the whole work, the
     charts that were made, and the masks; errors of one mask and at half the whole work; errors by budget (NaN where one
-    mask is more). Of tic-tac-toe pruning at each ratio its share of the whole work, its error, and that of masks at the
-    same work, float64[ratios, 3]."""
+    mask is more). Edges and error by the number of masks, float64[counts, 2]. Of tic-tac-toe pruning at each ratio its
+    share of the whole work, its error, and that of masks at the same work, float64[ratios, 3]."""
 
     grammar: str
     pair: int
@@ -67,6 +70,7 @@ class Row(NamedTuple):
     one: float
     half: float
     by_budget: NDArray[np.float64]
+    by_count: NDArray[np.float64]
     tictactoe: NDArray[np.float64]
 
 
@@ -91,27 +95,39 @@ def measure(corpus: Corpus, grammar: str, pair: int, seed: int) -> Row:
     steps: list[Pruned] = []
     work: list[int] = []
     seconds: list[float] = []
-    while not work or (first + sum(work) < edges / 2 and any(work[-_MOST_KNOWN:]) and len(work) < _MOST_STEPS):
+    while not work or (
+        (first + sum(work) < edges / 2 or len(work) < _COUNTS[-1])
+        and any(work[-_MOST_KNOWN:])
+        and len(work) < _MOST_STEPS
+    ):
         begun = time.process_time()
         state, pruned = kernel.step(seed, state, len(work) // len(state.assigned) + 1)
         seconds += [(time.process_time() - begun) / len(pruned)] * len(pruned)
         steps += pruned
         work += [one.edges for one in pruned]
-    made = np.array(work) > 0
     spent = first + np.array(list(accumulate(work)))
+    # All steps of one number together: both chains' masks.
+    half = min(len(work), int(np.searchsorted(spent[1::2], edges / 2)) * 2 + 2)
+    made = np.array(work[:half]) > 0
+
+    @cache
+    def of_first(done: int) -> float:
+        """The error of so many masks."""
+        return _squared(weighed_mean(steps[:done]), exact)
 
     def error(share: float) -> float:
         """The error of the masks that take so much of the whole work; NaN where the first one is more."""
-        done = int(np.searchsorted(spent, share * edges, side="right"))
-        return _squared(weighed_mean(steps[:done]), exact) if done else np.nan
+        done = int(np.searchsorted(spent[:half], share * edges, side="right"))
+        return of_first(done) if done else np.nan
 
     make, empty = GRAMMARS[grammar]
     task = Task(make(), corpus.words(pair), Mask(np.zeros((n, m), np.int8), np.zeros((0, 0), np.bool_)), empty)
     return Row(
-        grammar, pair, n * m, edges, float(np.array(work)[made].mean()), exact_seconds,
-        float(np.array(seconds)[made].mean()), start_seconds + sum(seconds), int(made.sum()), len(steps),
-        _squared(steps[0].features, exact), _squared(weighed_mean(steps), exact),
+        grammar, pair, n * m, edges, float(np.array(work[:half])[made].mean()), exact_seconds,
+        float(np.array(seconds[:half])[made].mean()), start_seconds + sum(seconds[:half]), int(made.sum()), half,
+        _squared(steps[0].features, exact), of_first(half),
         np.array([error(share) for share in _BUDGETS]),
+        np.array([(spent[done - 1], of_first(done)) for done in np.minimum(_COUNTS, len(steps)).tolist()]),
         np.array([(share, own, error(share)) for share, own in _tictactoe(corpus, pair, task, exact, edges)]),
     )  # fmt: skip
 
@@ -197,6 +213,17 @@ def slope(size: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[float,
     return 100 * found, 100 * float(np.sqrt(((apart * left) ** 2).sum())) / float((apart**2).sum())
 
 
+def by_work(rows: Sequence[Row]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Figure 4 d: the share of all pairs' whole work, and the mean error, by the number of masks, which is the same of
+    every pair, and by the ratio of tic-tac-toe pruning; float64[counts, 2] and float64[ratios, 2]."""
+    edges = np.array([row.exact_edges for row in rows], np.float64)
+    masks = np.array([row.by_count for row in rows])
+    cut = np.array([row.tictactoe[:, :2] for row in rows])
+    masks[:, :, 0] /= edges.mean()
+    cut[:, :, 0] *= edges[:, None] / edges.mean()
+    return masks.mean(axis=0), cut.mean(axis=0)
+
+
 def draw(rows: Sequence[Row], path: Path) -> None:
     """The figure: a, seconds; b, ratio of work; c, errors by size; d, errors by work."""
     import matplotlib.pyplot as plt
@@ -218,10 +245,8 @@ def draw(rows: Sequence[Row], path: Path) -> None:
             axes[1, 0].plot(
                 middle, means, marker, label=f"{grammar}: {'one mask' if name == 'one' else 'half the work'}"
             )
-        seen = np.array([row.by_budget for row in own])
-        whole = ~np.isnan(seen).any(axis=0)
-        axes[1, 1].loglog(_BUDGETS[whole], seen[:, whole].mean(axis=0), "o-", label=f"{grammar}: masks")
-        cut = np.mean([row.tictactoe[:, :2] for row in own], axis=0)
+        masks, cut = by_work(own)
+        axes[1, 1].loglog(masks[:, 0], masks[:, 1], "o-", label=f"{grammar}: masks")
         axes[1, 1].loglog(cut[:, 0], cut[:, 1], "x--", label=f"{grammar}: tic-tac-toe")
     titles = ("a: milliseconds", "b: edges, whole chart over one mask", "c: squared error", "d: squared error")
     for axis, title, below in zip(axes.flat, titles, (*["word pairs"] * 3, "share of the whole work"), strict=True):
@@ -258,15 +283,23 @@ def _tell(grammar: str, own: Sequence[Row]) -> None:
         found, deviation = slope(sizes, seen)
         said = "one mask" if name == "one" else "half the work"
         print("", f"error of {said} grows for 100 word pairs by", f"{found:.2f} ± {deviation:.2f}", sep="\t")
+    masks, cut = by_work(own)
+    print("", "every pair: share of work", "tic-tac-toe", "masks", "their number", sep="\t")
+    for share, error in cut:
+        if number := int((masks[:, 0] <= share).sum()):
+            print("", f"{share:.4f}", f"{error:.4f}", f"{masks[number - 1, 1]:.4f}", _COUNTS[number - 1], sep="\t")
+    print("", "masks of every pair", "share of work", "error", sep="\t")
+    for number, (share, error) in zip(_COUNTS, masks, strict=True):
+        print("", number, f"{share:.4f}", f"{error:.4f}", sep="\t")
     by_budget = np.array([row.by_budget for row in own])
     print("", "share of work", "masks", "pairs", sep="\t")
     for share, errors in zip(_BUDGETS, by_budget.T, strict=True):
         told = errors[~np.isnan(errors)]
         print("", f"{share:.4f}", f"{told.mean():.4f}" if len(told) else "", len(told), sep="\t")
     print("", "share of work", "tic-tac-toe", "pairs with a mask: tic-tac-toe", "masks", "pairs", sep="\t")
-    for cut in np.array([row.tictactoe for row in own]).transpose(1, 0, 2):
-        both = cut[~np.isnan(cut[:, 2])]
-        means = [*cut[:, :2].mean(axis=0), *(both[:, 1:].mean(axis=0) if len(both) else ())]
+    for ratio in np.array([row.tictactoe for row in own]).transpose(1, 0, 2):
+        both = ratio[~np.isnan(ratio[:, 2])]
+        means = [*ratio[:, :2].mean(axis=0), *(both[:, 1:].mean(axis=0) if len(both) else ())]
         print("", *(f"{mean:.4f}" for mean in means), *([] if len(both) else ["", ""]), len(both), sep="\t")
 
 

@@ -14,16 +14,18 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.charts.hypergraph import Key, Scores, score
 from hierogram.samplers.charts.pruning.averages import Averages, Pruned, averages
-from hierogram.samplers.charts.pruning.selection import doubtful_selection, first_selection, next_selection
+from hierogram.samplers.charts.pruning.selection import (
+    doubtful_selection,
+    first_selection,
+    free_size,
+    next_selection,
+    selected_size,
+)
 from hierogram.samplers.charts.pruning.start import Start, one_start, two_starts
 from hierogram.samplers.charts.pruning.systems import System
 
 _REMEMBERED = 1 << 26
 """Bytes that the features of remembered masks may take; the first ones are forgotten."""
-
-_WIDE = 4
-"""With two chains over a pair, every so-manieth mask is wide: some readings differ in more links than the others leave
-free."""
 
 
 class PruningState(NamedTuple):
@@ -45,7 +47,8 @@ class PruningKernel:
     """Randomized pruning of one chart. `number` keys its random streams, beside the seed.
 
     One chain is for few masks, two are for many. They have the same selections, so that what their masks keep can be
-    compared, start from different derivations where the cheap model sees two readings, and have wide masks.
+    compared, start from different derivations where the cheap model sees two readings, and leave more variables free
+    where more are in doubt, and at some steps.
 
     A kernel remembers its masks, of one chart with fixed weights. Each derivation that was drawn is used once, so that
     a chain has the same distribution as one that makes all charts anew.
@@ -87,13 +90,18 @@ class PruningKernel:
         if self._doubts is None:
             selected = next_selection(state.selected, of_selection)
         else:
-            wide = self._chains > 1 and plan % _WIDE == 0
-            selected = doubtful_selection(self._doubts, self.system.branching, of_selection, wide)
+            selected = doubtful_selection(self._doubts, self._free(self._doubts, plan), of_selection)
         found = [
             self._masked(selected, assigned, self._key(key, plan, chain))
             for chain, assigned in enumerate(state.assigned)
         ]
         return PruningState(selected, np.array([values for values, _ in found])), [pruned for _, pruned in found]
+
+    def _free(self, doubts: NDArray[np.float64], plan: int) -> int:
+        """How many variables a step leaves free."""
+        if self._chains > 1:
+            return free_size(doubts, self.system.branching, plan)
+        return len(doubts) - selected_size(len(doubts), self.system.branching)
 
     def _key(self, key: int, plan: int, use: int) -> Key:
         """The key of a step's random stream: of each chain's derivation, and at last of the selection."""

@@ -1,10 +1,11 @@
 """The selection chain: which variables the next mask fixes [BPK09 §3.2].
 
 With rules of up to b nonterminals, about b in b + 1 of the variables are selected: two thirds with binary rules, as in
-the paper. At wide steps half as many again are free. Where nothing is known of the variables, each step selects all
-that were not, and as many of the others as it takes to be as many again. Where a cheap model knows which values are
-doubtful, each step frees variables anew, the doubtful ones more often. A step looks at the selection and the cheap
-model alone, never at the assignment: a chain that did would not converge to the right distribution.
+the paper. Where nothing is known of the variables, each step selects all that were not, and as many of the others as
+it takes to be as many again. Where a cheap model knows which values are doubtful, each step frees variables anew, the
+doubtful ones more often; of a long chain as many as are in doubt, and more at some steps. A step looks at its number,
+the selection and the cheap model alone, never at the assignment: a chain that did would not converge to the right
+distribution.
 """
 
 from math import ceil
@@ -16,19 +17,42 @@ from hierogram.samplers.charts.hypergraph import Key
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 
+_WIDE = 4
+"""Every so-manieth step of a long chain is wide: some readings differ in more variables than are free at others."""
+_WIDEST = 8
+"""The first step that leaves most variables free; the others have twice the number of the last."""
 
-def selected_size(variables: int, branching: int, wide: bool = False) -> int:
+
+def selected_size(variables: int, branching: int) -> int:
     """How many of so many variables are selected, where rules have up to `branching` nonterminals.
 
     It is the share branching / (branching + 1), rounded, but no less than half. Of four or more, two are free at least:
-    one alone cannot change where two change together. At wide steps, half as many again are free.
+    one alone cannot change where two change together.
     """
     if variables < 2:
         return 0
-    if wide:
-        return variables - ceil(1.5 * variables / (branching + 1))
     share = round(branching * variables / (branching + 1))
     return max((variables + 1) // 2, min(share, variables - 2))
+
+
+def free_size(doubts: NDArray[np.float64], branching: int, plan: int) -> int:
+    """How many variables step `plan` of a long chain leaves free; `doubts` float64[V].
+
+    As many as the cheap model takes to be wrong, the sum of their doubts rounded up, up to half of all; but no fewer
+    than `selected_size` leaves. Wide steps leave one more, up to two thirds, and half as many again at least; steps 8,
+    16, 32 and so on leave seven tenths. One of two or more is selected at least.
+    """
+    variables = len(doubts)
+    if variables < 2:
+        return variables
+    doubtful = ceil(float(doubts.sum()))
+    if plan % _WIDE:
+        least = variables - selected_size(variables, branching)
+        return max(least, min(ceil(variables / 2), doubtful))
+    free = max(ceil(1.5 * variables / (branching + 1)), min(ceil(2 * variables / 3), doubtful + 1))
+    if plan >= _WIDEST and plan.bit_count() == 1:
+        free = max(free, ceil(0.7 * variables))
+    return min(free, variables - 1)
 
 
 def first_selection(variables: int, branching: int, key: Key) -> NDArray[np.bool_]:
@@ -47,13 +71,11 @@ def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
     return following
 
 
-def doubtful_selection(doubts: NDArray[np.float64], branching: int, key: Key, wide: bool = False) -> NDArray[np.bool_]:
-    """A selection, bool[V], that leaves out variables by their doubts, float64[V] above 0: one after the other, each of
-    those that are left with a probability in proportion to its doubt."""
-    variables = len(doubts)
-    selected = np.full(variables, variables > 1)
-    if variables > 1:
-        free_some(doubts, variables - selected_size(variables, branching, wide), key, selected)
+def doubtful_selection(doubts: NDArray[np.float64], free: int, key: Key) -> NDArray[np.bool_]:
+    """A selection, bool[V], of all but `free` variables. These are taken by their doubts, float64[V] above 0: one after
+    the other, each of those that are left with a probability in proportion to its doubt."""
+    selected = np.ones(len(doubts), np.bool_)
+    free_some(doubts, free, key, selected)
     return selected
 
 

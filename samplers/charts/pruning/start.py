@@ -1,8 +1,8 @@
 """Where the chains of masks start: which variables their first derivations have positive.
 
-Not all variables that the cheap model prefers can be positive together. Those that are left out, and those that could
-be left out in their place, are in doubt: the chain has to find out which. All this depends on the grammar and the cheap
-model alone, never on a derivation that was drawn.
+Not all variables that the cheap model prefers can be positive together. Those that are left out are in doubt: the chain
+has to find out which. So are those that the cheap model doubts once it knows what is left out. All this depends on the
+grammar and the cheap model alone, never on a derivation that was drawn.
 """
 
 from typing import NamedTuple
@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.charts.hypergraph import total_of
 from hierogram.samplers.charts.pruning.systems import System
-
-_LEFT_OUT = 0.5
-"""The least doubt of a variable that is left out, and of all together that could be left out in its place."""
 
 
 class Start(NamedTuple):
@@ -63,28 +60,27 @@ def one_start(system: System) -> Start:
 def two_starts(system: System) -> Start:
     """The same, and the best start in which one variable that was left out has the place of another one.
 
-    The best one is that whose derivations weigh most. All these variables are in doubt.
+    The best one is that whose derivations weigh most. Doubts are the largest of three: where nothing is known, where it
+    is known what the first start leaves out, and where it is known what the second leaves out.
     """
     trials = _Trials(system)
     doubts = system.doubts()
     positive = _possible(system, trials, doubts)
-    left_out = np.flatnonzero(system.preferred() & ~positive)
-    if doubts is None or not len(left_out):
+    preferred = system.preferred()
+    left_out = preferred & ~positive
+    if doubts is None or not left_out.any():
         return trials.start([positive, positive], doubts)
     other, most = positive, trials.total(positive)
-    doubts = doubts.copy()
-    for variable in left_out:
-        places = []
+    for variable in np.flatnonzero(left_out):
         for place in np.flatnonzero(positive):
             instead = positive.copy()
             instead[variable], instead[place] = True, False
             total = trials.total(instead)
-            if total > 0:
-                places.append(place)
             if total > most:
                 other, most = instead, total
-        doubts[variable] = max(doubts[variable], _LEFT_OUT)
-        doubts[places] = np.maximum(doubts[places], _LEFT_OUT / max(len(places), 1))
+    for start in (positive, other):
+        again = system.doubts(preferred & ~start)
+        doubts = doubts if again is None else np.maximum(doubts, again)
     return trials.start([positive, other], doubts)
 
 

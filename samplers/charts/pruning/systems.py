@@ -52,9 +52,9 @@ class System(ABC):
         """The variables that the first derivation has positive where it can, bool[V]."""
         return np.ones(self.variables, np.bool_)
 
-    def doubts(self) -> NDArray[np.float64] | None:
-        """How much a cheap model doubts that each variable is positive, float64[V] above 0; None where it knows
-        nothing."""
+    def doubts(self, without: NDArray[np.bool_] | None = None) -> NDArray[np.float64] | None:
+        """How much a cheap model doubts that each variable is positive, float64[V] above 0, where those in `without`,
+        bool[V], are known not to be; None where it knows nothing."""
         return None
 
     @abstractmethod
@@ -120,12 +120,14 @@ class PairSystem(System):
         best = np.maximum(pairs.max(axis=1)[i], pairs.max(axis=0)[x])
         return np.asarray(pairs[i, x] >= _PREFERRED * best, np.bool_)
 
-    def doubts(self) -> NDArray[np.float64] | None:
+    def doubts(self, without: NDArray[np.bool_] | None = None) -> NDArray[np.float64] | None:
         """How probable it is, in a model of one-to-one links, that a link's words are not partners."""
         words, (i, x) = self._task.words, self.links.T
-        return np.asarray(
-            unlinked(words.pairs, words.source_nulls, words.target_nulls)[i, x] + _LEAST_DOUBT, np.float64
-        )
+        pairs = words.pairs
+        if without is not None:
+            pairs = pairs.copy()
+            pairs[i[without], x[without]] = 0
+        return np.asarray(unlinked(pairs, words.source_nulls, words.target_nulls)[i, x] + _LEAST_DOUBT, np.float64)
 
     def conflicts(self) -> NDArray[np.int64]:
         """For each variable, with how many others it may not be positive together, int64[V]."""

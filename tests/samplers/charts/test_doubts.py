@@ -56,3 +56,21 @@ def test_the_doubts_of_links_are_those_of_their_words_and_a_little_more() -> Non
         words, (i, x) = known.system.words, known.system.links.T
         expected = by_messages(words.pairs, words.source_nulls, words.target_nulls, rounds=20)[i, x]
         np.testing.assert_allclose(known.system.doubts(), expected + 0.005)
+
+
+def test_links_that_are_known_not_to_be_leave_their_words_to_others() -> None:
+    changed = 0
+    for known in charts()[:3]:
+        assert isinstance(known.system, PairSystem)
+        words, (i, x) = known.system.words, known.system.links.T
+        for variable in range(known.system.variables):
+            without = np.arange(known.system.variables) == variable
+            pairs = words.pairs.copy()
+            pairs[i[variable], x[variable]] = 0
+            expected = by_messages(pairs, words.source_nulls, words.target_nulls, rounds=20)[i, x]
+            found = known.system.doubts(without)
+            np.testing.assert_allclose(found, expected + 0.005)
+            assert found is not None
+            assert found[variable] == 1.005
+            changed += (np.abs(found - known.system.doubts())[~without] > 0.01).sum()
+    assert changed > 3

@@ -15,6 +15,7 @@ from hierogram.samplers.charts.pruning.chain import PruningKernel, chained, soft
 from hierogram.samplers.charts.pruning.selection import (
     doubtful_selection,
     first_selection,
+    free_size,
     next_selection,
     selected_size,
 )
@@ -31,12 +32,11 @@ def following(selected: tuple[int, ...], variables: int) -> list[tuple[int, ...]
     return [tuple(sorted(others + part)) for part in combinations(selected, size)]
 
 
-def freed(doubts: np.ndarray, most: int) -> dict[tuple[int, ...], float]:
-    """All selections with their probabilities where variables are freed one after the other, by their doubts, and rules
-    have up to `most` nonterminals."""
+def freed(doubts: np.ndarray, free: int) -> dict[tuple[int, ...], float]:
+    """All selections, with their probabilities, where so many variables are freed by doubts, one after the other."""
     variables = range(len(doubts))
     found: dict[tuple[int, ...], float] = {}
-    for order in permutations(variables, len(doubts) - selected_size(len(doubts), most)):
+    for order in permutations(variables, free):
         chance, left = 1.0, float(doubts.sum())
         for v in order:
             chance *= doubts[v] / left
@@ -52,7 +52,7 @@ def moves(known: Known, selection: tuple[int, ...]) -> dict[tuple[int, ...], flo
     if doubts is None:
         options = following(selection, known.system.variables)
         return dict.fromkeys(options, 1 / len(options))
-    return freed(doubts, known.system.branching)
+    return freed(doubts, len(doubts) - selected_size(len(doubts), known.system.branching))
 
 
 @pytest.mark.parametrize("variables", range(2, 12))
@@ -68,17 +68,46 @@ def test_selections_keep_their_size_and_take_in_all_others(variables: int) -> No
 
 
 def test_larger_rules_leave_fewer_variables_free() -> None:
-    """Of four or more, two at least: a third with binary rules, a quarter with ternary ones; half as many again where
-    masks are wide."""
+    """Of four or more, two at least: a third with binary rules, a quarter with ternary ones."""
     free = {most: [v - selected_size(v, most) for v in range(13)] for most in (2, 3)}
     assert free[2] == [0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 4]
     assert free[3] == [0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 3, 3]
     for most in (2, 3, 4):
         assert selected_size(600, most) == 600 * most // (most + 1)
-        assert selected_size(120, most, wide=True) == 120 - 180 // (most + 1)
-    wide = {most: [v - selected_size(v, most, wide=True) for v in range(13)] for most in (2, 3)}
-    assert wide[2] == [0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]
-    assert wide[3] == [0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 5]
+
+
+def test_a_long_chain_frees_more_at_wide_steps() -> None:
+    """Half as many again at every fourth; seven tenths at steps 8, 16 and so on; one is selected at least."""
+    free = {
+        (most, step): [free_size(np.full(v, 0.001), most, step) for v in range(13)]
+        for most in (2, 3)
+        for step in (1, 4, 8)
+    }
+    for most in (2, 3):
+        assert free[most, 1] == [v - selected_size(v, most) for v in range(13)]
+        assert free[most, 8] == [0, 1, 1, 2, 3, 4, 5, 5, 6, 7, 7, 8, 9]
+    assert free[2, 4] == [0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]
+    assert free[3, 4] == [0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 5]
+    few = np.full(100, 0.001)
+    found = {step: free_size(few, 2, step) for step in range(1, 70)}
+    assert [step for step, size in found.items() if size == 70] == [8, 16, 32, 64]
+    assert [step for step, size in found.items() if size == 50] == [
+        step for step in range(4, 70, 4) if step not in (8, 16, 32, 64)
+    ]
+    assert {size for step, size in found.items() if step % 4} == {33}
+
+
+def test_as_many_are_free_as_are_in_doubt() -> None:
+    """The sum of doubts, rounded up, and one more at wide steps; up to half of all, and two thirds."""
+    for number in range(1, 21):
+        doubts = np.full(20, (number - 0.5) / 20)
+        assert free_size(doubts, 2, 1) == min(max(number, 7), 10)
+        assert free_size(doubts, 3, 1) == min(max(number, 5), 10)
+        assert free_size(doubts, 2, 4) == min(max(number + 1, 10), 14)
+        assert free_size(doubts, 3, 4) == min(max(number + 1, 8), 14)
+        assert free_size(doubts, 3, 8) == 14
+    assert free_size(np.full(21, 0.9), 2, 1) == 11
+    assert free_size(np.full(21, 0.9), 2, 4) == 14
 
 
 def test_the_largest_rules_without_words_of_their_own_say_how_charts_grow() -> None:
@@ -96,7 +125,8 @@ def test_fewer_than_two_variables_are_not_selected() -> None:
     for variables in (0, 1):
         selected = first_selection(variables, 2, Key(1, 0, 0))
         assert not selected.any()
-        assert not doubtful_selection(np.ones(variables), 2, Key(1, 0, 0)).any()
+        assert {free_size(np.ones(variables), 2, step) for step in (1, 4, 8)} == {variables}
+        assert not doubtful_selection(np.ones(variables), variables, Key(1, 0, 0)).any()
         assert not next_selection(selected, Key(1, 0, 1)).any()
 
 
@@ -110,14 +140,14 @@ def test_each_next_selection_is_as_likely() -> None:
 
 def test_doubtful_variables_are_freed_one_after_the_other() -> None:
     doubts = np.array([0.02, 1.0, 0.3, 0.05, 0.5, 0.02, 0.1])
-    chances = freed(doubts, 3)
+    chances = freed(doubts, 2)
     assert sum(chances.values()) == pytest.approx(1)
     drawn = [_drawn_by(doubts, step) for step in range(20_000)]
     assert p_value(drawn, chances) > 1e-5
 
 
 def _drawn_by(doubts: np.ndarray, step: int) -> tuple[int, ...]:
-    return tuple(np.flatnonzero(doubtful_selection(doubts, 3, Key(3, 1, step))).tolist())
+    return tuple(np.flatnonzero(doubtful_selection(doubts, 2, Key(3, 1, step))).tolist())
 
 
 def test_each_derivation_that_is_drawn_has_its_probability() -> None:
@@ -151,8 +181,9 @@ def test_a_step_is_what_the_model_page_says(number: int, chains: int) -> None:
         if doubts is None:
             assert (after.selected == next_selection(state.selected, of_selection)).all()
         else:
-            wide = chains == 2 and step % 4 == 0
-            assert (after.selected == doubtful_selection(doubts, known.system.branching, of_selection, wide)).all()
+            most, variables = known.system.branching, known.system.variables
+            free = free_size(doubts, most, step) if chains == 2 else variables - selected_size(variables, most)
+            assert (after.selected == doubtful_selection(doubts, free, of_selection)).all()
         for before, values, found in zip(state.assigned, after.assigned, pruned, strict=True):
             again += found.edges == 0
             kept = np.flatnonzero((known.values == before)[:, after.selected].all(axis=1))
@@ -220,8 +251,11 @@ def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None
     posterior = known.weights / known.weights.sum()
     scale = np.exp(known.system.log_scale)
     kernels = {}
-    wide = list(combinations(range(variables), selected_size(variables, known.system.branching, wide=True)))
-    for selection in {*selections, *wide}:
+    # With two chains more are free at some steps.
+    started = two_starts(known.system).doubts
+    sizes = () if started is None else (free_size(started, known.system.branching, step) for step in (1, 4, 8))
+    others = {chosen for free in sizes for chosen in combinations(range(variables), variables - free)}
+    for selection in others.union(selections):
         selected = np.isin(np.arange(variables), selection)
         kernels[selection] = np.zeros((classes, classes))
         for k, assigned in enumerate(known.values):

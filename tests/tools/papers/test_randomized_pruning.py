@@ -14,7 +14,7 @@ from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.tools.papers import randomized_pruning
 from hierogram.tools.papers.pruning import ceilings, every_pair
 from hierogram.tools.papers.pruning.pairs import GRAMMARS, itg_edges, itg_rules, mixed_rules, read_corpus
-from hierogram.tools.papers.randomized_pruning import chosen_pairs, measure, saved, slope
+from hierogram.tools.papers.randomized_pruning import by_work, chosen_pairs, measure, saved, slope
 
 
 @pytest.fixture
@@ -76,6 +76,10 @@ def test_what_is_measured_fits_together(files: list[str], tmp_path: Path) -> Non
         assert min(row.one, row.half) >= 0
         assert row.tictactoe[-1, 1] == pytest.approx(0, abs=0.01)
         assert (np.diff(row.tictactoe[:, 0]) >= 0).all()
+        assert (np.diff(row.by_count[:, 0]) >= 0).all()
+        assert row.by_count[0, 0] > row.mask_edges / 10
+        assert row.by_count[0, 1] == pytest.approx(row.one)
+        assert row.by_count[-1, 1] == pytest.approx(0, abs=0.01)
         if row.grammar == "itg":
             assert row.exact_edges == itg_edges(*corpus.size(row.pair))
     size = int(np.median(corpus.sizes()))
@@ -83,6 +87,21 @@ def test_what_is_measured_fits_together(files: list[str], tmp_path: Path) -> Non
         some = saved(corpus, grammar, size, 4, 1)
         assert some.pairs > 0
         assert 0 < some.mask_edges <= some.exact_edges
+
+
+def test_work_and_errors_of_all_pairs_are_those_of_means(files: list[str]) -> None:
+    """A large pair's work counts for more, its error does not."""
+    corpus = read_corpus(*files)
+    small = measure(corpus, "itg", next(chosen_pairs(corpus, 1, seed=1)), 1)
+    large = small._replace(
+        exact_edges=3 * small.exact_edges, by_count=small.by_count * [9, 2], tictactoe=small.tictactoe * [2, 5, 1]
+    )
+    masks, cut = by_work([small, large])
+    edges = small.exact_edges
+    np.testing.assert_allclose(masks[:, 0], small.by_count[:, 0] * 10 / (4 * edges))
+    np.testing.assert_allclose(masks[:, 1], small.by_count[:, 1] * 1.5)
+    np.testing.assert_allclose(cut[:, 0], small.tictactoe[:, 0] * 7 / 4)
+    np.testing.assert_allclose(cut[:, 1], small.tictactoe[:, 1] * 3)
 
 
 def test_the_slope_and_its_error() -> None:
