@@ -116,6 +116,13 @@ CHART_FAULTS = (
         (*_DOUBTS, "-k", "to_others"),
     ),
     Fault(
+        "what is never preferred is in no doubt",
+        "charts/pruning/start.py",
+        "system.doubts(~start)",
+        "system.doubts(system.preferred() & ~start)",
+        (_START, "-k", "no_start_has"),
+    ),
+    Fault(
         "what the first start leaves out is not known to the model of doubts",
         "charts/pruning/start.py",
         "for start in (positive, other):",

@@ -1,7 +1,7 @@
 """Where the chains of masks start: which variables their first derivations have positive.
 
-Not all variables that the cheap model prefers can be positive together. Those that are left out are in doubt: the chain
-has to find out which. So are those that the cheap model doubts once it knows what is left out. All this depends on the
+Not all variables that the cheap model prefers can be positive together. All that are not positive are in doubt: the
+chain has to find out. So are those that the cheap model doubts once it knows which these are. All this depends on the
 grammar and the cheap model alone, never on a derivation that was drawn.
 """
 
@@ -61,17 +61,15 @@ def two_starts(system: System) -> Start:
     """The same, and the best start in which one variable that was left out has the place of another one.
 
     The best one is that whose derivations weigh most. Doubts are the largest of three: where nothing is known, where it
-    is known what the first start leaves out, and where it is known what the second leaves out.
+    is known what the first start does not have positive, and the same of the second.
     """
     trials = _Trials(system)
     doubts = system.doubts()
     positive = _possible(system, trials, doubts)
-    preferred = system.preferred()
-    left_out = preferred & ~positive
-    if doubts is None or not left_out.any():
-        return trials.start([positive, positive], doubts)
+    if doubts is None:
+        return trials.start([positive, positive], None)
     other, most = positive, trials.total(positive)
-    for variable in np.flatnonzero(left_out):
+    for variable in np.flatnonzero(system.preferred() & ~positive):
         for place in np.flatnonzero(positive):
             instead = positive.copy()
             instead[variable], instead[place] = True, False
@@ -79,7 +77,7 @@ def two_starts(system: System) -> Start:
             if total > most:
                 other, most = instead, total
     for start in (positive, other):
-        again = system.doubts(preferred & ~start)
+        again = system.doubts(~start)
         doubts = doubts if again is None else np.maximum(doubts, again)
     return trials.start([positive, other], doubts)
 

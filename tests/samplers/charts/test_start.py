@@ -76,7 +76,7 @@ def test_both_cases_are_seen() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_what_may_be_left_out_is_in_doubt(seed: int) -> None:
-    """So is what the cheap model doubts once it knows what a start leaves out."""
+    """So is what the cheap model doubts once it knows what a start does not have positive."""
     known = inside_out(seed)
     found = two_starts(known.system)
     before = known.system.doubts()
@@ -94,10 +94,26 @@ def test_what_may_be_left_out_is_in_doubt(seed: int) -> None:
 
 
 def test_where_all_can_be_positive_nothing_is_in_doubt() -> None:
-    known = known_pair(random_pair(ITG, (3, 3), 5), np.array([(0, 0), (1, 1), (2, 2)]))
+    pair = random_pair(ITG, (3, 3), 5)
+    pair.pairs[np.diag_indices(3)] += 1
+    known = known_pair(pair, np.array([(0, 0), (1, 1), (2, 2)]))
     found = two_starts(known.system)
-    assert (found.positive[0] == found.positive[1]).all()
+    assert np.array(found.positive).all()
     np.testing.assert_allclose(found.doubts, known.system.doubts())
+
+
+def test_what_no_start_has_positive_is_in_doubt() -> None:
+    """The last two words prefer others, though the model has nothing better for them once those are taken."""
+    pair = random_pair(ITG, (3, 3), 5)
+    pair.pairs[:] = [[1, 0, 0.5], [0, 1, 0], [0.5, 0, 0.1]]
+    pair.source_nulls[:] = pair.target_nulls[:] = 1e-3
+    known = known_pair(pair, np.array([(0, 0), (1, 1), (2, 2)]))
+    found = two_starts(known.system)
+    assert [start.tolist() for start in found.positive] == [[True, True, False]] * 2
+    before = known.system.doubts()
+    assert before is not None
+    assert found.doubts is not None
+    assert found.doubts[2] == 1.005 > before[2]
 
 
 @pytest.mark.parametrize("chains", [1, 2])
