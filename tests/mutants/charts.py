@@ -62,15 +62,29 @@ CHART_FAULTS = (
     Fault(
         "doubts depend on the assignment",
         "charts/pruning/chain.py",
-        "doubtful_selection(self._doubts, self._free",
-        "doubtful_selection(self._doubts + ~state.assigned[0], self._free",
+        "long_selection(self._doubts, most",
+        "long_selection(self._doubts + ~state.assigned[0], most",
         _STEP,
+    ),
+    Fault(
+        "doubts depend on the assignment where there is one chain",
+        "charts/pruning/chain.py",
+        "doubtful_selection(self._doubts, variables",
+        "doubtful_selection(self._doubts + ~state.assigned[0], variables",
+        _STEP,
+    ),
+    Fault(
+        "the most doubtful variables are freed at all wide steps",
+        "charts/pruning/selection.py",
+        "if plan != _WIDE:",
+        "if plan % _WIDE:",
+        (_PRUNING, "-k", "first_wide_step"),
     ),
     Fault(
         "two chains leave as few variables free as one",
         "charts/pruning/chain.py",
-        "if self._chains > 1:",
-        "if self._chains > 2:",
+        "elif self._chains > 1:",
+        "elif self._chains > 2:",
         _STEP,
     ),
     Fault(

@@ -17,7 +17,7 @@ from hierogram.samplers.charts.pruning.averages import Averages, Pruned, average
 from hierogram.samplers.charts.pruning.selection import (
     doubtful_selection,
     first_selection,
-    free_size,
+    long_selection,
     next_selection,
     selected_size,
 )
@@ -87,21 +87,18 @@ class PruningKernel:
     def step(self, key: int, state: PruningState, plan: int) -> tuple[PruningState, list[Pruned]]:
         """One mask more of each chain; `plan` is the number of the step, from 1."""
         of_selection = self._key(key, plan, self._chains)
+        variables, most = self.system.variables, self.system.branching
         if self._doubts is None:
             selected = next_selection(state.selected, of_selection)
+        elif self._chains > 1:
+            selected = long_selection(self._doubts, most, plan, of_selection)
         else:
-            selected = doubtful_selection(self._doubts, self._free(self._doubts, plan), of_selection)
+            selected = doubtful_selection(self._doubts, variables - selected_size(variables, most), of_selection)
         found = [
             self._masked(selected, assigned, self._key(key, plan, chain))
             for chain, assigned in enumerate(state.assigned)
         ]
         return PruningState(selected, np.array([values for values, _ in found])), [pruned for _, pruned in found]
-
-    def _free(self, doubts: NDArray[np.float64], plan: int) -> int:
-        """How many variables a step leaves free."""
-        if self._chains > 1:
-            return free_size(doubts, self.system.branching, plan)
-        return len(doubts) - selected_size(len(doubts), self.system.branching)
 
     def _key(self, key: int, plan: int, use: int) -> Key:
         """The key of a step's random stream: of each chain's derivation, and at last of the selection."""

@@ -79,6 +79,19 @@ def doubtful_selection(doubts: NDArray[np.float64], free: int, key: Key) -> NDAr
     return selected
 
 
+def long_selection(doubts: NDArray[np.float64], branching: int, plan: int, key: Key) -> NDArray[np.bool_]:
+    """The selection of step `plan` of a long chain, bool[V]: see `free_size`.
+
+    The first wide step frees the most doubtful variables, the first ones of those with one doubt.
+    """
+    free = free_size(doubts, branching, plan)
+    if plan != _WIDE:
+        return doubtful_selection(doubts, free, key)
+    selected = np.ones(len(doubts), np.bool_)
+    selected[np.argsort(-doubts, kind="stable")[:free]] = False
+    return selected
+
+
 @njit
 def free_some(doubts, number, key, selected):
     """Take `number` of the marked variables out, by their doubts."""
