@@ -282,7 +282,7 @@ def _tell(grammar: str, own: Sequence[Row]) -> None:
         sizes, seen = (np.array([getattr(row, field) for row in own], np.float64) for field in ("size", name))
         found, deviation = slope(sizes, seen)
         said = "one mask" if name == "one" else "half the work"
-        print("", f"error of {said} grows for 100 word pairs by", f"{found:.2f} ± {deviation:.2f}", sep="\t")
+        print("", f"error of {said} grows for 100 word pairs by", f"{found:.3f} ± {deviation:.3f}", sep="\t")
     masks, cut = by_work(own)
     print("", "every pair: share of work", "tic-tac-toe", "masks", "their number", sep="\t")
     for share, error in cut:
