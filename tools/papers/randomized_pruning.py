@@ -53,9 +53,10 @@ COLUMNS = (
 
 class Row(NamedTuple):
     """A pair: edges and seconds of the whole chart and of one mask; seconds of all masks up to half the whole work, the
-    charts that were made, and the masks; errors of one mask and at half the whole work; errors by budget (NaN where one
-    mask is more). Edges and error by the number of masks, float64[counts, 2]. Of tic-tac-toe pruning at each ratio its
-    share of the whole work, its error, and that of masks at the same work, float64[ratios, 3]."""
+    step that reaches it among them, the charts that were made, and the masks; errors of one mask and of all these;
+    errors of the masks within a budget, the last one half the whole work (NaN where one mask is more). Edges and error
+    by the number of masks, float64[counts, 2]. Of tic-tac-toe pruning at each ratio its share of the whole work, its
+    error, and that of masks at the same work, float64[ratios, 3]."""
 
     grammar: str
     pair: int
@@ -278,10 +279,11 @@ def _tell(grammar: str, own: Sequence[Row]) -> None:
                 *(f"{e:.4f}" for e in errors),
             )  # fmt: skip
             print("", *numbers, sep="\t")
-    for name in ("one", "half"):
-        sizes, seen = (np.array([getattr(row, field) for row in own], np.float64) for field in ("size", name))
+    sizes, one, half = (np.array([getattr(row, field) for row in own], np.float64) for field in ("size", "one", "half"))
+    within = np.array([row.by_budget[-1] for row in own])
+    within = np.where(np.isnan(within), one, within)
+    for said, seen in (("one mask", one), ("half the work", half), ("masks within half the work", within)):
         found, deviation = slope(sizes, seen)
-        said = "one mask" if name == "one" else "half the work"
         print("", f"error of {said} grows for 100 word pairs by", f"{found:.3f} ± {deviation:.3f}", sep="\t")
     masks, cut = by_work(own)
     print("", "every pair: share of work", "tic-tac-toe", "masks", "their number", sep="\t")

@@ -119,6 +119,7 @@ def test_the_commands_tell_tables(files: list[str], tmp_path: Path) -> None:
     told = CliRunner().invoke(_app(randomized_pruning.main), arguments)
     assert told.exit_code == 0, told.output
     assert "error of half the work grows" in told.output
+    assert "error of masks within half the work grows" in told.output
     assert figure.stat().st_size > 10_000
     done = str(tmp_path / "pass.tsv")
     whole = CliRunner().invoke(_app(every_pair.main), [*files, "-o", done])
