@@ -1,4 +1,4 @@
-"""The sources of the house, as the tests of this folder see them: modules, what they import, functions."""
+"""The sources of the house, as the tests of this folder see them: modules and what they import."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -18,16 +18,6 @@ class Import(NamedTuple):
     """With its package, as `hierogram.storage.store.Store` or `numpy`."""
     typing_only: bool
     """Whether it stands under `if TYPE_CHECKING:`."""
-
-
-class Function(NamedTuple):
-    """A function, or a method."""
-
-    path: Path
-    name: str
-    line: int
-    parameters: int
-    """Without `self` and `cls`; `*args` and `**kwargs` are one each."""
 
 
 @cache
@@ -92,16 +82,6 @@ def module_at(steps: list[str]) -> Path | None:
         if path.is_file():
             return path
     return None
-
-
-def functions(path: Path) -> Iterator[Function]:
-    """Every function and method of a module."""
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            given = node.args
-            named = [argument.arg for argument in (*given.posonlyargs, *given.args)]
-            number = len(named) + len(given.kwonlyargs) + (given.vararg is not None) + (given.kwarg is not None)
-            yield Function(path, node.name, node.lineno, number - (named[:1] in (["self"], ["cls"])))
 
 
 def circles(edges: dict[str, set[str]]) -> list[list[str]]:
