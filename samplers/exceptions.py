@@ -29,10 +29,6 @@ class AlignmentInputError(SamplerError, ValueError):
     """Sentences that cannot be aligned: sides of different length, a sentence beyond all bounds, an unknown model."""
 
 
-class ExtractionError(SamplerError, ValueError):
-    """Rules that heuristic extraction has no room for."""
-
-
 class GrammarError(SamplerError):
     """A grammar gives some derivations no finite weight."""
 

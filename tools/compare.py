@@ -73,10 +73,10 @@ def compare(
     from hierogram.daemon.commands.grammar import announce_compilation
 
     announce_compilation()
-    from hierogram.samplers.extraction.extraction import Limits
     from hierogram.storage.store import open_store
     from hierogram.tools.comparison.comparing import compare as measure
     from hierogram.tools.comparison.held_out import read_sentences
+    from hierogram.tools.extraction.extraction import Limits
 
     with interruptible("nothing was compared"), ExitStack() as stack:
         sentences = read_sentences(chosen.held_out) if chosen.held_out is not None else []

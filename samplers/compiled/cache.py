@@ -2,7 +2,8 @@
 
 Numba's own cache looks at the file of a kernel but not at the modules that the kernel calls. So compiled
 code is kept in a per-user folder named by a digest of all samplers' sources and the versions of numba and
-Python; any edit starts a fresh folder. What is kept is loaded as code, so a folder that another user owns or can write
+Python; any edit starts a fresh folder. A kernel of another part is kept by a digest of the folder that it lies in, too:
+it may call kernels of its own folder and of the samplers, no others. What is kept is loaded as code, so a folder that another user owns or can write
 to is not used: kernels are then compiled for the process, as where the folder cannot be written.
 """
 
@@ -50,6 +51,11 @@ def digest_of(root: Path) -> str:
 @cache
 def _source_digest() -> str:
     return digest_of(Path(str(files(_PACKAGE.rstrip(".")))))
+
+
+@cache
+def _folder_digest(folder: Path) -> str:
+    return digest_of(folder)
 
 
 def cache_folder() -> Path:
@@ -108,7 +114,11 @@ class _Locator(_caching.UserProvidedCacheLocator):  # type: ignore[misc]
         self._lineno = function.__code__.co_firstlineno
         # Two checkouts with the same sources share their kernels; what tests compile has a path of its own.
         ours = function.__module__.startswith(_PACKAGE)
-        place = function.__module__.removeprefix(_PACKAGE) if ours else self.get_suitable_cache_subpath(path)
+        place = (
+            function.__module__.removeprefix(_PACKAGE)
+            if ours
+            else f"{self.get_suitable_cache_subpath(path)}-{_folder_digest(Path(path).parent)}"
+        )
         self._cache_path = str(cache_folder() / place)
 
     @classmethod

@@ -12,7 +12,7 @@ _START = "tests/samplers/charts/test_start.py"
 _SELECTIONS = ("tests/samplers/charts/test_pruning.py", "-k", "keep_their_size")
 
 _TREES = ("tests/samplers/charts/test_tree_pruning.py", "-k", "converges")
-_LEARNING = "tests/samplers/charts/test_learning.py"
+_LEARNING = "tests/tools/papers/pruning/test_learning.py"
 _MISFITS = "tests/daemon/scoring/test_misfits.py"
 _TREE_STEP = "selected = next_selection(state.selected, Key(key, self._number, 2 * plan + 1))\n        forest"
 
@@ -372,28 +372,28 @@ CHART_FAULTS = (
     # Learning by soft counts.
     Fault(
         "soft counts of several masks are summed and not averaged",
-        "charts/pruning/learning.py",
+        "tools/papers/pruning/learning.py",
         "features.append(total / self._masks)",
         "features.append(total)",
         (_LEARNING, "-k", "long_run"),
     ),
     Fault(
         "each mask starts from the first derivation",
-        "charts/pruning/learning.py",
+        "tools/papers/pruning/learning.py",
         "self._states[number], [pruned] = kernel.step",
         "_, [pruned] = kernel.step",
         (_LEARNING, "-k", "long_run"),
     ),
     Fault(
         "rules of the last pair alone are counted",
-        "charts/pruning/learning.py",
+        "tools/papers/pruning/learning.py",
         "rules += found[n * m + n + m :]",
         "rules = found[n * m + n + m :]",
         (_LEARNING, "-k", "raises_the_likelihood"),
     ),
     Fault(
         "a chain's parts are those of its reverse",
-        "charts/pruning/learning.py",
+        "tools/papers/pruning/learning.py",
         "grammar.closure.T @ share @ grammar.closure.T",
         "grammar.closure @ share @ grammar.closure",
         (_LEARNING, "-k", "within_chains"),

@@ -10,21 +10,20 @@ import numpy as np
 import pytest
 from tests.daemon.conftest import LINES, teach
 from tests.reference.examples import RandomPair, links_of
-from tests.samplers.extraction import definition as reference
 from tests.storage.building import query
+from tests.tools.extraction import definition as reference
 
 from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.learning.learning import learn
-from hierogram.samplers.extraction.extraction import Limits
-from hierogram.samplers.extraction.runs import rule_lines
 from hierogram.samplers.grammar import rules as notation
 from hierogram.storage.records import PairRow
 from hierogram.storage.store import open_store
+from hierogram.tools.comparison.bitexts import Numbering, to_bitext
 from hierogram.tools.comparison.comparing import compare
 from hierogram.tools.comparison.held_out import read_sentences
-from hierogram.tools.comparison.heuristic_grammar import HeuristicGrammar
-from hierogram.tools.comparison.numbering import Numbering, to_bitext
+from hierogram.tools.extraction.extraction import Limits
+from hierogram.tools.extraction.runs import HeuristicGrammar, rule_lines
 
 HELD_OUT = ["la maison verte", "elle ne voit pas la porte", "une maison de pierre"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.daemon.conftest import LINES
 from tests.reference.examples import links_of
-from tests.samplers.extraction import definition as reference
+from tests.tools.extraction import definition as reference
 
 from hierogram.daemon.decoding.rule_files import find_rule_file, read_rule_file
 from hierogram.daemon.exceptions import InputError

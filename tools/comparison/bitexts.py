@@ -1,12 +1,66 @@
-"""The pairs of a snapshot as bitexts, some at a time."""
+"""Stored pairs as bitexts of numbers: words in the order of their bytes, so sorted numbers are sorted texts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.learning.kinds.pairs import read_links
+from hierogram.samplers.counts.rendering import Spellings, spellings
 from hierogram.samplers.forests.forest import Bitext
+from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.tools.comparison.numbering import Numbering, to_bitext
+from hierogram.storage.records import PairRow
 
 _PAIRS_A_BITEXT = 1_000
+
+
+class Numbering(dict[str, int]):
+    """Numbers of one side's words; a word that is new gets the next number."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        super().__init__(zip(words, range(len(words)), strict=True))
+        self.spellings: Spellings = spellings(words)
+
+    def __missing__(self, word: str) -> int:
+        """A number for a new word."""
+        return self.setdefault(word, len(self))
+
+    def flat(self, texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The words of texts one after the other, and where each text begins."""
+        split = [text.split(" ") if text else [] for text in texts]
+        starts = np.cumsum([0, *map(len, split)], dtype=np.int64)
+        return np.array([self[word] for word in chain.from_iterable(split)], np.int32), starts
+
+
+class RuleSides(dict[str, int]):
+    """Numbers of the symbols of rules' source sides: words by a numbering, a nonterminal k is -k."""
+
+    def __init__(self, words: Numbering) -> None:
+        super().__init__((escape_terminal(word), number) for word, number in words.items())
+
+    def __missing__(self, symbol: str) -> int:
+        """A nonterminal's number."""
+        return self.setdefault(symbol, -int(symbol.removeprefix("[X,").removesuffix("]")))
+
+    def flat(self, sides: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The symbols of sides one after the other, and where each side begins."""
+        split = [side.split(" ") for side in sides]
+        starts = np.cumsum([0, *map(len, split)], dtype=np.int64)
+        return np.array([self[symbol] for symbol in chain.from_iterable(split)], np.int32), starts
+
+
+def to_bitext(rows: Sequence[PairRow], source: Numbering, target: Numbering) -> Bitext:
+    """Stored pairs as numbers."""
+    link_source, link_target, link_offset = read_links([row.alignment for row in rows])
+    return Bitext(
+        *source.flat(row.source for row in rows),
+        *target.flat(row.target for row in rows),
+        link_source,
+        link_target,
+        link_offset,
+    )
 
 
 class Bitexts:

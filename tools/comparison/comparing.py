@@ -8,17 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.samplers.extraction.coverage import NGrams, count_ngrams
-from hierogram.samplers.extraction.extraction import Limits
-from hierogram.samplers.extraction.runs import read_sources, rule_lines
 from hierogram.samplers.grammar.kinds import LINKS, notation_of
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import UNALIGNED, WAITING, RuleRow
 from hierogram.storage.store import Store
-from hierogram.tools.comparison.bitexts import Bitexts
-from hierogram.tools.comparison.heuristic_grammar import HeuristicGrammar
-from hierogram.tools.comparison.measuring import GrammarFigures, Measure
-from hierogram.tools.comparison.numbering import Numbering, RuleSides
+from hierogram.tools.comparison.bitexts import Bitexts, Numbering, RuleSides
+from hierogram.tools.comparison.measuring import GrammarFigures, Measure, NGrams, count_ngrams
+from hierogram.tools.extraction.extraction import Limits
+from hierogram.tools.extraction.runs import HeuristicGrammar, read_sources, rule_lines
 
 LONGEST_NGRAM = 4
 _RULES_A_BLOCK = 20_000

@@ -25,14 +25,12 @@ from hierogram.daemon.exports.tables.notation import is_nonterminal, symbols, wo
 from hierogram.daemon.exports.tables.numbers import MACROS
 from hierogram.daemon.exports.tables.scratch import Scratch, scratch
 from hierogram.daemon.exports.writing import Place, Wanted, Written, score, write_scored
-from hierogram.samplers.extraction.extraction import MASS_UNIT, Limits
-from hierogram.samplers.extraction.runs import read_sources, rule_lines
 from hierogram.storage.exports.blocks import Block
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.store import Store
-from hierogram.tools.comparison.bitexts import Bitexts
-from hierogram.tools.comparison.heuristic_grammar import HeuristicGrammar
-from hierogram.tools.comparison.numbering import Numbering
+from hierogram.tools.comparison.bitexts import Bitexts, Numbering
+from hierogram.tools.extraction.extraction import MASS_UNIT, Limits
+from hierogram.tools.extraction.runs import HeuristicGrammar, read_sources, rule_lines
 
 UNITS = 10_000
 """Counts are whole numbers of such parts."""

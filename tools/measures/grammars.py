@@ -8,8 +8,8 @@ from sqlalchemy import text
 from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.database.connection import make_engine, parse_url
 from hierogram.storage.store import open_store
-from hierogram.tools.comparison.heuristic_grammar import HeuristicGrammar
-from hierogram.tools.comparison.numbering import Numbering, to_bitext
+from hierogram.tools.comparison.bitexts import Numbering, to_bitext
+from hierogram.tools.extraction.runs import HeuristicGrammar
 from hierogram.tools.measures.results import Corpus, Figures
 from hierogram.tools.measures.rules import MadeRule, deltas_of
 from hierogram.tools.measures.sampling import read_rows

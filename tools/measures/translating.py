@@ -18,9 +18,8 @@ from hierogram.daemon.language_models.files import open_language_model
 from hierogram.daemon.language_models.making import make
 from hierogram.daemon.language_models.options import EstimationOptions
 from hierogram.daemon.progress import progress
-from hierogram.samplers.extraction.runs import rule_lines
-from hierogram.tools.comparison.heuristic_grammar import HeuristicGrammar
-from hierogram.tools.comparison.numbering import Numbering, to_bitext
+from hierogram.tools.comparison.bitexts import Numbering, to_bitext
+from hierogram.tools.extraction.runs import HeuristicGrammar, rule_lines
 from hierogram.tools.measures.results import Corpus, Figures
 from hierogram.tools.measures.sampling import read_rows
 from hierogram.tools.measures.stores import temporary_folder

@@ -28,8 +28,8 @@ from hierogram.samplers.charts.hypergraph import score, total_of
 from hierogram.samplers.charts.pairs import Mask, Task
 from hierogram.samplers.charts.pruning.averages import Pruned, weighed_mean
 from hierogram.samplers.charts.pruning.chain import PruningKernel
-from hierogram.samplers.charts.pruning.tictactoe import figures_of_merit, kept_bispans
 from hierogram.tools.papers.pruning.pairs import GRAMMARS, Corpus, itg_edges, read_corpus
+from hierogram.tools.papers.pruning.tictactoe import figures_of_merit, kept_bispans
 
 LARGEST = 130
 """Word pairs of the largest pairs whose chart is also filled as a whole, as in the paper."""

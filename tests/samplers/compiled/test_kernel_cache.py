@@ -81,6 +81,31 @@ def test_an_edit_in_a_sub_package_changes_the_digest(tmp_path: Path) -> None:
     assert digest_of(tmp_path) == before
 
 
+CALLER = """
+from hierogram.samplers.compiled.jit import njit
+from callee import step
+
+@njit
+def twice():
+    return 2 * step()
+"""
+
+
+def test_a_kernel_of_another_part_notices_an_edit_in_its_folder(tmp_path: Path) -> None:
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    (sources / "caller.py").write_text(CALLER)
+    environment = {**os.environ, "HIEROGRAM_CACHE": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(sources), os.environ.get("PYTHONPATH", "")])
+    for value in (3, 4):
+        (sources / "callee.py").write_text(
+            f"from hierogram.samplers.compiled.jit import njit\n@njit\ndef step(): return {value}\n"
+        )
+        command = [sys.executable, "-c", "from caller import twice; print(twice())"]
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert ran.stdout == f"{2 * value}\n"
+
+
 def folders(cache: Path) -> list[Path]:
     """The folders of a cache that are ours."""
     return sorted(path for path in cache.rglob("*") if path.is_dir())

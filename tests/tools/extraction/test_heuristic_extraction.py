@@ -7,13 +7,14 @@ import pytest
 from tests.reference import examples
 from tests.reference.examples import RandomPair
 from tests.reference.rules import Rule
-from tests.samplers.extraction import definition as reference
 from tests.samplers.synchronous.kernel_chain import numbered, to_bitext
+from tests.tools.extraction import definition as reference
 
 from hierogram.samplers.counts.rendering import spellings
-from hierogram.samplers.exceptions import ExtractionError
-from hierogram.samplers.extraction.extraction import (
+from hierogram.samplers.grammar import rules as notation
+from hierogram.tools.extraction.extraction import (
     MASS_UNIT,
+    ExtractionError,
     Limits,
     Place,
     empty_buffer,
@@ -22,8 +23,7 @@ from hierogram.samplers.extraction.extraction import (
     make_scratch,
     row_shape,
 )
-from hierogram.samplers.extraction.runs import merge_some, read_sources, rule_lines, sorted_rows, start_merge
-from hierogram.samplers.grammar import rules as notation
+from hierogram.tools.extraction.runs import merge_some, read_sources, rule_lines, sorted_rows, start_merge
 
 LIMITS = [Limits(), Limits(4, 3), Limits(5, 4, loose=True), Limits(loose=True)]
 Extracted = dict[Rule, tuple[int, float]]

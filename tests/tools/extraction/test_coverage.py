@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from hierogram.samplers.extraction.coverage import count_ngrams, coverage, mark_covered
+from hierogram.tools.comparison.measuring import count_ngrams, coverage, mark_covered
 
 
 def flat(sentences: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ import pytest
 from tests.samplers.charts.sentences import GRAMMAR
 
 from hierogram.samplers.charts.chart import BINARY, LEXICAL, UNARY, make_grammar
-from hierogram.samplers.charts.pruning.learning import (
+from hierogram.tools.papers.pruning.learning import (
     ItgPairs,
     Learnable,
     LearnableItg,

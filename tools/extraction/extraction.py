@@ -2,7 +2,7 @@
 
 An initial phrase is a pair of spans whose links stay among themselves. Its rules are what is left when at most two
 smaller initial phrases inside it are subtracted. Each initial phrase has a mass of 1, which its rules share equally.
-Rules are gathered in a buffer of bounded size; `hierogram.samplers.extraction.runs` sorts and merges what fills it.
+Rules are gathered in a buffer of bounded size; `hierogram.tools.extraction.runs` sorts and merges what fills it.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import capacity_for, probe
 from hierogram.samplers.compiled.streams import GOLDEN, mix
-from hierogram.samplers.exceptions import ExtractionError
+from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.forests.forest import Bitext
 from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS
 
@@ -29,6 +29,10 @@ _ENTRY_BITS = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _EMPTY = np.uint64(0)
 _NONE = -1
+
+
+class ExtractionError(SamplerError, ValueError):
+    """Rules that heuristic extraction has no room for."""
 
 
 class Limits(NamedTuple):
