@@ -1,10 +1,10 @@
 """The cache of compiled kernels: a folder that notices every edit and that no other user can write to.
 
-Numba's own cache looks at the file of a kernel but not at the modules that the kernel calls. So compiled
-code is kept in a per-user folder named by a digest of all samplers' sources and the versions of numba and
-Python; any edit starts a fresh folder. A kernel of another part is kept by a digest of the folder that it lies in, too:
-it may call kernels of its own folder and of the samplers, no others. What is kept is loaded as code, so a folder that another user owns or can write
-to is not used: kernels are then compiled for the process, as where the folder cannot be written.
+Numba's own cache looks at the file of a kernel but not at the modules that the kernel calls. So compiled code is kept
+in a per-user folder named by a digest of all samplers' sources and the versions of numba and Python; any edit starts
+a fresh folder. A kernel of another part is kept by a digest of the folder that it lies in, too: it may call kernels
+of its own folder and of the samplers, no others. What is kept is loaded as code, so a folder that another user owns
+or can write to is not used: kernels are then compiled for the process, as where the folder cannot be written.
 """
 
 import hashlib
