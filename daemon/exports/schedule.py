@@ -1,23 +1,19 @@
-"""The schedule: jobs in the store's own database, run when it is time, one after the other.
+"""The schedule: jobs in a table of the store, run when it is time, one after the other.
 
-Runs that were missed because nothing ran happen once, when the schedule starts; a job that is still running when it is
-due again is left out that time. Every run is a row of the table `exports`.
+The table says which jobs there are and when each runs next. A running schedule has them in an APScheduler in memory,
+which it brings up to date whenever the table changes. Runs that were missed because nothing ran happen once, when the
+schedule starts; a job that is still running when it is due again is left out that time. Every run is in `exports`.
 """
 
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from apscheduler.executors.pool import ThreadPoolExecutor
-from apscheduler.job import Job
-from apscheduler.jobstores.base import BaseJobStore, ConflictingIdError, JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
-from apscheduler.schedulers.base import STATE_RUNNING, BaseScheduler
 from pydantic import ValidationError
 
 from hierogram.daemon.exceptions import ExportError, ScheduleError
@@ -32,13 +28,11 @@ Ended = Callable[[str, Published | None, Exception | None], None]
 
 _log = logging.getLogger(__name__)
 
-_FUNCTION = "hierogram.daemon.exports.schedule:run_scheduled"
-_JOB_DEFAULTS = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
-
 _CONFIGURED = "config:"
 """Begins the ids of jobs that stand in the configuration; others come from the command line."""
 
-_SCHEDULES: dict[str, "ExportSchedule"] = {}
+_LATE_SECONDS = 60.0
+"""A due job that the scheduler has not looked at for this long shows that its thread is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,229 +49,172 @@ def run_job(store: Store, job: ExportJob, report: Report | None = None) -> Publi
     return publish(store, job.versions(), job.options(), job=job.name, report=report)
 
 
-def run_scheduled(url: str, described: dict[str, Any]) -> None:
-    """What the job store names as a job's function: runs it in the schedule of the store, in this process."""
-    _SCHEDULES[url].run(from_plain(ExportJob, described))
-
-
 class ExportSchedule:
     """The schedule of a store; between `start` and `stop` it runs what is due, in a thread of its own.
 
-    `look` notices jobs that other processes have added or removed: call it every few seconds.
+    `look` notices jobs that others have added, changed or removed: call it every few seconds.
     """
 
     def __init__(self, store: Store, configured: Sequence[ExportJob] = (), ended: Ended | None = None) -> None:
+        logging.getLogger("apscheduler").setLevel(logging.ERROR)
         self._store = store
         self._configured = configured
         self._ended = ended or (lambda *_: None)
         self._stopping = threading.Event()
-        self._scheduler = _Runner(**_settings(store), daemon=True)
+        self._scheduler = BackgroundScheduler(
+            executors={"default": ThreadPoolExecutor(1)},
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+            timezone="UTC",
+            daemon=True,
+        )
+        self._turn = threading.Lock()
+        """Held by a run."""
+        self._lock = threading.Lock()
+        self._known: dict[str, JobRow] = {}
+        """The rows of the table as the scheduler has them; this and the table change together, under the lock."""
 
     def start(self) -> None:
         """Closes runs that crashed, takes in the configuration's jobs, and begins to run what is due."""
         self._store.close_abandoned_exports()
-        _SCHEDULES[self._store.url] = self
-        self._scheduler.start(paused=True)
         self._configure()
-        self._scheduler.resume()
+        self.look()
+        self._scheduler.start()
 
     def alive(self) -> bool:
-        """Whether the scheduler's thread runs."""
-        thread = getattr(self._scheduler, "_thread", None)
-        return thread is not None and thread.is_alive()
+        """Return whether the scheduler looks at its jobs."""
+        now = datetime.now(UTC)
+        return all(
+            job.next_run_time is None or (now - job.next_run_time).total_seconds() < _LATE_SECONDS
+            for job in self._scheduler.get_jobs()
+        )
 
     def look(self) -> None:
-        """Looks for jobs that are new, gone or due."""
-        self._scheduler.wakeup()
+        """Give the scheduler the jobs of the table that are new or changed, and take away those that are gone."""
+        with self._lock:
+            rows = {row.id: row for row in self._store.jobs.all()}
+            for gone in self._known.keys() - rows.keys():
+                if self._scheduler.get_job(gone) is not None:
+                    self._scheduler.remove_job(gone)
+                del self._known[gone]
+            for row in rows.values():
+                if self._known.get(row.id) != row:
+                    self._known[row.id] = self._give(row)
+
+    def _give(self, row: JobRow) -> JobRow:
+        """Give the scheduler a job; returns its row, which is suspended where it cannot be read."""
+        job = _read(row)
+        if job is None:
+            suspended = replace(row, next_run=None)
+            self._store.jobs.postpone(suspended)
+            return suspended
+        self._scheduler.add_job(
+            self._run,
+            job.trigger(),
+            args=(row.id, job),
+            id=row.id,
+            name=job.name,
+            next_run_time=_moment(row.next_run),
+            replace_existing=True,
+        )
+        return row
 
     def stop(self) -> None:
-        """Ends; a run that is under way ends as failed, at its next step, and leaves the version before in place."""
-        self._stopping.set()
-        with suppress(Exception):
-            self._scheduler.shutdown(wait=True)
-        _SCHEDULES.pop(self._store.url, None)
+        """Ends; a run that is under way ends as failed, at its next step, and leaves the version before in place.
 
-    def run(self, job: ExportJob) -> None:
-        """Runs a job and tells how it went; an error is in the job's row of `exports`."""
-        try:
-            self._ended(job.name, run_job(self._store, job, self._step), None)
-        except Exception as error:
-            self._ended(job.name, None, error)
+        What became due and has not begun stays due.
+        """
+        self._stopping.set()
+        # A scheduler that shuts down holds the lock that a run needs to ask it for a job.
+        with self._turn:
+            pass
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=True)
+
+    def _run(self, job_id: str, job: ExportJob) -> None:
+        """Run a job that is due and report how it went; an error is in the job's row of `exports`."""
+        with self._turn:
+            if self._stopping.is_set():
+                return
+            try:
+                self._note_next_run(job_id)
+                self._ended(job.name, run_job(self._store, job, self._step), None)
+                # While it ran, it may have been due again, and been left out.
+                self._note_next_run(job_id)
+            except Exception as error:
+                self._ended(job.name, None, error)
+
+    def _note_next_run(self, job_id: str) -> None:
+        with self._lock:
+            job, row = self._scheduler.get_job(job_id), self._known.get(job_id)
+            if job is not None and row is not None:
+                next_run = None if job.next_run_time is None else job.next_run_time.timestamp()
+                later = replace(row, next_run=next_run)
+                if self._store.jobs.postpone(later):
+                    self._known[job_id] = later
 
     def _step(self, *_: object) -> None:
         if self._stopping.is_set():
             raise ExportError("ended before it was done, because the daemon was told to end")
 
     def _configure(self) -> None:
-        """Brings the jobs of the configuration into the job store; one that is as it was keeps its next run."""
-        wanted = {_CONFIGURED + job.name: job for job in self._configured}
-        for known in self._scheduler.get_jobs():
-            if known.id.startswith(_CONFIGURED) and known.id not in wanted:
-                known.remove()
-        for name, job in wanted.items():
-            known = self._scheduler.get_job(name)
-            if known is None or known.kwargs["described"] != job.described():
-                _put(self._scheduler, self._store, name, job)
+        """Bring the jobs of the configuration into the table; one that is as it was keeps its next run."""
+        wanted = {_CONFIGURED + job.name: _first_row(_CONFIGURED + job.name, job) for job in self._configured}
+        known = {row.id: row for row in self._store.jobs.all() if row.id.startswith(_CONFIGURED)}
+        for gone in known.keys() - wanted.keys():
+            self._store.jobs.remove(gone)
+        for row in wanted.values():
+            if row.id not in known or known[row.id].job != row.job:
+                self._store.jobs.put(row)
 
 
 def add_job(store: Store, job: ExportJob) -> ScheduledJob:
     """Adds a job, or puts it in the place of the one with its name."""
-    with desk(store) as scheduler:
-        return _told(_put(scheduler, store, job.name, job))
+    row = _first_row(job.name, job)
+    store.jobs.put(row)
+    return ScheduledJob(job, configured=False, next_run=_moment(row.next_run))
 
 
 def remove_job(store: Store, name: str) -> None:
     """Removes a job; raises `ScheduleError` where there is none, or where it stands in the configuration."""
-    with desk(store) as scheduler:
-        try:
-            scheduler.remove_job(name)
-        except JobLookupError:
-            if scheduler.get_job(_CONFIGURED + name) is not None:
-                raise ScheduleError(f"job {name!r} stands in the configuration: remove it there") from None
-            raise ScheduleError(f"there is no job {name!r}: `hierogram schedule list` shows all") from None
+    if not store.jobs.remove(name):
+        if any(row.id == _CONFIGURED + name for row in store.jobs.all()):
+            raise ScheduleError(f"job {name!r} stands in the configuration: remove it there")
+        raise ScheduleError(f"there is no job {name!r}: `hierogram schedule list` shows all")
 
 
 def list_jobs(store: Store) -> list[ScheduledJob]:
-    """All jobs, by the time of their next runs."""
-    with desk(store) as scheduler:
-        return [_told(job) for job in scheduler.get_jobs()]
+    """Returns all jobs, by the time of their next runs; rows that describe no job are left out and logged."""
+    return [
+        ScheduledJob(job, row.id.startswith(_CONFIGURED), _moment(row.next_run))
+        for row in store.jobs.all()
+        if (job := _read(row)) is not None
+    ]
 
 
 def find_job(store: Store, name: str) -> ExportJob:
-    """The job with the name; raises `ScheduleError` where there is none."""
+    """Returns the job with the name; raises `ScheduleError` where there is none."""
     for scheduled in list_jobs(store):
         if scheduled.job.name == name:
             return scheduled.job
     raise ScheduleError(f"there is no job {name!r}: `hierogram schedule list` shows all")
 
 
-class _Runner(BackgroundScheduler):  # type: ignore[misc]
-    """Leaves alone what becomes due while it ends: APScheduler itself would take it off the list, and not run it."""
-
-    def _process_jobs(self) -> float | None:
-        return super()._process_jobs() if self.running and self.state == STATE_RUNNING else None
-
-
-class _Desk(BaseScheduler):  # type: ignore[misc]
-    """A scheduler without a thread, to look at and change the jobs."""
-
-    def wakeup(self) -> None:
-        """Nothing is run from here."""
-
-    def shutdown(self, wait: bool = True) -> None:
-        """Leaves the jobs to others."""
-        super().shutdown(wait)
-
-
-@contextmanager
-def desk(store: Store) -> Iterator[BaseScheduler]:
-    """The jobs of the store, to look at and change."""
-    scheduler = _Desk(**_settings(store))
-    scheduler.start(paused=True)
+def _read(row: JobRow) -> ExportJob | None:
     try:
-        yield scheduler
-    finally:
-        scheduler.shutdown(wait=False)
-
-
-def _settings(store: Store) -> dict[str, Any]:
-    logging.getLogger("apscheduler").setLevel(logging.ERROR)
-    return {
-        "jobstores": {"default": _JobStore(store)},
-        "executors": {"default": ThreadPoolExecutor(1)},
-        "job_defaults": _JOB_DEFAULTS,
-        "timezone": "UTC",
-    }
-
-
-class _JobStore(BaseJobStore):  # type: ignore[misc]
-    """APScheduler's jobs in the store's table, as JSON: what they do is `run_scheduled`, whatever stands there.
-
-    A row that describes no job is told in the log and never runs; it stays until it is removed or put right.
-    """
-
-    def __init__(self, store: Store) -> None:
-        super().__init__()
-        self._store = store
-        self._jobs = store.jobs
-
-    def lookup_job(self, job_id: str) -> Job | None:
-        """See `BaseJobStore.lookup_job`."""
-        row = self._jobs.find(job_id)
-        return next(iter(self._read([row])), None) if row else None
-
-    def get_due_jobs(self, now: datetime) -> list[Job]:
-        """See `BaseJobStore.get_due_jobs`."""
-        return self._read(self._jobs.due(now.timestamp()))
-
-    def get_next_run_time(self) -> datetime | None:
-        """See `BaseJobStore.get_next_run_time`."""
-        return _moment(self._jobs.next_run())
-
-    def get_all_jobs(self) -> list[Job]:
-        """See `BaseJobStore.get_all_jobs`."""
-        return self._read(self._jobs.all())
-
-    def add_job(self, job: Job) -> None:
-        """See `BaseJobStore.add_job`."""
-        if not self._jobs.add(_row(job)):
-            raise ConflictingIdError(job.id)
-
-    def update_job(self, job: Job) -> None:
-        """See `BaseJobStore.update_job`."""
-        if not self._jobs.change(_row(job)):
-            raise JobLookupError(job.id)
-
-    def remove_job(self, job_id: str) -> None:
-        """See `BaseJobStore.remove_job`."""
-        if not self._jobs.remove(job_id):
-            raise JobLookupError(job_id)
-
-    def remove_all_jobs(self) -> None:
-        """See `BaseJobStore.remove_all_jobs`."""
-        self._jobs.clear()
-
-    def _read(self, rows: Sequence[JobRow]) -> list[Job]:
-        jobs = []
-        for row in rows:
-            try:
-                described = from_plain(ExportJob, json.loads(row.job))
-            except (ValueError, TypeError, RecursionError) as error:
-                _log.warning(
-                    "the job %r of the schedule cannot be read and does not run: %s; remove it with `hierogram "
-                    "schedule remove`, or add it again",
-                    row.id,
-                    _in_one_line(error),
-                )
-                if row.next_run is not None:
-                    self._jobs.suspend([row.id])
-                continue
-            jobs.append(self._job(row, described))
-        return jobs
-
-    def _job(self, row: JobRow, described: ExportJob) -> Job:
-        job = Job.__new__(Job)
-        job.__setstate__(
-            {
-                "id": row.id,
-                "func": _FUNCTION,
-                "trigger": described.trigger(),
-                "executor": "default",
-                "args": (),
-                "kwargs": {"url": self._store.url, "described": described.described()},
-                "name": described.name,
-                **_JOB_DEFAULTS,
-                "next_run_time": _moment(row.next_run),
-            }
+        return from_plain(ExportJob, json.loads(row.job))
+    except (ValueError, TypeError, RecursionError) as error:
+        _log.warning(
+            "the job %r of the schedule cannot be read and does not run: %s; remove it with `hierogram "
+            "schedule remove`, or add it again",
+            row.id,
+            _in_one_line(error),
         )
-        job._scheduler = self._scheduler
-        job._jobstore_alias = self._alias
-        return job
+        return None
 
 
-def _row(job: Job) -> JobRow:
-    next_run = None if job.next_run_time is None else job.next_run_time.timestamp()
-    return JobRow(job.id, next_run, json.dumps(job.kwargs["described"]))
+def _first_row(job_id: str, job: ExportJob) -> JobRow:
+    first = job.trigger().get_next_fire_time(None, datetime.now(UTC))
+    return JobRow(job_id, None if first is None else first.timestamp(), json.dumps(job.described()))
 
 
 def _moment(seconds: float | None) -> datetime | None:
@@ -288,20 +225,3 @@ def _in_one_line(error: Exception) -> str:
     if isinstance(error, ValidationError):
         return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'job'}: {fault['msg']}" for fault in error.errors())
     return str(error) or type(error).__name__
-
-
-def _put(scheduler: BaseScheduler, store: Store, name: str, job: ExportJob) -> Job:
-    return scheduler.add_job(
-        _FUNCTION,
-        trigger=job.trigger(),
-        id=name,
-        name=job.name,
-        kwargs={"url": store.url, "described": job.described()},
-        replace_existing=True,
-    )
-
-
-def _told(job: Job) -> ScheduledJob:
-    return ScheduledJob(
-        from_plain(ExportJob, job.kwargs["described"]), job.id.startswith(_CONFIGURED), job.next_run_time
-    )

@@ -73,8 +73,12 @@ def job(folder: Path, name: str = "news", **options: object) -> ExportJob:
 
 def make_due(url: str, name: str, missed: timedelta = timedelta(hours=5)) -> None:
     """As if the job should have run long ago, and again and again since."""
-    with open_store(url) as store, scheduling.desk(store) as scheduler:
-        scheduler.modify_job(name, next_run_time=datetime.now(UTC) - missed)
+    query(
+        url,
+        "UPDATE scheduled_jobs SET next_run = :then WHERE id = :id",
+        id=name,
+        then=(datetime.now(UTC) - missed).timestamp(),
+    )
 
 
 def test_missed_runs_happen_once(
@@ -172,6 +176,55 @@ def test_runs_never_overlap(
     assert most == 1
 
 
+def test_what_is_due_when_a_schedule_ends_is_run_by_the_next(
+    store: Store,
+    store_url: str,
+    tmp_path: Path,
+    running: Callable[[ExportSchedule], ExportSchedule],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, go = threading.Event(), threading.Event()
+    publish = scheduling.run_job
+
+    def slow(*arguments: Any) -> Published:
+        begun.set()
+        go.wait(PATIENCE)
+        return publish(*arguments)
+
+    monkeypatch.setattr(scheduling, "run_job", slow)
+    for name in ("a", "b"):
+        add_job(store, job(tmp_path, name))
+        make_due(store_url, name)
+    heard = Heard()
+    schedule = running(ExportSchedule(store, ended=heard))
+    assert begun.wait(PATIENCE)
+    ending = threading.Thread(target=schedule.stop)
+    ending.start()
+    while not schedule._stopping.is_set():
+        threading.Event().wait(0.01)
+    go.set()
+    ending.join(PATIENCE)
+    [(first, _, _)] = heard.runs
+    [other] = {"a", "b"} - {first}
+    due = {scheduled.job.name for scheduled in list_jobs(store) if scheduled.next_run < datetime.now(UTC)}
+    assert due == {other}
+    again = Heard()
+    running(ExportSchedule(store, ended=again))
+    again.wait(1)
+    assert [(name, error) for name, _, error in again.runs] == [(other, None)]
+
+
+def test_a_schedule_that_looks_at_nothing_is_not_alive(store: Store, store_url: str, tmp_path: Path) -> None:
+    add_job(store, job(tmp_path))
+    make_due(store_url, "news")
+    schedule = ExportSchedule(store)
+    schedule.look()
+    assert not schedule.alive()
+    schedule.start()
+    assert schedule.alive()
+    schedule.stop()
+
+
 def test_a_crashed_run_is_closed_at_the_next_start(
     store: Store, store_url: str, running: Callable[[ExportSchedule], ExportSchedule]
 ) -> None:
@@ -259,7 +312,7 @@ def test_former_names_of_options_are_taken(store: Store, tmp_path: Path) -> None
     add_job(store, job(tmp_path))
     [row] = store.jobs.all()
     former = json.loads(row.job) | {"marginals": "after"}
-    store.jobs.change(replace(row, job=json.dumps(former)))
+    store.jobs.put(replace(row, job=json.dumps(former)))
     assert find_job(store, "news").normalization is Normalization.AFTER
     file = tmp_path / "hierogram.toml"
     for key in ("normalization", "normalisation", "marginals"):
