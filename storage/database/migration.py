@@ -78,7 +78,6 @@ def _run(connection: Connection, revision: str, *, up: bool) -> None:
     with as_file(files("hierogram.migrations")) as scripts:
         config = Config()
         config.set_main_option("script_location", str(scripts).replace("%", "%%"))
-        config.set_main_option("recursive_version_locations", "true")
         config.attributes["connection"] = connection
         (command.upgrade if up else command.downgrade)(config, revision)
 

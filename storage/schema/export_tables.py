@@ -43,5 +43,4 @@ scheduled_jobs = Table(
     Column("id", TEXT, primary_key=True),
     Column("next_run", Double),
     Column("job", TEXT, nullable=False),
-    Index("scheduled_jobs_by_next_run", "next_run"),
 )

@@ -34,7 +34,7 @@ from hierogram.storage.schema.postgres_options import on_postgres
 from hierogram.storage.schema.score_tables import pair_scores
 from hierogram.storage.schema.types import MOMENT, SERIAL, TEXT, metadata
 
-REVISIONS = tuple(f"{number:04}" for number in range(1, 25))
+REVISIONS = ("0001",)
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
 BLOCK_BITS = 17

@@ -5,11 +5,10 @@ from collections import defaultdict
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as some
-from tests.storage.building import delta, ingest, pair, query, withdraw
+from tests.storage.building import ingest, pair, query, withdraw
 
-from hierogram.storage.database.connection import make_engine, parse_url
 from hierogram.storage.pairs.pair_words import BLOCK_BITS, encoded, pairs_of, postings
-from hierogram.storage.store import Store, open_store
+from hierogram.storage.store import Store
 
 WORDS = "abcdefg"
 
@@ -88,31 +87,6 @@ def test_frequent_words_have_the_first_numbers(store: Store, store_url: str) -> 
     ingest(store, [pair("z a", "x"), pair("z b", "x"), pair("z c a", "x")])
     tokens = query(store_url, "SELECT token FROM vocabulary WHERE side = 'source' ORDER BY id")
     assert [row[0] for row in tokens] == ["z", "a", "b", "c"]
-
-
-def test_an_old_store_gets_its_words_and_anchors(store: Store, store_url: str) -> None:
-    from tests.storage.building import commit
-
-    from hierogram.storage.database import migration
-    from hierogram.storage.database.connection import writing_connection
-    from hierogram.storage.store import upgrade
-
-    ingest(store, [pair("a b", "x"), pair("b c b", "y")])
-    commit(store, [], [delta("a b", "x", 1), delta("b [X,1] b", "y [X,1]", 1), delta("c", "y", 1)])
-    held, anchored = noted(store_url), query(store_url, "SELECT * FROM rule_words WHERE word_id < 0 ORDER BY rule_id")
-    assert len(anchored) == 2
-    engine = make_engine(parse_url(store_url))
-    with writing_connection(engine) as connection:
-        migration.migrate_down(connection, "0019")
-    engine.dispose()
-    assert query(store_url, "SELECT * FROM rule_words WHERE word_id < 0") == []
-    upgrade(store_url)
-    assert (noted(store_url), query(store_url, "SELECT * FROM rule_words WHERE word_id < 0 ORDER BY rule_id")) == (
-        held,
-        anchored,
-    )
-    with open_store(store_url) as upgraded:
-        assert upgraded.integrity() == []
 
 
 def test_places_are_two_bytes() -> None:
