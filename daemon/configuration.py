@@ -8,15 +8,12 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
-from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import (
-    AliasChoices,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     SecretStr,
@@ -30,7 +27,7 @@ from hierogram.daemon.corpora.lines import MAX_LINE_BYTES
 from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.exceptions import ConfigurationError
 from hierogram.daemon.exports.jobs import ExportJob
-from hierogram.daemon.plain_options import constraints, renamed
+from hierogram.daemon.plain_options import constraints
 from hierogram.daemon.scoring.options import KeepOptions
 from hierogram.daemon.workers.section import WorkersSection
 from hierogram.storage.options import declared
@@ -44,7 +41,6 @@ DEFAULT_STORE = "sqlite:///hierogram.db"
 
 _SHORTEST_TOKEN = 16
 
-Job = Annotated[ExportJob, BeforeValidator(partial(renamed, ExportJob))]
 Seconds = Annotated[float, Field(gt=0, le=1e6)]
 Positive = Annotated[int, Field(gt=0)]
 
@@ -163,8 +159,6 @@ class AlignmentSection(Section):
     pairs_at_once: int = Field(default=10_000, ge=1, description="New pairs that are aligned together.")
     train: bool = Field(
         default=True,
-        # Its first name is still taken.
-        validation_alias=AliasChoices("train", "teach"),
         description="Whether pairs with given alignments train the aligner (they keep them in any case).",
     )
     passes: int = Field(
@@ -181,7 +175,6 @@ class TranslatingSection(Section):
     weights: str | None = _declared(TranslateOptions, "weights")
     glossary: str | None = _declared(TranslateOptions, "glossary")
     drawn: bool = _declared(TranslateOptions, "drawn")
-    sampled: bool = _declared(TranslateOptions, "sampled")
     min_count: float = _declared(TranslateOptions, "min_count")
     max_scope: int = _declared(TranslateOptions, "max_scope")
     span: int = _declared(TranslateOptions, "span")
@@ -308,7 +301,7 @@ class Configuration(Section):
     http: HttpConfiguration = Field(default_factory=HttpConfiguration)
     webhooks: WebhooksSection = Field(default_factory=WebhooksSection)
     scores: ScoresSection = Field(default_factory=ScoresSection)
-    exports: tuple[Job, ...] = Field(default=(), description="Exports on a schedule: `[[exports]]`, one each.")
+    exports: tuple[ExportJob, ...] = Field(default=(), description="Exports on a schedule: `[[exports]]`, one each.")
 
 
 class _WithEnvironment(BaseSettings, Configuration):

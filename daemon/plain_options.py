@@ -30,22 +30,14 @@ def all_plain(options: "DataclassInstance") -> dict[str, Any]:
 
 
 def from_plain(kind: type[T], values: Mapping[str, Any]) -> T:
-    """The options of plain values, the other names of options included; the inverse of `as_plain`.
+    """Returns the options of plain values; the inverse of `as_plain`.
 
     Raises `pydantic.ValidationError` where a name is unknown or a value does not fit.
     """
     # Here, because it takes its time, which no command has before it knows what to do.
     from pydantic import TypeAdapter
 
-    return TypeAdapter(kind).validate_python(renamed(kind, values))
-
-
-def renamed(kind: type, values: Any) -> Any:
-    """The values under the present names of their options; what is no mapping, or has a name twice, stays."""
-    if not isinstance(values, Mapping):
-        return values
-    names = {other: name for name, field in declared(kind).items() for other in field.option.also}
-    return {names.get(key, key) if names.get(key) not in values else key: value for key, value in values.items()}
+    return TypeAdapter(kind).validate_python(values)
 
 
 def constraints(kind: type["DataclassInstance"], name: str) -> dict[str, Any]:

@@ -32,8 +32,7 @@ class Option:
     `help` is one sentence. Numbers are at least `least` and at most `most`, above `above` and below `below`. A text is
     one of `values`; where these are a mapping from texts, it says what each means. `shown` says what the default is,
     where its value does not. `metavar` stands for the value in help. `flags` are the names on the command line, where
-    they are other than `--the-name`; a `positional` option has none. `also` are other names of the option, in all
-    places, that are accepted and not shown.
+    they are other than `--the-name`; a `positional` option has none.
     """
 
     help: str
@@ -46,7 +45,6 @@ class Option:
     metavar: str | None = None
     flags: tuple[str, ...] = ()
     positional: bool = False
-    also: tuple[str, ...] = ()
 
     def text(self) -> str:
         """The help, with the values that there are."""

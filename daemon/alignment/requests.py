@@ -30,7 +30,6 @@ class Request:
             "How both directions become one",
             values=SYMMETRIZATIONS,
             flags=("--symmetrize",),
-            also=("symmetrise",),
         ),
     ] = "gdfa"
     sweeps: Annotated[int | None, Option("Sweeps of each chain.", least=1, shown="by model and corpus")] = None
@@ -50,7 +49,6 @@ class Request:
             least=0,
             shown=described_default("similarity"),
             flags=("--orthographic-similarity",),
-            also=("likeness",),
         ),
     ] = None
     seed: Annotated[int, Option("Seed of the random streams.")] = 1

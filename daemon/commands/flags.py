@@ -17,12 +17,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _Flag:
-    """A parameter of the command line: the dataclass and the field that it fills, and whether it is another name."""
+    """A parameter of the command line, with the dataclass and the field that it fills."""
 
     group: str
     field: Declared
     parameter: inspect.Parameter
-    alias: bool
 
 
 def with_options(command: Callable[..., T]) -> Callable[..., T]:
@@ -49,18 +48,8 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
     @wraps(command)
     def run(**given: Any) -> T:
         values: dict[str, dict[str, Any]] = {group: {} for group in groups}
-        aliases = []
         for name, flag in flags.items():
-            value = given.pop(name)
-            if not flag.alias:
-                values[flag.group][flag.field.name] = _typed(flag.field, value)
-            elif value is not None and value is not False:
-                aliases.append((flag, _typed(flag.field, value)))
-        for flag, value in aliases:
-            own = values[flag.group]
-            if own[flag.field.name] not in (flag.field.default, value):
-                raise UsageError(f"{flag_of(flag.field)} and {_long(flag.parameter.name)} are one option: give one")
-            own[flag.field.name] = value
+            values[flag.group][flag.field.name] = _typed(flag.field, given.pop(name))
         return command(**given, **{group: _made(kind, values[group]) for group, kind in groups.items()})
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -70,11 +59,7 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
 
 def given(context: typer.Context, options: type) -> set[str]:
     """The names of the options of a dataclass that stand on the command line."""
-    return {
-        name
-        for name, field in declared(options).items()
-        if any(was_given(context, parameter) for parameter in (name, *field.option.also))
-    }
+    return {name for name in declared(options) if was_given(context, name)}
 
 
 def flag_of(field: Declared) -> str:
@@ -91,9 +76,7 @@ def _long(name: str) -> str:
 def _flags(group: str, options: type) -> Iterator[_Flag]:
     """The parameters of a dataclass's fields, positional ones first."""
     for _, field in sorted(declared(options).items(), key=lambda item: not item[1].option.positional):
-        yield _Flag(group, field, _parameter(field), False)
-        for name in field.option.also:
-            yield _Flag(group, field, _alias(field, name), True)
+        yield _Flag(group, field, _parameter(field))
 
 
 def _parameter(field: Declared) -> inspect.Parameter:
@@ -113,17 +96,6 @@ def _parameter(field: Declared) -> inspect.Parameter:
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if field.required else _plain(field),
         annotation=Annotated[kind, info],
-    )
-
-
-def _alias(field: Declared, name: str) -> inspect.Parameter:
-    kind = _kind(field)
-    info = typer.Option(_long(name), hidden=True, **_bounds(field))
-    return inspect.Parameter(
-        name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=False if kind is bool else None,
-        annotation=Annotated[kind if kind is bool else kind | None, info],
     )
 
 

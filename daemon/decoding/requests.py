@@ -23,7 +23,6 @@ class TranslateOptions:
     drawn: Annotated[bool, Option("From a store: counts of the present derivations, one draw, instead of means.")] = (
         False
     )
-    sampled: Annotated[bool, Option("Means, as without it: for commands made for earlier versions.")] = False
     min_count: Annotated[float, Option("From a store: leave out rules with a lower count.", least=0)] = 0.0
     max_scope: Annotated[int, Option("Leave out rules that match slower than O(n^K).", least=0, metavar="K")] = 2
     span: Annotated[int, Option("Words that a rule of the grammar covers, at most.", least=1)] = 20
@@ -36,4 +35,4 @@ class TranslateOptions:
 
     def of_store(self) -> ExportOptions:
         """What is taken of a store's grammar."""
-        return ExportOptions(drawn=self.drawn, sampled=self.sampled, min_count=self.min_count, max_scope=self.max_scope)
+        return ExportOptions(drawn=self.drawn, min_count=self.min_count, max_scope=self.max_scope)

@@ -266,7 +266,6 @@ class _Work:
             compression=self._how.compression.value,
             features=[feature.name for feature in self._wanted.features],
             normalization=options.normalization.value,
-            marginals=options.normalization.value,
             filters=self._filters,
             rules=written.rules,
             file=rules.name,

@@ -28,8 +28,8 @@ class Manifest:
 
     `file`, `bytes` and `sha256` are those of the rules' file, `others` the files beside it; `position` is the store
     position that it shows, `settings` are the store's, `options` what was asked for, presets spelled out; `filters`
-    tell, in their order, how many rules there were before and after each. `marginals` is the former name of
-    `normalization`. The squared Monte-Carlo error of a count is about `variance_a_use` times the count.
+    tell, in their order, how many rules there were before and after each. The squared Monte-Carlo error of a count is
+    about `variance_a_use` times the count.
     """
 
     manifest_version: int
@@ -44,7 +44,6 @@ class Manifest:
     compression: str
     features: list[str]
     normalization: str
-    marginals: str
     filters: list[FilterCount]
     rules: int
     file: str

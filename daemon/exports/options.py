@@ -69,7 +69,6 @@ class ExportOptions:
     long_distance: Annotated[bool, Option("zstd: look for repeats up to 128 MiB back.")] = False
     compression_threads: Annotated[int, Option("zstd: threads beside the writing one.", least=0, most=256)] = 0
     drawn: Annotated[bool, Option("Counts of the present derivations, one draw, instead of means.")] = False
-    sampled: Annotated[bool, Option("Means, as without it: for commands made for earlier versions.")] = False
     corpus: Annotated[str | None, Option("Only what the pairs of this corpus use, counted anew.", metavar="NAME")] = (
         None
     )
@@ -97,7 +96,6 @@ class ExportOptions:
             "Probabilities among all rules, or those that the filters leave",
             values=tuple(Normalization),
             metavar="WHEN",
-            also=("normalisation", "marginals"),
         ),
     ] = Normalization.BEFORE
 
@@ -108,8 +106,6 @@ class ExportOptions:
             except ValueError as error:
                 raise OptionError(name, f"{getattr(self, name)!r} is not there; there are {', '.join(kind)}") from error
         check(self)
-        if self.drawn and self.sampled:
-            raise OptionError("drawn", "asks for one draw, and --sampled for means: give one of them")
         if self.format is None:
             return
         format = find_format(self.format)

@@ -20,7 +20,6 @@ from hierogram.daemon.corpora.rejections import TOO_LONG, RejectionError
 from hierogram.daemon.corpora.repeats import Repeats
 from hierogram.daemon.corpora.validation import reject
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.plain_options import renamed
 from hierogram.daemon.treebanks.candidates import candidate_lists, candidates
 from hierogram.daemon.treebanks.forests import cleaned_forest, is_forest, packed, read_forest, transformed_forest
 from hierogram.daemon.treebanks.reading import TreeText, decoded_tree, tree_texts
@@ -63,7 +62,7 @@ def _decoded(settled: dict[str, object]) -> Treebank:
     how, known = settled["transformations"], settled["known"]
     assert isinstance(how, dict)
     assert isinstance(known, list)
-    return Treebank(Transformations(**renamed(Transformations, how)), Vocabulary(frozenset(known)))
+    return Treebank(Transformations(**how), Vocabulary(frozenset(known)))
 
 
 class TreebankFile(NamedTuple):

@@ -32,7 +32,7 @@ class Transformations:
     functions: Annotated[bool, Option("Trees: keep functional tags and indices, `NP-SBJ-1`.")] = False
     empty_elements: Annotated[bool, Option("Trees: keep empty elements, `-NONE-`.", flags=("--traces",))] = False
     unary: Annotated[str, Option("Trees: keep chains of single labels, or collapse them, `S+VP`.")] = KEEP
-    binarization: Annotated[str, Option("Trees: right, with labels `@NP`, or none.", also=("binarisation",))] = RIGHT
+    binarization: Annotated[str, Option("Trees: right, with labels `@NP`, or none.")] = RIGHT
     root: Annotated[str, Option("Trees: label over every tree.", metavar="LABEL")] = "TOP"
     rare: Annotated[int, Option("Trees: words seen that often or less become classes of unknown words.", least=0)] = 1
 

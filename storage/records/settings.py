@@ -89,7 +89,7 @@ class Settings:
         ),
     ] = ()  # fmt: skip
     tokenize: Annotated[
-        bool, Option("Divide what comes without links into tokens, by the languages' rules.", also=("tokenise",))
+        bool, Option("Divide what comes without links into tokens, by the languages' rules.")
     ] = False
     case: Annotated[str, Option("What becomes of capital letters", values=CASES)] = KEPT
     aligner: Annotated[str, Option("What aligns pairs that come without links", values=ALIGNERS)] = FERTILITIES

@@ -206,16 +206,13 @@ def pack_grammar(
         bool,
         typer.Option("--drawn", help="From a store: counts of the present derivations, one draw, instead of means."),
     ] = False,
-    sampled: Annotated[
-        bool, typer.Option("--sampled", help="Means, as without it: for commands made for earlier versions.")
-    ] = False,
 ) -> None:
     """Pack a grammar into the form that `translate` maps into memory, so that it starts at once."""
     from hierogram.daemon.decoding.grammars import write_grammar
     from hierogram.daemon.decoding.opening import equip
     from hierogram.storage.store import open_store
 
-    equipment = equip(TranslateOptions(max_scope=max_scope, drawn=drawn, sampled=sampled))
+    equipment = equip(TranslateOptions(max_scope=max_scope, drawn=drawn))
     if grammar.endswith(".db") or "://" in grammar:
         with open_store(grammar) as store:
             found = equipment.of_store(store).grammar

@@ -68,16 +68,6 @@ def test_what_is_wrong_in_the_environment_is_told_too(
         load_configuration(file)
 
 
-def test_a_key_is_taken_under_its_old_name_too(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert load_configuration().alignment.train
-    for name in ("train", "teach"):
-        file.write_text(f"[alignment]\n{name} = false\n")
-        assert not load_configuration(file).alignment.train
-    file.write_text("")
-    monkeypatch.setenv("HIEROGRAM_ALIGNMENT__TEACH", "false")
-    assert not load_configuration(file).alignment.train
-
-
 def test_a_file_that_is_missing_is_told(file: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"hierogram\.toml: cannot be read: No such file"):
         load_configuration(file)

@@ -80,7 +80,7 @@ def test_a_store_translates_what_it_has_learned(hierogram: Run, learned_url: str
     ran = hierogram("--store", learned_url, "translate", "in")
     assert ran.code == 0
     assert set(ran.out.split()) == {"the", "green", "house"}
-    ran = hierogram("translate", learned_url, "in", "--sampled")
+    ran = hierogram("translate", learned_url, "in")
     assert set(ran.out.split()) == {"the", "green", "house"}
     ran = hierogram("--store", learned_url, "translate", str(grammar_file(tmp_path)), "in")
     assert (ran.code, "two grammars" in ran.err) == (2, True)

@@ -97,10 +97,9 @@ def test_lexical_weights_are_those_of_the_definition(learned: Store, tmp_path: P
     assert checked
 
 
-@pytest.mark.parametrize("sampled", [False, True])
-def test_counts_are_means_unless_draws_are_asked_for(learned: Store, tmp_path: Path, sampled: bool) -> None:
+def test_counts_are_means_unless_draws_are_asked_for(learned: Store, tmp_path: Path) -> None:
     path = tmp_path / "g"
-    manifest = export(learned, path, ExportOptions(max_scope=None, sampled=sampled))
+    manifest = export(learned, path, ExportOptions(max_scope=None))
     counts = [parsers.cdec(line).values["count"] for line in parsers.lines(path)]
     assert sum(counts) == pytest.approx(learned.status().expected_tokens, rel=1e-4)
     assert any(round(count, 3) % 1 for count in counts)
@@ -108,8 +107,6 @@ def test_counts_are_means_unless_draws_are_asked_for(learned: Store, tmp_path: P
         rules = list(snapshot.iterate_rules(sampled=True, min_count=0))
     error = sum(rule.mean_error**2 for rule in rules) / sum(rule.mean for rule in rules)
     assert manifest.variance_a_use == pytest.approx(error)
-    with pytest.raises(OptionError, match="one of them"):
-        ExportOptions(drawn=True, sampled=True)
 
 
 def test_the_rules_of_one_corpus_are_counted_anew(learned: Store, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """How an export is written follows from its name, its options and the kind of grammar; contradictions are refused."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -107,7 +106,6 @@ def test_standard_output(learned_url: str, hierogram: Run) -> None:
         (("-o", "-", "--json"), "both write to standard output"),
         (("--to", "folder", "--name", "../up"), "--name: "),
         (("--to", "folder", "--sentences", "test", "--format", "moses"), "cdec"),
-        (("--normalization", "after", "--marginals", "before"), "one option"),
         (("--normalization", "now"), "--normalization"),
     ],
 )
@@ -119,10 +117,3 @@ def test_the_command_refuses_what_goes_against_itself(
     assert ran.code == 2
     assert told in ran.err
     assert set(Path.cwd().iterdir()) == before
-
-
-@pytest.mark.parametrize("name", ["--normalization", "--normalisation", "--marginals"])
-def test_former_names_of_options_are_taken(learned_url: str, hierogram: Run, name: str) -> None:
-    ran = hierogram("--store", learned_url, "export", "-o", "g.cdec", name, "after", "--json")
-    assert json.loads(ran.out)["normalization"] == "after"
-    assert name == "--normalization" or name not in hierogram("export", "--help").out

@@ -4,7 +4,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,10 @@ from tests.daemon.conftest import Run
 from tests.storage.building import commit, delta, query
 
 from hierogram.daemon.configuration import load_configuration
-from hierogram.daemon.exceptions import ConfigurationError, ScheduleError
+from hierogram.daemon.exceptions import ScheduleError
 from hierogram.daemon.exports import schedule as scheduling
 from hierogram.daemon.exports.exporting import Published
 from hierogram.daemon.exports.jobs import ExportJob, parse_span
-from hierogram.daemon.exports.options import Normalization
 from hierogram.daemon.exports.publication import versions
 from hierogram.daemon.exports.schedule import ExportSchedule, add_job, find_job, list_jobs, remove_job
 from hierogram.daemon.plain_options import from_plain
@@ -300,27 +298,11 @@ def test_wrong_jobs_are_told(tmp_path: Path, wrong: dict[str, object], told: str
 
 
 def test_jobs_are_the_same_after_they_were_stored(store: Store, tmp_path: Path) -> None:
-    given = job(tmp_path, features=("count",), sampled=True, min_count=0.5, max_scope=None, marginals="after")
+    given = job(tmp_path, features=("count",), min_count=0.5, max_scope=None, normalization="after")
     add_job(store, given)
     assert find_job(store, "news") == given
     assert given.options().max_scope is None
     assert parse_span("1.5h") == timedelta(minutes=90)
-
-
-def test_former_names_of_options_are_taken(store: Store, tmp_path: Path) -> None:
-    """Jobs that earlier versions stored, and configurations written for them."""
-    add_job(store, job(tmp_path))
-    [row] = store.jobs.all()
-    former = json.loads(row.job) | {"marginals": "after"}
-    store.jobs.put(replace(row, job=json.dumps(former)))
-    assert find_job(store, "news").normalization is Normalization.AFTER
-    file = tmp_path / "hierogram.toml"
-    for key in ("normalization", "normalisation", "marginals"):
-        file.write_text(f'[[exports]]\nname = "n"\nto = "/g"\nevery = "1h"\n{key} = "after"\n')
-        assert load_configuration(file).exports[0].normalization is Normalization.AFTER
-    file.write_text(file.read_text() + 'normalization = "before"\n')
-    with pytest.raises(ConfigurationError, match=r"exports\.0\.marginals: there is no such key"):
-        load_configuration(file)
 
 
 def test_the_commands(hierogram: Run, corpus: Path, tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def case_packed_forests(run: Run, folder: Path) -> dict[str, str]:
     path = folder / "t.mrg"
     path.write_text("".join(FOREST.replace("duck", word) + "\n" for word in ("duck", "dog", "duck", "swan", "duck")))
     settings = ["--grammar", "trees", "--annealing", "10", "--start", "cut"]
-    return learned(run, folder, settings, ["--trees", str(path), "--binarisation", "none"], "30")
+    return learned(run, folder, settings, ["--trees", str(path), "--binarization", "none"], "30")
 
 
 def aligned(model: str) -> Callable[[Run, Path], dict[str, str]]:

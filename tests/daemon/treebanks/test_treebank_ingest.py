@@ -156,26 +156,6 @@ def test_sentences_are_parsed_with_the_store_that_is_named_in_any_way(
     assert hierogram("parse", uniform, "text", "text").code == 2
 
 
-def test_both_spellings_of_binarization_are_taken(hierogram: Run, treebank: str, tmp_path: Path) -> None:
-    for name, option in (("new.db", "--binarization"), ("old.db", "--binarisation")):
-        assert hierogram("--store", name, "ingest", "--trees", treebank, option, "none").code == 0
-        with open_store(f"sqlite:///{tmp_path / name}") as store:
-            settled = treebank_of(store)
-            assert settled is not None
-            assert settled.how == Transformations(binarization="none")
-    assert "--binarisation" not in hierogram("ingest", "--help").out
-
-
-def test_a_store_that_was_settled_under_the_old_name_is_read(store_url: str) -> None:
-    before = {"functions": True, "empty_elements": False, "unary": "keep", "root": "S", "rare": 2}
-    before["binarisation"] = "none"
-    with open_store(store_url, create=True, settings=Settings(grammar=TREES)) as store:
-        store.settle_treebank({"transformations": before, "known": ["a"]})
-        settled = treebank_of(store)
-        assert settled is not None
-        assert settled.how == Transformations(functions=True, binarization="none", root="S", rare=2)
-
-
 def test_each_kind_of_store_says_what_it_takes(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "c.bars").write_text("la maison ||| the house ||| 0-0 1-1\n")
     (tmp_path / "t.mrg").write_text("(S (NP (PRP he)) (VP (VBD slept)))\n")
