@@ -42,8 +42,7 @@ def model1_of(batch: ItgBatch) -> Model1:
 def kernel_of(
     pairs: Pairs, method: str = SLICE, shape: float = 0.15, strength: float = 1.0, of_long: float | None = None
 ) -> ItgKernel:
-    """A kernel over the pairs whose strengths stay as they are, `strength` times `STRENGTHS`; `of_long` is a of two words
-    a side."""
+    """A kernel over the pairs whose strengths stay `strength` times `STRENGTHS`; `of_long` is a of two words a side."""
     batch = batch_of(pairs)
     strengths = tuple(strength * one for one in STRENGTHS)
     settings = ItgSettings(shape, strengths, sampled_strengths=False, long_shape=of_long, short_chart=40)
