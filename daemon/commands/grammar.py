@@ -1,5 +1,6 @@
 """Commands about the grammar: learn, rules, diagnose."""
 
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.grammar.diagnosis import Diagnosis
     from hierogram.daemon.learning.learner import LearnProgress
     from hierogram.daemon.learning.reports import LearnReport
-    from hierogram.storage.records import RuleRow
+    from hierogram.storage.records import LearningRun, RuleRow
     from hierogram.storage.store import Store
 
 
@@ -91,27 +92,43 @@ def learn(
             say_aligned(aligned)
         run = run_to_continue(opened, sweeps)
         if run is not None:
-            note(f"goes on with a run that was interrupted: {run.done:,} of its {plural(run.sweeps, 'sweep')} are done")
-        with (
-            stopping("hierogram: the sweep at hand is finished and committed; a second signal ends at once") as stop,
-            progress("learn", "pairs") as shown,
-        ):
-            options = LearnOptions(
-                threads if chosen is None else threads or 1,
-                telling(shown),
-                stop=stop,
-                blocks=None if blocks is None else Blocks(*blocks),
-                chain=chain,
-            )
-            done = sample(opened, sweeps=sweeps, options=options)
+            note(_continued(run))
+        with stopping("hierogram: the sweep at hand is finished and committed; a second signal ends at once") as stop:
+            with progress("learn", "pairs") as shown:
+                options = LearnOptions(
+                    threads if chosen is None else threads or 1,
+                    telling(shown),
+                    stop=stop,
+                    blocks=None if blocks is None else Blocks(*blocks),
+                    chain=chain,
+                )
+                done = sample(opened, sweeps=sweeps, options=options, leave_unfinished=True)
+            if done.finished:
+                stop.ignore()
+                _report(done, aligned, as_json)
+                opened.finish_run()
     if not done.finished:
         note("hierogram: interrupted: what was sampled is committed; run `hierogram learn` again to go on as if not")
         raise typer.Exit(stop.exit_code)
+
+
+def _continued(run: "LearningRun") -> str:
+    """What is said of a run that is continued."""
+    if run.at_its_end:
+        return (
+            f"this run is done: it was ended after {plural(run.sweeps, 'sweep')} were committed and before it said so; "
+            "the same command again begins another"
+        )
+    return f"goes on with a run that was interrupted: {run.done:,} of its {plural(run.sweeps, 'sweep')} are done"
+
+
+def _report(done: "LearnReport", aligned: "AlignReport", as_json: bool) -> None:
     if as_json:
         # What `trained` says was called `taught` before.
         say_json({**asdict(done), "aligned": {**asdict(aligned), "taught": aligned.trained}})
     else:
         say_learned(done)
+    sys.stdout.flush()
 
 
 def align_pending(store: "Store", threads: int | None = None) -> "AlignReport":

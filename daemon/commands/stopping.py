@@ -18,6 +18,7 @@ class Stop:
 
     def __init__(self, said: str) -> None:
         self.number = 0
+        self.ignoring = False
         self._said = said
         self._since = 0.0
 
@@ -29,6 +30,15 @@ class Stop:
     def exit_code(self) -> int:
         """130 for SIGINT, 143 for SIGTERM, as shells have it."""
         return 128 + self.number
+
+    def ignore(self) -> None:
+        """From now on to the end of the process, do not hear signals: all is done that they could interrupt.
+
+        A process that ended by a signal would say that it was not.
+        """
+        self.ignoring = True
+        for number in _ENDING:
+            signal.signal(number, signal.SIG_IGN)
 
     def _hear(self, number: int, _frame: FrameType | None) -> None:
         if not self.number:
@@ -43,11 +53,15 @@ class Stop:
 
 @contextmanager
 def stopping(said: str) -> Iterator[Stop]:
-    """Within, SIGINT and SIGTERM are only noted, and `said` is told to people; for the main thread."""
+    """Within, SIGINT and SIGTERM are only noted, and `said` is printed; after `Stop.ignore` they are not heard again.
+
+    For the main thread.
+    """
     stop = Stop(said)
     before = {number: signal.signal(number, stop._hear) for number in _ENDING}
     try:
         yield stop
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if not stop.ignoring:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -19,7 +19,7 @@ from hierogram.daemon.commands.common import (
 )
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.grammar import announce_compilation
-from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.treebanks.requests import ParseRequest
 from hierogram.samplers.grammar.settings import PCFG
@@ -85,15 +85,17 @@ def parse(
 def _parser(grammar: str, is_store: bool, request: ParseRequest) -> "tuple[Parser, Transformations]":
     """The parser, and how its trees are undone; a note where a file leaves open what its grammar was trained with."""
     from hierogram.daemon.treebanks.approximation import approximate
-    from hierogram.daemon.treebanks.grammars import binarized, context_free, read_grammar
-    from hierogram.daemon.treebanks.parsing import Parser, Pruning
+    from hierogram.daemon.treebanks.grammars import binarized, read_grammar
+    from hierogram.daemon.treebanks.parsing import Parser
     from hierogram.daemon.treebanks.stored import stored_grammar
     from hierogram.daemon.treebanks.transformations import NO_BINARIZATION, RIGHT, Transformations
 
     priors, how, base = None, Transformations(), request.base
     if is_store:
-        fragments, priors, how, trained = stored_grammar(grammar)
+        fragments, priors, how, trained = stored_grammar(grammar, request.drawn)
         base = base or trained
+    elif request.drawn:
+        raise UsageError(f"{grammar}: --drawn is for stores: a file has one count for each fragment")
     else:
         fragments = read_grammar(grammar)
         if base is None:
@@ -104,12 +106,8 @@ def _parser(grammar: str, is_store: bool, request: ParseRequest) -> "tuple[Parse
             )
     top = request.root or how.root
     how = replace(how, root=top, binarization=NO_BINARIZATION if request.binary else RIGHT)
-    binary = binarized(fragments)
-    known = approximate(binary, top, priors, base=base)
-    pruning = None
-    if request.prune:
-        pruning = Pruning(request.prune, approximate(context_free(binary), top, smoothed=False))
-    return Parser(known, top, request.drawn, request.seed, pruning), how
+    known = approximate(binarized(fragments), top, priors, base=base)
+    return Parser(known, top, request.draws_taken, request.seed), how
 
 
 def evaluate_parse(

@@ -28,19 +28,29 @@ _MOST_SALTS = 8
 
 
 def run_to_continue(store: Store, sweeps: int | None = None) -> LearningRun | None:
-    """The run that was interrupted, where `learn` would continue it: it had as many `sweeps`, or any (None)."""
+    """The run that was interrupted, where `learn` would continue it: it had as many `sweeps`, or any (None).
+
+    One that is at its end has nothing left to do but to be reported. Where there are new pairs since, it is over.
+    """
     run = store.unfinished_run()
-    return run if run is not None and sweeps in (None, run.sweeps) else None
+    if run is None or sweeps not in (None, run.sweeps):
+        return None
+    return None if run.at_its_end and store.count_pairs([WAITING, SAMPLING]) else run
 
 
-def learn(store: Store, *, sweeps: int | None = None, options: LearnOptions | None = None) -> LearnReport:
+def learn(
+    store: Store, *, sweeps: int | None = None, options: LearnOptions | None = None, leave_unfinished: bool = False
+) -> LearnReport:
     """Take pairs that have not burned in through their schedule, then every pair through `sweeps` more.
 
     Work is committed every few minutes and at the end of each part. A run that ended before its time, however it did,
     is continued where the same `sweeps` are asked for, or None: the result is that of one run. It depends on the store,
-    its seed and the calls made, not on the options. Where two rules share a key, all keys are made anew under another
-    salt and the run goes on from its last commit. Pairs that were asked to leave do so before and after. Raises
-    `StoreHeldError` where another process writes this store's grammar.
+    its seed and the calls made, not on the options. With `leave_unfinished` the caller writes `Store.finish_run` once
+    the report has arrived where it has to; until then the same call finds a run at its end, and reports that.
+
+    Where two rules share a key, all keys are made anew under another salt and the run goes on from its last commit.
+    Pairs that were asked to leave do so before and after. Raises `StoreHeldError` where another process writes this
+    store's grammar.
     """
     started = time.perf_counter()
     with holding_lease(store, "hierogram learn"):
@@ -56,6 +66,8 @@ def learn(store: Store, *, sweeps: int | None = None, options: LearnOptions | No
                 rekey(store)
                 run = store.unfinished_run() or run
         withdraw_requested(store)
+        if done.finished and not leave_unfinished:
+            store.finish_run()
         return done
 
 
@@ -63,6 +75,7 @@ def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started
     with Learner(store, options) as learner:
         work = _Work(learner, run)
         finished = work.burn_in() and work.go_on()
+        work.look()
         after = learner.likelihood if learner.likelihood is not None else learner.measure()
         before = work.before or (learner.chain.rule_types, learner.chain.rule_tokens, after)
         return LearnReport(
@@ -127,6 +140,13 @@ class _Work:
             self._run = self._run._replace(done=self._run.done + a_round, after_id=0, within=0)
         self._store.save_run(self._run)
         return True
+
+    def look(self) -> None:
+        """Measure what is there, where there was nothing to sweep over."""
+        if self.before is None:
+            for rows in read_batches(self._store, ALIGNED):
+                self._open(rows)
+                break
 
     def _over_all(self, sweeps: int) -> LearningRun:
         return self._run._replace(done=self._run.done + self._run.within + sweeps, within=0)

@@ -1,7 +1,7 @@
 """Tree-substitution grammars as fragments with counts, one a line: `(NP (DT the) (NN)) ||| 17`.
 
-The counts are those of derivations of a treebank, so every node of it is in one counted fragment: the context-free
-productions of the treebank and their counts can be read off the grammar.
+Where the counts are those of derivations of a treebank, every node of it is in one counted fragment, so the
+context-free productions of the treebank and their counts can be read off the grammar.
 """
 
 import math
@@ -23,14 +23,19 @@ Production = tuple[str, tuple[str, ...], bool]
 
 @dataclass(frozen=True, slots=True)
 class TreeGrammar:
-    """Fragments, each once, with their counts, which are above 0."""
+    """Fragments, each once, with their counts, which are above 0.
+
+    `derivations` are the fragments of one derivation of each tree with their numbers, where `fragments` are not: means
+    leave out what is rarely used, and with it some productions of the treebank.
+    """
 
     fragments: Sequence[tuple[Tree, float]]
+    derivations: Sequence[tuple[Tree, float]] | None = None
 
     def productions(self) -> dict[Production, float]:
-        """The context-free productions within all fragments, and how often they were used."""
+        """The context-free productions of the treebank, and how often they were used."""
         counts: defaultdict[Production, float] = defaultdict(float)
-        for fragment, count in self.fragments:
+        for fragment, count in self.fragments if self.derivations is None else self.derivations:
             for node in preorder(fragment):
                 if isinstance(node, Tree) and node.children:
                     counts[production_of(node)] += count
@@ -100,7 +105,11 @@ def _fragment(line: bytes) -> tuple[Tree, float]:
 
 def binarized(grammar: TreeGrammar) -> TreeGrammar:
     """The grammar with at most two children everywhere, by the marks of right binarization."""
-    return TreeGrammar([(transformed(fragment, Transformations()), count) for fragment, count in grammar.fragments])
+
+    def halved(counted: Sequence[tuple[Tree, float]]) -> list[tuple[Tree, float]]:
+        return [(transformed(fragment, Transformations()), count) for fragment, count in counted]
+
+    return TreeGrammar(halved(grammar.fragments), None if grammar.derivations is None else halved(grammar.derivations))
 
 
 def treebank_grammar(trees: Iterable[Tree]) -> TreeGrammar:

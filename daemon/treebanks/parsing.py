@@ -19,8 +19,6 @@ from hierogram.daemon.treebanks.unknown_words import UNKNOWN, Vocabulary, coarse
 from hierogram.samplers.charts.chart import fill_chart, restricted
 from hierogram.samplers.charts.derivations import Forest, Key, stays
 from hierogram.samplers.charts.edges import LEXICAL_EDGE, UNARY_EDGE
-from hierogram.samplers.charts.pruning.trees import TreePruningKernel, spans_of
-from hierogram.samplers.exceptions import GrammarError
 
 _LEAST_EXPECTED = 1e-3
 """Productions expected less often are not considered for the tree of MER."""
@@ -38,35 +36,16 @@ class Parsed(NamedTuple):
     found: bool
 
 
-class Pruning(NamedTuple):
-    """Randomized pruning: so many masks a sentence, whose variables are the spans of the best derivation by a cheap
-    grammar, that of the treebank's productions alone."""
-
-    masks: int
-    cheap: Approximation
-
-
 class Parser:
     """Parses with one grammar; number the sentences, so that each has its own random stream."""
 
-    def __init__(
-        self,
-        grammar: Approximation,
-        root: str = "TOP",
-        draws: int = 1000,
-        seed: int = 1,
-        pruning: Pruning | None = None,
-    ) -> None:
-        """`draws` derivations are drawn for MPP, and for MER too; with 0, MER takes exact expectations. With `pruning`,
-        MER takes soft counts, and MPD is the best derivation that a mask keeps.
+    def __init__(self, grammar: Approximation, root: str = "TOP", draws: int = 1000, seed: int = 1) -> None:
+        """Draw `draws` derivations for MPP, and for MER too; with 0, MER takes exact expectations.
 
         Raises `UsageError`.
         """
         if draws < 0:
             raise UsageError(f"{draws} draws: name a number from 0")
-        if pruning is not None and draws:
-            raise UsageError("randomized pruning takes soft counts and draws nothing: --prune goes without --draws")
-        self._pruning = pruning
         self.grammar = grammar
         self.root = root
         self.draws = draws
@@ -79,8 +58,6 @@ class Parser:
         known = self.numbers(words, self.grammar.words)
         if known is None:
             return self._flat(words, methods)
-        if self._pruning is not None:
-            return self._parse_pruned(words, known, sentence, methods, self._pruning)
         trees: dict[str, Tree] = {}
         log_probability = -np.inf
         if MPD in methods:
@@ -105,51 +82,6 @@ class Parser:
             if MPP in methods and MPP not in trees:
                 raise UsageError("mpp needs draws: give --draws 1000")
         return Parsed({name: _spelled(tree, words) for name, tree in trees.items()}, log_probability, True)
-
-    def _parse_pruned(
-        self, words: Sequence[str], known: NDArray[np.int32], sentence: int, methods: Sequence[str], pruning: Pruning
-    ) -> Parsed:
-        """Trees by masks: MER from soft counts, MPD the best of all masks. The log-probability is that of the mask that
-        keeps most, less than the sentence's."""
-        if MPP in methods:
-            raise UsageError("mpp needs draws of whole charts: --prune is for mer and mpd")
-        rules, root = restricted(self.grammar.chart, known), self.grammar.root
-        kernel = TreePruningKernel(rules, root, self.likely_spans(words, pruning.cheap), sentence)
-        try:
-            state = kernel.init(self.seed)
-        except GrammarError:
-            return self._flat(words, methods)
-        for_best = restricted(self.grammar.chart, known, best=True) if MPD in methods else None
-        spans, trees = Spans(), {}
-        log_probability = best = -np.inf
-        for plan in range(1, pruning.masks + 1):
-            state, forest = kernel.step(self.seed, state, plan)
-            log_probability = max(log_probability, forest.graph.chart.log_weight(root, 0, len(words)))
-            if MER in methods:
-                self._add_expected(spans, forest, forest.expected() / pruning.masks)
-            if for_best is not None:
-                chart = fill_chart(for_best, kernel.kept)
-                weight = chart.log_weight(root, 0, len(words))
-                if weight > best:
-                    best, found = weight, Forest(for_best, chart, root)
-                    trees[MPD] = self._tree(found, found.best())
-        if MER in methods:
-            trees[MER] = best_expected_tree(spans, self.root, len(words))
-        return Parsed({name: _spelled(tree, words) for name, tree in trees.items()}, log_probability, True)
-
-    def likely_spans(self, words: Sequence[str], cheap: Approximation) -> NDArray[np.int32]:
-        """The spans of the cheap model's best derivation, int32[V, 2]; none where it has none."""
-        numbers = self.numbers(words, cheap.words)
-        if numbers is None:
-            return np.zeros((0, 2), np.int32)
-        rules = restricted(cheap.chart, numbers, best=True)
-        chart = fill_chart(rules)
-        if not np.isfinite(chart.log_weight(cheap.root, 0, len(words))):
-            return np.zeros((0, 2), np.int32)
-        forest = Forest(rules, chart, cheap.root)
-        start, end = spans_of(forest, forest.best())
-        inner = (end - start > 1) & (end - start < len(words))
-        return np.unique(np.stack([start[inner], end[inner]], axis=1), axis=0).astype(np.int32)
 
     def numbers(self, words: Sequence[str], known: dict[str, int]) -> NDArray[np.int32] | None:
         """The numbers of words, of classes for those that are unknown; None where a word has none at all."""
@@ -204,13 +136,8 @@ class Parser:
         return tree
 
     def _expected_tree(self, forest: Forest, counts: NDArray[np.float64]) -> Tree:
-        """The tree of MER, for the expected count of each edge."""
+        """The tree of MER: the expected count of each edge goes to the productions that it stands for."""
         spans = Spans()
-        self._add_expected(spans, forest, counts)
-        return best_expected_tree(spans, self.root, forest.graph.grammar.words)
-
-    def _add_expected(self, spans: Spans, forest: Forest, counts: NDArray[np.float64]) -> None:
-        """Add the expected count of each edge to the productions that it stands for."""
         edges = np.flatnonzero(counts > _LEAST_EXPECTED)
         rows = forest.items.edge[edges]
         items = forest.items.item[: forest.items.used[0]]
@@ -234,6 +161,7 @@ class Parser:
                     spans.add(start, split, 0, found, count)
                 else:
                     spans.add(split, end, 0, found, count)
+        return best_expected_tree(spans, self.root, forest.graph.grammar.words)
 
     def _flat(self, words: Sequence[str], methods: Sequence[str]) -> Parsed:
         tags = self.grammar.tags

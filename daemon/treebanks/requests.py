@@ -36,17 +36,14 @@ class ParseRequest:
         ),
     ] = None
     seed: Annotated[int, Option("Seed of the random streams.")] = 1
-    prune: Annotated[
-        int,
-        Option(
-            "Masks of randomized pruning a sentence, for long sentences and large grammars; 0: whole charts.", least=0
-        ),
-    ] = 0
+    drawn: Annotated[
+        bool, Option("From a store: uses of fragments in the present derivations, one draw, instead of means.")
+    ] = False
     binary: Annotated[bool, Option("Leave the marks of binarization, `@NP`, in.")] = False
 
     @property
-    def drawn(self) -> int:
-        """How many derivations are drawn."""
+    def draws_taken(self) -> int:
+        """How many derivations of a sentence are drawn."""
         if self.draws is not None:
             return self.draws
         return _MPP_DRAWS if self.method == MPP else 0

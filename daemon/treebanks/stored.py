@@ -1,5 +1,6 @@
 """The tree grammar of a store, for parsing."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from hierogram.daemon.exceptions import InputError, WrongKindError
@@ -9,11 +10,13 @@ from hierogram.daemon.treebanks.ingest import treebank_of
 from hierogram.daemon.treebanks.transformations import Transformations
 from hierogram.daemon.treebanks.trees import read_tree
 from hierogram.samplers.grammar.kinds import FRAGMENTS, notation_of
+from hierogram.samplers.grammar.uses import ONE_USE
+from hierogram.storage.records import StoredRule
 from hierogram.storage.store import open_store
 
 
 class StoredGrammar(NamedTuple):
-    """Fragments in use with their counts, the learned priors of their labels, how trees are transformed, and the base
+    """Fragments with their counts, the learned priors of their labels, how trees are transformed, and the base
     distribution that the grammar was trained with.
     """
 
@@ -23,8 +26,8 @@ class StoredGrammar(NamedTuple):
     base: str
 
 
-def stored_grammar(url: str) -> StoredGrammar:
-    """The grammar of the store at the URL.
+def stored_grammar(url: str, drawn: bool = False) -> StoredGrammar:
+    """Read the grammar of the store at the URL: the fragments' expected uses, or those of the present derivations.
 
     Raises `WrongKindError` where it is none of trees, `InputError` where nothing was learned, and `StoreError`.
     """
@@ -34,11 +37,25 @@ def stored_grammar(url: str) -> StoredGrammar:
             raise WrongKindError(f"{store.url}: {notation.cannot('parse')}: its rules are no fragments of trees")
         treebank = treebank_of(store)
         with store.snapshot() as snapshot:
-            fragments = [
-                (read_tree(rule.target, frontiers=True), float(rule.count)) for rule in snapshot.iterate_rules()
-            ]
-        if not fragments:
+            grammar = _counted(snapshot.iterate_all_rule_rows(), drawn)
+        if not grammar.fragments:
             raise InputError(f"{store.url}: nothing has been learned yet: `hierogram --store {store.url} learn`")
         priors = {row.label: Prior(row.strength, row.expansion_probability) for row in store.labels()}
         how = treebank.how if treebank else Transformations()
-        return StoredGrammar(TreeGrammar(fragments), priors, how, store.settings().base)
+        return StoredGrammar(grammar, priors, how, store.settings().base)
+
+
+def _counted(rules: Iterable[StoredRule], drawn: bool) -> TreeGrammar:
+    """The rules as fragments in the byte order of their texts: rows come in no particular order."""
+    present: dict[str, float] = {}
+    expected: dict[str, float] = {}
+    for rule in rules:
+        if rule.count > 0:
+            present[rule.target] = float(rule.count)
+        if rule.sampled_count > 0:
+            expected[rule.target] = rule.sampled_count / ONE_USE
+    read = {text: read_tree(text, frontiers=True) for text in sorted(present if drawn else present | expected)}
+    derivations = [(tree, present[text]) for text, tree in read.items() if text in present]
+    if drawn:
+        return TreeGrammar(derivations)
+    return TreeGrammar([(tree, expected[text]) for text, tree in read.items() if text in expected], derivations)

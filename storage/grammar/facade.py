@@ -74,7 +74,7 @@ class Grammar(Access):
                 runs.save_run(transaction, run)
 
     def unfinished_run(self) -> LearningRun | None:
-        """The last run of learning, where it was not finished."""
+        """The last run of learning, where `finish_run` has not come after it."""
         with reading(self._engine) as connection:
             return runs.unfinished_run(connection)
 
@@ -85,10 +85,15 @@ class Grammar(Access):
             return runs.begin_run(transaction, sweeps)
 
     def save_run(self, run: LearningRun) -> None:
-        """Writes how far a run has come; it is finished where it has had all of its sweeps. Raises as `commit` does."""
+        """Write how far a run has come; raises as `commit` does."""
         with writing(self._engine, self._memory, durable=False) as transaction:
             claims.check_lease(transaction, self._lease, self.url)
             runs.save_run(transaction, run)
+
+    def finish_run(self) -> None:
+        """Write that whoever asked for the last run of learning knows that it has come to its end."""
+        with writing(self._engine, self._memory) as transaction:
+            runs.finish_run(transaction)
 
     def labels(self) -> list[LabelRow]:
         """What is known of the labels of a tree grammar, in the order of their names."""

@@ -2,7 +2,7 @@
 pairs have begun their schedule anew.
 """
 
-from sqlalchemy import Connection, insert, select, text, update
+from sqlalchemy import Connection, func, insert, select, text, update
 
 from hierogram.storage.database.loading import staged_ids
 from hierogram.storage.database.transactions import Writing, new_id, now
@@ -13,7 +13,7 @@ _COLUMNS = [learning_runs.c[name] for name in LearningRun._fields]
 
 
 def unfinished_run(connection: Connection) -> LearningRun | None:
-    """The last run, where it was not finished."""
+    """The last run, where nobody knows of its end yet."""
     row = connection.execute(
         select(*_COLUMNS, learning_runs.c.finished_at).order_by(learning_runs.c.id.desc()).limit(1)
     ).one_or_none()
@@ -29,11 +29,22 @@ def begin_run(writing: Writing, sweeps: int) -> LearningRun:
 
 
 def save_run(writing: Writing, run: LearningRun) -> None:
-    """Write how far a run has come; it is finished where every pair has had all of its sweeps."""
+    """Write how far a run has come."""
     values = run._asdict()
-    if run.done >= run.sweeps:
-        values["finished_at"] = now()
     writing.connection.execute(update(learning_runs).where(learning_runs.c.id == values.pop("id")).values(values))
+
+
+def finish_run(writing: Writing) -> None:
+    """Write that whoever asked for the last run knows of its end, which is after the commit of its last sweep.
+
+    A process can end between the two. The run is then still there to be continued, with nothing left to do.
+    """
+    last = select(func.max(learning_runs.c.id)).scalar_subquery()
+    writing.connection.execute(
+        update(learning_runs)
+        .where(learning_runs.c.id == last, learning_runs.c.finished_at.is_(None))
+        .values(finished_at=now())
+    )
 
 
 def count_restarts(writing: Writing, updates: PairUpdates) -> None:

@@ -29,6 +29,11 @@ class LearningRun(NamedTuple):
     after_id: int = 0
     within: int = 0
 
+    @property
+    def at_its_end(self) -> bool:
+        """Whether every pair has had all of its sweeps."""
+        return self.done >= self.sweeps
+
 
 class SupportingPair(NamedTuple):
     """A pair whose derivation uses a rule `uses` times."""

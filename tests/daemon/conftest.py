@@ -1,5 +1,6 @@
 """Inputs, and stores that have learned from them."""
 
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -54,8 +55,14 @@ def hierogram(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     def run(*arguments: str) -> Ran:
         monkeypatch.setattr(sys, "argv", ["hierogram", *arguments])
         capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
+        # A command whose work is done hears no signals, up to the end of its process.
+        heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            with pytest.raises(SystemExit) as ended:
+                main()
+        finally:
+            for number, handler in heard.items():
+                signal.signal(number, handler)
         said = capsys.readouterr()
         code = ended.value.code
         return Ran(code if isinstance(code, int) else 0, said.out, said.err)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Change(NamedTuple):
-    """In `module`, below samplers/ or (daemon/…) below the root, `before` (which stands there once) becomes `after`."""
+    """In `module`, below samplers/, or with its part (daemon/…), `before` (which stands there once) becomes `after`."""
 
     module: str
     before: str
@@ -12,7 +12,7 @@ class Change(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """In `module`, below samplers/ (or below the root: daemon/…), `right` (which stands there once) becomes `wrong`;
+    """In `module`, below samplers/, or with its part (daemon/…), `right` (which stands there once) becomes `wrong`;
     `tests` must fail then.
 
     `tests` are arguments of pytest. `extremes`: sound changes that let small examples reach an extreme.

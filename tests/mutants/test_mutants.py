@@ -1,4 +1,4 @@
-"""Each fault of the list, put into a copy of the samplers, makes the tests fail that are to notice it.
+"""Each fault of the list, put into a copy of its part, makes the tests fail that are to notice it.
 
 The compiled kernels themselves are mutated, not only their twins: `pytest -m mutants -n 2`, some minutes.
 """
@@ -14,31 +14,37 @@ from tests.mutants.fault import Change, Fault
 from tests.mutants.faults import FAULTS
 
 ROOT = Path(__file__).parents[2]
+SAMPLERS = "samplers"
 PARTS = ("daemon", "migrations", "storage", "tools")
 FAILED = 1
 """pytest's exit code where tests ran and failed."""
 
 
-def copied(folder: Path) -> Path:
-    """A checkout in which the samplers are a copy, and all else is a link; the folder for PYTHONPATH."""
+def linked(folder: Path) -> Path:
+    """A checkout in which every part is a link, until `change` copies it; the folder for PYTHONPATH."""
     package = folder / "imports" / "hierogram"
     package.mkdir(parents=True)
-    shutil.copytree(ROOT / "samplers", package / "samplers", ignore=shutil.ignore_patterns("__pycache__"))
-    for part in PARTS:
+    for part in (SAMPLERS, *PARTS):
         (package / part).symlink_to(ROOT / part)
     return package.parent
 
 
+def part_of(module: str) -> str:
+    """The part that a module lies in: the one that it is named with, or the samplers."""
+    first = module.partition("/")[0]
+    return first if first in PARTS else SAMPLERS
+
+
 def path_of(package: Path, module: str) -> Path:
     """Where a module is that is named with its part, or below samplers/."""
-    return package / module if module.partition("/")[0] in PARTS else package / "samplers" / module
+    return package / module if part_of(module) in PARTS else package / SAMPLERS / module
 
 
 def change(imports: Path, module: str, before: str, after: str) -> None:
-    """Puts other text into the copy of a module; its part is copied then, where it is none of the samplers."""
+    """Puts other text into the copy of a module; its part is copied then."""
     package = imports / "hierogram"
-    part = module.partition("/")[0]
-    if part in PARTS and (package / part).is_symlink():
+    part = part_of(module)
+    if (package / part).is_symlink():
         (package / part).unlink()
         shutil.copytree(ROOT / part, package / part, ignore=shutil.ignore_patterns("__pycache__"))
     path = path_of(package, module)
@@ -48,8 +54,10 @@ def change(imports: Path, module: str, before: str, after: str) -> None:
 
 
 def run(imports: Path, tests: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-    """The tests on the samplers of that folder, their kernels kept apart from all others."""
-    environment = {**os.environ, "PYTHONPATH": str(imports), "HIEROGRAM_CACHE": str(imports.parent / "cache")}
+    """The tests on the parts of that folder; kernels of samplers that were changed are kept apart from all others."""
+    environment = {**os.environ, "PYTHONPATH": str(imports)}
+    if not (imports / "hierogram" / SAMPLERS).is_symlink():
+        environment["HIEROGRAM_CACHE"] = str(imports.parent / "cache")
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
@@ -57,7 +65,7 @@ def run(imports: Path, tests: tuple[str, ...]) -> subprocess.CompletedProcess[st
 @pytest.mark.mutants
 @pytest.mark.parametrize("fault", FAULTS, ids=[f"{fault.module}: {fault.name}" for fault in FAULTS])
 def test_a_fault_is_noticed(fault: Fault, tmp_path: Path) -> None:
-    imports = copied(tmp_path)
+    imports = linked(tmp_path)
     for extreme in fault.extremes:
         change(imports, *extreme)
     change(imports, fault.module, fault.right, fault.wrong)
@@ -74,7 +82,7 @@ def test_a_fault_is_noticed(fault: Fault, tmp_path: Path) -> None:
 def test_without_a_fault_the_same_tests_pass(
     tests: tuple[str, ...], extremes: tuple[Change, ...], tmp_path: Path
 ) -> None:
-    imports = copied(tmp_path)
+    imports = linked(tmp_path)
     for extreme in extremes:
         change(imports, *extreme)
     ran = run(imports, tests)

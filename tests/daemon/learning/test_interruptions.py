@@ -20,7 +20,7 @@ from tests.daemon.learning.treebanks import TREES, put
 
 from hierogram.daemon.learning import residents
 from hierogram.daemon.learning.learner import LearnOptions
-from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.learning import learn, run_to_continue
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.columns import Blobs
@@ -223,3 +223,122 @@ def test_signals_change_nothing(
         ran = subprocess.run(command, capture_output=True, text=True, check=True)
         assert "goes on with a run that was interrupted" in ran.stderr
         assert everything(store) == uninterrupted[kind]
+
+
+ENDING = """
+import atexit, os, sys
+from hierogram.daemon.commands import grammar
+from hierogram.daemon.learning.residents import ResidentBatch
+from hierogram.daemon.main import main
+
+number, point = int(sys.argv[3]), sys.argv[4]
+sys.argv = ["hierogram", "--store", sys.argv[1], "learn", "--sweeps", sys.argv[2], "--threads", "1"]
+
+def strike(*_):
+    os.kill(os.getpid(), number)
+
+commit, report = ResidentBatch.commit, grammar.say_learned
+
+def committing(batch, store, records, labels, run):
+    commit(batch, store, records, labels, run)
+    if run is not None and run.done == run.sweeps:
+        strike()
+
+if point == "commit":
+    ResidentBatch.commit = committing
+elif point == "report":
+    grammar.say_learned = lambda done: (strike(), report(done))
+elif point == "exit":
+    atexit.register(strike)
+main()
+"""
+"""`hierogram learn`, that sends itself a signal after its last commit, before its report, or at its exit."""
+
+
+def test_a_run_that_is_done_is_not_sampled_again(store_url: str) -> None:
+    """It ends with 0 whatever asks it to end; where it was killed before it could say so, the next one says so."""
+
+    def run(number: int, point: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", ENDING, store_url, "5", str(int(number)), point]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+    with open_store(store_url, create=True, settings=QUICK) as store:
+        phrases(store)
+        expected = 6
+        for point in ("commit", "exit"):
+            ended = run(signal.SIGTERM, point)
+            assert (ended.returncode, "log-likelihood" in ended.stdout) == (0, True), (point, ended)
+            expected += 5
+            assert store.status().sweeps == expected
+            assert store.unfinished_run() is None
+        for point in ("commit", "report"):
+            killed = run(signal.SIGKILL, point)
+            assert (killed.returncode, killed.stdout) == (-9, "")
+            expected += 5
+            before = everything(store)
+            again = run(0, "never")
+            assert (again.returncode, "this run is done" in again.stderr) == (0, True), again
+            assert "log-likelihood" in again.stdout
+            assert store.status().sweeps == expected
+            assert everything(store) == before
+
+
+def test_a_run_whose_end_was_not_reported_is_reported_and_not_sampled_again(
+    case: tuple[Settings, Fill], store_url: str
+) -> None:
+    settings, fill_with = case
+    with open_store(store_url, create=True, settings=settings) as store:
+        fill_with(store)
+        done = learn(store, sweeps=SWEEPS, options=LearnOptions(1), leave_unfinished=True)
+        before = everything(store)
+        for sweeps in (SWEEPS, None):
+            again = learn(store, sweeps=sweeps, options=LearnOptions(1), leave_unfinished=True)
+            assert (again.finished, again.sweeps, again.pairs) == (True, 0, done.pairs)
+            assert (again.rules_after, again.tokens_after) == (done.rules_after, done.tokens_after)
+            assert again.log_likelihood_after == pytest.approx(done.log_likelihood_after)
+            assert everything(store) == before
+        # Once it is reported, the same call begins another run.
+        store.finish_run()
+        assert learn(store, sweeps=SWEEPS, options=LearnOptions(1)).pair_sweeps == done.pairs * SWEEPS
+
+
+def test_where_pairs_are_new_a_run_at_its_end_is_over(store_url: str) -> None:
+    with open_store(store_url, create=True, settings=QUICK) as store:
+        fill(store, some_pairs(40))
+        learn(store, sweeps=SWEEPS, options=LearnOptions(1), leave_unfinished=True)
+        fill(store, some_pairs(41)[-1:])
+        assert run_to_continue(store, SWEEPS) is None
+        learn(store, sweeps=SWEEPS, options=LearnOptions(1))
+        assert [row.sweep for row in store.pairs()] == [6 + 2 * SWEEPS] * 40 + [6 + SWEEPS]
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_thirty_signals_after_the_last_commit(store_url: str, number: signal.Signals) -> None:
+    """At moments between the last commit and the end of the process, and a little after."""
+    sweeps = 2
+    command = [sys.executable, "-m", "hierogram.daemon.main", "--store", store_url, "learn", "--sweeps", str(sweeps)]
+    at_end = 0
+    with open_store(store_url, create=True, settings=QUICK) as store:
+        phrases(store)
+        subprocess.run(command, capture_output=True, check=True)
+        for attempt in range(30):
+            before = store.status().sweeps
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+                while store.status().sweeps < before + sweeps and process.poll() is None:
+                    time.sleep(0.001)
+                time.sleep(attempt * 0.002)
+                if process.poll() is None:
+                    at_end += 1
+                    os.kill(process.pid, number)
+                said, _ = process.communicate(timeout=120)
+            assert store.status().sweeps == before + sweeps
+            reported = "log-likelihood" in said
+            if number == signal.SIGTERM:
+                assert (process.returncode, reported) == (0, True)
+            elif not reported:
+                assert process.returncode == -signal.SIGKILL
+                again = subprocess.run(command, capture_output=True, text=True, check=True)
+                assert "this run is done" in again.stderr
+                assert store.status().sweeps == before + sweeps
+    assert at_end >= 10

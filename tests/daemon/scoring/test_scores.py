@@ -4,17 +4,24 @@ import json
 import math
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from sqlalchemy import update
 from tests.daemon.conftest import LINES, Run
 
 from hierogram.daemon.scoring import scoring
-from hierogram.daemon.scoring.learned import Learned, rows_of
+from hierogram.daemon.scoring.contexts import Contexts
+from hierogram.daemon.scoring.learned import Learned, Own, Sides, rows_of
+from hierogram.daemon.scoring.lexicon import Lexicon
 from hierogram.daemon.scoring.numbers import RuleNumbers
 from hierogram.daemon.scoring.options import ScoreOptions
-from hierogram.daemon.scoring.scoring import Scorer, _cut, _Piece
+from hierogram.daemon.scoring.scoring import Scorer, _cut, _Piece, _usable
+from hierogram.storage.records import PairRow
+from hierogram.storage.schema.tables import rules
 from hierogram.storage.store import Store
 
 OPTIONS = ScoreOptions()
@@ -38,8 +45,6 @@ def test_a_pair_does_not_vouch_for_itself(learned: Store, known: Learned) -> Non
 def test_what_is_taken_out_is_all_that_the_pair_added(learned: Store, known: Learned) -> None:
     """The pairs' own uses, words and links add up to what the store has."""
     rows = list(rows_of(learned))
-    from hierogram.daemon.scoring.learned import Own
-
     owns = [
         Own.of(row, (known.number(0, row.source.split()), known.number(1, row.target.split())), known) for row in rows
     ]
@@ -54,6 +59,113 @@ def test_what_is_taken_out_is_all_that_the_pair_added(learned: Store, known: Lea
         for word, times in enumerate(known.word_counts[side].tolist()):
             assert sum(own.words[side][word] for own in owns) == times
             assert sum(own.linked[side][word] for own in owns) == known.linked_counts[side][word]
+
+
+def others_of(learned: Store, row: PairRow) -> list[PairRow]:
+    return [other for other in rows_of(learned) if other.id != row.id]
+
+
+def own_of(known: Learned, row: PairRow) -> tuple[Sides, Own]:
+    sides = known.number(0, row.source.split()), known.number(1, row.target.split())
+    return sides, Own.of(row, sides, known)
+
+
+def test_rules_have_the_probabilities_that_the_other_pairs_give_them(learned: Store, known: Learned) -> None:
+    """From docs/model.md: (n_r - d n_r^d) Poisson(l) / (n_l + strength), n of the other pairs' derivations alone.
+
+    What new rules have is the rest: 1 less the kept mass of all rules, whose own uses are not taken out.
+    """
+    settings = known.settings
+    discount = settings.discount
+    assert 0 < discount < 1
+    with learned.snapshot() as snapshot:
+        lengths = {(rule.source, rule.target): rule.length for rule in snapshot.iterate_all_rule_rows()}
+
+    def kept(times: int) -> float:
+        return times - discount * times**discount if times else 0.0
+
+    def factor(length: int, tokens: Counter[int]) -> float:
+        poisson = settings.rate**length * math.exp(-settings.rate) / math.factorial(length)
+        return poisson / (tokens[length] + settings.strength)
+
+    scorer = Scorer(known, OPTIONS)
+    everywhere = Counter(use for row in rows_of(learned) for use in known.rules_of(row).elements())
+    for row in rows_of(learned):
+        sides, own = own_of(known, row)
+        uses = Counter(use for other in others_of(learned, row) for use in known.rules_of(other).elements())
+        tokens: Counter[int] = Counter()
+        for use, times in uses.items():
+            tokens[lengths[use]] += times
+        chosen, weights, new = scorer._weights(sides, own)
+        found = dict(zip(chosen.tolist(), weights.tolist(), strict=True))
+        expected = {
+            known.rules.number.get(use): kept(uses[use]) * factor(lengths[use], tokens)
+            for use in uses
+            if known.rules.number.get(use) in _usable(known.rules, sides)
+        }
+        assert found == pytest.approx({rule: weight for rule, weight in expected.items() if weight > 0})
+        total = sum(kept(times) * factor(lengths[use], tokens) for use, times in everywhere.items())
+        assert new == pytest.approx(1 - total)
+
+
+def test_words_and_links_are_those_of_the_other_pairs(learned: Store, known: Learned) -> None:
+    """Counted once more from the other pairs' texts and links, by words and not by numbers."""
+    lexicon = Lexicon(known)
+    everyone = list(rows_of(learned))
+    for row in everyone:
+        others = others_of(learned, row)
+        sides, own = own_of(known, row)
+        alone = lexicon.alone(sides, own)
+        nulls = lexicon.nulls(sides, alone, own)
+        texts = row.source.split(), row.target.split()
+        for side in (0, 1):
+            words = Counter(word for other in others for word in (other.source, other.target)[side].split())
+            size = len({word for pair in everyone for word in (pair.source, pair.target)[side].split()})
+            links: Counter[tuple[str, str]] = Counter()
+            free: Counter[str] = Counter()
+            for other in others:
+                told = other.source.split(), other.target.split()
+                ends = [(int(i), int(j)) for i, j in (link.split("-") for link in other.alignment.split())]
+                links.update((told[side][end[side]], told[1 - side][end[1 - side]]) for end in ends)
+                linked = {end[side] for end in ends}
+                free.update(word for k, word in enumerate(told[side]) if k not in linked)
+            places = [len((pair.source, pair.target)[side].split()) for pair in everyone]
+            bound = sum(len({link.split("-")[side] for link in pair.alignment.split()}) for pair in everyone)
+            rate = 1 - bound / sum(places)
+            totals, partners = lexicon._links(side, sides[side], own)
+            for k, word in enumerate(texts[side]):
+                p = (words[word] + 0.5) / (words.total() + 0.5 * (size + 1))
+                assert alone[side][k] == pytest.approx(p)
+                assert nulls[side][k] == pytest.approx(p * (free[word] + rate) / (words[word] + 1) / max(rate, 1e-6))
+                with_word = {link: times for link, times in links.items() if link[0] == word}
+                assert (totals[k], partners[k]) == (sum(with_word.values()), len(with_word))
+        seen = lexicon.linked(sides, own)
+        assert seen == pytest.approx(np.array([[links[e, f] for e in texts[1]] for f in texts[0]]))
+
+
+def test_neighbours_are_those_of_the_other_pairs(learned: Store, known: Learned) -> None:
+    rows = list(rows_of(learned))
+    for row in rows:
+        sides, own = own_of(known, row)
+        alone = Lexicon(known).alone(sides, own)
+        for side in (0, 1):
+            others = [own_of(known, other)[0][side] for other in rows if other.id != row.id]
+            first = np.cumsum([0, *map(len, others)])
+            without = Contexts(np.concatenate(others).astype(np.int32), first, len(known.words[side]))
+            expected = without.fit(sides[side], [], alone[side])
+            assert known.contexts[side].fit(sides[side], own.sides[side], alone[side]) == pytest.approx(expected)
+
+
+def test_rules_of_scope_three_are_used(learned: Store) -> None:
+    """And larger ones are not: they would take more than O(n³) places on a side."""
+    with learned.snapshot() as snapshot:
+        one, two, *_ = [rule for rule in snapshot.iterate_all_rule_rows() if rule.count > 0]
+    with learned._engine.begin() as connection:
+        for rule, scope in ((one, 3), (two, 4)):
+            connection.execute(update(rules).where(rules.c.id == rule.id).values(scope=scope))
+    known = Learned(learned, lambda *_: None)
+    assert known.rules.number.get((one.source, one.target)) >= 0
+    assert known.rules.number.get((two.source, two.target)) == -1
 
 
 def test_translations_have_more_evidence_than_pairs_that_do_not_belong_together(known: Learned) -> None:
@@ -113,6 +225,24 @@ def test_a_pair_with_too_large_a_chart_is_cut(known: Learned, monkeypatch: pytes
     monkeypatch.setattr(scoring, "_MOST_EDGES", 100)
     cut = scorer.score(*sides, 1)
     assert cut.pieces > 1
+    # Pieces are joined by rules that put two nonterminals side by side, one less than there are pieces.
+    parts: list[tuple[int, int, int, int]] = []
+    pieces_of = scorer._estimates
+
+    def noting(*arguments: Any) -> Any:
+        pieces, found = pieces_of(*arguments)
+        parts.extend(pieces)
+        return pieces, found
+
+    monkeypatch.setattr(scorer, "_estimates", noting)
+    cut = scorer.score(*sides, 1)
+    chosen, weights, new = scorer._weights((known.number(0, sides[0]), known.number(1, sides[1])), Own.nothing())
+    side_by_side = known.rules.number.get(("[X,1] [X,2]", "[X,1] [X,2]"))
+    straight = 0.25 * new + (weights[chosen == side_by_side].sum() if side_by_side >= 0 else 0.0)
+    alone = [Scorer(known, ScoreOptions()).score(sides[0][i:j], sides[1][x:y], 1) for i, j, x, y in list(parts)]
+    assert all(one.pieces == 1 for one in alone)
+    expected = sum(one.log_probability * one.tokens for one in alone) + (cut.pieces - 1) * math.log(straight)
+    assert cut.log_probability * cut.tokens == pytest.approx(expected)
     # Derivations across the cut are left out.
     assert whole.log_probability - 5 < cut.log_probability < whole.log_probability
     assert cut.tokens == whole.tokens

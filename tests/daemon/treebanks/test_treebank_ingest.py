@@ -8,9 +8,15 @@ import pytest
 from tests.daemon.conftest import Run
 
 from hierogram.daemon.exceptions import UsageError, WrongKindError
+from hierogram.daemon.treebanks.approximation import approximate
+from hierogram.daemon.treebanks.grammars import TreeGrammar, binarized
 from hierogram.daemon.treebanks.ingest import TreebankFile, ingest_trees, treebank_of
+from hierogram.daemon.treebanks.parsing import Parser
+from hierogram.daemon.treebanks.stored import stored_grammar
 from hierogram.daemon.treebanks.transformations import Transformations
+from hierogram.daemon.treebanks.trees import Tree, read_tree
 from hierogram.samplers.grammar.settings import TREES
+from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.records import Settings
 from hierogram.storage.store import open_store
 
@@ -169,3 +175,33 @@ def test_each_kind_of_store_says_what_it_takes(hierogram: Run, tmp_path: Path) -
     for kind in ("trees", "synchronous"):
         with open_store(f"sqlite:///{kind}.db") as store:
             assert store.status().corpora == {}
+
+
+def test_a_store_parses_with_its_means(hierogram: Run, uniform: str) -> None:
+    """And with its last draw where it is asked: that grammar, too, has all productions of the treebank."""
+    means, drawn = stored_grammar(uniform), stored_grammar(uniform, drawn=True)
+    with open_store(uniform) as store, store.snapshot() as snapshot:
+        rules = {rule.target: rule for rule in snapshot.iterate_all_rule_rows()}
+    expected = {text: rule.sampled_count / ONE_USE for text, rule in rules.items() if rule.sampled_count}
+    present = {text: float(rule.count) for text, rule in rules.items() if rule.count}
+    assert {str(fragment): uses for fragment, uses in means.grammar.fragments} == expected
+    assert {str(fragment): uses for fragment, uses in drawn.grammar.fragments} == present
+    assert expected.keys() != present.keys()
+    assert means.grammar.productions() == drawn.grammar.productions()
+    assert binarized(means.grammar).productions() == binarized(drawn.grammar).productions()
+
+
+def test_a_production_that_the_means_leave_out_is_parsed_with() -> None:
+    def counted(*rows: tuple[str, float]) -> list[tuple[Tree, float]]:
+        return [(read_tree(text, frontiers=True), uses) for text, uses in rows]
+
+    derivations = counted(("(TOP (A))", 3.0), ("(A x)", 2.0), ("(A y)", 1.0))
+    known = approximate(TreeGrammar(counted(("(TOP (A))", 1.0), ("(TOP (A x))", 2.0)), derivations))
+    assert str(Parser(known, draws=0).parse(["y"], 0).trees["mer"]) == "(TOP (A y))"
+
+
+def test_the_last_draw_is_asked_of_stores_only(hierogram: Run, uniform: str) -> None:
+    assert hierogram("parse", uniform, "text", "--drawn").code == 0
+    assert hierogram("--store", uniform, "export", "--format", "fragments", "-o", "grammar.txt").code == 0
+    refused = hierogram("parse", "grammar.txt", "text", "--drawn")
+    assert (refused.code, "grammar.txt: --drawn is for stores" in refused.err) == (2, True)

@@ -12,6 +12,9 @@ from hierogram.samplers.itg.model1 import Model1
 from hierogram.samplers.itg.sampler import ItgKernel, build
 from hierogram.samplers.itg.sweeps import SLICE, ItgState
 
+STRENGTHS = (1.0, 0.4, 3.0, 1.7, 0.6)
+"""Of word pairs, of both sides' nulls, of P_f and P_e: no two alike, so that none can stand for another unnoticed."""
+
 Pairs = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
 
@@ -39,9 +42,10 @@ def model1_of(batch: ItgBatch) -> Model1:
 def kernel_of(
     pairs: Pairs, method: str = SLICE, shape: float = 0.15, strength: float = 1.0, of_long: float | None = None
 ) -> ItgKernel:
-    """A kernel over the pairs whose strengths stay as they are; `of_long` is a of two words a side."""
+    """A kernel over the pairs whose strengths stay `strength` times `STRENGTHS`; `of_long` is a of two words a side."""
     batch = batch_of(pairs)
-    settings = ItgSettings(shape, (strength,) * 5, sampled_strengths=False, long_shape=of_long, short_chart=40)
+    strengths = tuple(strength * one for one in STRENGTHS)
+    settings = ItgSettings(shape, strengths, sampled_strengths=False, long_shape=of_long, short_chart=40)
     return build(batch, settings, method, model1_of(batch))
 
 

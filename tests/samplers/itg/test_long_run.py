@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tests.reference.goodness import draws, p_value
 from tests.reference.itg.samplers import (
     PAIR,
@@ -24,7 +25,9 @@ from tests.reference.itg.samplers import (
 )
 from tests.samplers.itg.corpora import Pairs, corpus_of, kernel_of, put, trees_of
 
-from hierogram.samplers.itg.base import draw_words
+from hierogram.samplers.itg.base import STRENGTH_RATE, STRENGTH_SHAPE, Tables, draw_strengths, draw_words, make_tables
+from hierogram.samplers.itg.model import SOURCE_STRENGTH
+from hierogram.samplers.itg.model import STRENGTHS as STRENGTH_NAMES
 from hierogram.samplers.itg.sampler import ItgKernel, plan_of
 from hierogram.samplers.itg.sparse import MOST
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, STARTS
@@ -215,8 +218,61 @@ def test_a_table_is_half_a_draw_of_each_of_its_words() -> None:
     for number in range(4_000):
         draw_words(state.base, tables, np.uint64(2), number)
         mean += state.base.source**2 / 4_000
-    expected = (1.3 / batch.source_words + source) / (1.3 + source.sum())
+    strength = state.base.strengths[SOURCE_STRENGTH]
+    expected = (strength / batch.source_words + source) / (strength + source.sum())
     assert mean == pytest.approx(expected, abs=0.03)
+
+
+def density_of(which: int, alpha: NDArray[np.float64], state: ItgState, tables: Tables) -> NDArray[np.float64]:
+    """The density of a strength α or γ given tables and customers, times a constant, at some values.
+
+    Gamma(α; 1, 1/1000) times the probability of the seating: α^t Γ(α) / Γ(α + n) of a process with t tables of n
+    customers; Γ(γ) / Γ(γ + d) Π_w Γ(γ/V + d_w) / Γ(γ/V) of a Dirichlet distribution over V words with d_w draws.
+    """
+    gamma = np.vectorize(math.lgamma)
+    if which < 3:
+        number = sum(tables[which].tolist())
+        customers = int(state.counts.rules[PAIR + which])
+        log = number * np.log(alpha) + gamma(alpha) - gamma(alpha + customers)
+    else:
+        draws_of = tables[which]
+        log = gamma(alpha) - gamma(alpha + draws_of.sum())
+        for number in draws_of.tolist():
+            log += gamma(alpha / len(draws_of) + number) - gamma(alpha / len(draws_of))
+    log += (STRENGTH_SHAPE - 1) * np.log(alpha) - STRENGTH_RATE * alpha
+    return np.asarray(np.exp(log - log.max()))
+
+
+def test_strengths_are_drawn_as_quadrature_says() -> None:
+    """Each from its own tables: no two processes have equally many tables or customers here.
+
+    One draw from each of independent draws of the exact density leads to draws of it.
+    """
+    kernel = kernel_of(TWO)
+    state = kernel.init(3, LEFT_BRANCHING)
+    state.counts.rules[PAIR:] = 40, 25, 90
+    tables = make_tables(len(state.counts.pairs), 2, 2)
+    tables.pairs[:2] = 5, 2
+    tables.source_nulls[:] = 9, 5
+    tables.target_nulls[:] = 2, 1
+    tables.source[:] = 6.5, 4.0
+    tables.target[:] = 15.0, 0.5
+    edges = np.exp(np.linspace(math.log(1e-6), math.log(5e4), 100_001))
+    middles = (edges[1:] + edges[:-1]) / 2
+    starts, bounds = [], []
+    for which in range(5):
+        below = np.cumsum(density_of(which, middles, state, tables) * np.diff(edges))
+        below /= below[-1]
+        starts.append(np.interp(np.random.default_rng(which).random(8_000), below, middles))
+        bounds.append(np.interp(np.arange(1, 10) / 10, below, middles))
+    samples: list[list[int]] = [[] for _ in range(5)]
+    for number, alphas in enumerate(zip(*starts, strict=True), 1):
+        state.base.strengths[:] = alphas
+        draw_strengths(state.base, state.counts, tables, np.uint64(4), number)
+        for which, alpha in enumerate(state.base.strengths.tolist()):
+            samples[which].append(int(np.searchsorted(bounds[which], alpha)))
+    for which in range(5):
+        assert p_value(samples[which], dict.fromkeys(range(10), 0.1)) > ALPHA, STRENGTH_NAMES[which]
 
 
 @pytest.mark.parametrize("method", [SLICE, FLAT])

@@ -122,7 +122,7 @@ class Sentences:
     def _masks(self, words: list[str], fine: NDArray[np.int32], exact: Spans, number: int) -> Iterator[Measured]:
         begun = time.process_time()
         rules = restricted(self._fine.chart, fine)
-        kernel = TreePruningKernel(rules, self._fine.root, self._parser.likely_spans(words, self._coarse), number)
+        kernel = TreePruningKernel(rules, self._fine.root, self._likely_spans(words), number)
         state = kernel.init(1)
         total = np.zeros(len(exact))
         for plan in range(1, max(_MASKS) + 1):
@@ -130,6 +130,20 @@ class Sentences:
             total += spans(forest)
             if plan in _MASKS:
                 yield Measured(f"masks {plan}", time.process_time() - begun, _error(total / plan, exact))
+
+    def _likely_spans(self, words: list[str]) -> NDArray[np.int32]:
+        """The spans of the coarse grammar's best derivation, int32[V, 2]; none where it has none."""
+        numbers = self._parser.numbers(words, self._coarse.words)
+        if numbers is None:
+            return np.zeros((0, 2), np.int32)
+        rules = restricted(self._coarse.chart, numbers, best=True)
+        chart = fill_chart(rules)
+        if not np.isfinite(chart.log_weight(self._coarse.root, 0, len(words))):
+            return np.zeros((0, 2), np.int32)
+        forest = Forest(rules, chart, self._coarse.root)
+        start, end = spans_of(forest, forest.best())
+        inner = (end - start > 1) & (end - start < len(words))
+        return np.unique(np.stack([start[inner], end[inner]], axis=1), axis=0).astype(np.int32)
 
     def _spans(
         self, grammar: Approximation, words: NDArray[np.int32], kept: NDArray[np.bool_] | None = None
