@@ -8,7 +8,8 @@ import pytest
 from tests.daemon.conftest import Run
 
 from hierogram.daemon.exceptions import UsageError, WrongKindError
-from hierogram.daemon.treebanks.ingest import TreebankFile, ingest_trees, treebank_of
+from hierogram.daemon.treebanks.files import TreebankFile
+from hierogram.daemon.treebanks.ingest import ingest_trees, treebank_of
 from hierogram.daemon.treebanks.transformations import Transformations
 from hierogram.samplers.grammar.settings import TREES
 from hierogram.storage.records import Settings
