@@ -132,8 +132,10 @@ def test_a_folder_that_cannot_be_used_is_told(spool: Path, tmp_path: Path) -> No
         prepare(tmp_path / "file")
     with pytest.raises(SpoolError, match="cannot be read"):
         offers(tmp_path / "nowhere")
-    with pytest.raises(SpoolError, match="cannot be moved"):
-        move_done(spool, Offer((spool / "gone.bars",), None))
+    (spool / "done").rmdir()
+    (spool / "done").write_text("")
+    with pytest.raises(SpoolError, match=r"x\.bars cannot be moved to .*: .*done cannot be written: Not a dir"):
+        move_done(spool, Offer((put(spool / "x.bars"),), None))
 
 
 def test_source_and_target_come_without_an_alignment_where_a_marker_says_so(spool: Path, store: Store) -> None:
