@@ -18,7 +18,7 @@ Unit = TypeVar("Unit")
 
 MOST_TOKEN_BYTES = 1 << 20
 """A tag with its attributes, a comment or a declaration has at most about so many."""
-MOST_UNIT_BYTES = 1 << 26
+MOST_UNIT_BYTES = 1 << 24
 """From the end of a unit to the end of the next one, there are at most so many."""
 _DEEPEST = 256
 _MOST_NAMES = 2_000
