@@ -8,6 +8,7 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
+from dataclasses import fields
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -22,6 +23,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from hierogram.daemon.child import MEMORY_BYTES, SILENT_SECONDS
 from hierogram.daemon.corpora.limits import Limits
 from hierogram.daemon.corpora.lines import MAX_LINE_BYTES
 from hierogram.daemon.decoding.requests import TranslateOptions
@@ -120,10 +122,17 @@ class IntakeSection(Section):
     max_unpacked_ratio: float = _declared(Limits, "max_unpacked_ratio")
     max_rejected_lines: int = _declared(Limits, "max_rejected_lines")
     max_rejected_share: float = _declared(Limits, "max_rejected_share")
+    reader_seconds: Seconds = Field(
+        default=SILENT_SECONDS,
+        description="How long reading a file of the spool may stand still. A file that does so twice is set apart.",
+    )
+    reader_memory_bytes: int = Field(
+        default=MEMORY_BYTES, ge=1 << 27, description="Most memory of the process that reads the files of the spool."
+    )
 
     def limits(self) -> Limits:
         """The same as one value."""
-        return Limits(**dict(self))
+        return Limits(**{option.name: getattr(self, option.name) for option in fields(Limits)})
 
 
 class SamplingSection(Section):

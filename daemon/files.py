@@ -1,11 +1,47 @@
-"""Files that appear whole, on the disk, or not at all."""
+"""Files that appear whole, on the disk, or not at all; and their names, which may be any bytes."""
 
 import os
 import secrets
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
+
+_UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
+
+
+def readable(name: str) -> str:
+    """A file's name, or a text with names, as logs, stores and JSON can hold it.
+
+    Bytes that are not UTF-8 (which Python keeps as halves of surrogate pairs), control characters and line separators
+    are escaped, as in `\\xff`.
+    """
+    if name.isprintable():
+        return name
+    return "".join(_escaped(letter) if unicodedata.category(letter) in _UNSEEN else letter for letter in name)
+
+
+def _escaped(letter: str) -> str:
+    raw = 0xDC80 <= ord(letter) <= 0xDCFF
+    return f"\\x{ord(letter) - 0xDC00:02x}" if raw else letter.encode("unicode_escape").decode()
+
+
+def fitting(folder: Path, name: str, ending: str) -> str:
+    """The name with the ending, shortened to what a file in the folder may be called.
+
+    Where it is shortened, a digest of the whole name stands for what is missing. Raises `OSError`.
+    """
+    whole, most = os.fsencode(name), os.pathconf(folder, "PC_NAME_MAX")
+    if len(whole) + len(os.fsencode(ending)) <= most:
+        return name + ending
+    ending = f"~{sha256(whole).hexdigest()[:8]}{ending}"
+    kept = whole[: most - len(os.fsencode(ending))]
+    # A letter of several bytes is not cut.
+    while kept and name.isprintable() and (whole[len(kept)] & 0xC0) == 0x80:
+        kept = kept[:-1]
+    return os.fsdecode(kept) + ending
 
 
 @contextmanager

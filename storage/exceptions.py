@@ -13,6 +13,10 @@ class StoreUnavailableError(StoreError):
     """The database did not answer, is locked by another writer, or refused an operation."""
 
 
+class StoreRefusedError(StoreUnavailableError):
+    """The database refused what it was to store, and would do so again: a value that it cannot hold."""
+
+
 class StoreUrlError(StoreError):
     """The URL does not name a database that a store can live in."""
 

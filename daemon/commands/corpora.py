@@ -115,10 +115,11 @@ def ingest(
         _end(done, reading.strict, as_json, "forest" if reading.nbest else "tree")
         return
     from hierogram.daemon.corpora.dictionaries.source import Dictionary
-    from hierogram.daemon.corpora.ingest import Entries, Handling, IngestProgress
+    from hierogram.daemon.corpora.ingest import IngestProgress
     from hierogram.daemon.corpora.ingest import ingest as take_in
     from hierogram.daemon.corpora.inputs import Input
     from hierogram.daemon.corpora.preparation import prepare, two_languages
+    from hierogram.daemon.corpora.reading import Entries, Handling
     from hierogram.storage.records import Settings
 
     handling = Handling(
@@ -150,7 +151,8 @@ def ingest(
 
 def _ingest_trees(url: str, path: str, how: Transformations | None, reading: Reading, limits: Limits) -> "IngestReport":
     from hierogram.daemon.corpora.ingest import IngestProgress
-    from hierogram.daemon.treebanks.ingest import TreebankFile, ingest_open, open_treebank
+    from hierogram.daemon.treebanks.files import TreebankFile, open_treebank
+    from hierogram.daemon.treebanks.ingest import ingest_open
     from hierogram.samplers.grammar.settings import TREES
     from hierogram.storage.records import Settings
 

@@ -126,7 +126,7 @@ def pipes(line: bytes) -> Apart:
 
     Raises `RejectionError`.
     """
-    parts = line.split(b" ||| ")
+    parts = line.split(b" ||| ", 3)
     if len(parts) != 3 or line.count(PIPE) != 2 or len(line) > MAX_LINE_BYTES:
         _refuse_long_or_empty(line)
         parts = _split_at_pipes(line)
@@ -138,11 +138,12 @@ def pipes(line: bytes) -> Apart:
 
 def tabs(line: bytes) -> Apart:
     """The fields of a line with source, target and, if any, alignment, separated by tabs. Raises `RejectionError`."""
-    parts = line.split(b"\t")
-    if len(parts) not in (2, 3) or len(line) > MAX_LINE_BYTES:
+    columns = line.count(b"\t") + 1
+    if columns not in (2, 3) or len(line) > MAX_LINE_BYTES:
         _refuse_long_or_empty(line)
-        fields = f"{len(parts)} field{'s' * (len(parts) > 1)}"
+        fields = f"{columns} field{'s' * (columns > 1)}"
         raise RejectionError(FIELD_COUNT, f"the line has {fields}, not 2 or 3: source, tab, target [, tab, alignment]")
+    parts = line.split(b"\t")
     return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None, None
 
 

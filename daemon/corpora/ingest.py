@@ -2,32 +2,24 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
-from itertools import product
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import cast
 
+from hierogram.daemon.child import Child
 from hierogram.daemon.corpora.inputs import Source
 from hierogram.daemon.corpora.kinds import check_takes
-from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
-from hierogram.daemon.corpora.preparation import Languages, prepare
-from hierogram.daemon.corpora.repeats import Repeats
-from hierogram.daemon.corpora.tokenizing import running
-from hierogram.daemon.corpora.validation import Fields, validate
-from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.corpora.limits import Limits
+from hierogram.daemon.corpora.reading import AS_THE_STORE, Beginning, Checked, Checks, Handling, Part, read_apart
+from hierogram.daemon.corpora.validation import Fields
 from hierogram.daemon.prefetch import ahead
 from hierogram.samplers.grammar.kinds import PAIRS
-from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.pairs.rejections import in_runs
-from hierogram.storage.records import AddedPairs, IngestTotals, NewPairs, RejectedLine, join_pairs
+from hierogram.storage.records import AddedPairs, IngestTotals, RejectedLine, in_runs
 from hierogram.storage.store import Receipt, Store
 
 DEFAULT_CORPUS = "default"
-
-CHUNKS_A_TRANSACTION = 4
-"""What a transaction costs besides its pairs (words that are counted again, the disk) is shared by so many chunks."""
 
 _SHOWN_REJECTIONS = 10
 
@@ -80,94 +72,18 @@ def reasons_of(rejected: Iterable[RejectedLine]) -> Counter[str]:
     return reasons
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """How entries of a dictionary count: each as often as `weight` pairs like it; an entry of several words has its
-    words linked by the aligner, or as a `block`, each with each.
-    """
-
-    weight: int = 1
-    block: bool = False
-
-    def of(self, pairs: NewPairs) -> NewPairs:
-        """The pairs of such entries, each entry once and as often as it weighs."""
-        places = [k for k in range(len(pairs)) if pairs.occurrences[k] == 0 for _ in range(self.weight)]
-        found = pairs.at(places)
-        copies = list(range(self.weight)) * (len(found) // self.weight)
-        sizes = zip(found.source_lengths, found.target_lengths, strict=True)
-        known = {
-            k: KnownLinks(frozenset(product(range(height), range(width))))
-            for k, (height, width) in enumerate(sizes)
-            if self.block or height == width == 1
-        }
-        return replace(found, occurrences=copies, known=known)
-
-
-@dataclass(frozen=True, slots=True)
-class Handling:
-    """How an input is taken in: its languages, those by whose rules it is divided into tokens, its bounds, and what its
-    pairs count where they are entries of a dictionary.
-
-    What is None is as the store has it.
-    """
-
-    languages: Languages | None = None
-    tokenize: Languages | None = None
-    limits: Limits = DEFAULT_LIMITS
-    entries: Entries | None = None
-
-
-AS_THE_STORE = Handling()
-"""As the store has it, within the usual bounds."""
-
-
-class Checked(NamedTuple):
-    """Lines that make pairs, and those that make none."""
-
-    pairs: NewPairs
-    rejected: list[RejectedLine]
-
-
-class Intake:
+class Batch:
     """An input on its way into the store, some chunks and a transaction at a time.
 
     What was stored before is left alone, what is wrong is kept apart. `report` counts what has been stored so far.
-    Raises `WrongKindError` where the store takes no pairs.
     """
 
-    def __init__(self, store: Store, corpus: str, origin: str, format: str, handling: Handling = AS_THE_STORE) -> None:
-        """Begins a batch; raises `UsageError` where the languages are not those of the store."""
-        check_takes(store, PAIRS)
-        settings = store.settings()
-        self._preparation = prepare(settings, handling.languages, handling.tokenize)
+    def __init__(self, store: Store, corpus: str, origin: str, format: str, limits: Limits) -> None:
         self._store = store
-        self._limits = handling.limits
-        self._entries = handling.entries
-        self._max_tokens = settings.max_tokens
-        self._repeats = Repeats()
-        self._looked = False
+        self._limits = limits
         self._last_rejected: RejectedLine | None = None
         self._started = time.perf_counter()
         self.report = IngestReport(store.begin_ingest(corpus, origin, format), corpus, origin, format)
-
-    def read(self, chunks: Iterable[Fields]) -> Checked:
-        """What the chunks hold; an input's chunks are read in their order, each once."""
-        pairs: list[NewPairs] = []
-        rejected: list[RejectedLine] = []
-        for fields in chunks:
-            if not self._looked:
-                self._looked, self.report.running = True, self._looks_running(fields)
-            sound, wrong = validate(self._preparation.prepared(fields), self._max_tokens, self._repeats)
-            pairs.append(sound if self._entries is None else self._entries.of(sound))
-            rejected += wrong
-        return Checked(join_pairs(pairs), in_runs(rejected))
-
-    def _looks_running(self, fields: Fields) -> bool:
-        """Whether most lines without links are running text on a side, and stay it."""
-        if self._preparation.tokenizers is not None or self._entries is not None:
-            return False
-        raw = [k for k, alignment in enumerate(fields.alignments) if alignment is None]
-        return any(2 * running([side[k] for k in raw]) > len(raw) for side in (fields.sources, fields.targets))
 
     def store(
         self, lines: Checked, receipt: Callable[[IngestTotals, list[RejectedLine]], Receipt] | None = None
@@ -207,16 +123,38 @@ class Intake:
 
     def finish(self, receipt: Receipt | None = None) -> IngestReport:
         """Close the batch as done."""
-        self._repeats.close()
         self._store.finish_ingest(self.report.batch, receipt=receipt)
         self.report.seconds = time.perf_counter() - self._started
         return self.report
 
     def fail(self, reason: str) -> None:
         """Close the batch as failed, if the store still answers."""
-        self._repeats.close()
         with suppress(StoreError):
             self._store.finish_ingest(self.report.batch, reason)
+
+
+class Intake(Batch):
+    """A batch whose lines are checked here; raises `WrongKindError` where the store takes no pairs."""
+
+    def __init__(self, store: Store, corpus: str, origin: str, format: str, handling: Handling = AS_THE_STORE) -> None:
+        """Begins a batch; raises `UsageError` where the languages are not those of the store."""
+        check_takes(store, PAIRS)
+        self._checks = Checks(store.settings(), handling)
+        super().__init__(store, corpus, origin, format, handling.limits)
+
+    def read(self, chunks: Iterable[Fields]) -> Checked:
+        """See `Checks.read`."""
+        return self._checks.read(chunks)
+
+    def finish(self, receipt: Receipt | None = None) -> IngestReport:
+        """Close the batch as done."""
+        self._checks.close()
+        return super().finish(receipt)
+
+    def fail(self, reason: str) -> None:
+        """Close the batch as failed, if the store still answers."""
+        self._checks.close()
+        super().fail(reason)
 
 
 def ingest(
@@ -233,39 +171,53 @@ def ingest(
     and the same input offered again, once whole, adds only what is missing. Raises `UsageError` where its languages are
     not those of the store.
     """
-    source.choose(prepare(store.settings(), handling.languages, handling.tokenize).languages)
-    intake = Intake(store, corpus, source.origin, source.format, handling)
-    try:
-        with closing(_checked(intake, source)) as checked:
-            for lines in checked:
-                intake.store(lines)
-                if report:
-                    done = intake.report
-                    report(IngestProgress(done.lines, done.totals, source.bytes_read, source.bytes_total))
-    except BaseException as error:
-        intake.fail(str(error) or type(error).__name__)
-        raise
-    return intake.finish()
-
-
-def _checked(intake: Intake, source: Source) -> Generator[Checked, None, None]:
-    checked = map(intake.read, _several(source.fields))
+    check_takes(store, PAIRS)
+    checks = Checks(store.settings(), handling)
+    source.choose(checks.languages)
+    begun = Beginning(source.origin, source.format, source.bytes_total)
+    parts = checks.parts(source)
     # A file's lines are there; those of a stream may be waited for, and an interrupt is not to wait for them.
-    yield from checked if source.bytes_total is None else ahead(checked)
-
-
-def _several(chunks: Iterable[Fields]) -> Iterator[list[Fields]]:
-    """The chunks, as many together as go into one transaction; fewer in the end, and before the input fails."""
-    gathered: list[Fields] = []
+    parts = parts if begun.bytes_total is None else ahead(parts)
     try:
-        for fields in chunks:
-            gathered.append(fields)
-            if len(gathered) == CHUNKS_A_TRANSACTION:
-                yield gathered
-                gathered = []
-    except InputError:
-        if gathered:
-            yield gathered
+        return store_parts(Batch(store, corpus, begun.origin, begun.format, handling.limits), begun, parts, report)
+    finally:
+        checks.close()
+
+
+def ingest_apart(
+    store: Store,
+    child: Child,
+    paths: Sequence[str],
+    corpus: str = DEFAULT_CORPUS,
+    report: Callable[[IngestProgress], None] | None = None,
+    handling: Handling = AS_THE_STORE,
+    wait: Callable[[], None] = lambda: None,
+) -> IngestReport:
+    """Store the pairs of files that strangers gave, which the child reads; see `ingest`, and `Child.run` for `wait`."""
+    check_takes(store, PAIRS)
+    with closing(child.run(wait, read_apart, paths, store.settings(), handling)) as messages:
+        begun = next(messages)
+        assert isinstance(begun, Beginning)
+        parts = cast("Generator[Part, None, None]", messages)
+        return store_parts(Batch(store, corpus, begun.origin, begun.format, handling.limits), begun, parts, report)
+
+
+def store_parts(
+    batch: Batch,
+    begun: Beginning,
+    parts: Generator[Part, None, None],
+    report: Callable[[IngestProgress], None] | None = None,
+) -> IngestReport:
+    """Stores the parts of an input, each in a transaction, and closes its batch; closes the parts, too."""
+    done = batch.report
+    try:
+        with closing(parts):
+            for lines, bytes_read, running in parts:
+                done.running = running
+                batch.store(lines)
+                if report:
+                    report(IngestProgress(done.lines, done.totals, bytes_read, begun.bytes_total))
+    except BaseException as error:
+        batch.fail(str(error) or type(error).__name__)
         raise
-    if gathered:
-        yield gathered
+    return batch.finish()

@@ -1,6 +1,6 @@
 """Inputs: open files whose format is known or found out, as the fields of their lines."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain, islice
 from types import TracebackType
@@ -26,6 +26,7 @@ from hierogram.daemon.corpora.preparation import Languages, check_names
 from hierogram.daemon.corpora.recognition import check_lines, check_parallel, recognise
 from hierogram.daemon.corpora.validation import Fields
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.files import readable
 
 AUTO = "auto"
 
@@ -67,16 +68,22 @@ class Input:
     format wants; `UsageError` where the number of files does not go with the format.
     """
 
-    def __init__(self, paths: Sequence[str], format: str = AUTO, limits: Limits = DEFAULT_LIMITS) -> None:
-        """Opens the files, and looks at the first lines of each."""
+    def __init__(
+        self,
+        paths: Sequence[str],
+        format: str = AUTO,
+        limits: Limits = DEFAULT_LIMITS,
+        read_on: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Opens the files, and looks at the first lines of each; `read_on` is called whenever some more is read."""
         format = FORMER_NAMES.get(format, format)
         if format == AUTO and len(paths) == 1 and _names_memory(paths[0]):
             format = TMX
         _check_paths(paths, format)
-        self._paths = list(paths)
+        self._paths = list(map(readable, paths))
         self._languages: Languages | None = None
         with ExitStack() as stack:
-            self._files = [stack.enter_context(open_lines(path, limits)) for path in paths]
+            self._files = [stack.enter_context(open_lines(path, limits, read_on)) for path in paths]
             self._chunks = [] if format == TMX else [file.chunks() for file in self._files]
             self.format = self._begin(format)
             self._close = stack.pop_all().close

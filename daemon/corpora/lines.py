@@ -9,7 +9,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -18,13 +18,18 @@ import zstandard
 
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.files import readable
 
 STANDARD_INPUT = "-"
 STANDARD_INPUT_NAME = "<stdin>"
 LINES_A_CHUNK = 5_000
-BYTES_A_CHUNK = 1 << 25
+BYTES_A_CHUNK = 1 << 22
+"""Fewer lines make a chunk where they hold more than this: what follows keeps several copies of it."""
 MAX_LINE_BYTES = 1 << 20
 """Longer lines are cut to one byte more than this, so that a file without line feeds cannot fill the memory."""
+
+MOST_LINE_BYTES = 1 << 28
+"""What goes on for longer without a line feed is no text: a file of zeros that is larger than its disk, say."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -136,19 +141,29 @@ def _pieces(blocks: Iterable[bytes], size: int) -> Iterator[bytes]:
 class LineSplitter:
     """Puts blocks together and takes them apart into lines, without line ends and BOM.
 
-    Of a line of more than `MAX_LINE_BYTES` bytes only the first `MAX_LINE_BYTES` + 1 are kept.
+    Of a line of more than `MAX_LINE_BYTES` bytes only the first `MAX_LINE_BYTES` + 1 are kept. Raises `InputError`,
+    with the name, where one has more than `MOST_LINE_BYTES`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
+        self._name = name
         self._begun = b""
+        self._left_out = 0
         self._first = True
 
     def feed(self, block: bytes) -> list[bytes]:
         """The lines that end in this block."""
+        if len(self._begun) > MAX_LINE_BYTES and b"\n" not in block:
+            self._leave_out(len(block))
+            return []
         text = self._begun + block
         lines = text.split(b"\n")
         # Two bytes over the bound: a carriage return that belongs to the end may still be taken off.
-        self._begun = lines.pop()[: MAX_LINE_BYTES + 2]
+        rest = lines.pop()
+        self._begun = rest[: MAX_LINE_BYTES + 2]
+        if lines:
+            self._left_out = 0
+        self._leave_out(len(rest) - len(self._begun))
         if lines and self._first:
             lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
             self._first = False
@@ -156,15 +171,22 @@ class LineSplitter:
             lines = [_without_end(line) for line in lines]
         return lines
 
+    def _leave_out(self, size: int) -> None:
+        self._left_out += size
+        if self._left_out > MOST_LINE_BYTES:
+            raise InputError(
+                f"{self._name}: a line has more than {MOST_LINE_BYTES:,} bytes, which is no text: convert it first"
+            )
+
     def end(self) -> list[bytes]:
         """The last line, where no line feed ended it."""
         begun = self._begun.removeprefix(_BYTE_ORDER_MARK) if self._first else self._begun
         return [_without_end(begun)] if begun else []
 
 
-def split_lines(blocks: Iterable[bytes]) -> Iterator[list[bytes]]:
+def split_lines(blocks: Iterable[bytes], name: str = "") -> Iterator[list[bytes]]:
     """The lines of the blocks together, in lists as the blocks bring them; see `LineSplitter`."""
-    splitter = LineSplitter()
+    splitter = LineSplitter(name)
     for block in blocks:
         if lines := splitter.feed(block):
             yield lines
@@ -199,22 +221,37 @@ def in_chunks(
 
 
 class LineFile:
-    """An open file of lines that counts the bytes read from it.
+    """An open file of lines that counts the bytes read from it, and calls `read_on` whenever some are.
 
     `size` is the number of bytes that the file has on disk, None where that is not known.
     """
 
-    def __init__(self, stream: Readable, name: str, size: int | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        stream: Readable,
+        name: str,
+        size: int | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        read_on: Callable[[], None] = lambda: None,
+    ) -> None:
         self._stream = stream
         self._limits = limits
+        self._read_on = read_on
         self.name = name
         self.size = size
         self.bytes_read = 0
 
     def read(self, size: int) -> bytes:
-        """At most `size` bytes; none at the end."""
+        """At most `size` bytes; none at the end. Raises `InputError` where the file has grown since it was opened."""
         data = self._stream.read(size)
         self.bytes_read += len(data)
+        self._read_on()
+        if self.size is not None and self.bytes_read > self.size:
+            # Its last line may be half a line, and it may never end.
+            raise InputError(
+                f"{self.name}: grows while it is read, from {self.size:,} bytes: write it elsewhere, or under another "
+                "name, and rename it when it is whole"
+            )
         return data
 
     def blocks(self) -> Iterator[bytes]:
@@ -223,19 +260,22 @@ class LineFile:
 
     def chunks(self, size: int = LINES_A_CHUNK) -> Iterator[list[bytes]]:
         """The lines from here on, in lists of `size`; raises `InputError` where the file is damaged."""
-        return in_chunks(split_lines(self.blocks()), size)
+        return in_chunks(split_lines(self.blocks(), self.name), size)
 
 
 @contextmanager
-def open_lines(path: str, limits: Limits = DEFAULT_LIMITS) -> Iterator[LineFile]:
+def open_lines(
+    path: str, limits: Limits = DEFAULT_LIMITS, read_on: Callable[[], None] = lambda: None
+) -> Iterator[LineFile]:
     """The file at `path`, or standard input for `-`; raises `InputError` where it cannot be opened."""
     if path == STANDARD_INPUT:
-        yield LineFile(sys.stdin.buffer, STANDARD_INPUT_NAME, None, limits)
+        yield LineFile(sys.stdin.buffer, STANDARD_INPUT_NAME, None, limits, read_on)
         return
     with ExitStack() as stack:
         try:
             stream = stack.enter_context(Path(path).open("rb"))
             status = os.fstat(stream.fileno())
         except OSError as error:
-            raise InputError(f"{path}: cannot be opened: {error.strerror or error}") from error
-        yield LineFile(stream, os.path.abspath(path), status.st_size if stat.S_ISREG(status.st_mode) else None, limits)
+            raise InputError(f"{readable(path)}: cannot be opened: {error.strerror or error}") from error
+        size = status.st_size if stat.S_ISREG(status.st_mode) else None
+        yield LineFile(stream, readable(os.path.abspath(path)), size, limits, read_on)

@@ -14,7 +14,7 @@ from hierogram.daemon.serving.logs import Log, open_log
 from hierogram.daemon.serving.notify import READY, STOPPING, WATCHDOG, notify, reloading, watchdog_seconds
 from hierogram.daemon.serving.resampling import Resampling
 from hierogram.daemon.serving.scheduling import Scheduling
-from hierogram.daemon.serving.signals import Signals, Sleeper, heeding_signals
+from hierogram.daemon.serving.signals import Signals, Sleeper, end_within, heeding_signals
 from hierogram.daemon.serving.supervision import Loop, Patience, Supervisor
 from hierogram.daemon.serving.warming import warm_up
 from hierogram.daemon.serving.webhooks import Webhooks
@@ -25,6 +25,10 @@ from hierogram.storage.store import Store
 _LOOK_SECONDS = 1.0
 _WITHDRAWAL_SECONDS = 30.0
 _LOOK_AGAIN_SECONDS = 0.1
+_UNWINDING_SECONDS = 2.0
+"""After the loops: the claim on the store is given back, the store is closed, threads of libraries end."""
+LATE = 3
+"""Exit code where the daemon's end takes too long, as where a loop ends it."""
 _FIXED = ("store", "daemon")
 """What a running daemon cannot change."""
 
@@ -189,6 +193,7 @@ def _run(service: Service, file: Path | None, given: dict[str, object]) -> None:
             _watch(service, signals, sleeper, file, given)
         finally:
             notify(STOPPING)
+            end_within(service.configuration.daemon.grace_seconds + _UNWINDING_SECONDS, LATE)
             signals.let_the_next_kill()
             service.log.info("daemon ends")
             service.stop()

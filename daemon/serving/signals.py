@@ -1,8 +1,10 @@
-"""Signals that only set flags: the daemon's main thread sleeps until one comes and looks."""
+"""Signals that only set flags: the daemon's main thread sleeps until one comes and looks; and an end that is kept."""
 
+import logging
 import os
 import select
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +13,29 @@ from types import FrameType
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 _ECHO_SECONDS = 0.2
 """What comes so soon after the first signal is the same one: timeout(1) and others send to a process and its group."""
+
+
+_LAST_SECONDS = 3.0
+"""How much later the kernel ends a process that holds Python's own lock and lets no thread end it."""
+
+
+def end_within(seconds: float, code: int) -> None:
+    """Ends the process after `seconds` with the exit code, whatever its threads do by then; for the main thread.
+
+    Threads that hang, in a library or the kernel, would be waited for at the exit without end.
+    """
+
+    def end() -> None:
+        logging.getLogger(__name__).error("the end took over %g s: the process ends now", seconds)
+        for handler in logging.getLogger().handlers:
+            handler.flush()
+        os._exit(code)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds + _LAST_SECONDS)
 
 
 class Signals:

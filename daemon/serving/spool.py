@@ -4,20 +4,29 @@ Files appear by being renamed into the folder (or a subfolder, which names the c
 end in `.part` are still being written. Files that end in `.source`, `.target` and `.alignment` are one input. What is
 taken in moves to `done/`, what cannot be read to `failed/` with a `.reason` beside it. A file that was being read when
 the daemon ended is read again: known pairs are not stored twice.
+
+Strangers put files here, so names are any bytes, shown as `readable` gives them, and files are read in a process of its
+own. Trouble with one file or subfolder is that file's: `SpoolError` is raised where the folder itself cannot be used.
 """
 
+import errno
 import os
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from hierogram.daemon.corpora.ingest import AS_THE_STORE, DEFAULT_CORPUS, Handling, IngestProgress, IngestReport, ingest
-from hierogram.daemon.corpora.inputs import Input
+from hierogram.daemon.child import Child
+from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestProgress, IngestReport, ingest_apart
+from hierogram.daemon.corpora.reading import AS_THE_STORE, Handling
 from hierogram.daemon.exceptions import DaemonError, InputError, SpoolError
-from hierogram.daemon.treebanks.ingest import TreebankFile, ingest_trees
+from hierogram.daemon.files import fitting, readable
+from hierogram.daemon.treebanks.files import TreebankFile
+from hierogram.daemon.treebanks.ingest import ingest_trees_apart
 from hierogram.samplers.grammar.kinds import PAIRS, PARSES, notation_of
 from hierogram.storage.store import Store
 
@@ -36,16 +45,21 @@ _COMPRESSED = (".gz", ".zst")
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Files that make up one input, and its corpus: the name of a subfolder, None for the folder itself."""
+    """Files that make up one input, and the name of the subfolder where they lie, None for the folder itself."""
 
     paths: tuple[Path, ...]
-    corpus: str | None
+    subfolder: str | None
     marker: Path | None = None
+
+    @property
+    def corpus(self) -> str | None:
+        """The corpus that the subfolder names."""
+        return None if self.subfolder is None else readable(self.subfolder)
 
     @property
     def name(self) -> str:
         """The files' names, as a log has them."""
-        return " + ".join(path.name for path in self.paths)
+        return " + ".join(readable(path.name) for path in self.paths)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -54,17 +68,20 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Incomplete:
-    """Files that wait for others of their three: their names, and the endings of those that are missing."""
+class Waiting:
+    """Files that wait for others of their three, or a file or subfolder that cannot be used: names, and why."""
 
     files: tuple[str, ...]
-    missing: tuple[str, ...]
+    why: str
 
     @property
     def told(self) -> str:
         """For people."""
-        stem = _ending(self.files[0])[0]
-        return f"{' and '.join(self.files)}: waiting for {' and '.join(stem + ending for ending in self.missing)}"
+        return f"{' and '.join(self.files)}: {self.why}"
+
+
+class FileStuckError(DaemonError):
+    """A file cannot be moved from where it lies, though others can."""
 
 
 class StoppedError(DaemonError):
@@ -82,23 +99,30 @@ def prepare(folder: Path) -> None:
             raise SpoolError(f"spool: {path} cannot be read and written by this user: change its owner or mode")
 
 
-def offers(folder: Path, unaligned_after: float | None = None) -> tuple[list[Offer], list[Incomplete]]:
+def offers(folder: Path, unaligned_after: float | None = None) -> tuple[list[Offer], list[Waiting]]:
     """What can be taken in now, oldest first, and the files that wait for the others of their three.
 
     Source and target are an input without an alignment where a marker says so, or where neither has changed for
     `unaligned_after` seconds. Raises `SpoolError` where the folder cannot be read.
     """
     found: list[tuple[int, Offer]] = []
-    incomplete: list[Incomplete] = []
-    for place, corpus in _places(folder):
-        files = _files(place)
+    incomplete: list[Waiting] = []
+    for place, subfolder in _places(folder):
+        try:
+            files = _files(place)
+        except OSError as error:
+            why = f"cannot be read: {error.strerror or error}"
+            if subfolder is None or error.errno == errno.EIO:
+                raise SpoolError(f"spool: {readable(str(place))} {why}") from error
+            incomplete.append(Waiting((readable(subfolder) + "/",), why))
+            continue
         together: dict[str, dict[str, Path]] = {}
         for path, status in files.items():
             stem, ending = _ending(path.name)
             if ending in (*PARALLEL_ENDINGS, UNALIGNED_ENDING):
                 together.setdefault(stem, {})[ending] = path
             else:
-                found.append((status.st_mtime_ns, Offer((path,), corpus)))
+                found.append((status.st_mtime_ns, Offer((path,), subfolder)))
         for parts in together.values():
             marker = parts.pop(UNALIGNED_ENDING, None)
             missing = tuple(ending for ending in PARALLEL_ENDINGS if ending not in parts)
@@ -107,11 +131,12 @@ def offers(folder: Path, unaligned_after: float | None = None) -> tuple[list[Off
             ):
                 missing = ()
             if missing:
-                names = [path.name for path in (*parts.values(), marker) if path is not None]
-                incomplete.append(Incomplete(tuple(sorted(names)), missing))
+                names = sorted(path.name for path in (*parts.values(), marker) if path is not None)
+                others = " and ".join(readable(_ending(names[0])[0] + ending) for ending in missing)
+                incomplete.append(Waiting(tuple(map(readable, names)), f"waiting for {others}"))
                 continue
             paths = tuple(parts[ending] for ending in PARALLEL_ENDINGS if ending in parts)
-            found.append((max(files[path].st_mtime_ns for path in paths), Offer(paths, corpus, marker)))
+            found.append((max(files[path].st_mtime_ns for path in paths), Offer(paths, subfolder, marker)))
     found.sort(key=lambda item: (item[0], item[1].name))
     return [offer for _, offer in found], sorted(incomplete, key=lambda files: files.files)
 
@@ -123,30 +148,27 @@ def _rest(statuses: Sequence[os.stat_result], seconds: float | None) -> bool:
     return max(max(status.st_mtime, status.st_ctime) for status in statuses) <= time.time() - seconds
 
 
-def _places(folder: Path) -> Iterator[tuple[Path, str | None]]:
+def _places(folder: Path) -> list[tuple[Path, str | None]]:
     """The folder itself and those within it that name corpora."""
-    yield folder, None
     try:
-        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError as error:
-        raise SpoolError(f"spool: {folder} cannot be read: {error.strerror or error}") from error
-    for name in names:
-        if name not in (DONE, FAILED) and not name.startswith("."):
-            yield folder / name, name
+        raise SpoolError(f"spool: {readable(str(folder))} cannot be read: {error.strerror or error}") from error
+    corpora = [name for name in names if name not in (DONE, FAILED) and not name.startswith(".")]
+    return [(folder, None), *((folder / name, name) for name in corpora)]
 
 
 def _files(place: Path) -> dict[Path, os.stat_result]:
-    """What lies in a folder and is no longer being written."""
+    """What lies in a folder and is no longer being written; raises `OSError`."""
     files = {}
-    try:
-        for entry in os.scandir(place):
+    with os.scandir(place) as entries:
+        for entry in entries:
             if entry.name.startswith(".") or entry.name.endswith(PART) or entry.is_dir(follow_symlinks=False):
                 continue
             # A file that is gone by now is someone else's affair.
             with suppress(FileNotFoundError):
                 files[Path(entry.path)] = entry.stat(follow_symlinks=False)
-    except OSError as error:
-        raise SpoolError(f"spool: {place} cannot be read: {error.strerror or error}") from error
     return files
 
 
@@ -161,47 +183,61 @@ def _ending(name: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Taking:
-    """How offers are taken in: without a corpus, into `corpus`; `stopped` is asked and `beat` called often."""
+    """How offers are taken in: without a corpus, into `corpus`; `stopped` is asked and `beat` called often.
+
+    The `child` reads them; None: one for each.
+    """
 
     corpus: str = DEFAULT_CORPUS
     handling: Handling = AS_THE_STORE
     stopped: Callable[[], bool] = lambda: False
     beat: Callable[[], None] = lambda: None
+    child: Child | None = None
 
 
 def take_in(store: Store, offer: Offer, taking: Taking) -> IngestReport:
     """Stores the pairs of the offered files.
 
-    Raises `InputError` where they are no input (set them apart), `StoppedError` in the middle of a file when `stopped`
-    says so, `UsageError` where their languages are not the store's, and `StoreUnavailableError` (try again later).
+    Raises `InputError` where they are no input (set them apart), `ChildError` where reading them fails otherwise,
+    `StoppedError` in the middle of a file when `stopped` says so, `UsageError` where their languages are not the
+    store's, `FileNotFoundError` where one is gone, and `StoreUnavailableError` (try again later).
     """
     for path in offer.paths:
         if not stat.S_ISREG(path.lstat().st_mode):
-            raise InputError(f"{path}: is no regular file")
+            raise InputError(f"{readable(str(path))}: is no regular file")
 
-    def tell(_now: IngestProgress) -> None:
+    def go_on(_now: IngestProgress | None = None) -> None:
         taking.beat()
         if taking.stopped():
             raise StoppedError("the daemon was asked to end; the file is read again when it is back")
 
     read = _READERS[notation_of(store.settings().grammar).takes]
-    return read(store, [str(path) for path in offer.paths], offer.corpus or taking.corpus, tell, taking.handling)
+    corpus = offer.corpus or taking.corpus
+    child = taking.child or Child()
+    with closing(child) if taking.child is None else nullcontext():
+        return read(store, child, [str(path) for path in offer.paths], corpus, go_on, taking.handling)
+
+
+GoOn = Callable[[IngestProgress | None], None]
+"""Called often while a file is read; raises what is to end that."""
 
 
 def _take_in_pairs(
-    store: Store, paths: list[str], corpus: str, tell: Callable[[IngestProgress], None], handling: Handling
+    store: Store, child: Child, paths: list[str], corpus: str, go_on: GoOn, handling: Handling
 ) -> IngestReport:
-    with Input(paths, limits=handling.limits) as source:
-        return ingest(store, source, corpus, tell, handling)
+    return ingest_apart(store, child, paths, corpus, go_on, handling, partial(go_on, None))
 
 
 def _take_in_trees(
-    store: Store, paths: list[str], corpus: str, tell: Callable[[IngestProgress], None], handling: Handling
+    store: Store, child: Child, paths: list[str], corpus: str, go_on: GoOn, handling: Handling
 ) -> IngestReport:
     if len(paths) > 1:
-        raise InputError(f"{paths[0]}: is part of a bitext, and this store takes files of trees, one at a time")
+        raise InputError(
+            f"{readable(paths[0])}: is part of a bitext, and this store takes files of trees, one at a time"
+        )
     lists = _ending(Path(paths[0]).name)[1] == NBEST_ENDING
-    return ingest_trees(store, TreebankFile(paths[0], lists, handling.limits), corpus=corpus, report=tell)
+    treebank = TreebankFile(paths[0], lists, handling.limits)
+    return ingest_trees_apart(store, child, treebank, corpus, go_on, partial(go_on, None))
 
 
 _READERS = {PAIRS: _take_in_pairs, PARSES: _take_in_trees}
@@ -209,35 +245,100 @@ _READERS = {PAIRS: _take_in_pairs, PARSES: _take_in_trees}
 
 
 def set_apart(folder: Path, offer: Offer, reason: str) -> None:
-    """Moves files that cannot be taken in to `failed/`, each with the reason beside it."""
-    target = folder / FAILED / (offer.corpus or "")
-    try:
-        target.mkdir(exist_ok=True)
+    """Moves files that cannot be taken in to `failed/`, each with the reason beside it; see `move_done`."""
+    with _trouble_named(folder, folder / FAILED, offer):
+        target = _subfolder(folder / FAILED, offer)
         for path in offer.files:
+            if not os.path.lexists(path):
+                continue
             free = _free(target, path.name)
             # The reason first: who sees the file shall find out why.
-            free.with_name(free.name + REASON).write_text(reason + "\n", encoding="utf-8")
-            path.rename(free)
-    except OSError as error:
-        raise SpoolError(f"spool: {offer.name} cannot be moved to {target}: {error.strerror or error}") from error
+            _reason_of(free).write_text(readable(reason) + "\n", encoding="utf-8")
+            _move(path, free)
 
 
 def move_done(folder: Path, offer: Offer) -> None:
-    """Moves files that were taken in to `done/`, those of a corpus to a folder of its name there."""
-    target = folder / DONE / (offer.corpus or "")
-    try:
-        target.mkdir(exist_ok=True)
+    """Moves files that were taken in to `done/`, those of a subfolder to one of its name there, as far as it is free.
+
+    Raises `FileStuckError` where these files cannot be moved, `SpoolError` where none can.
+    """
+    with _trouble_named(folder, folder / DONE, offer):
+        target = _subfolder(folder / DONE, offer)
         for path in offer.files:
-            path.rename(_free(target, path.name))
+            if os.path.lexists(path):
+                _move(path, _free(target, path.name))
+
+
+def identity(offer: Offer) -> tuple[tuple[str, int, int, int], ...]:
+    """What tells files from others that come under their names later; those that are gone are left out."""
+    found = []
+    for path in offer.files:
+        with suppress(OSError):
+            status = path.lstat()
+            found.append((str(path), status.st_dev, status.st_ino, status.st_mtime_ns))
+    return tuple(found)
+
+
+def _subfolder(target: Path, offer: Offer) -> Path:
+    """Where an offer's files go: a folder of their subfolder's name, or, where a file has that, of one like it."""
+    if offer.subfolder is None:
+        return target
+    number = 0
+    while True:
+        found = target / (fitting(target, offer.subfolder, f".{number}") if number else offer.subfolder)
+        try:
+            found.mkdir()
+        except FileExistsError:
+            if not stat.S_ISDIR(found.lstat().st_mode):
+                number += 1
+                continue
+        return found
+
+
+def _move(path: Path, free: Path) -> None:
+    # Who takes a file back meanwhile may have it.
+    with suppress(FileNotFoundError):
+        path.rename(free)
+
+
+@contextmanager
+def _trouble_named(folder: Path, target: Path, offer: Offer) -> Iterator[None]:
+    """Raises `SpoolError` where something fails and no file can be moved within the spool, else `FileStuckError`."""
+    try:
+        yield
     except OSError as error:
-        raise SpoolError(f"spool: {offer.name} cannot be moved to {target}: {error.strerror or error}") from error
+        what = f"{offer.name} cannot be moved to {readable(str(target))}: {error.strerror or error}"
+        for place in (folder, target):
+            if trouble := _trouble(place):
+                raise SpoolError(f"spool: {what}; {readable(str(place))} cannot be written: {trouble}") from error
+        raise FileStuckError(what) from error
+
+
+def _trouble(folder: Path) -> str | None:
+    """Why no file can be made in a folder and moved; None where one can."""
+    probe = folder / f".probe-{os.getpid()}-{threading.get_ident()}"
+    moved = probe.with_name(f"{probe.name}-moved")
+    try:
+        probe.write_bytes(b"probe")
+        probe.rename(moved)
+        moved.unlink()
+    except OSError as error:
+        with suppress(OSError):
+            probe.unlink()
+        return error.strerror or str(error)
+    return None
+
+
+def _reason_of(path: Path) -> Path:
+    """Where the reason for a file in `failed/` is written."""
+    return path.with_name(fitting(path.parent, path.name, REASON))
 
 
 def _free(folder: Path, name: str) -> Path:
     """A path in the folder that no file has: the name, or the name with a number."""
     path = folder / name
     number = 1
-    while os.path.lexists(path) or os.path.lexists(path.with_name(path.name + REASON)):
-        path = folder / f"{name}.{number}"
+    while os.path.lexists(path) or os.path.lexists(_reason_of(path)):
+        path = folder / fitting(folder, name, f".{number}")
         number += 1
     return path

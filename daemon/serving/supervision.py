@@ -1,8 +1,8 @@
 """Supervision: named loops in threads of their own, none of which can die or stand still in silence.
 
 A loop that ends with an error is started again after a pause that doubles from failure to failure. Failures of the
-store or the spool (gone, disk full) are waited out for as long as they take; others end the daemon when there are too
-many in a row.
+store or the spool (gone, disk full, no process to be had) are waited out for as long as they take; others end the
+daemon when there are too many in a row.
 """
 
 import threading
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from hierogram.daemon.configuration import Configuration
-from hierogram.daemon.exceptions import LoopFailedError, SpoolError
+from hierogram.daemon.exceptions import ChildUnavailableError, LoopFailedError, SpoolError
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError, StoreUnavailableError
 
 _LOOK_SECONDS = 0.05
-_WAITED_OUT = (StoreUnavailableError, SpoolError)
+_WAITED_OUT = (StoreUnavailableError, SpoolError, ChildUnavailableError)
 _FATAL = (LeaseLostError, StoreHeldError)
 
 

@@ -24,7 +24,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from hierogram.storage.database.checkpoints import Checkpoints
-from hierogram.storage.exceptions import StoreUnavailableError, StoreUrlError
+from hierogram.storage.exceptions import StoreRefusedError, StoreUnavailableError, StoreUrlError
 from hierogram.storage.schema.postgres_options import give_postgres_options
 
 SQLITE = "sqlite"
@@ -37,6 +37,8 @@ _WRITES = "hierogram_writes"
 _DURABLE = "hierogram_durable"
 _WRITER = "hierogram_writer"
 _CHECKPOINTS = "hierogram_checkpoints"
+_STATES_OF_VALUES = ("22", "23", "54")
+"""Classes of Postgres's error codes that are about values: wrong, against a constraint, beyond a limit of a program."""
 _BUSY_SECONDS = 300
 """How long a writer waits for the ones before it; a commit of millions of rules takes minutes."""
 
@@ -177,19 +179,25 @@ def _begin_sqlite(connection: Connection) -> None:
 
 @contextmanager
 def failures_named(url: URL) -> Iterator[None]:
-    """Turns the drivers' exceptions into `StoreUnavailableError`."""
+    """Turns the drivers' exceptions into `StoreUnavailableError`, or `StoreRefusedError` where a value is at fault."""
     try:
         yield
     except DBAPIError as error:
-        raise StoreUnavailableError(_explain(url, error.orig or error)) from error
+        raise _named(url, error.orig or error) from error
     except PoolTimeoutError as error:
         raise StoreUnavailableError(_explain_wait(url, "another thread")) from error
     except sqlite3.Error as error:
-        raise StoreUnavailableError(_explain(url, error)) from error
+        raise _named(url, error) from error
     except Exception as error:
         if type(error).__module__.split(".")[0] == "psycopg":
-            raise StoreUnavailableError(_explain(url, error)) from error
+            raise _named(url, error) from error
         raise
+
+
+def _named(url: URL, error: BaseException) -> StoreUnavailableError:
+    state = getattr(error, "sqlstate", None) or ""
+    refused = isinstance(error, sqlite3.DataError | sqlite3.IntegrityError) or state.startswith(_STATES_OF_VALUES)
+    return (StoreRefusedError if refused else StoreUnavailableError)(_explain(url, error))
 
 
 def _explain(url: URL, error: BaseException) -> str:

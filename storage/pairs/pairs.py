@@ -14,7 +14,7 @@ from hierogram.storage.operations.claims import claim_batch, release_batch, rene
 from hierogram.storage.operations.settings import read_notation
 from hierogram.storage.pairs.identity import IDENTITY_BYTES, pair_identities
 from hierogram.storage.pairs.known_links import insert_links
-from hierogram.storage.pairs.rejections import RejectedFrom, in_runs, keep_rejected
+from hierogram.storage.pairs.rejections import RejectedFrom, keep_rejected
 from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
 from hierogram.storage.records import (
     GIVEN,
@@ -29,6 +29,7 @@ from hierogram.storage.records import (
     PairRecord,
     PairRow,
     RejectedLine,
+    in_runs,
 )
 from hierogram.storage.schema.tables import corpora, derivations, ingest_batches, restarts, sentence_pairs
 

@@ -1,6 +1,6 @@
 """Rejected lines: those one after the other that were rejected for one reason are one row."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,20 +20,6 @@ class RejectedFrom(NamedTuple):
 
     corpus: str
     origin: str
-
-
-def in_runs(lines: Iterable[RejectedLine]) -> list[RejectedLine]:
-    """The lines in order, those one after the other with one reason joined, message and content of the first.
-
-    A line that is there twice counts once for each.
-    """
-    runs: list[RejectedLine] = []
-    for line in sorted(lines, key=lambda line: line.line):
-        if runs and runs[-1].reason == line.reason and runs[-1].last_line + 1 == line.line:
-            runs[-1] = runs[-1]._replace(lines=runs[-1].lines + line.lines)
-        else:
-            runs.append(line)
-    return runs
 
 
 def keep_rejected(writing: Writing, batch_id: int, source: RejectedFrom, lines: Sequence[RejectedLine]) -> None:

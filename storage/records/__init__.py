@@ -39,6 +39,7 @@ from hierogram.storage.records.pairs import (
     PairRecord,
     PairRow,
     RejectedLine,
+    in_runs,
     join_pairs,
 )
 from hierogram.storage.records.settings import CASES, INFINITY, KEPT, LARGEST_SEED, LOWERED, Settings
@@ -92,6 +93,7 @@ __all__ = [
     "SupportingPair",
     "SweepRecord",
     "WordCounts",
+    "in_runs",
     "join_deltas",
     "join_pairs",
 ]

@@ -7,7 +7,7 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from hierogram.samplers.grammar.known_links import KnownLinks
@@ -115,6 +115,20 @@ class RejectedLine(NamedTuple):
     def first_line(self) -> int:
         """The number of the first of the lines, those that were handed over before included."""
         return self.line - self.earlier
+
+
+def in_runs(lines: Iterable[RejectedLine]) -> list[RejectedLine]:
+    """The lines in order, those one after the other with one reason joined, message and content of the first.
+
+    A line that is there twice counts once for each.
+    """
+    runs: list[RejectedLine] = []
+    for line in sorted(lines, key=lambda line: line.line):
+        if runs and runs[-1].reason == line.reason and runs[-1].last_line + 1 == line.line:
+            runs[-1] = runs[-1]._replace(lines=runs[-1].lines + line.lines)
+        else:
+            runs.append(line)
+    return runs
 
 
 @dataclass(frozen=True, slots=True)

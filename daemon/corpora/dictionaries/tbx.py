@@ -6,12 +6,9 @@ refused; the document type that old files name is not fetched.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol, cast
 
-from defusedxml.ElementTree import DefusedXMLParser
-
+from hierogram.daemon import xml_streams
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.xml_errors import xml_errors_named
 
 Concept = list[tuple[str, str]]
 """Language and term, in the order of the file."""
@@ -28,8 +25,7 @@ class _Reader:
     """Hears what the parser finds, and keeps whole concepts until they are fetched."""
 
     def __init__(self) -> None:
-        self.concepts: list[Concept] = []
-        self.root: str | None = None
+        self.units: list[Concept] = []
         self._concept: Concept = []
         self._language = ""
         self._text: list[str] | None = None
@@ -38,7 +34,6 @@ class _Reader:
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         """An element begins."""
         name = _local(tag)
-        self.root = self.root or name
         if name in _CONCEPTS:
             self._concept = []
         elif name in _LANGUAGES:
@@ -61,17 +56,8 @@ class _Reader:
                 self._concept.append((self._language, term))
             self._text = None
         elif name in _CONCEPTS:
-            self.concepts.append(self._concept)
+            self.units.append(self._concept)
             self._concept = []
-
-    def close(self) -> None:
-        """The document ends."""
-
-
-class _Parser(Protocol):
-    def feed(self, data: bytes) -> None: ...
-
-    def close(self) -> object: ...
 
 
 def concepts(blocks: Iterable[bytes], name: str) -> Iterator[Concept]:
@@ -79,17 +65,12 @@ def concepts(blocks: Iterable[bytes], name: str) -> Iterator[Concept]:
 
     Raises `InputError` where it is no TBX, is damaged, or declares entities.
     """
-    reader = _Reader()
-    parser = cast("_Parser", DefusedXMLParser(target=reader, forbid_dtd=False, forbid_entities=True))
-    with xml_errors_named(name):
-        for block in blocks:
-            parser.feed(block)
-            if reader.root is not None and reader.root not in _ROOTS:
-                raise InputError(f"{name}: is no TBX: its outermost element is <{reader.root}>, not <tbx> or <martif>")
-            yield from reader.concepts
-            reader.concepts.clear()
-        parser.close()
-        yield from reader.concepts
+
+    def check_root(root: str) -> None:
+        if _local(root) not in _ROOTS:
+            raise InputError(f"{name}: is no TBX: its outermost element is <{_local(root)}>, not <tbx> or <martif>")
+
+    return xml_streams.units(blocks, name, _Reader(), check_root)
 
 
 def _local(tag: str) -> str:

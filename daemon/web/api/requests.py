@@ -10,8 +10,9 @@ from http import HTTPStatus
 from uuid import uuid4
 
 from hierogram.daemon.corpora.formats import JSONL, Apart, fields_of_lines, json_object
-from hierogram.daemon.corpora.ingest import Handling, Intake
+from hierogram.daemon.corpora.ingest import Intake
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
+from hierogram.daemon.corpora.reading import Handling
 from hierogram.daemon.corpora.rejections import LINE_TOO_LONG, RejectionError
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.storage.records import IngestTotals, RejectedLine, RequestRow

@@ -348,7 +348,7 @@ def test_an_interruption_ends_in_good_order(hierogram: Run, corpus: Path, monkey
     def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hierogram.daemon.corpora.ingest.validate", interrupt)
+    monkeypatch.setattr("hierogram.daemon.corpora.reading.validate", interrupt)
     said = hierogram("ingest", str(corpus))
     assert said.code == 130
     assert "interrupted: what was stored stays" in said.err

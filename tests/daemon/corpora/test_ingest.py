@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from hierogram.daemon.corpora import ingest as ingesting
-from hierogram.daemon.corpora import lines
+from hierogram.daemon.corpora import lines, reading
 from hierogram.daemon.corpora.ingest import IngestProgress, ingest
 from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.exceptions import InputError, UsageError
@@ -108,7 +107,7 @@ def test_a_chunk_is_stored_whole_or_not_at_all(
     store: Store, store_url: str, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines.LineFile.chunks, "__defaults__", (1,))
-    monkeypatch.setattr(ingesting, "CHUNKS_A_TRANSACTION", 2)
+    monkeypatch.setattr(reading, "CHUNKS_A_TRANSACTION", 2)
     add_pairs, calls = Store.add_pairs, []
 
     def fail_at_third(self: Store, *arguments: object) -> object:

@@ -8,8 +8,9 @@ from tests.daemon.conftest import Run
 from tests.daemon.corpora.memories import HEAD, TAIL, unit
 
 from hierogram.daemon.corpora.formats import JSONL, fields_of_lines, json_object
-from hierogram.daemon.corpora.ingest import Handling, Intake, ingest
+from hierogram.daemon.corpora.ingest import Intake, ingest
 from hierogram.daemon.corpora.inputs import Input
+from hierogram.daemon.corpora.reading import Handling
 from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store

@@ -11,10 +11,11 @@ import zstandard
 from tests.daemon.conftest import Run
 from tests.storage.building import query
 
-from hierogram.daemon.corpora.ingest import Handling, ingest
+from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.corpora.limits import Limits
 from hierogram.daemon.corpora.lines import read_blocks
+from hierogram.daemon.corpora.reading import Handling
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError
 from hierogram.storage.records import IngestTotals
 from hierogram.storage.store import Store

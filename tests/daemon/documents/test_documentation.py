@@ -12,8 +12,8 @@ from tests.daemon.conftest import LINES, Run, teach
 
 from hierogram.daemon.corpora import rejections as faults
 from hierogram.daemon.corpora.formats import JSONL, PARALLEL, PIPES, TMX, TSV
-from hierogram.daemon.treebanks.ingest import FORMAT as TREES
-from hierogram.daemon.treebanks.ingest import LISTS
+from hierogram.daemon.treebanks.files import FORMAT as TREES
+from hierogram.daemon.treebanks.files import LISTS
 from hierogram.storage.database.connection import parse_url
 from hierogram.storage.records import DICTIONARIES
 

@@ -13,8 +13,9 @@ from tests.samplers.grammar.unpacking import trees_of
 from hierogram.daemon.corpora.rejections import RejectionError
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
+from hierogram.daemon.treebanks.files import TreebankFile
 from hierogram.daemon.treebanks.forests import cleaned_forest, is_forest, read_forest, transformed_forest
-from hierogram.daemon.treebanks.ingest import TreebankFile, ingest_trees
+from hierogram.daemon.treebanks.ingest import ingest_trees
 from hierogram.daemon.treebanks.transformations import COLLAPSE, Transformations, cleaned, restored, transformed
 from hierogram.daemon.treebanks.trees import read_tree
 from hierogram.samplers.grammar.brackets import pack, read_parse, write_parse

@@ -9,8 +9,9 @@ from tests.daemon.conftest import Run
 
 from hierogram.daemon.exceptions import UsageError, WrongKindError
 from hierogram.daemon.treebanks.approximation import approximate
+from hierogram.daemon.treebanks.files import TreebankFile
 from hierogram.daemon.treebanks.grammars import TreeGrammar, binarized
-from hierogram.daemon.treebanks.ingest import TreebankFile, ingest_trees, treebank_of
+from hierogram.daemon.treebanks.ingest import ingest_trees, treebank_of
 from hierogram.daemon.treebanks.parsing import Parser
 from hierogram.daemon.treebanks.stored import stored_grammar
 from hierogram.daemon.treebanks.transformations import Transformations

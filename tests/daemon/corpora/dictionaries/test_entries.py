@@ -15,7 +15,8 @@ from tests.storage.building import NewPair, pairs_of
 from hierogram.daemon.alignment.answering import AnsweringAligner
 from hierogram.daemon.alignment.incremental import align_pending
 from hierogram.daemon.corpora.dictionaries.source import Dictionary
-from hierogram.daemon.corpora.ingest import Entries, Handling, ingest
+from hierogram.daemon.corpora.ingest import ingest
+from hierogram.daemon.corpora.reading import Entries, Handling
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify

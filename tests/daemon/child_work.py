@@ -1,0 +1,50 @@
+"""What children do in tests: work well, badly, or not at all."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from hierogram.daemon.child import SignOfLife
+from hierogram.daemon.exceptions import InputError
+
+
+def count(_alive: SignOfLife, number: int) -> Iterator[tuple[int, int]]:
+    """Each number with the process that counts."""
+    for k in range(number):
+        yield k, os.getpid()
+
+
+def large(_alive: SignOfLife, size: int) -> Iterator[str]:
+    yield "x" * size
+
+
+def refuse(_alive: SignOfLife) -> Iterator[int]:
+    yield 1
+    raise InputError("not\udcff this")
+
+
+def stumble(_alive: SignOfLife) -> Iterator[int]:
+    yield 1 // int(os.environ.get("HIEROGRAM_NOTHING", "0"))
+
+
+def swell(_alive: SignOfLife) -> Iterator[int]:
+    yield len([bytes(1 << 20) for _ in range(4_000)])
+
+
+def sleep(alive: SignOfLife, seconds: float, breathing: bool, told: str = "") -> Iterator[int]:
+    if told:
+        Path(told).write_text(str(os.getpid()))
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if breathing:
+            alive()
+        time.sleep(0.05)
+    yield 1
+
+
+def die(_alive: SignOfLife) -> Iterator[int]:
+    yield 1
+    os.kill(os.getpid(), signal.SIGSEGV)
+    time.sleep(60)

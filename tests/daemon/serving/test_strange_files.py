@@ -1,0 +1,267 @@
+"""Files that strangers put into the spool: each is taken in or set apart with the reason, and the loop goes on."""
+
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.daemon.corpora.memories import HEAD, TAIL, unit
+from tests.daemon.corpora.test_ingest import rows
+from tests.daemon.serving.test_intake import Looks, nothing, run
+
+from hierogram.daemon.corpora.reading import AS_THE_STORE, Beginning, read_apart
+from hierogram.daemon.exceptions import ChildError, InputError
+from hierogram.daemon.files import fitting, readable
+from hierogram.daemon.serving import spool as spooling
+from hierogram.storage.exceptions import StoreRefusedError
+from hierogram.storage.records import RejectedLine, Settings
+from hierogram.storage.store import Store
+
+GOOD = b"la maison ||| the house ||| 0-0 1-1\n"
+BAD = b"what is this\n"
+
+
+def put(folder: Path, name: bytes, content: bytes) -> Path:
+    path = Path(os.fsdecode(os.path.join(os.fsencode(folder), name)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def names(folder: Path) -> list[bytes]:
+    return sorted(os.listdir(os.fsencode(folder)))
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (b"maison", "maison"),
+        ("mäison \u200cها".encode(), "mäison \u200cها"),
+        (b"caf\xe9", r"caf\xe9"),
+        (b"a\nb\x1b[31m", r"a\nb\x1b[31m"),
+        ("a\u2028b".encode(), r"a\u2028b"),
+    ],
+)
+def test_names_are_shown_as_logs_and_stores_can_hold_them(name: bytes, shown: str) -> None:
+    assert readable(os.fsdecode(name)) == shown
+    json.dumps(readable(os.fsdecode(name)), ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("name", [b"x" * 255, b"\xff" * 255, "é".encode() * 127, "語".encode() * 85, b"x" * 249])
+def test_names_are_shortened_to_what_a_folder_takes(tmp_path: Path, name: bytes) -> None:
+    path = tmp_path / fitting(tmp_path, os.fsdecode(name), ".reason")
+    path.write_text("why")
+    assert path.name.endswith(".reason")
+    assert name.startswith(os.fsencode(path.name).rpartition(b"~")[0][:100])
+    if name[0] != 0xFF:
+        path.name.encode().decode()
+    assert fitting(tmp_path, "x", ".reason") == "x.reason"
+    assert fitting(tmp_path, "x" * 254 + "y", ".1") != fitting(tmp_path, "x" * 255, ".1")
+
+
+def test_names_of_any_bytes_are_taken_in_and_set_apart(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "spool"
+    put(folder, b"good\xff.bars", GOOD)
+    put(folder, b"bad\xff\n.bars", BAD)
+    put(folder, b"n\xe9ws/good", GOOD)
+    put(folder, b"n\xe9ws/bad", BAD)
+    put(folder, b"lonely\xfe.source", GOOD)
+    log, board = run(store, Looks(nothing, nothing), folder=folder)
+    assert sorted(entry["event"] for entry in log) == [
+        *["file set apart"] * 2,
+        *["file taken in"] * 2,
+        "files wait for others",
+    ]
+    assert (board.spool.done, board.spool.failed, board.spool.waiting) == (2, 2, 1)
+    json.dumps([log, board.spool.incomplete], ensure_ascii=False, default=str).encode()
+    assert names(folder / "done") == [b"good\xff.bars", b"n\xe9ws"]
+    assert names(folder / "failed") == [b"bad\xff\n.bars", b"bad\xff\n.bars.reason", b"n\xe9ws"]
+    reason = put(folder / "failed", b"bad\xff\n.bars.reason", b"").parent
+    assert reason.exists()
+    assert store.count_pairs() == 2
+    assert rows(store.url, "SELECT name FROM corpora ORDER BY id") == [("default",), (r"n\xe9ws",)]
+
+
+@pytest.mark.parametrize("length", [249, 250, 255])
+def test_long_names_are_set_apart_with_their_reason(store: Store, tmp_path: Path, length: int) -> None:
+    folder = tmp_path / "spool"
+    for turn in range(2):
+        put(folder, b"x" * length, BAD)
+        put(folder, b"y" * length, GOOD)
+        log, _board = run(store, Looks(nothing), folder=folder)
+        assert sorted(entry["event"] for entry in log) == ["file set apart", "file taken in"], turn
+    failed, done = names(folder / "failed"), names(folder / "done")
+    assert (len(failed), len(done)) == (4, 2)
+    reasons = [name for name in failed if name.endswith(b".reason")]
+    assert len(reasons) == 2
+    assert all(
+        b"neither JSON nor" in Path(os.fsdecode(folder / "failed" / os.fsdecode(name))).read_bytes() for name in reasons
+    )
+
+
+def test_a_folder_and_a_file_may_have_one_name(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "spool"
+    put(folder, b"news", GOOD)
+    put(folder, b"old", BAD)
+    run(store, Looks(nothing), folder=folder)
+    put(folder, b"news/a", GOOD)
+    put(folder, b"old/b", BAD)
+    log, _ = run(store, Looks(nothing), folder=folder)
+    assert [entry["event"] for entry in log] == ["file taken in", "file set apart"]
+    put(folder, b"news/c", GOOD)
+    run(store, Looks(nothing), folder=folder)
+    assert names(folder / "done") == [b"news", b"news.1"]
+    assert names(folder / "done" / "news.1") == [b"a", b"c"]
+    assert names(folder / "failed" / "old.1") == [b"b", b"b.reason"]
+
+
+class Trouble:
+    """Goes wrong in the place of storing, so many times."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int, error: Exception) -> None:
+        self.left = times
+        kept = spooling.ingest_apart
+
+        def ingest(*given: object, **named: object) -> object:
+            if self.left:
+                self.left -= 1
+                raise error
+            return kept(*given, **named)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(spooling, "ingest_apart", ingest)
+
+
+@pytest.mark.parametrize(
+    "error", [ChildError("it stood still"), UnicodeError("odd\udcff"), StoreRefusedError("too big")]
+)
+def test_what_goes_wrong_once_is_tried_again_and_twice_is_set_apart(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    folder = tmp_path / "spool"
+    put(folder, b"x\xff", GOOD)
+    Trouble(monkeypatch, 1, error)
+    log, board = run(store, Looks(nothing, nothing), folder=folder)
+    assert [entry["event"] for entry in log] == ["reading failed, is tried again", "file taken in"]
+    put(folder, b"y\xff", GOOD)
+    Trouble(monkeypatch, 2, error)
+    log, board = run(store, Looks(nothing, nothing), folder=folder)
+    assert [entry["event"] for entry in log] == ["reading failed, is tried again", "file set apart"]
+    assert (board.spool.done, board.spool.failed) == (0, 1)
+    [reason] = [name for name in names(folder / "failed") if name.endswith(b".reason")]
+    said = Path(os.fsdecode(os.path.join(os.fsencode(folder / "failed"), reason))).read_text()
+    assert said.endswith(f"{readable(str(error))} (2 times)\n")
+
+
+def test_a_file_that_cannot_be_moved_stays_alone(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "spool"
+    put(folder, b"a", GOOD)
+    kept = Path.rename
+
+    def rename(path: Path, target: Path) -> Path:
+        if path.name == "a":
+            raise PermissionError(1, "Operation not permitted")
+        return kept(path, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    log, board = run(store, Looks(nothing, lambda: put(folder, b"b", GOOD), nothing, nothing), folder=folder)
+    assert [entry["event"] for entry in log if entry["event"] != "files wait for others"] == [
+        "file left where it is",
+        "file taken in",
+    ]
+    assert board.spool.waiting == 1
+    assert re.fullmatch(r"a: a cannot be moved to .*/done: Operation not permitted", board.spool.incomplete[0])
+    assert names(folder / "done") == [b"b"]
+
+
+def test_a_file_that_grows_while_it_is_read_is_set_apart(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "spool"
+    path = put(folder, b"grows", GOOD * 20_000)
+    done = threading.Event()
+
+    def grow() -> None:
+        with path.open("ab", buffering=0) as file:
+            while not done.wait(0.002):
+                file.write(GOOD)
+
+    growing = threading.Thread(target=grow)
+    growing.start()
+    try:
+        log, _ = run(store, Looks(nothing), folder=folder)
+    finally:
+        done.set()
+        growing.join()
+    [entry] = log
+    assert entry["event"] == "file set apart"
+    assert "grows while it is read" in entry["reason"]
+
+
+def documents() -> Iterator[tuple[str, Callable[[], Iterator[bytes]], str]]:
+    sound = unit(("fr", "la maison"), ("en", "the house")).encode()
+    head, tail = HEAD.encode(), TAIL.encode()
+
+    def many(piece: bytes, times: int, before: bytes = b"", after: bytes = b"") -> Callable[[], Iterator[bytes]]:
+        def content() -> Iterator[bytes]:
+            yield head + sound + before
+            for _ in range(times):
+                yield piece
+            yield after + tail
+
+        return content
+
+    def names_of_elements() -> Iterator[bytes]:
+        yield head
+        yield b"".join(b"<e%d/>" % k for k in range(100_000))
+
+    yield "attribute", many(b"x" * 65536, 400, b'<tu id="', b'"></tu>'), "a tag, comment or declaration has more than"
+    yield "comment", many(b"<" * 65536, 400, b"<!--", b"-->"), "a tag, comment or declaration has more than"
+    yield "depth", many(b"<a>" * 10_000, 10), "has elements in more than 256 others"
+    yield (
+        "attributes",
+        many(b"", 0, b"<tu " + b" ".join(b'a%d=""' % k for k in range(50_000)) + b">"),
+        "names of elements",
+    )
+    yield "names", names_of_elements, "names of elements"
+    yield (
+        "unit",
+        many(b"<tuv><seg>a</seg></tuv>" * 10_000, 100, b"<tu>", b"</tu>"),
+        r"unit 2 has more than 16,777,216 bytes",
+    )
+    yield "encoding", lambda: iter([b'<?xml version="1.0" encoding="utf-7"?><tmx>']), "encoding|well-formed"
+
+
+@pytest.mark.parametrize(("content", "reason"), [pytest.param(*more, id=name) for name, *more in documents()])
+def test_memories_have_bounds(
+    store: Store, tmp_path: Path, content: Callable[[], Iterator[bytes]], reason: str
+) -> None:
+    path = tmp_path / "x.tmx"
+    with path.open("wb") as file:
+        file.writelines(content())
+    with pytest.raises(InputError, match=reason):
+        list(read_apart(nothing, [str(path)], Settings(), AS_THE_STORE))
+
+
+def test_a_unit_that_is_too_large_is_rejected_alone(tmp_path: Path) -> None:
+    path = tmp_path / "x.tmx"
+    sound, large = unit(("fr", "la maison"), ("en", "the house")), unit(("fr", "la " * 1_000_000), ("en", "the"))
+    path.write_text(HEAD + sound + large + unit(*[("fr", "a")] * 2_000) + sound + TAIL)
+    begun, *parts = read_apart(nothing, [str(path)], Settings(), AS_THE_STORE)
+    assert isinstance(begun, Beginning)
+    [part] = parts
+    assert not isinstance(part, Beginning)
+    assert len(part.lines.pairs) == 2
+    [rejected] = part.lines.rejected
+    assert isinstance(rejected, RejectedLine)
+    assert (rejected.line, rejected.lines, rejected.reason) == (2, 2, "line-too-long")
+
+
+def test_lines_have_bounds(tmp_path: Path) -> None:
+    path = tmp_path / "x.bars"
+    with path.open("wb") as file:
+        file.write(GOOD)
+        # As large as no disk, and takes no room on any.
+        file.truncate(1 << 40)
+    with pytest.raises(InputError, match="a line has more than 268,435,456 bytes"):
+        list(read_apart(nothing, [str(path)], Settings(), AS_THE_STORE))

@@ -1,0 +1,135 @@
+"""Work in a process of its own: it comes over whole, and whatever it does, its parent goes on."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.daemon import child_work
+
+from hierogram.daemon.child import Child
+from hierogram.daemon.exceptions import ChildError, ChildUnavailableError, InputError
+
+
+def nothing() -> None:
+    pass
+
+
+@pytest.fixture
+def child() -> Iterator[Child]:
+    made = Child(memory_bytes=1 << 28, silent_seconds=3.0)
+    yield made
+    made.close()
+
+
+def is_running(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def wait_for_the_end_of(process: int) -> None:
+    end = time.monotonic() + 30
+    while is_running(process):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_what_work_yields_comes_over_and_one_process_does_several_works(child: Child) -> None:
+    first = list(child.run(nothing, child_work.count, 3))
+    assert [k for k, _ in first] == [0, 1, 2]
+    assert {process for _, process in first} == {child.pid} != {os.getpid()}
+    assert {process for _, process in child.run(nothing, child_work.count, 2)} == {child.pid}
+    assert [len(text) for text in child.run(nothing, child_work.large, 30_000_000)] == [30_000_000]
+
+
+def test_it_starts_without_what_reading_does_not_need() -> None:
+    """The compiler, the database and the web take longer to load than most files to read."""
+    code = (
+        "import hierogram.daemon.corpora.reading, hierogram.daemon.corpora.translation_memories, sys;"
+        "import hierogram.daemon.treebanks.files;"
+        "print([name for name in ('numba', 'sqlalchemy', 'fastapi', 'pydantic', 'structlog') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("work", "error", "reason"),
+    [
+        (child_work.refuse, InputError, r"^not\\xff this$"),
+        (child_work.stumble, ChildError, r"^reading failed: ZeroDivisionError"),
+        (child_work.swell, ChildError, r"^reading took more than 256 MiB of memory"),
+        (child_work.die, ChildError, r"ended by signal SIGSEGV$"),
+    ],
+    ids=["refused", "an error", "memory", "killed"],
+)
+def test_what_goes_wrong_is_named_and_the_next_work_is_done(
+    child: Child, work: object, error: type[Exception], reason: str
+) -> None:
+    assert callable(work)
+    with pytest.raises(error, match=reason):
+        list(child.run(nothing, work))
+    assert len(list(child.run(nothing, child_work.count, 2))) == 2
+
+
+def test_work_that_stands_still_is_killed_and_slow_work_is_not(child: Child) -> None:
+    assert list(child.run(nothing, child_work.sleep, 5.0, True)) == [1]
+    before = child.pid
+    assert before is not None
+    with pytest.raises(ChildError, match="stood still for 3 s"):
+        list(child.run(nothing, child_work.sleep, 60.0, False))
+    wait_for_the_end_of(before)
+
+
+def test_what_waiting_raises_and_leaving_early_end_the_process(child: Child) -> None:
+    def enough() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(child.run(enough, child_work.sleep, 60.0, True))
+    assert child.pid is None
+    counting = child.run(nothing, child_work.count, 5)
+    assert next(counting)[0] == 0
+    process = child.pid
+    assert process is not None
+    counting.close()
+    wait_for_the_end_of(process)
+
+
+def test_it_ends_with_its_parent_however_that_ends(tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    code = (
+        "from hierogram.daemon.child import Child; from tests.daemon import child_work;"
+        f"list(Child().run(lambda: None, child_work.sleep, 600.0, False, {str(told)!r}))"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    try:
+        end = time.monotonic() + 60
+        while not (told.exists() and told.read_text()):
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        process = int(told.read_text())
+        assert is_running(process)
+    finally:
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    wait_for_the_end_of(process)
+
+
+def test_without_descriptors_there_is_a_word_for_it(child: Child) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        with pytest.raises(ChildUnavailableError, match="no process can be started"):
+            list(child.run(nothing, child_work.count, 1))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert len(list(child.run(nothing, child_work.count, 1))) == 1
