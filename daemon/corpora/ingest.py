@@ -11,9 +11,8 @@ from typing import NamedTuple
 from hierogram.daemon.corpora.inputs import Source
 from hierogram.daemon.corpora.kinds import check_takes
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
-from hierogram.daemon.corpora.preparation import Languages, prepare
 from hierogram.daemon.corpora.repeats import Repeats
-from hierogram.daemon.corpora.tokenizing import running
+from hierogram.daemon.corpora.texts import Languages, looks_running, pipeline_of
 from hierogram.daemon.corpora.validation import Fields, validate
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.prefetch import ahead
@@ -139,7 +138,7 @@ class Intake:
         """Begins a batch; raises `UsageError` where the languages are not those of the store."""
         check_takes(store, PAIRS)
         settings = store.settings()
-        self._preparation = prepare(settings, handling.languages, handling.tokenize)
+        self._pipeline = pipeline_of(settings, handling.languages, handling.tokenize)
         self._store = store
         self._limits = handling.limits
         self._entries = handling.entries
@@ -157,17 +156,17 @@ class Intake:
         for fields in chunks:
             if not self._looked:
                 self._looked, self.report.running = True, self._looks_running(fields)
-            sound, wrong = validate(self._preparation.prepared(fields), self._max_tokens, self._repeats)
+            sound, wrong = validate(self._pipeline.prepared(fields), self._max_tokens, self._repeats)
             pairs.append(sound if self._entries is None else self._entries.of(sound))
             rejected += wrong
         return Checked(join_pairs(pairs), in_runs(rejected))
 
     def _looks_running(self, fields: Fields) -> bool:
         """Whether most lines without links are running text on a side, and stay it."""
-        if self._preparation.tokenizers is not None or self._entries is not None:
+        if self._pipeline.rules is not None or self._entries is not None:
             return False
         raw = [k for k, alignment in enumerate(fields.alignments) if alignment is None]
-        return any(2 * running([side[k] for k in raw]) > len(raw) for side in (fields.sources, fields.targets))
+        return any(looks_running([side[k] for k in raw]) for side in (fields.sources, fields.targets))
 
     def store(
         self, lines: Checked, receipt: Callable[[IngestTotals, list[RejectedLine]], Receipt] | None = None
@@ -233,7 +232,7 @@ def ingest(
     and the same input offered again, once whole, adds only what is missing. Raises `UsageError` where its languages are
     not those of the store.
     """
-    source.choose(prepare(store.settings(), handling.languages, handling.tokenize).languages)
+    source.choose(pipeline_of(store.settings(), handling.languages, handling.tokenize).languages)
     intake = Intake(store, corpus, source.origin, source.format, handling)
     try:
         with closing(_checked(intake, source)) as checked:

@@ -1,11 +1,12 @@
 """Parts of a sentence whose translation is given: by markup in the text, or by a glossary."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
 
 from hierogram.daemon.alignment.files import numbered_lines
+from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.exceptions import InputError
 
 _MARKED = re.compile(
@@ -29,21 +30,22 @@ def split_words(text: str) -> Words:
     return tuple(word for word in text.replace("\t", " ").split(" ") if word)
 
 
-def marked_parts(line: str) -> list[Part]:
-    """The parts of a line with markup: `<np translation="the house">la maison</np>`.
+def marked_parts(line: str, texts: TextPipeline = AS_IT_IS) -> list[Part]:
+    """The parts of a line with markup, `<np translation="the house">la maison</np>`; their text goes through `texts`.
 
     Several translations are separated by two bars; an empty one drops the words.
     """
     parts: list[Part] = []
     at = 0
     for match in _MARKED.finditer(line):
-        _put(parts, line[at : match.start()])
-        inside = split_words(match["inside"])
+        _put(parts, texts.source.tokens(line[at : match.start()]))
+        inside = split_words(texts.source.tokens(match["inside"]))
         if inside:
-            given = tuple(split_words(unescape(choice)) for choice in match["given"].split(_ALTERNATIVES))
+            choices = map(unescape, match["given"].split(_ALTERNATIVES))
+            given = tuple(split_words(texts.target.tokens(choice)) for choice in choices)
             parts.append(Part(inside, given))
         at = match.end()
-    _put(parts, line[at:])
+    _put(parts, texts.source.tokens(line[at:]))
     return parts
 
 
@@ -55,9 +57,20 @@ def _put(parts: list[Part], text: str) -> None:
 class Glossary:
     """Given translations of words and phrases; the longest that matches is taken, from left to right."""
 
-    def __init__(self, entries: dict[Words, tuple[Words, ...]] | None = None) -> None:
-        self._entries = entries or {}
+    def __init__(self, entries: Mapping[Words, tuple[Words, ...]] | None = None) -> None:
+        self._entries = dict(entries or {})
         self._longest = max(map(len, self._entries), default=0)
+
+    def through(self, texts: TextPipeline) -> "Glossary":
+        """The same glossary, its words as text of sentences becomes."""
+        if not texts.source.changes:
+            return self
+        entries: dict[Words, tuple[Words, ...]] = {}
+        for words, given in self._entries.items():
+            own = split_words(texts.source.tokens(" ".join(words)))
+            found = (split_words(texts.target.tokens(" ".join(choice))) for choice in given)
+            entries[own] = tuple(dict.fromkeys((*entries.get(own, ()), *found)))
+        return Glossary(entries)
 
     def divided(self, parts: Sequence[Part]) -> Iterator[Part]:
         """The parts, those without a given translation divided where the glossary has one."""

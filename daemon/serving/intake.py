@@ -6,8 +6,7 @@ from pathlib import Path
 
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.corpora.ingest import Handling
-from hierogram.daemon.corpora.preparation import prepare as prepare_pairs
-from hierogram.daemon.corpora.preparation import two_languages
+from hierogram.daemon.corpora.texts import pipeline_of, two_languages
 from hierogram.daemon.exceptions import InputError, SpoolError, UsageError
 from hierogram.daemon.serving.health import Board
 from hierogram.daemon.serving.logs import Log
@@ -55,10 +54,10 @@ class Intake:
             languages = two_languages(section.languages, "languages") if section.languages else None
             tokenize = None
             if section.tokenize:
-                tokenize = languages or prepare_pairs(settings).languages
+                tokenize = languages or pipeline_of(settings).languages
                 if tokenize is None:
                     raise UsageError('tokenize needs languages, as in languages = "fr,en"')
-            prepare_pairs(settings, languages, tokenize)
+            pipeline_of(settings, languages, tokenize)
         except UsageError as error:
             raise SpoolError(f"spool: {error}") from error
         return Handling(languages, tokenize, configuration.intake.limits())

@@ -21,7 +21,7 @@ def terms(context: typer.Context, options: TermOptions, written: Written, store:
     Words count without case and are shown in the case that they have most often within sentences. Nothing is changed,
     and no daemon is needed; the store's pairs need links, not rules.
     """
-    from hierogram.daemon.corpora.preparation import two_languages
+    from hierogram.daemon.corpora.texts import two_languages
 
     form = _format(written)
     languages = two_languages(written.languages, "--languages") if written.languages else ()

@@ -11,8 +11,8 @@ from typing import Self
 from hierogram.daemon.corpora.dictionaries.tbx import Concept, concepts
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.corpora.lines import LINES_A_CHUNK, LineFile, open_lines
-from hierogram.daemon.corpora.preparation import Languages
 from hierogram.daemon.corpora.rejections import FIELD_COUNT, MISSING_FIELD, RejectionError
+from hierogram.daemon.corpora.texts import Languages
 from hierogram.daemon.corpora.validation import Fields, reject
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
