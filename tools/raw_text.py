@@ -116,8 +116,6 @@ def main() -> None:
     for number, (door, command) in enumerate(doors.items()):
         _run(*command, "-o", f"{number}.out", folder=folder)
         print(f"{door:22}  BLEU {_bleu(folder, f'{number}.out'):.2f}", flush=True)
-    _served(folder)
-    print(f"{'/v1/translate':22}  BLEU {_bleu(folder, 'served.out'):.2f}")
     tuned = {}
     for kind in ("hand", "raw"):
         options = ("--lm", f"{kind}.lm", "--iterations", "1", "--json", "-o", f"{kind}.toml")
@@ -129,6 +127,9 @@ def main() -> None:
         for kind, options in (("hand", ()), ("raw", ("--tokenize", "fr,en")))
     ]
     print(f"align --tokenize        the same links as by hand: {links[0] == links[1]}")
+    # Last, as a daemon samples on.
+    _served(folder)
+    print(f"{'/v1/translate':22}  BLEU {_bleu(folder, 'served.out'):.2f}")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ _MARKED = re.compile(
     r"<(?P<tag>[A-Za-z][\w-]*)\s+translation=(?P<quote>[\"'])(?P<given>.*?)(?P=quote)\s*>(?P<inside>.*?)</(?P=tag)\s*>"
 )
 _ALTERNATIVES = "||"
+TOKENS_LINE = "# tokens"
+"""The first line of a glossary whose words are tokens."""
 
 Words = tuple[str, ...]
 
@@ -57,13 +59,15 @@ def _put(parts: list[Part], text: str) -> None:
 class Glossary:
     """Given translations of words and phrases; the longest that matches is taken, from left to right."""
 
-    def __init__(self, entries: Mapping[Words, tuple[Words, ...]] | None = None) -> None:
+    def __init__(self, entries: Mapping[Words, tuple[Words, ...]] | None = None, *, tokens: bool = False) -> None:
+        """With `tokens` the entries are tokens, whatever sentences are."""
         self._entries = dict(entries or {})
+        self._tokens = tokens
         self._longest = max(map(len, self._entries), default=0)
 
     def through(self, texts: TextPipeline) -> "Glossary":
         """The same glossary, its words as text of sentences becomes."""
-        if not texts.source.changes:
+        if self._tokens or not texts.source.changes:
             return self
         entries: dict[Words, tuple[Words, ...]] = {}
         for words, given in self._entries.items():
@@ -99,18 +103,21 @@ class Glossary:
 def read_glossary(path: str) -> Glossary:
     """A glossary: a line is words, a tab and their translation; a second line of the same words is another choice.
 
-    Empty lines and those that begin with # are passed over. Raises `InputError`, which names the line.
+    Empty lines, those that begin with # and a header `source`, tab, `target` are passed over; where the first line is
+    `# tokens`, words are tokens, as `hierogram terms` writes them. Raises `InputError`, which names the line.
     """
+    tokens = False
     entries: dict[Words, list[Words]] = {}
     for name, number, line in numbered_lines(path):
         try:
             text = line.decode()
         except UnicodeDecodeError as error:
             raise InputError(f"{name}: line {number}: is not UTF-8: convert the file first") from error
-        if not text.strip() or text.startswith("#"):
+        tokens |= number == 1 and text.strip() == TOKENS_LINE
+        if not text.strip() or text.startswith("#") or (number == 1 and text.lower().split() == ["source", "target"]):
             continue
         fields = text.split("\t")
         if len(fields) != 2 or not split_words(fields[0]):
             raise InputError(f"{name}: line {number}: an entry is words, one tab, and their translation")
         entries.setdefault(split_words(fields[0]), []).append(split_words(fields[1]))
-    return Glossary({words: tuple(given) for words, given in entries.items()})
+    return Glossary({words: tuple(given) for words, given in entries.items()}, tokens=tokens)
