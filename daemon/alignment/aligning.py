@@ -158,7 +158,7 @@ def align(
     options = options_for(request, len(source_side.offset) - 1)
     if request.model in JOINT_MODELS:
         if request.direction != BOTH or known is not None:
-            without = "--priors" if known is not None else f"--direction {request.direction}"
+            without = "--store" if known is not None else f"--direction {request.direction}"
             raise UsageError(
                 f"the model {request.model} aligns both ways at once, from the pairs alone: leave out {without}"
             )

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from hierogram.daemon.alignment.aligning import Beside, incremental_options
 from hierogram.daemon.alignment.links.prior_counts import prior_counts_of
 from hierogram.daemon.alignment.requests import Request
-from hierogram.daemon.corpora.preparation import Preparation, prepare
-from hierogram.daemon.corpora.validation import Fields
+from hierogram.daemon.corpora.texts import IN_REQUESTS, TextPipeline, pipeline_of, text_advice
 from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, WrongKindError
 from hierogram.samplers.alignment.bitext import Side, make_direction, read_side, tokens_of
 from hierogram.samplers.alignment.evidence import evidence_of
@@ -72,20 +71,20 @@ class AnsweringAligner:
         self._store = store
         self._seed = settings.seed
         self._most_words = settings.max_tokens
-        self._preparation: Preparation = prepare(settings)
+        self.texts: TextPipeline = pipeline_of(settings)
         self._found: AnsweringCounts | None = None
 
     def prepared(self, pairs: Sequence[Texts]) -> list[Texts]:
         """Texts as the store would take them in: divided into tokens and lowercased where its settings say so."""
-        fields = Fields(
-            range(1, len(pairs) + 1),
-            [source.encode() for source, _ in pairs],
-            [target.encode() for _, target in pairs],
-            [None] * len(pairs),
-            [None] * len(pairs),
-        )
-        done = self._preparation.prepared(fields)
-        return [(source.decode(), target.decode()) for source, target in zip(done.sources, done.targets, strict=True)]
+        return [self.texts.pair(source, target) for source, target in pairs]
+
+    def advice(self, pairs: Sequence[Texts]) -> str | None:
+        """What to do about texts that should be divided into tokens and are not, or the other way; None: nothing."""
+        for side, name, number in ((self.texts.source, "source", 0), (self.texts.target, "target", 1)):
+            advice = text_advice(side, name, [pair[number] for pair in pairs], *IN_REQUESTS)
+            if advice is not None:
+                return advice
+        return None
 
     def align(self, pairs: Sequence[Texts], symmetrization: str = "gdfa") -> list[AnsweredPair]:
         """As `answer`, without the position."""

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hierogram.daemon.compressing import written
+from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.corpora.lines import MAX_LINE_BYTES, open_lines
-from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.exceptions import InputError, UsageError
 
 _LINES_A_WRITE = 8192
 
@@ -36,6 +37,35 @@ def read_sentences(path: str) -> list[str]:
                 f"{name}: line {number}: byte {error.start + 1} is not UTF-8 ({error.reason}): convert the file first"
             ) from error
     return sentences
+
+
+def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Source and target sentences of two files, line for line, or of one file of pairs in a format that ingest knows.
+
+    What a file of pairs says of links is passed over. Raises `UsageError` where there are more files, `InputError`
+    where the files have different numbers of lines, or a line is not a pair.
+    """
+    if len(paths) == 2:
+        sources, targets = read_sentences(paths[0]), read_sentences(paths[1])
+        if len(sources) != len(targets):
+            raise InputError(
+                f"{paths[0]} has {len(sources):,} lines, {paths[1]} has {len(targets):,}: "
+                "a sentence and its translation must stand on the same line"
+            )
+        return sources, targets
+    if len(paths) != 1:
+        raise UsageError(f"{len(paths)} files given: name two, SRC TGT, or one of `source ||| target` lines")
+    sources, targets = [], []
+    with Input(paths) as pairs:
+        for fields in pairs.fields:
+            for wrong in fields.rejected[:1]:
+                raise InputError(f"{pairs.origin}: line {wrong.line}: {wrong.message}")
+            try:
+                sources += [side.decode() for side in fields.sources]
+                targets += [side.decode() for side in fields.targets]
+            except UnicodeDecodeError as error:
+                raise InputError(f"{pairs.origin}: is not UTF-8 ({error.reason}): convert the file first") from error
+    return sources, targets
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

@@ -8,15 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hierogram.daemon.alignment.requests import Request
-from hierogram.daemon.commands.common import AsJson, interruptible, note, plural, say, say_json
+from hierogram.daemon.commands.common import (
+    AsJson,
+    interruptible,
+    named_store,
+    note,
+    note_text,
+    plural,
+    say,
+    say_json,
+)
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.commands.grammar import announce_compilation
-from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from hierogram.daemon.corpora.texts import TextPipeline
     from hierogram.samplers.alignment.bitext import Side
     from hierogram.samplers.alignment.prior_counts import PriorCounts
 
@@ -25,8 +35,16 @@ STANDARD_OUTPUT = "-"
 
 @with_options
 def align(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="Source sentences, one a line; may be .gz or .zst.")],
-    target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, line for line.")],
+    context: typer.Context,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SRC TGT | FILE",
+            help="Source sentences, one a line, and their translations, line for line; or one file of "
+            "`source ||| target` lines, of the same with tabs, or of JSON lines; .gz and .zst are unpacked, - is "
+            "standard input.",
+        ),
+    ],
     request: Request,
     output: Annotated[
         str,
@@ -34,30 +52,45 @@ def align(
             "--output", "-o", metavar="FILE", help="Alignments to write; .gz or .zst compresses; - is standard output."
         ),
     ] = STANDARD_OUTPUT,
-    priors: Annotated[
+    tokenize: Annotated[
         str | None,
-        typer.Option(metavar="STORE", help="Store whose aligner's counts to start from; nothing is written to it."),
+        typer.Option(
+            metavar="SRC,TGT",
+            help="Divide text into tokens, by the rules of two languages: fr,en.  [default: as --store does, or not]",
+        ),
     ] = None,
+    tokenized: Annotated[
+        bool, typer.Option("--tokenized", help="Text is tokens separated by spaces: leave it as it is.")
+    ] = False,
     score: Annotated[
         bool, typer.Option("--score", help="Write ` ||| ` and each link's posterior probability after the links.")
     ] = False,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Store whose aligner's counts to start from, and which says how text is divided into tokens; nothing "
+            "is written to it.  [default: none]",
+        ),
+    ] = None,
 ) -> None:
     """Align the words of sentence pairs by sampling; Pharaoh lines `0-0 1-2`, line for line.
 
-    Tokens are separated by spaces. A pair with an empty side gets an empty line.
+    Tokens are separated by spaces, where --tokenize or --store does not say what divides text into tokens. Links count
+    tokens. A pair with an empty side gets an empty line.
     """
     announce_compilation()
     from hierogram.daemon.alignment.aligning import align as sample
-    from hierogram.daemon.alignment.files import read_sentences, write_lines
+    from hierogram.daemon.alignment.files import read_pairs, write_lines
 
     with interruptible("no file was written"):
-        sources, targets = read_sentences(source), read_sentences(target)
-        if len(sources) != len(targets):
-            raise InputError(
-                f"{source} has {plural(len(sources), 'line')}, {target} {plural(len(targets), 'line')}: "
-                "a sentence and its translation must stand on the same line"
-            )
-        learned = _learned(priors) if priors is not None else None
+        chosen = named_store(context, store)
+        texts = _pipeline(chosen, tokenize, tokenized)
+        sources, targets = read_pairs(files)
+        for side, name, lines in ((texts.source, files[0], sources), (texts.target, files[-1], targets)):
+            note_text(side, name, lines, tokenized)
+        sources, targets = list(map(texts.source.tokens, sources)), list(map(texts.target.tokens, targets))
+        learned = _learned(chosen) if chosen is not None else None
         with progress("align", "sweeps") as shown:
             aligned = sample(sources, targets, request, lambda done, total: shown.update(done, total, done), learned)
         if output == STANDARD_OUTPUT:
@@ -68,13 +101,29 @@ def align(
     note(f"{output}: {plural(aligned.pairs, 'pair')}, {plural(len(aligned.links.source), 'link')}")
 
 
-def _learned(priors: str) -> "Callable[[Side, Side], Sequence[PriorCounts]]":
+def _pipeline(store: str | None, tokenize: str | None, tokenized: bool) -> "TextPipeline":
+    """What is done to the sentences, by options and by the store, if there is one."""
+    from hierogram.daemon.corpora.texts import AS_IT_IS, pipeline_of, two_languages
+    from hierogram.storage.store import open_store
+
+    languages = two_languages(tokenize, "--tokenize") if tokenize is not None else None
+    if tokenized:
+        if languages is not None:
+            raise UsageError("--tokenize divides text, and --tokenized leaves it as it is: give one of them")
+        return AS_IT_IS
+    if store is None:
+        return pipeline_of({}, tokenize=languages)
+    with open_store(store) as opened:
+        return pipeline_of(opened.settings(), tokenize=languages)
+
+
+def _learned(url: str) -> "Callable[[Side, Side], Sequence[PriorCounts]]":
     """What the store's aligner knows about the words of two sides."""
     from hierogram.daemon.alignment.links.prior_counts import prior_counts_of
     from hierogram.storage.store import open_store
 
     def learned(source: "Side", target: "Side") -> "Sequence[PriorCounts]":
-        with open_store(priors) as store:
+        with open_store(url) as store:
             counts = store.aligner_counts(source.vocabulary, target.vocabulary)
             if not counts.jumps:
                 note(f"{store.url}: its aligner has seen no pair yet: aligning without it")

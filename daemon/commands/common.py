@@ -12,6 +12,7 @@ import typer
 from hierogram.daemon.exceptions import UsageError
 
 if TYPE_CHECKING:
+    from hierogram.daemon.corpora.texts import TextSide
     from hierogram.storage.records import Settings
     from hierogram.storage.store import Store
 
@@ -40,6 +41,14 @@ def store_url(context: typer.Context, given: str | None) -> str:
     return chosen_store(context).url
 
 
+def named_store(context: typer.Context, given: str | None) -> str | None:
+    """The store that stands on the command line, for a command that can do without one; None: none does."""
+    if given is not None:
+        return given
+    chosen = chosen_store(context)
+    return chosen.url if chosen.given else None
+
+
 @dataclass(frozen=True, slots=True)
 class ChosenStore:
     """The store chosen for all commands, and whether it stands on the command line (else: environment or default)."""
@@ -54,15 +63,31 @@ def chosen_store(context: typer.Context) -> ChosenStore:
     return chosen if isinstance(chosen, ChosenStore) else ChosenStore(DEFAULT_STORE, False)
 
 
+def is_store(named: str) -> bool:
+    """Whether what is named is a store, and not a file."""
+    return named.endswith(".db") or "://" in named
+
+
 def grammar_and_sentences(context: typer.Context, files: list[str], store: str | None) -> tuple[str, bool, str]:
     """The grammar, whether it is that of a store, and the file of sentences; raises `UsageError`."""
     if len(files) == 1:
+        _check_sentences(files[0])
         return store_url(context, store), True, files[0]
     if len(files) != 2:
         raise UsageError("name a grammar and a file of sentences, or with --store the file alone")
     if store is not None or chosen_store(context).given:
         raise UsageError(f"--store and {files[0]} are two grammars: name one")
-    return files[0], files[0].endswith(".db") or "://" in files[0], files[1]
+    return files[0], is_store(files[0]), files[1]
+
+
+def _check_sentences(path: str) -> None:
+    """Raises `UsageError` where what is given for a file of sentences is a grammar."""
+    from hierogram.daemon.decoding.grammars import is_grammar
+
+    if is_store(path) or is_grammar(path):
+        raise UsageError(
+            f"{path} is a grammar, and no file of sentences is named: name both: {path} FILE (or - for stdin)"
+        )
 
 
 def was_given(context: typer.Context, name: str) -> bool:
@@ -129,6 +154,15 @@ def interruptible(consequence: str) -> Iterator[None]:
     except KeyboardInterrupt as error:
         note(f"hierogram: interrupted: {consequence}")
         raise typer.Exit(INTERRUPTED) from error
+
+
+def note_text(side: "TextSide", named: str, lines: Sequence[str], tokenized: bool, option: str = "fr,en") -> None:
+    """Says it where text looks as if it should be divided into tokens and is not, or the other way about."""
+    from hierogram.daemon.corpora.texts import text_advice
+
+    advice = None if tokenized else text_advice(side, named, lines, f"--tokenize {option}", "--tokenized")
+    if advice is not None:
+        note(advice)
 
 
 def plural(number: int, noun: str) -> str:

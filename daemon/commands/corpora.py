@@ -38,7 +38,10 @@ class Reading:
     """How files are read: as which format, of which languages, into which corpus."""
 
     format: Annotated[
-        str, Option("auto, parallel, bars, jsonl or tmx (auto by the name .tmx); tbx, csv or tsv with --dictionary.")
+        str,
+        Option(
+            "auto, parallel, pipes (`source ||| target` lines), tsv, jsonl or tmx; tbx, csv or tsv with --dictionary."
+        ),
     ] = "auto"
     languages: Annotated[str | None, Option("Languages to take from a TMX memory, as in fr,en.", metavar="SRC,TGT")] = (
         None
@@ -118,8 +121,8 @@ def ingest(
     from hierogram.daemon.corpora.ingest import IngestProgress
     from hierogram.daemon.corpora.ingest import ingest as take_in
     from hierogram.daemon.corpora.inputs import Input
-    from hierogram.daemon.corpora.preparation import prepare, two_languages
     from hierogram.daemon.corpora.reading import Entries, Handling
+    from hierogram.daemon.corpora.texts import pipeline_of, two_languages
     from hierogram.storage.records import Settings
 
     handling = Handling(
@@ -128,7 +131,7 @@ def ingest(
         limits,
         Entries(entries.weight, entries.block) if entries.dictionary else None,
     )
-    languages = prepare(Settings(), handling.languages, handling.tokenize).languages
+    languages = pipeline_of(Settings(), handling.languages, handling.tokenize).languages
     with (
         interruptible("what was stored stays; give the same files again to go on"),
         Dictionary(files[0], reading.format, limits)

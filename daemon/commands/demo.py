@@ -12,7 +12,7 @@ from hierogram.daemon.commands.grammar import align_pending, announce_compilatio
 from hierogram.daemon.progress import progress
 
 if TYPE_CHECKING:
-    from hierogram.daemon.corpora.preparation import Languages
+    from hierogram.daemon.corpora.texts import Languages
     from hierogram.daemon.corpora.validation import Fields
     from hierogram.daemon.demo.data import VersePair
     from hierogram.storage.records import RuleRow

@@ -47,7 +47,7 @@ def init(
             raise UsageError("--upgrade goes with no settings: those of a store are fixed for its life")
         _upgrade(url)
         return
-    from hierogram.daemon.corpora.preparation import check_settings
+    from hierogram.daemon.corpora.texts import check_settings
 
     check_settings(settings)
     if settings.type_moves and settings.model != DIRICHLET:

@@ -36,8 +36,6 @@ from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.records import RejectedLine
 
 PARALLEL, PIPES, TSV, JSONL, TMX = "parallel", "pipes", "tsv", "jsonl", "tmx"
-FORMER_NAMES = {"bars": PIPES}
-"""What formats were called before, which is still understood."""
 
 PIPE = b"|||"
 _NUMBER = re.compile("[0-9]{1,9}")

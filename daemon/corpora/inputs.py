@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from hierogram.daemon.corpora.formats import (
-    FORMER_NAMES,
     JSONL,
     PARALLEL,
     PIPES,
@@ -22,8 +21,8 @@ from hierogram.daemon.corpora.formats import (
 )
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.corpora.lines import STANDARD_INPUT, LineFile, open_lines
-from hierogram.daemon.corpora.preparation import Languages, check_names
 from hierogram.daemon.corpora.recognition import check_lines, check_parallel, recognise
+from hierogram.daemon.corpora.texts import Languages, check_names
 from hierogram.daemon.corpora.validation import Fields
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.files import readable
@@ -76,7 +75,6 @@ class Input:
         read_on: Callable[[], None] = lambda: None,
     ) -> None:
         """Opens the files, and looks at the first lines of each; `read_on` is called whenever some more is read."""
-        format = FORMER_NAMES.get(format, format)
         if format == AUTO and len(paths) == 1 and _names_memory(paths[0]):
             format = TMX
         _check_paths(paths, format)

@@ -11,9 +11,8 @@ from typing import NamedTuple
 from hierogram.daemon.child import SignOfLife
 from hierogram.daemon.corpora.inputs import Input, Source
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
-from hierogram.daemon.corpora.preparation import Languages, prepare
 from hierogram.daemon.corpora.repeats import Repeats
-from hierogram.daemon.corpora.tokenizing import running
+from hierogram.daemon.corpora.texts import Languages, looks_running, pipeline_of
 from hierogram.daemon.corpora.validation import Fields, validate
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.grammar.known_links import KnownLinks
@@ -97,12 +96,12 @@ class Checks:
     """
 
     def __init__(self, settings: Settings, handling: Handling, repeats: Repeats | None = None) -> None:
-        self._preparation = prepare(settings, handling.languages, handling.tokenize)
+        self._pipeline = pipeline_of(settings, handling.languages, handling.tokenize)
         self._entries = handling.entries
         self._max_tokens = settings.max_tokens
         self._repeats = Repeats() if repeats is None else repeats
         self._looked = False
-        self.languages = self._preparation.languages
+        self.languages = self._pipeline.languages
         self.running = False
 
     def read(self, chunks: Iterable[Fields]) -> Checked:
@@ -112,17 +111,17 @@ class Checks:
         for fields in chunks:
             if not self._looked:
                 self._looked, self.running = True, self._looks_running(fields)
-            sound, wrong = validate(self._preparation.prepared(fields), self._max_tokens, self._repeats)
+            sound, wrong = validate(self._pipeline.prepared(fields), self._max_tokens, self._repeats)
             pairs.append(sound if self._entries is None else self._entries.of(sound))
             rejected += wrong
         return Checked(join_pairs(pairs), in_runs(rejected))
 
     def _looks_running(self, fields: Fields) -> bool:
         """Whether most lines without links are running text on a side, and stay it."""
-        if self._preparation.tokenizers is not None or self._entries is not None:
+        if self._pipeline.rules is not None or self._entries is not None:
             return False
         raw = [k for k, alignment in enumerate(fields.alignments) if alignment is None]
-        return any(2 * running([side[k] for k in raw]) > len(raw) for side in (fields.sources, fields.targets))
+        return any(looks_running([side[k] for k in raw]) for side in (fields.sources, fields.targets))
 
     def parts(self, source: Source) -> Generator[Part, None, None]:
         """All of an open input."""

@@ -1,17 +1,20 @@
 """Parts of a sentence whose translation is given: by markup in the text, or by a glossary."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
 
 from hierogram.daemon.alignment.files import numbered_lines
+from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.exceptions import InputError
 
 _MARKED = re.compile(
     r"<(?P<tag>[A-Za-z][\w-]*)\s+translation=(?P<quote>[\"'])(?P<given>.*?)(?P=quote)\s*>(?P<inside>.*?)</(?P=tag)\s*>"
 )
 _ALTERNATIVES = "||"
+TOKENS_LINE = "# tokens"
+"""The first line of a glossary whose words are tokens."""
 
 Words = tuple[str, ...]
 
@@ -29,21 +32,22 @@ def split_words(text: str) -> Words:
     return tuple(word for word in text.replace("\t", " ").split(" ") if word)
 
 
-def marked_parts(line: str) -> list[Part]:
-    """The parts of a line with markup: `<np translation="the house">la maison</np>`.
+def marked_parts(line: str, texts: TextPipeline = AS_IT_IS) -> list[Part]:
+    """The parts of a line with markup, `<np translation="the house">la maison</np>`; their text goes through `texts`.
 
     Several translations are separated by two bars; an empty one drops the words.
     """
     parts: list[Part] = []
     at = 0
     for match in _MARKED.finditer(line):
-        _put(parts, line[at : match.start()])
-        inside = split_words(match["inside"])
+        _put(parts, texts.source.tokens(line[at : match.start()]))
+        inside = split_words(texts.source.tokens(match["inside"]))
         if inside:
-            given = tuple(split_words(unescape(choice)) for choice in match["given"].split(_ALTERNATIVES))
+            choices = map(unescape, match["given"].split(_ALTERNATIVES))
+            given = tuple(split_words(texts.target.tokens(choice)) for choice in choices)
             parts.append(Part(inside, given))
         at = match.end()
-    _put(parts, line[at:])
+    _put(parts, texts.source.tokens(line[at:]))
     return parts
 
 
@@ -55,9 +59,22 @@ def _put(parts: list[Part], text: str) -> None:
 class Glossary:
     """Given translations of words and phrases; the longest that matches is taken, from left to right."""
 
-    def __init__(self, entries: dict[Words, tuple[Words, ...]] | None = None) -> None:
-        self._entries = entries or {}
+    def __init__(self, entries: Mapping[Words, tuple[Words, ...]] | None = None, *, tokens: bool = False) -> None:
+        """With `tokens` the entries are tokens, whatever sentences are."""
+        self._entries = dict(entries or {})
+        self._tokens = tokens
         self._longest = max(map(len, self._entries), default=0)
+
+    def through(self, texts: TextPipeline) -> "Glossary":
+        """The same glossary, its words as text of sentences becomes."""
+        if self._tokens or not texts.source.changes:
+            return self
+        entries: dict[Words, tuple[Words, ...]] = {}
+        for words, given in self._entries.items():
+            own = split_words(texts.source.tokens(" ".join(words)))
+            found = (split_words(texts.target.tokens(" ".join(choice))) for choice in given)
+            entries[own] = tuple(dict.fromkeys((*entries.get(own, ()), *found)))
+        return Glossary(entries)
 
     def divided(self, parts: Sequence[Part]) -> Iterator[Part]:
         """The parts, those without a given translation divided where the glossary has one."""
@@ -86,18 +103,21 @@ class Glossary:
 def read_glossary(path: str) -> Glossary:
     """A glossary: a line is words, a tab and their translation; a second line of the same words is another choice.
 
-    Empty lines and those that begin with # are passed over. Raises `InputError`, which names the line.
+    Empty lines, those that begin with # and a header `source`, tab, `target` are passed over; where the first line is
+    `# tokens`, words are tokens, as `hierogram terms` writes them. Raises `InputError`, which names the line.
     """
+    tokens = False
     entries: dict[Words, list[Words]] = {}
     for name, number, line in numbered_lines(path):
         try:
             text = line.decode()
         except UnicodeDecodeError as error:
             raise InputError(f"{name}: line {number}: is not UTF-8: convert the file first") from error
-        if not text.strip() or text.startswith("#"):
+        tokens |= number == 1 and text.strip() == TOKENS_LINE
+        if not text.strip() or text.startswith("#") or (number == 1 and text.lower().split() == ["source", "target"]):
             continue
         fields = text.split("\t")
         if len(fields) != 2 or not split_words(fields[0]):
             raise InputError(f"{name}: line {number}: an entry is words, one tab, and their translation")
         entries.setdefault(split_words(fields[0]), []).append(split_words(fields[1]))
-    return Glossary({words: tuple(given) for words, given in entries.items()})
+    return Glossary({words: tuple(given) for words, given in entries.items()}, tokens=tokens)

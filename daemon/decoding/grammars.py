@@ -6,14 +6,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of
 from hierogram.daemon.decoding.rule_files import RuleTable, find_rule_file, read_rule_file
 from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.exports.compression import compression_of, suffix_of
+from hierogram.daemon.exports.formats.registry import promised_format
 from hierogram.daemon.mapped_arrays import first_line, read_arrays, write_arrays
 from hierogram.daemon.progress import Progress
 from hierogram.samplers.decoding.grammar import Grammar, is_usable, pack, scopes
 from hierogram.samplers.grammar.columns import join_texts, lines_of
 
-_KIND, _VERSION = "grammar", 1
+_KIND, _VERSION = "grammar", 2
 _TEXTS = ("source_words", "target_words")
 
 
@@ -21,7 +24,8 @@ _TEXTS = ("source_words", "target_words")
 class TranslationGrammar:
     """A packed grammar, the words of each side by their numbers, the names of its features, and what was left out.
 
-    `circular` rules have a source side that is empty or a single nonterminal, `wide` ones a scope beyond the limit.
+    `texts` is what the store that the grammar comes from does to text, and so what is done to sentences. `circular`
+    rules have a source side that is empty or a single nonterminal, `wide` ones a scope beyond the limit.
     """
 
     packed: Grammar
@@ -30,6 +34,7 @@ class TranslationGrammar:
     features: tuple[str, ...]
     circular: int = 0
     wide: int = 0
+    texts: TextPipeline = AS_IT_IS
     source_numbers: dict[str, int] = field(default_factory=dict, repr=False)
     target_numbers: dict[str, int] = field(default_factory=dict, repr=False)
     alone: set[int] = field(default_factory=set, repr=False)
@@ -46,8 +51,8 @@ class TranslationGrammar:
         return word in self.alone
 
 
-def packed(table: RuleTable, max_scope: int) -> TranslationGrammar:
-    """The grammar of the rules up to a scope."""
+def packed(table: RuleTable, max_scope: int, texts: TextPipeline = AS_IT_IS) -> TranslationGrammar:
+    """The grammar of the rules up to a scope, for text that goes through `texts`."""
     usable = is_usable(table.columns)
     narrow = scopes(table.columns) <= max_scope
     return TranslationGrammar(
@@ -57,6 +62,7 @@ def packed(table: RuleTable, max_scope: int) -> TranslationGrammar:
         table.features,
         int((~usable).sum()),
         int((usable & ~narrow).sum()),
+        texts,
     )
 
 
@@ -64,7 +70,16 @@ def open_grammar(path: str, max_scope: int, shown: Progress, format: str | None 
     """The grammar of a file in our binary form, of a file of rules, or of a version's folder; raises `InputError`."""
     if _is_binary(path):
         return read_grammar(path)
-    return packed(read_rule_file(find_rule_file(Path(path), format), shown), max_scope)
+    found = find_rule_file(Path(path), format)
+    return packed(read_rule_file(found, shown), max_scope, pipeline_of(found.settings))
+
+
+def is_grammar(path: str) -> bool:
+    """Whether a path is that of a grammar: a folder, our binary form, or a name that an export may have."""
+    if Path(path).is_dir() or _is_binary(path):
+        return True
+    named = compression_of(path)
+    return promised_format(path.removesuffix("" if named is None else suffix_of(named))) is not None
 
 
 def _is_binary(path: str) -> bool:
@@ -82,6 +97,7 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
     for name in _TEXTS:
         arrays[name] = join_texts(getattr(grammar, name)).content
     values = {"features": list(grammar.features), "circular": grammar.circular, "wide": grammar.wide}
+    values["texts"] = grammar.texts.as_plain()
     write_arrays(path, _KIND, _VERSION, values, arrays)
 
 
@@ -92,7 +108,13 @@ def read_grammar(path: str) -> TranslationGrammar:
         grammar = Grammar(**{name: arrays[name] for name in Grammar._fields})
         source, target = (lines_of(arrays[name].tobytes()).strings() for name in _TEXTS)
         return TranslationGrammar(
-            grammar, source, target, tuple(values["features"]), values["circular"], values["wide"]
+            grammar,
+            source,
+            target,
+            tuple(values["features"]),
+            values["circular"],
+            values["wide"],
+            pipeline_of(values["texts"]),
         )
     except KeyError as error:
         raise InputError(f"{path}: is damaged: it has no {error}") from error

@@ -1,7 +1,8 @@
 """Translators from what a command or a configuration names: a grammar, weights, a language model, a glossary."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of, two_languages
 from hierogram.daemon.decoding.fixed_words import Glossary, read_glossary
 from hierogram.daemon.decoding.grammars import TranslationGrammar, open_grammar
 from hierogram.daemon.decoding.requests import TranslateOptions
@@ -22,10 +23,26 @@ class Equipment:
     weights: dict[str, float]
     model: NamedModel | None
     glossary: Glossary
+    _glossaries: dict[TextPipeline, Glossary] = field(default_factory=dict, repr=False)
+
+    def texts(self, grammar: TranslationGrammar) -> TextPipeline:
+        """What is done to sentences for a grammar: what its store does, or what the options say.
+
+        Raises `UsageError` where the options name other languages than those of the grammar's store.
+        """
+        options = self.options
+        if options.tokenized:
+            return AS_IT_IS
+        if options.tokenize is None:
+            return grammar.texts
+        return pipeline_of(grammar.texts.as_plain(), tokenize=two_languages(options.tokenize, "--tokenize"))
 
     def translator(self, grammar: TranslationGrammar, weights: dict[str, float] | None = None) -> Translator:
         """A translator with a grammar, under other weights if there are any."""
-        options = self.options
+        options, texts = self.options, self.texts(grammar)
+        if texts not in self._glossaries:
+            # Made once, as tuning makes a translator in each round.
+            self._glossaries[texts] = self.glossary.through(texts)
         return Translator(
             grammar,
             self.weights if weights is None else weights,
@@ -33,7 +50,8 @@ class Equipment:
             span=options.span,
             pops=options.pops,
             max_words=options.max_words,
-            glossary=self.glossary,
+            glossary=self._glossaries[texts],
+            texts=texts,
         )
 
     def grammar(self, path: str) -> TranslationGrammar:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.storage.options import Option
+from hierogram.storage.options import Option, OptionError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +17,15 @@ class TranslateOptions:
     weights: Annotated[
         str | None, Option("Weights of features, as `hierogram tune` writes them.", metavar="FILE", shown="built in")
     ] = None
+    tokenize: Annotated[
+        str | None,
+        Option(
+            "Divide text into tokens, by the rules of two languages: fr,en. A store, and what it exports, do as the "
+            "store's settings say without this.",
+            metavar="SRC,TGT", shown="by the store",
+        ),
+    ] = None  # fmt: skip
+    tokenized: Annotated[bool, Option("Text is tokens separated by spaces: leave it as it is.")] = False
     format: Annotated[
         str | None, Option("Format of GRAMMAR, where neither its manifest nor its name says it.", metavar="NAME")
     ] = None
@@ -32,6 +41,11 @@ class TranslateOptions:
         str | None, Option("Given translations: words, a tab, their translation, a line each.", metavar="FILE")
     ] = None
     markup: Annotated[bool, Option('The text holds markup: <np translation="the house">la maison</np>.')] = False
+
+    def __post_init__(self) -> None:
+        """Raises `OptionError` where options contradict each other."""
+        if self.tokenize is not None and self.tokenized:
+            raise OptionError("tokenize", "divides text, and --tokenized leaves it as it is: give one of them")
 
     def of_store(self) -> ExportOptions:
         """What is taken of a store's grammar."""

@@ -225,11 +225,15 @@ def _place(name: str) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class RuleFile:
-    """A file of rules: its format and, where values have no names, the names of its features."""
+    """A file of rules: its format, the names of its features where values have none, and its store's settings.
+
+    `settings` are those of the manifest, empty without one.
+    """
 
     path: Path
     format: str
     names: tuple[str, ...]
+    settings: dict[str, Any]
 
 
 def find_rule_file(path: Path, format: str | None = None) -> RuleFile:
@@ -251,7 +255,8 @@ def find_rule_file(path: Path, format: str | None = None) -> RuleFile:
     if told not in (*LAYOUTS, *TABLES):
         known = ", ".join((*LAYOUTS, *TABLES))
         raise InputError(f"{path}: {told} is no format of translation rules; there are {known}")
-    return RuleFile(path, told, tuple(manifest.get("features") or FORMATS[told].features))
+    features = tuple(manifest.get("features") or FORMATS[told].features)
+    return RuleFile(path, told, features, manifest.get("settings") or {})
 
 
 def read_rule_file(found: RuleFile, shown: Progress) -> RuleTable:

@@ -4,6 +4,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from hierogram.daemon.corpora.texts import pipeline_of
 from hierogram.daemon.decoding.grammars import TranslationGrammar, packed
 from hierogram.daemon.decoding.rule_files import TABBED, RuleReader
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
@@ -43,7 +44,8 @@ def stored_grammar(store: Store, options: ExportOptions, max_scope: int, shown: 
         if not snapshot.status().rules:
             raise NothingLearnedError(store.url)
         table = _read(snapshot, options.resolved(), Path(folder), shown)
-        return StoredGrammar(packed(table.table(), max_scope), snapshot.position())
+        texts = pipeline_of(snapshot.settings())
+        return StoredGrammar(packed(table.table(), max_scope, texts), snapshot.position())
 
 
 def _read(snapshot: Snapshot, options: ExportOptions, folder: Path, shown: Progress) -> RuleReader:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.decoding.fixed_words import Glossary, Part, Words, marked_parts, split_words
 from hierogram.daemon.decoding.grammars import TranslationGrammar
 from hierogram.daemon.decoding.pieces import Piece, links_of, uses_of
@@ -105,13 +106,18 @@ class Translator:
         pops: int = POPS,
         max_words: int = MAX_WORDS,
         glossary: Glossary | None = None,
+        texts: TextPipeline = AS_IT_IS,
     ) -> None:
-        """`span` bounds the words that a rule covers, `pops` those of a cell (0: no bound, the search is exact)."""
+        """`span` bounds the words that a rule covers, `pops` those of a cell (0: no bound, the search is exact).
+
+        Lines go through `texts`; the words of the glossary have been through it.
+        """
         self.grammar = grammar
         self.names = (*grammar.features, *COUNTED)
         self._model = model
         self._max_words = max_words
         self._glossary = glossary or Glossary()
+        self.texts = texts
         if model is None:
             lm_words = np.zeros(len(grammar.target_words), np.int32)
         else:
@@ -124,9 +130,18 @@ class Translator:
             Limits(span, pops),
         )
 
-    def translate(self, line: str, best: int = 1, *, markup: bool = False) -> Translation:
-        """The translations of a line, at most `best`; only the best one of a sentence that is translated in parts."""
-        parts = marked_parts(line) if markup else [Part(words)] if (words := split_words(line)) else []
+    def translate(
+        self, line: str, best: int = 1, *, markup: bool = False, texts: TextPipeline | None = None
+    ) -> Translation:
+        """The translations of a line, at most `best`; only the best one of a sentence that is translated in parts.
+
+        `texts` takes the place of the translator's own pipeline: `AS_IT_IS` where the line is tokens already.
+        """
+        texts = self.texts if texts is None else texts
+        if markup:
+            parts = marked_parts(line, texts)
+        else:
+            parts = [Part(words)] if (words := split_words(texts.source.tokens(line))) else []
         source = tuple(word for part in parts for word in part.words)
         divided = list(self._glossary.divided(parts))
         pieces = [self._decode(piece, best) for piece in self._divided(divided)]

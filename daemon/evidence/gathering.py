@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING
 
-from hierogram.daemon.corpora.preparation import prepare
-from hierogram.daemon.corpora.validation import Fields
+from hierogram.daemon.corpora.texts import pipeline_of
 from hierogram.daemon.evidence.matching import Pattern, Place, Sentence
 from hierogram.daemon.evidence.options import EvidenceOptions
 from hierogram.daemon.exceptions import InputError, WrongKindError
@@ -101,8 +100,7 @@ def _words(look: Look, text: str, tokenized: bool) -> list[str]:
     if notation.takes != PAIRS:
         raise WrongKindError(f"{notation.cannot('give evidence')}: it has sentences of one language")
     if not tokenized:
-        fields = Fields(range(1, 2), [text.encode()], [b""], [None], [None])
-        text = prepare(settings).prepared(fields).sources[0].decode()
+        text = pipeline_of(settings).source.tokens(text)
     words = text.split()
     if not words:
         raise InputError("the sentence has no word")

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO
 
+from hierogram.daemon.corpora.texts import pipeline_of
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError
 from hierogram.daemon.exports.compression import CompressedFile
 from hierogram.daemon.exports.filters import FilterCount, apply_filters, shape_of
@@ -215,7 +216,8 @@ class _Work:
             raise NothingLearnedError(status.url)
         with scratch(self._work) as database:
             self._load(database, status)
-            self._filters = apply_filters(database, wanted.options, wanted.samples)
+            side = pipeline_of(self._settings).source
+            self._filters = apply_filters(database, wanted.options, wanted.samples, side)
             total = self._filters[-1].after if self._filters else database.row("SELECT count(*) FROM rules")[0]
             place = Place(path, glue, self._compress, final)
             return write_rules(database, snapshot, wanted, place, lambda done: self._report("write", done, total))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from hierogram.daemon.corpora.texts import TOKENS, TextSide
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.tables.matching import TestSet
@@ -21,10 +22,10 @@ class FilterCount:
     after: int
 
 
-def read_test_set(path: Path) -> TestSet:
-    """The sentences of a file, one a line; raises `ExportError` where it cannot be read."""
+def read_test_set(path: Path, side: TextSide = TOKENS) -> TestSet:
+    """The sentences of a file, one a line, each as `side` makes it; raises `ExportError` where it cannot be read."""
     try:
-        return TestSet(path.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
+        return TestSet([side.tokens(line) for line in path.read_text(encoding="utf-8").removesuffix("\n").split("\n")])
     except (OSError, UnicodeDecodeError) as error:
         raise ExportError(f"{path}: cannot be read as a test set, a sentence a line: {error}") from error
 
@@ -74,10 +75,11 @@ def predicates(options: ExportOptions, samples: int, linked: bool) -> Iterator[t
         )
 
 
-def apply_filters(scratch: Scratch, options: ExportOptions, samples: int) -> list[FilterCount]:
+def apply_filters(scratch: Scratch, options: ExportOptions, samples: int, side: TextSide = TOKENS) -> list[FilterCount]:
     """Makes the view `kept` of the table `rules`: the rules that all filters leave; tells what each left.
 
-    With a test set there is a table `matching` too (source, sentence). Raises `ExportError`.
+    With a test set, whose sentences go through `side`, there is a table `matching` too (source, sentence).
+    Raises `ExportError`.
     """
     names = []
     conditions = []
@@ -86,7 +88,7 @@ def apply_filters(scratch: Scratch, options: ExportOptions, samples: int) -> lis
         names.append(name)
         conditions.append(condition)
     if options.filter_for is not None:
-        _match(scratch, read_test_set(options.filter_for), conditions)
+        _match(scratch, read_test_set(options.filter_for, side), conditions)
         names.append(f"can match a sentence of {options.filter_for.name}")
         conditions.append("source IN (SELECT DISTINCT source FROM matching)")
     counts = _counts(scratch, conditions)

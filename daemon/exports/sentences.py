@@ -7,10 +7,10 @@ from operator import itemgetter
 from pathlib import Path
 
 from hierogram.daemon.exports.compression import CompressedFile
-from hierogram.daemon.exports.filters import read_test_set
 from hierogram.daemon.exports.formats.cdec import CDEC
 from hierogram.daemon.exports.formats.format import Chosen, Compression
 from hierogram.daemon.exports.manifest import ExportedFile
+from hierogram.daemon.exports.tables.matching import TestSet
 from hierogram.daemon.exports.tables.scratch import Scratch
 
 LIST = "sentences.sgm"
@@ -26,14 +26,14 @@ class Folder:
     ending: str
 
 
-def write_sentences(scratch: Scratch, features: Chosen, test_set: Path, folder: Folder) -> list[ExportedFile]:
+def write_sentences(scratch: Scratch, features: Chosen, test_set: TestSet, folder: Folder) -> list[ExportedFile]:
     """Writes a grammar for each sentence of the test set, and the list of them, which comes first in the result.
 
     They are called `grammar.N` and the ending of the compression, for sentence N. The list has the form that cdec takes
     as input: `<seg id="N" grammar="…/grammar.N.gz"> words </seg>`.
     """
     assert CDEC.line is not None
-    sentences = read_test_set(test_set).texts
+    sentences = test_set.texts
     files: dict[int, ExportedFile] = {}
 
     def put(number: int, lines: list[str]) -> None:

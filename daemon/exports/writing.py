@@ -5,7 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from hierogram.daemon.corpora.texts import pipeline_of
 from hierogram.daemon.exports.compression import CompressedFile
+from hierogram.daemon.exports.filters import read_test_set
 from hierogram.daemon.exports.formats.features import Feature
 from hierogram.daemon.exports.formats.format import Chosen, Format
 from hierogram.daemon.exports.formats.tables import columns
@@ -69,7 +71,8 @@ def write_rules(scratch: Scratch, snapshot: Snapshot, wanted: Wanted, place: Pla
         assert wanted.options.filter_for is not None
         folder = Folder(place.path.parent, place.final, place.compress, place.path.suffix)
         rules = scratch.row("SELECT count(*) FROM scored")[0]
-        return Written(rules, write_sentences(scratch, wanted.features, wanted.options.filter_for, folder))
+        sentences = read_test_set(wanted.options.filter_for, pipeline_of(snapshot.settings()).source)
+        return Written(rules, write_sentences(scratch, wanted.features, sentences, folder))
     return write_scored(scratch, wanted, place, heard)
 
 

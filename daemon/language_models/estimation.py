@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.corpora.lines import open_lines
+from hierogram.daemon.corpora.lines import MAX_LINE_BYTES, LineFile, open_lines
+from hierogram.daemon.corpora.texts import TOKENS, TextSide
 from hierogram.daemon.exceptions import ExportError, InputError
 from hierogram.daemon.language_models.kneser_ney import KneserNey
 from hierogram.daemon.language_models.options import EstimationOptions
@@ -33,6 +34,10 @@ _NUMBERS = 1 << 20
 """Words at once: more than the longest line has."""
 
 
+_BEGINNING = 1 << 16
+"""Bytes that are kept of a text's beginning."""
+
+
 class Taker(Protocol):
     """Takes the n-grams of an estimated model, order by order."""
 
@@ -48,33 +53,42 @@ class Taker(Protocol):
 
 class Report(NamedTuple):
     """What was estimated: sentences and words of the text, n-grams by order, words that are <unk>, and the orders whose
-    discounts could not be estimated."""
+    discounts could not be estimated. `beginning` has the first lines of a text that was read as tokens."""
 
     sentences: int
     words: int
     ngrams: list[int]
     unknown: int
     without_discounts: list[int]
+    beginning: Sequence[str] = ()
 
 
 class _Text(NamedTuple):
-    """A text that was read: the numbers of its words in a file, how often each occurs, how many sentences."""
+    """A text that was read: the numbers of its words in a file, how often each occurs, n of sentences, first lines."""
 
     path: Path
     vocabulary: GrowingVocabulary
     occurrences: NDArray[np.int64]
     sentences: int
+    beginning: list[str]
 
 
-def estimate(texts: Sequence[str], options: EstimationOptions, taker: Taker, folder: Path, shown: Progress) -> Report:
-    """Estimate a model from files of tokenised sentences, one a line, and hand it over; empty lines are no sentences.
+def estimate(
+    texts: Sequence[str],
+    options: EstimationOptions,
+    taker: Taker,
+    folder: Path,
+    shown: Progress,
+    side: TextSide = TOKENS,
+) -> Report:
+    """Estimate a model from files of sentences, one a line, and hand it over; empty lines are no sentences.
 
-    `folder` is where files go meanwhile. Raises `InputError` where a text cannot be read or there is none, and
-    `ExportError` where there is no room.
+    Sentences go through `side`, which divides them into tokens where they are not. `folder` is where files go
+    meanwhile. Raises `InputError` where a text cannot be read or there is none, `ExportError` where there is no room.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=".language-model-", dir=folder) as scratch:
-            text = _read(texts, Path(scratch), shown)
+            text = _read(texts, Path(scratch), shown, side)
             vocabulary, renumbered = _limited(text, options)
             with _database(Path(scratch), options.memory) as connection:
                 model = KneserNey(connection, options.order)
@@ -85,17 +99,18 @@ def estimate(texts: Sequence[str], options: EstimationOptions, taker: Taker, fol
     except OSError as error:
         raise ExportError(f"{folder}: no room to work in: {error.strerror or error}") from error
     unknown = int(text.occurrences[renumbered == UNKNOWN].sum())
-    return Report(text.sentences, int(text.occurrences.sum()) - text.sentences, counts, unknown, without)
+    words = int(text.occurrences.sum()) - text.sentences
+    return Report(text.sentences, words, counts, unknown, without, text.beginning)
 
 
-def _read(texts: Sequence[str], folder: Path, shown: Progress) -> _Text:
+def _read(texts: Sequence[str], folder: Path, shown: Progress, side: TextSide) -> _Text:
     """First pass: number all words."""
-    text = _Text(folder / "words", GrowingVocabulary(), np.zeros(0, np.int64), 0)
+    text = _Text(folder / "words", GrowingVocabulary(), np.zeros(0, np.int64), 0, [])
     numbers = np.empty(_NUMBERS, np.int32)
     with text.path.open("wb") as file:
         for path in texts:
             with open_lines(path) as lines:
-                source = Source(lines, shown)
+                source = Source(lines, shown, _divided(side, lines) if side.changes else _seen(lines, text.beginning))
                 while (outcome := _number(source, text.vocabulary, numbers)) is not None:
                     part = numbers[: source.cursor[ROWS]]
                     part.tofile(file)
@@ -110,6 +125,27 @@ def _read(texts: Sequence[str], folder: Path, shown: Progress) -> _Text:
     if not sentences:
         raise InputError(f"{', '.join(texts)}: there is no sentence to learn a language model from")
     return text._replace(sentences=sentences)
+
+
+def _divided(side: TextSide, file: LineFile) -> Iterator[bytes]:
+    """The lines of a file, each as the side makes it; raises `InputError` where one is too long."""
+    number = 0
+    for chunk in file.chunks():
+        for line in chunk:
+            number += 1
+            if len(line) > MAX_LINE_BYTES:
+                raise InputError(f"{file.name}: line {number}: the line is longer than {MAX_LINE_BYTES:,} bytes")
+        yield b"".join([side.tokens_of_bytes(line) + b"\n" for line in chunk])
+
+
+def _seen(file: LineFile, beginning: list[str]) -> Iterator[bytes]:
+    """The bytes of a file; its first lines are put into `beginning`, where that is empty."""
+    first = b""
+    for block in file.blocks():
+        if not beginning and len(first) < _BEGINNING:
+            first += block[:_BEGINNING]
+        yield block
+    beginning += first.decode(errors="replace").split("\n")[: None if len(first) < _BEGINNING else -1]
 
 
 def _number(source: Source, vocabulary: GrowingVocabulary, numbers: NDArray[np.int32]) -> bool:

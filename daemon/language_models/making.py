@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from hierogram.daemon.compressing import Writable, written
+from hierogram.daemon.corpora.texts import TOKENS, TextSide
 from hierogram.daemon.language_models.arpa import ArpaWriter, NamedModel, write_arpa
 from hierogram.daemon.language_models.estimation import Report as Report
 from hierogram.daemon.language_models.estimation import Taker, estimate
@@ -36,9 +37,16 @@ def convert(path: str, outputs: Sequence[Path], shown: Progress) -> NamedModel:
     return named
 
 
-def make(texts: Sequence[str], outputs: Sequence[Path], options: EstimationOptions, shown: Progress) -> Report:
+def make(
+    texts: Sequence[str],
+    outputs: Sequence[Path],
+    options: EstimationOptions,
+    shown: Progress,
+    side: TextSide = TOKENS,
+) -> Report:
     """Estimate a language model and write it, each output in the form that its name says.
 
+    Sentences go through `side`, which divides them into tokens where they are not.
     Raises `InputError` and `ExportError`.
     """
     with ExitStack() as stack:
@@ -46,7 +54,7 @@ def make(texts: Sequence[str], outputs: Sequence[Path], options: EstimationOptio
         for output in outputs:
             arpa = is_arpa_name(output.name)
             takers.append(_ArpaTaker(stack.enter_context(written(output))) if arpa else _BinaryTaker(output))
-        return estimate(texts, options, _Several(takers), outputs[0].absolute().parent, shown)
+        return estimate(texts, options, _Several(takers), outputs[0].absolute().parent, shown, side)
 
 
 class _Several:

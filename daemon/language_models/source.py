@@ -1,5 +1,7 @@
 """The bytes of a file in pieces that kernels read line by line."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from hierogram.daemon.corpora.lines import MAX_LINE_BYTES, LineFile
@@ -11,14 +13,17 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Source:
-    """The bytes of a file, in pieces that kernels read; `cursor` says where reading stands."""
+    """The bytes of a file, in pieces that kernels read; `cursor` says where reading stands.
 
-    def __init__(self, file: LineFile, shown: Progress) -> None:
+    `blocks`, made of the file's lines, are read in place of its bytes.
+    """
+
+    def __init__(self, file: LineFile, shown: Progress, blocks: Iterator[bytes] | None = None) -> None:
         self.file = file
         self.cursor = np.array([0, 1, 0], np.int64)
         self.text = np.zeros(0, np.uint8)
         self.read = 0
-        self._blocks = file.blocks()
+        self._blocks = file.blocks() if blocks is None else blocks
         self._shown = shown
         self._ended = False
 

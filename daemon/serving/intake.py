@@ -8,9 +8,8 @@ from pathlib import Path
 
 from hierogram.daemon.child import Child
 from hierogram.daemon.configuration import Configuration
-from hierogram.daemon.corpora.preparation import prepare as prepare_pairs
-from hierogram.daemon.corpora.preparation import two_languages
 from hierogram.daemon.corpora.reading import Handling
+from hierogram.daemon.corpora.texts import pipeline_of, two_languages
 from hierogram.daemon.exceptions import ChildUnavailableError, DaemonError, InputError, SpoolError, UsageError
 from hierogram.daemon.files import readable
 from hierogram.daemon.serving.health import Board
@@ -70,10 +69,10 @@ class Intake:
             languages = two_languages(section.languages, "languages") if section.languages else None
             tokenize = None
             if section.tokenize:
-                tokenize = languages or prepare_pairs(settings).languages
+                tokenize = languages or pipeline_of(settings).languages
                 if tokenize is None:
                     raise UsageError('tokenize needs languages, as in languages = "fr,en"')
-            prepare_pairs(settings, languages, tokenize)
+            pipeline_of(settings, languages, tokenize)
         except UsageError as error:
             raise SpoolError(f"spool: {error}") from error
         return Handling(languages, tokenize, configuration.intake.limits())

@@ -10,13 +10,19 @@ LONGEST = 8
 MOST_TERMS = 100_000
 MOST_DEPARTURES = 1_000
 
-TABLE, TSV, CSV, TBX, JSON = "table", "tsv", "csv", "tbx", "json"
+TABLE, TSV, CSV, TBX, JSON, GLOSSARY = "table", "tsv", "csv", "tbx", "json", "glossary"
 FORMATS = {
     TABLE: "for people",
     TSV: "a line each, cells separated by tabs",
     CSV: "as spreadsheets read it",
     TBX: "ISO 30042, TBX-Basic",
     JSON: "for programs",
+    GLOSSARY: "reliable terms, a tab and their rendering, for `translate --glossary`",
+}
+BASIC_2, BASIC_3 = "basic-2", "basic-3"
+DIALECTS = {
+    BASIC_2: "martif, ISO 30042:2008, which most tools read",
+    BASIC_3: "tbx, ISO 30042:2019",
 }
 
 
@@ -45,6 +51,13 @@ class TermOptions:
             raise OptionError("min_words", f"{self.min_words} is more than --max-words {self.max_words}")
 
 
+FOR_GLOSSARIES = {"top": MOST_TERMS, "min_words": 1, "consistency": 0.9}
+"""Options of a glossary's terms, where others are not named: all that nearly always have one rendering, words too.
+
+Every sentence gets these translations, whatever stands around them: with the usual share of .5 they make translations
+worse (see docs/decisions/decoding.md)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """How terms are written, and where to."""
@@ -59,6 +72,7 @@ class Written:
     format: Annotated[
         str | None, Option("How to write it", values=FORMATS, shown="by the name of the file, else table")
     ] = None
+    dialect: Annotated[str, Option("Dialect of TBX", values=DIALECTS)] = BASIC_2
     languages: Annotated[
         str | None,
         Option("Languages of both sides, for TBX.", metavar="SRC,TGT", shown="the store's"),

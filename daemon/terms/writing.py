@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from hierogram.daemon.terms.options import CSV, JSON, TBX, TSV
+from hierogram.daemon.decoding.fixed_words import TOKENS_LINE
+from hierogram.daemon.terms.options import BASIC_2, CSV, GLOSSARY, JSON, TBX, TSV
 from hierogram.daemon.terms.records import Departure, Rendering, Term, Terms
 from hierogram.daemon.terms.tbx import tbx_of
 
@@ -19,10 +20,16 @@ DEPARTURE_COLUMNS = (
 )  # fmt: skip
 
 
-def pieces(found: Terms, form: str, departures: bool, languages: tuple[str, ...], store: str) -> Iterator[str]:
-    """What is to be written in a format other than that for people."""
+def pieces(
+    found: Terms, form: str, departures: bool, languages: tuple[str, ...], store: str, dialect: str = BASIC_2
+) -> Iterator[str]:
+    """What is to be written in a format other than that for people; `languages` and `dialect` are for TBX."""
     if form == TBX:
-        yield from tbx_of(found, languages, store)
+        yield from tbx_of(found, languages, store, dialect)
+    elif form == GLOSSARY:
+        yield f"{TOKENS_LINE}\n"
+        for term in found.terms:
+            yield f"{term.source}\t{term.target}\n"
     elif form == JSON:
         yield json.dumps(_json(found, departures), ensure_ascii=False, indent=2) + "\n"
     elif form == CSV:

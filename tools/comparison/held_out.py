@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from hierogram.daemon.corpora.inputs import Source
 from hierogram.daemon.corpora.lines import open_lines
-from hierogram.daemon.corpora.preparation import Languages
+from hierogram.daemon.corpora.texts import Languages
 from hierogram.daemon.corpora.validation import Fields
 
 

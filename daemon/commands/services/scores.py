@@ -15,6 +15,7 @@ from hierogram.daemon.commands.common import (
     StoreUrl,
     interruptible,
     note,
+    note_text,
     plural,
     say,
     say_table,
@@ -55,6 +56,9 @@ def score(
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Have the store keep the scores of its pairs.")] = False,
     kept: Annotated[bool, typer.Option("--kept", help="Tell the scores that the store keeps, and make none.")] = False,
+    tokenized: Annotated[
+        bool, typer.Option("--tokenized", help="Files hold tokens separated by spaces: leave them as they are.")
+    ] = False,
     as_json: AsJson = False,
     store: StoreUrl = None,
 ) -> None:
@@ -85,7 +89,7 @@ def score(
             found = _kept(opened, pair)
         else:
             scorer = _scorer(opened, options, shown)
-            found = _of_files(scorer, files) if files else _of_store(scorer, opened, pair, keep)
+            found = _of_files(scorer, files, tokenized) if files else _of_store(scorer, opened, pair, keep)
         for number, scored in enumerate(found, 1):
             shown.update(number, total, number)
             unscored += scored.score is None
@@ -162,12 +166,16 @@ def _kept(store: "Store", chosen: list[int] | None) -> Iterator[_Scored]:
             break
 
 
-def _of_files(scorer: "Scorer", files: list[str]) -> Iterator[_Scored]:
-    from hierogram.daemon.alignment.files import read_sentences
+def _of_files(scorer: "Scorer", files: list[str], tokenized: bool) -> Iterator[_Scored]:
+    from hierogram.daemon.alignment.files import read_pairs
+    from hierogram.daemon.corpora.texts import AS_IT_IS, pipeline_of
 
-    source, target = ([line.split() for line in read_sentences(name)] for name in files)
-    if len(source) != len(target):
-        raise InputError(f"{files[0]} has {len(source):,} lines, {files[1]} has {len(target):,}: they belong in pairs")
+    texts = AS_IT_IS if tokenized else pipeline_of(scorer.learned.settings)
+    both = []
+    for side, name, lines in zip((texts.source, texts.target), files, read_pairs(files), strict=True):
+        note_text(side, name, lines, tokenized)
+        both.append([side.tokens(line).split() for line in lines])
+    source, target = both
     for number, (one, other) in enumerate(zip(source, target, strict=True), 1):
         found = scorer.score(one, other, number) if one and other else None
         yield _Scored(number, " ".join(one), " ".join(other), found)

@@ -1,15 +1,24 @@
 """The command that finds the terms of a store: terms."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import typer
 
 from hierogram.daemon.commands.common import StoreUrl, interruptible, note, plural, say_table, store_url
-from hierogram.daemon.commands.flags import with_options
+from hierogram.daemon.commands.flags import given, with_options
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
-from hierogram.daemon.terms.options import FORMATS, TABLE, TBX, TermOptions, Written
+from hierogram.daemon.terms.options import (
+    FOR_GLOSSARIES,
+    FORMATS,
+    GLOSSARY,
+    TABLE,
+    TBX,
+    TermOptions,
+    Written,
+)
 
 _ENDINGS = ", ".join(f".{name}" for name in FORMATS if name != TABLE)
 
@@ -19,14 +28,22 @@ def terms(context: typer.Context, options: TermOptions, written: Written, store:
     """Find terms: phrases of a word or more that are translated alike, and the pairs where they are not.
 
     Words count without case and are shown in the case that they have most often within sentences. Nothing is changed,
-    and no daemon is needed; the store's pairs need links, not rules.
+    and no daemon is needed; the store's pairs need links, not rules. A glossary (-o terms.glossary) has single words
+    too, and only what has its usual rendering in nine of ten pairs, unless options say otherwise.
     """
-    from hierogram.daemon.corpora.preparation import two_languages
+    from hierogram.daemon.corpora.texts import two_languages
 
     form = _format(written)
     languages = two_languages(written.languages, "--languages") if written.languages else ()
-    if form == TBX and written.departures:
-        raise UsageError("--departures: TBX holds terms, no pairs: take another --format, as tsv")
+    if form in (TBX, GLOSSARY) and written.departures:
+        raise UsageError(f"--departures: {form} holds terms, no pairs: take another --format, as tsv")
+    if form != TBX and "dialect" in given(context, Written):
+        raise UsageError("--dialect is for TBX: --format tbx, or a file that ends in .tbx")
+    if form == GLOSSARY:
+        options = replace(
+            options,
+            **{name: value for name, value in FOR_GLOSSARIES.items() if name not in given(context, TermOptions)},
+        )
     from hierogram.daemon.terms.extraction import extract_terms
     from hierogram.daemon.terms.records import Terms
     from hierogram.daemon.terms.writing import pieces, shown_renderings
@@ -42,7 +59,7 @@ def terms(context: typer.Context, options: TermOptions, written: Written, store:
         )
         url = opened.url
     if form != TABLE:
-        _write(written.output, list(pieces(found, form, written.departures > 0, languages, url)))
+        _write(written.output, list(pieces(found, form, written.departures > 0, languages, url, written.dialect)))
     elif written.departures:
         rows = [(one.term, one.usual, one.rendering, str(one.pair), one.source, one.target) for one in found.departures]
         say_table(("term", "usual", "here", "pair", "source", "target"), rows, numeric=(3,))

@@ -13,7 +13,9 @@ from hierogram.daemon.commands.common import (
     StoreUrl,
     grammar_and_sentences,
     interruptible,
+    is_store,
     note,
+    note_text,
     plural,
 )
 from hierogram.daemon.commands.flags import with_options
@@ -55,7 +57,7 @@ def translate(
         typer.Argument(
             metavar="[GRAMMAR] FILE",
             help="GRAMMAR: an export, of any format of rules, a packed grammar, or a store; without it, the store. "
-            "FILE: sentences, one a line, words separated by spaces; - is standard input.",
+            "FILE: sentences, one a line; - is standard input.",
         ),
     ],
     options: TranslateOptions,
@@ -64,18 +66,19 @@ def translate(
 ) -> None:
     """Translate sentences with a grammar; translations line for line.
 
-    An empty line stays empty. Words that no rule translates alone may be passed through. From standard input each line
-    is translated as it comes; with a store, by what it has learned until then.
+    Sentences are divided into tokens as the grammar's store does it, or by --tokenize. An empty line stays empty. Words
+    that no rule translates alone may be passed through. From standard input each line is translated as it comes; with a
+    store, by what it has learned until then.
     """
     announce_compilation()
     from hierogram.daemon.decoding.following import Follower
     from hierogram.daemon.decoding.opening import equip
     from hierogram.storage.store import open_store
 
-    grammar, is_store, sentences = grammar_and_sentences(context, files, store)
+    grammar, stored, sentences = grammar_and_sentences(context, files, store)
     with ExitStack() as stack, interruptible("the rest was not translated"):
         equipment = equip(options)
-        if is_store:
+        if stored:
             follower = Follower(stack.enter_context(open_store(grammar)), equipment)
             translator = follower.refresh()
         else:
@@ -85,6 +88,8 @@ def translate(
         writer = stack.enter_context(_Writer(wanted, sentences))
         if sentences == STANDARD:
             for number, line in enumerate(_typed_lines(), 1):
+                if number == 1:
+                    note_text(translator.texts.source, "<stdin>", [line], options.tokenized)
                 if follower is not None:
                     translator = follower.refresh()
                 writer.write(number, translator.translate(line, wanted.best, markup=options.markup))
@@ -97,6 +102,7 @@ def _translate_file(translator: "Translator", sentences: str, options: Translate
     from hierogram.daemon.progress import progress
 
     lines = read_sentences(sentences)
+    note_text(translator.texts.source, sentences, lines, options.tokenized)
     wanted = writer.wanted
     with progress("translate", "sentences") as shown:
         done = translator.translate_all(lines, wanted.best, markup=options.markup, threads=wanted.threads)
@@ -213,7 +219,7 @@ def pack_grammar(
     from hierogram.storage.store import open_store
 
     equipment = equip(TranslateOptions(max_scope=max_scope, drawn=drawn))
-    if grammar.endswith(".db") or "://" in grammar:
+    if is_store(grammar):
         with open_store(grammar) as store:
             found = equipment.of_store(store).grammar
     else:

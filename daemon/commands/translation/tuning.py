@@ -13,6 +13,7 @@ from hierogram.daemon.commands.common import (
     grammar_and_sentences,
     interruptible,
     note,
+    note_text,
     say_json,
     say_table,
 )
@@ -63,6 +64,7 @@ def tune(
     """Tune the weights of features to BLEU by pairwise ranking (PRO); scipy is needed (extra `tune`).
 
     In each round the sentences are translated, and weights are trained that put better candidates above worse ones.
+    Sentences and references are divided into tokens as the grammar's store does it, or by --tokenize.
     The weights of the best round are written, with the scores of all rounds. --weights says where to begin.
     """
     announce_compilation()
@@ -74,13 +76,13 @@ def tune(
     from hierogram.daemon.tuning.tuning import tune as find_weights
     from hierogram.storage.store import open_store
 
-    grammar, is_store, sentences = grammar_and_sentences(context, files, store)
+    grammar, stored, sentences = grammar_and_sentences(context, files, store)
     lines = read_sentences(sentences)
     against = [(name, read_sentences(name)) for name in reference]
     check_lines([(sentences, lines)], against)
     with ExitStack() as stack, interruptible("no weights were written"):
         equipment = equip(options)
-        if is_store:
+        if stored:
             rules = equipment.of_store(stack.enter_context(open_store(grammar))).grammar
         else:
             rules = equipment.grammar(grammar)
@@ -88,7 +90,11 @@ def tune(
             decode = GrammarDecoder(
                 equipment, rules, lines, shown, best=tuning.best, rounds=tuning.iterations + 1, threads=run.threads
             )
-            texts = split_references((texts for _, texts in against), len(lines))
+            pipeline = equipment.texts(rules)
+            for side, name, own in ((pipeline.source, sentences, lines), *((pipeline.target, *of) for of in against)):
+                note_text(side, name, own, options.tokenized)
+            divided = ([pipeline.target.tokens(line) for line in own] for _, own in against)
+            texts = split_references(divided, len(lines))
             tuned = find_weights(decode, texts, decode.start(), tuning, decode.words)
     inputs = {"grammar": grammar, "lm": options.lm, "sentences": sentences, "references": reference}
     write_tuned(Path(run.output), tuned, decode.by_name, tuning, inputs)

@@ -11,8 +11,8 @@ from typing import Self
 from hierogram.daemon.corpora.dictionaries.tbx import Concept, concepts
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.corpora.lines import LINES_A_CHUNK, LineFile, open_lines
-from hierogram.daemon.corpora.preparation import Languages
 from hierogram.daemon.corpora.rejections import FIELD_COUNT, MISSING_FIELD, RejectionError
+from hierogram.daemon.corpora.texts import Languages
 from hierogram.daemon.corpora.validation import Fields, reject
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
@@ -29,9 +29,8 @@ class Dictionary:
     """An open file of entries; a context manager that closes it.
 
     TBX: each term of the source language with each of the target language of a concept. CSV and TSV: a source and a
-    target column, which the first line names by the languages or as `source` and `target`; where it names none, it is
-    an entry, and the first two columns are taken. Raises `InputError` where the file cannot be opened, `UsageError`
-    where its format cannot be told.
+    target column, which the first line names: by the languages, or as `source` and `target`. Raises `InputError` where
+    the file cannot be opened or its first line names no such columns, `UsageError` where its format cannot be told.
     """
 
     def __init__(self, path: str, format: str = "auto", limits: Limits = DEFAULT_LIMITS) -> None:
@@ -117,10 +116,10 @@ class Dictionary:
         try:
             for row in rows:
                 if columns is None:
-                    named = self._named(row)
-                    columns = named or (0, 1)
-                    if named:
+                    if not any(map(str.strip, row)):
                         continue
+                    columns = self._named(row)
+                    continue
                 if not any(map(str.strip, row)):
                     continue
                 if len(row) <= max(columns):
@@ -132,13 +131,22 @@ class Dictionary:
         except csv.Error as error:
             raise InputError(f"{self.origin}: line {rows.line_num} cannot be read: {error}") from error
 
-    def _named(self, row: Sequence[str]) -> tuple[int, int] | None:
-        """The columns of source and target, where the row names them."""
-        names = [name.strip().lower() for name in row]
+    def _named(self, row: Sequence[str]) -> tuple[int, int]:
+        """The columns of source and target; raises `InputError` where the row, the file's first, names none."""
+        names = [name.strip().removeprefix("\ufeff").lower() for name in row]
         for source, target in (self._languages or (SOURCE, TARGET), (SOURCE, TARGET)):
-            if source.lower() in names and target.lower() in names:
-                return names.index(source.lower()), names.index(target.lower())
-        return None
+            columns = [[k for k, name in enumerate(names) if _is_of(name, side)] for side in (source, target)]
+            if all(columns):
+                return columns[0][0], columns[1][0]
+        wanted = [(SOURCE, TARGET), *([self._languages] if self._languages else [])]
+        headers = " or ".join(
+            f"`{_DELIMITERS[self.format].join(names).replace(chr(9), ' (tab) ')}`" for names in wanted
+        )
+        raise InputError(
+            f"{self.origin}: line 1 names no source and target column, but has {', '.join(map(repr, row[:4]))}: "
+            f"begin the file with a line {headers}; where its columns have other names, change them or name the "
+            "languages with --languages"
+        )
 
     def __enter__(self) -> Self:
         return self

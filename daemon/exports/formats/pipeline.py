@@ -1,4 +1,4 @@
-"""Files that other tools of a translation pipeline read: dictionaries, shortlists, priors, glossaries.
+"""Files that other tools of a translation pipeline read: dictionaries, shortlists, priors, vocabulary maps.
 
 Those of word pairs count the links of the store's pairs; those of phrases are made of the rules without nonterminals.
 """
@@ -50,10 +50,6 @@ def _reading(source: int, target: int) -> Callable[[Chosen, int], Reader]:
 
 _ONLY_WORDS = f"""(
     SELECT {_words("source")} AS source, {_words("target")} AS target, uses FROM scored WHERE nonterminals = 0)"""
-_BEST = f"""(
-    SELECT source, target FROM (
-        SELECT *, row_number() OVER (PARTITION BY source ORDER BY uses DESC, target) AS place FROM {_ONLY_WORDS}
-    ) WHERE place = 1)"""
 _CANDIDATES = f"""(
     SELECT source, string_agg(DISTINCT candidate, ' ' ORDER BY candidate) AS target FROM (
         SELECT source, unnest(string_split(target, ' ')) AS candidate FROM {_ONLY_WORDS}
@@ -116,14 +112,4 @@ VMAP = _of_phrases(
     line=_sides,
     reader=_reading(0, 1),
     rows=_CANDIDATES,
-)
-GLOSSARY = _of_phrases(
-    name="glossary",
-    meaning="the usual translation of each phrase",
-    suffix=".glossary",
-    compression=Compression.NONE,
-    features=("count",),
-    line=_sides,
-    reader=_reading(0, 1),
-    rows=_BEST,
 )

@@ -7,7 +7,6 @@ from hierogram.daemon.exports.formats.moses import MOSES
 from hierogram.daemon.exports.formats.pipeline import (
     BICLEANER,
     BICLEANER_REVERSE,
-    GLOSSARY,
     PRIORS,
     SHORTLIST,
     TTABLE,
@@ -24,7 +23,7 @@ FORMATS: dict[str, Format] = {
 
 
 FILES: dict[str, Format] = {
-    format.name: format for format in (BICLEANER, BICLEANER_REVERSE, SHORTLIST, VMAP, PRIORS, TTABLE, GLOSSARY)
+    format.name: format for format in (BICLEANER, BICLEANER_REVERSE, SHORTLIST, VMAP, PRIORS, TTABLE)
 }
 """Files for other tools, which hold less than a grammar."""
 

@@ -96,6 +96,7 @@ class AlignAnswer(BaseModel):
 
     position: int = Field(description="Store position whose counts were used.")
     pairs: list[AlignedAnswer]
+    advice: str | None = Field(description="What to do where texts look as if they should be divided into tokens.")
 
 
 def align_routes(service: Service) -> APIRouter:
@@ -132,6 +133,10 @@ def _aligning(service: Service) -> Callable[[AlignBody], object]:
             raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
         except InputError as error:
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
-        return {"position": position, "pairs": [as_plain(pair, body.least) for pair in found]}
+        return {
+            "position": position,
+            "pairs": [as_plain(pair, body.least) for pair in found],
+            "advice": None if body.tokenized else made[0].advice(texts),
+        }
 
     return work

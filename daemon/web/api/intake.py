@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS
 from hierogram.daemon.corpora.limits import Limits
-from hierogram.daemon.corpora.preparation import prepare, two_languages
+from hierogram.daemon.corpora.texts import pipeline_of, two_languages
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError, UsageError, WrongKindError
 from hierogram.daemon.web.api.bodies import ClientGoneError, ending_problem, line_chunks
 from hierogram.daemon.web.api.metrics import RequestMetrics
@@ -226,7 +226,7 @@ def _check_languages(store: Store, given: str | None) -> None:
     if given is None:
         return
     try:
-        prepare(store.settings(), two_languages(given, "languages"))
+        pipeline_of(store.settings(), two_languages(given, "languages"))
     except UsageError as error:
         raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
 

@@ -37,7 +37,10 @@ class TranslateBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     sentences: list[Annotated[str, Field(max_length=MOST_LETTERS)]] = Field(
-        max_length=MOST_SENTENCES, description="Sentences, words separated by spaces."
+        max_length=MOST_SENTENCES, description="Sentences; divided into tokens where the store divides text."
+    )
+    tokenized: bool = Field(
+        default=False, description="The sentences are tokens separated by spaces: leave them as they are."
     )
     markup: bool = Field(default=False, description='Whether they hold `<np translation="…">words</np>`.')
 
@@ -76,6 +79,7 @@ class TranslateAnswer(BaseModel):
 
     position: int = Field(description="Store position of the grammar that was used.")
     sentences: list[SentenceAnswer]
+    advice: str | None = Field(description="What to do where sentences look as if they should be divided into tokens.")
 
 
 def translate_routes(service: Service, options: TranslateOptions) -> APIRouter:
@@ -104,6 +108,7 @@ def _translating(service: Service, options: TranslateOptions) -> Callable[[Trans
     made: list[object] = []
 
     def work(body: TranslateBody, best: int) -> object:
+        from hierogram.daemon.corpora.texts import AS_IT_IS, IN_REQUESTS, text_advice
         from hierogram.daemon.decoding.answers import as_plain
         from hierogram.daemon.decoding.following import Follower
         from hierogram.daemon.decoding.opening import equip
@@ -119,7 +124,13 @@ def _translating(service: Service, options: TranslateOptions) -> Callable[[Trans
             raise ProblemError(HTTPStatus.CONFLICT, str(error)) from error
         except InputError as error:
             raise try_later(f"[translating] of the configuration: {error}", _RETRY_SECONDS) from error
-        found = [translator.translate(line, best, markup=body.markup) for line in body.sentences]
-        return {"position": position, "sentences": [as_plain(translation) for translation in found]}
+        texts = AS_IT_IS if body.tokenized else translator.texts
+        found = [translator.translate(line, best, markup=body.markup, texts=texts) for line in body.sentences]
+        side = None if body.tokenized else texts.source
+        return {
+            "position": position,
+            "sentences": [as_plain(translation) for translation in found],
+            "advice": side and text_advice(side, "sentences", body.sentences, *IN_REQUESTS),
+        }
 
     return work

@@ -11,7 +11,7 @@ PAIRS = 300
 def put(store: Store, first: int, last: int, given: bool = False) -> None:
     """Store some pairs of an invented language, with their true alignment or without any."""
     sources, targets, alignments = invented(PAIRS)
-    batch = store.begin_ingest("invented", "memory", "bars")
+    batch = store.begin_ingest("invented", "memory", "pipes")
     store.add_pairs(
         batch,
         pairs_of([

@@ -25,7 +25,7 @@ GIVEN = 20
 
 def put(store: Store, first: int, last: int) -> None:
     sources, targets, alignments = invented(PAIRS)
-    batch = store.begin_ingest("invented", "memory", "bars")
+    batch = store.begin_ingest("invented", "memory", "pipes")
     pairs = [
         NewPair(
             sources[k], targets[k], alignments[k] if k < GIVEN else None,

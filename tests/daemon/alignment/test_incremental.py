@@ -268,15 +268,15 @@ def test_files_are_aligned_with_what_a_store_knows(hierogram: Run, tmp_path: Pat
     (tmp_path / "t").write_text("".join(line + "\n" for line in targets[250:255]))
     (tmp_path / "gold").write_text("".join(line + "\n" for line in alignments[250:255]))
     rates = []
-    for more in ([], ["--priors", "store.db"]):
+    for more in ([], ["--store", "store.db"]):
         assert hierogram("align", "s", "t", "-o", "out", *more).code == 0
         rates.append(json.loads(hierogram("evaluate-alignment", "gold", "out", "--json").out)["aer"])
     assert rates[1] < min(0.1, rates[0])
     with open_store(f"sqlite:///{tmp_path}/store.db") as store:
         assert store.position() == before
-    refused = hierogram("align", "s", "t", "--priors", "store.db", "--model", "bhmm")
+    refused = hierogram("align", "s", "t", "--store", "store.db", "--model", "bhmm")
     assert (refused.code, "are for bhmm-f, not for bhmm" in refused.err) == (3, True)
-    assert hierogram("align", "s", "t", "--priors", "missing.db").code == 3
+    assert hierogram("align", "s", "t", "--store", "missing.db").code == 3
 
 
 def store_is_mended(url: str) -> None:

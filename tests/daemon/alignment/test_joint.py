@@ -90,7 +90,7 @@ def test_what_the_model_cannot_do_is_refused(request_: Request, why: str) -> Non
 
 
 def test_counts_of_a_store_are_refused() -> None:
-    with pytest.raises(UsageError, match="leave out --priors"):
+    with pytest.raises(UsageError, match="leave out --store"):
         align(["a"], ["x"], ITG, known=lambda source, target: [])
 
 

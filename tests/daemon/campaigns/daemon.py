@@ -206,7 +206,7 @@ class SpoolFeeder:
     most: int = 20
 
     def feed(self, daemon: Daemon, number: int) -> None:
-        name = f"{self.speech.name}-{number}.bars"
+        name = f"{self.speech.name}-{number}.pipes"
         part = daemon.spool / f"{name}.part"
         daemon.spool.mkdir(exist_ok=True)
         part.write_text("".join(line + "\n" for line in self.speech.lines(self.most)))
@@ -251,9 +251,9 @@ class CommandFeeder:
     most: int = 20
 
     def feed(self, daemon: Daemon, number: int) -> None:
-        path = daemon.spool.parent / f"{self.speech.name}-{number}.bars"
+        path = daemon.spool.parent / f"{self.speech.name}-{number}.pipes"
         path.write_text("".join(line + "\n" for line in self.speech.lines(self.most)))
-        command = [*COMMAND, "--store", daemon.url, "ingest", str(path), "--format", "bars"]
+        command = [*COMMAND, "--store", daemon.url, "ingest", str(path), "--format", "pipes"]
 
         def ran() -> bool:
             return subprocess.run(command, capture_output=True, timeout=PATIENCE).returncode == 0

@@ -29,7 +29,7 @@ def prepare(url: str) -> tuple[str, str]:
     sources.append("rare words here")
     targets.append("words odd rare")
     with open_store(url, create=True, settings=QUICK) as store:
-        batch = store.begin_ingest("invented", "memory", "bars")
+        batch = store.begin_ingest("invented", "memory", "pipes")
         pairs = zip(sources, targets, strict=True)
         store.add_pairs(
             batch,

@@ -142,7 +142,7 @@ def test_an_empty_file_is_an_empty_corpus(store: Store, tmp_path: Path) -> None:
     [
         (["a", "b", "c", "d"], "auto", "4 files given"),
         (["a"], "parallel", "--format parallel takes 2 or 3 files, not 1"),
-        (["a", "b", "c"], "bars", "--format pipes takes 1 file, not 3"),
+        (["a", "b", "c"], "pipes", "--format pipes takes 1 file, not 3"),
         (["a"], "xml", "--format xml: there are auto, parallel, pipes, tsv, jsonl, tmx"),
         (["-", "-", "a"], "parallel", r"standard input \(-\) can be given once only"),
     ],

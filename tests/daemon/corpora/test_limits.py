@@ -64,7 +64,7 @@ def test_a_kilobyte_that_unpacks_to_empty_lines_leaves_nothing(
     store: Store, store_url: str, tmp_path: Path, allowed: Limits
 ) -> None:
     (tmp_path / "bomb.zst").write_bytes(BOMB)
-    with Input([str(tmp_path / "bomb.zst")], "bars", limits=allowed) as source, pytest.raises(InputError):
+    with Input([str(tmp_path / "bomb.zst")], "pipes", limits=allowed) as source, pytest.raises(InputError):
         ingest(store, source, handling=Handling(limits=allowed))
     assert query(store_url, "SELECT count(*) FROM rejected_lines") == [(0,)]
     assert query(store_url, "SELECT state, rejected FROM ingest_batches") == [("failed", 0)]

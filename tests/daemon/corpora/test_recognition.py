@@ -72,7 +72,7 @@ def test_one_file_of_another_kind_is_told(hierogram: Run, tmp_path: Path, conten
     ("options", "content"),
     [
         (("--format", "pipes"), OBJECTS),
-        (("--format", "bars"), TREES),
+        (("--format", "pipes"), TREES),
         (("--format", "jsonl"), PIPED),
         (("--format", "jsonl"), LINKS),
         (("--format", "tsv"), OBJECTS),
@@ -102,9 +102,3 @@ def test_tabs_between_source_target_and_links(hierogram: Run, tmp_path: Path) ->
     told = hierogram("ingest", "b", "--format", "tsv")
     assert "1 pair stored, 0 known already, 3 lines rejected" in told.out
     assert "b:2: field-count: the line has 1 field, not 2 or 3: source, tab, target" in told.err
-
-
-def test_a_format_may_be_called_by_its_former_name(hierogram: Run, tmp_path: Path) -> None:
-    (tmp_path / "c.bars").write_text("".join(line + "\n" for line in LINES))
-    assert "9 pairs stored" in hierogram("ingest", "c.bars", "--format", "bars").out
-    assert "9 known already" in hierogram("ingest", "c.bars", "--format", "pipes").out

@@ -64,7 +64,7 @@ def test_memories_are_taken_in_and_tokenized(hierogram: Run, tmp_path: Path) -> 
     (tmp_path / "m.tmx").write_text(HEAD + unit(("fr", "L'eau, c'est bon."), ("en", "Water &amp; wine.")) + TAIL)
     assert "1 pair stored" in hierogram("ingest", "m.tmx", "--languages", "fr,en", "--tokenize", "fr,en").out
     (tmp_path / "raw").write_text("L'eau, ||| Water, don't\na, b ||| c, d ||| 0-0\n")
-    assert "2 pairs stored" in hierogram("ingest", "raw", "--format", "bars", "--tokenize", "fr,en").out
+    assert "2 pairs stored" in hierogram("ingest", "raw", "--format", "pipes", "--tokenize", "fr,en").out
     assert hierogram("ingest", "m.tmx", "--languages", "fr").code == 2
     from hierogram.storage.store import open_store
 

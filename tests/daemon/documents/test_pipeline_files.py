@@ -10,7 +10,6 @@ import eflomal
 import pytest
 from tests.daemon.conftest import LINES
 
-from hierogram.daemon.decoding.fixed_words import read_glossary
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.formats.registry import FILES
 from hierogram.daemon.exports.options import ExportOptions
@@ -87,19 +86,6 @@ def test_a_vocabulary_map_has_all_words_of_translations(learned: Store, tmp_path
         source, target = line.split("\t")
         found[source] = set(target.split(" "))
     assert found == expected
-
-
-def test_a_glossary_has_the_most_used_translation(learned: Store, tmp_path: Path) -> None:
-    found = dict(line.split("\t") for line in lines(learned, tmp_path, "glossary"))
-    most: dict[str, float] = {}
-    for rule in learned.find_rules(limit=10_000):
-        if not rule.nonterminals:
-            most[rule.source] = max(most.get(rule.source, 0.0), rule.mean)
-    assert found.keys() == most.keys()
-    for source, target in found.items():
-        [rule] = learned.find_rules(source, target)
-        assert rule.mean == pytest.approx(most[source])
-    read_glossary(str(tmp_path / "file.glossary"))
 
 
 def test_the_document_names_them_all() -> None:

@@ -114,7 +114,7 @@ def test_the_rules_of_one_corpus_are_counted_anew(learned: Store, tmp_path: Path
     (tmp_path / "more").write_text(
         "une porte ||| a door ||| 0-0 1-1\nla porte verte ||| the green door ||| 0-0 1-2 2-1\n"
     )
-    with Input([str(tmp_path / "more")], format="bars") as source:
+    with Input([str(tmp_path / "more")], format="pipes") as source:
         ingest(learned, source, corpus="more")
     learn(learned, sweeps=2)
     whole = rules_of(learned)

@@ -106,7 +106,7 @@ def test_withdrawn_pairs_leave_memory_too(store: Store) -> None:
 def test_the_vocabulary_is_followed(store: Store) -> None:
     with Hands(store) as hands:
         hands.settle()
-        batch = store.begin_ingest("more", "more", "bars")
+        batch = store.begin_ingest("more", "more", "pipes")
         store.add_pairs(
             batch, pairs_of([some_pairs(1)[0]._replace(source="never seen", target="jamais vu", alignment="0-0 1-1")])
         )

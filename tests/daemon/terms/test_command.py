@@ -6,12 +6,18 @@ import re
 import shlex
 from collections import Counter
 from datetime import date
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from defusedxml.ElementTree import fromstring
+from lxml import etree
 from tests.daemon.conftest import LINES, Run
+from translate.storage.tbx import tbxfile
 
+from hierogram.daemon.corpora.dictionaries.tbx import concepts
+from hierogram.daemon.decoding.fixed_words import Part, read_glossary
+from hierogram.daemon.terms.options import BASIC_3
 from hierogram.daemon.terms.records import Rendering, Term, Terms
 from hierogram.daemon.terms.tbx import NAMESPACE, tbx_of
 from hierogram.daemon.terms.writing import DEPARTURE_COLUMNS, TERM_COLUMNS
@@ -45,6 +51,49 @@ def read_tbx(text: str) -> list[tuple[dict[str, str], list[str]]]:
     return found
 
 
+def read_by_toolkit(path: str) -> set[tuple[str, str]]:
+    """Terms and renderings as translate-toolkit finds them, which many tools read TBX with."""
+    units = tbxfile.parsefile(path).units
+    assert all(unit.istranslatable() for unit in units)
+    return {(unit.source, unit.target) for unit in units}
+
+
+BASIC_2_DTD = """
+<!ELEMENT martif (martifHeader, text)>
+<!ATTLIST martif type CDATA #REQUIRED xml:lang CDATA #REQUIRED>
+<!ELEMENT martifHeader (fileDesc, encodingDesc?, revisionDesc?)>
+<!ELEMENT fileDesc (titleStmt?, publicationStmt?, sourceDesc+)>
+<!ELEMENT titleStmt (title, note*)>
+<!ELEMENT title (#PCDATA)>
+<!ELEMENT publicationStmt (p+)>
+<!ELEMENT sourceDesc (p+)>
+<!ELEMENT encodingDesc (p+)>
+<!ELEMENT revisionDesc (p+)>
+<!ELEMENT p (#PCDATA)>
+<!ATTLIST p type (XCSURI | XCSContent | DCSName) #IMPLIED>
+<!ELEMENT text (body)>
+<!ELEMENT body (termEntry+)>
+<!ELEMENT termEntry (descrip*, langSet+)>
+<!ATTLIST termEntry id ID #IMPLIED>
+<!ELEMENT langSet (descrip*, tig+)>
+<!ATTLIST langSet xml:lang CDATA #REQUIRED>
+<!ELEMENT tig (term, termNote*, (descrip | note)*)>
+<!ELEMENT term (#PCDATA)>
+<!ELEMENT termNote (#PCDATA)>
+<!ELEMENT descrip (#PCDATA)>
+<!ELEMENT note (#PCDATA)>
+"""
+"""What the core structure of TBX-Basic 2 [ISO 30042:2008] has of what a list of terms needs."""
+
+
+def assert_basic_2(path: str) -> None:
+    """The file has the structure of TBX-Basic 2."""
+    tree = etree.parse(path)
+    structure = etree.DTD(StringIO(BASIC_2_DTD))
+    assert structure.validate(tree), structure.error_log
+    assert (tree.getroot().tag, tree.getroot().get("type")) == ("martif", "TBX-Basic")
+
+
 def test_every_format_tells_the_same(hierogram: Run, learned_url: str) -> None:
     command = ("--store", learned_url, "terms", "--min-count", "2")
     table = hierogram(*command)
@@ -61,9 +110,14 @@ def test_every_format_tells_the_same(hierogram: Run, learned_url: str) -> None:
         assert [tuple(row) for row in read] == [TERM_COLUMNS] * len(told)
         assert [row["target"] for row in read] == [term["target"] for term in as_json["terms"]]
     assert hierogram(*command, "-o", "found.tbx", "--languages", "fr,en").code == 0
-    concepts = read_tbx(Path("found.tbx").read_text())
-    assert {(terms["fr"], terms["en"]) for terms, _ in concepts} == told
-    unnamed = read_tbx(hierogram(*command, "--format", "tbx").out)
+    assert read_by_toolkit("found.tbx") == told
+    with Path("found.tbx").open("rb") as file:
+        own = [dict(concept) for concept in concepts(iter([file.read()]), "found.tbx")]
+    assert {(terms["fr"], terms["en"]) for terms in own} == told
+    assert_basic_2("found.tbx")
+    assert hierogram(*command, "-o", "found.tbx", "--languages", "fr,en", "--dialect", "basic-3").code == 0
+    assert {(terms["fr"], terms["en"]) for terms, _ in read_tbx(Path("found.tbx").read_text())} == told
+    unnamed = read_tbx(hierogram(*command, "--format", "tbx", "--dialect", "basic-3").out)
     assert {(terms["x-source"], terms["x-target"]) for terms, _ in unnamed} == told
 
 
@@ -86,8 +140,11 @@ def test_departures_are_written(hierogram: Run, learned_url: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--departures", "2", "--format", "tbx"), 2, "TBX holds terms, no pairs"),
-        (("-o", "terms.xls"), 2, "end its name in .tsv, .csv, .tbx, .json"),
+        (("--departures", "2", "--format", "tbx"), 2, "tbx holds terms, no pairs"),
+        (("--departures", "2", "-o", "terms.glossary"), 2, "glossary holds terms, no pairs"),
+        (("--dialect", "basic-3"), 2, "--dialect is for TBX"),
+        (("--dialect", "basic-4", "-o", "terms.tbx"), 2, "basic-2"),
+        (("-o", "terms.xls"), 2, "end its name in .tsv, .csv, .tbx, .json, .glossary"),
         (("--min-words", "4", "--max-words", "3"), 2, "--min-words: 4 is more than"),
         (("--languages", "french"), 2, "name two languages"),
         (("--corpus", "books"), 3, "there are: default"),
@@ -101,23 +158,47 @@ def test_what_cannot_be_is_told(
     assert (ran.code, said in ran.err) == (code, True), ran.err
 
 
-def test_tbx_is_whole_whatever_the_words() -> None:
+def test_tbx_is_whole_whatever_the_words(tmp_path: Path) -> None:
     renderings = (Rendering('c"d', 2), Rendering("]]>", 1))
     days = (date(2026, 1, 2), date(2026, 1, 3))
     term = Term("a<b & \x01", 'c"d', 2, 3, 2, 0.6667, 1.0, 1.0, 1.0, renderings, {}, *days)
-    [(terms, notes)] = read_tbx("".join(tbx_of(Terms(3, (term,), (), ("pt_BR", "en")), (), "sqlite:///a&b.db")))
+    found = Terms(3, (term,), (), ("pt_BR", "en"))
+    (tmp_path / "a.tbx").write_text("".join(tbx_of(found, (), "sqlite:///a&b.db")))
+    assert read_by_toolkit(str(tmp_path / "a.tbx")) == {("a<b & \ufffd", 'c"d')}
+    assert_basic_2(str(tmp_path / "a.tbx"))
+    [(terms, notes)] = read_tbx("".join(tbx_of(found, (), "sqlite:///a&b.db", BASIC_3)))
     assert terms == {"pt-BR": "a<b & \ufffd", "en": 'c"d'}
     assert notes == ["in 3 pairs, from 2026-01-02 to 2026-01-03", "in 2 of these pairs; ]]>: 1"]
+
+
+def test_a_glossary_has_what_nearly_always_has_one_rendering(hierogram: Run, learned_url: str) -> None:
+    """Words such as `ne` that have a rendering of the moment are not forced on every sentence."""
+    command = ("--store", learned_url, "terms", "--min-count", "2")
+    assert hierogram(*command, "-o", "terms.glossary").code == 0
+    head, *lines = Path("terms.glossary").read_text().splitlines()
+    assert head == "# tokens"
+    told = json.loads(hierogram(*command, "--min-words", "1", "--top", "1000", "--format", "json").out)["terms"]
+    reliable = {(one["source"], one["target"]) for one in told if one["consistency"] >= 0.9}
+    assert {tuple(line.split("\t")) for line in lines} == reliable
+    assert len(reliable) < len(told)
+    source, target = lines[0].split("\t")
+    [part] = read_glossary("terms.glossary").divided([Part(tuple(source.split()))])
+    assert part.given == (tuple(target.split()),)
+    chosen = hierogram(*command, "--format", "glossary", "--consistency", "0.5", "--min-words", "2").out
+    assert "" in {line.partition("\t")[2] for line in chosen.splitlines()[:1]}
+    assert len(chosen.splitlines()) != len(lines) + 1
+    assert hierogram("--store", learned_url, "export", "--format", "glossary").code != 0
 
 
 def test_the_commands_of_the_document_run(hierogram: Run, learned_url: str) -> None:
     commands = [shlex.split(line) for block in re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL)
                 for line in block.splitlines()]  # fmt: skip
-    assert len(commands) == 5
+    assert len(commands) == 6
     for name, *arguments in commands[:-1]:
         ran = hierogram("--store", learned_url, *arguments)
         assert (name, ran.code) == ("hierogram", 0), ran.err
-    assert read_tbx(Path("terms.tbx").read_text())
+    assert_basic_2("terms.tbx")
+    assert read_glossary("terms.glossary").divided
     assert Path("departures.tsv").read_text().splitlines()[0].split("\t") == list(DEPARTURE_COLUMNS)
 
 

@@ -22,7 +22,7 @@ def taught(url: str) -> None:
     """A store whose aligner has seen pairs of an invented language."""
     sources, targets, alignments = invented(PAIRS)
     with open_store(url, create=True, settings=QUICK) as store:
-        batch = store.begin_ingest("invented", "memory", "bars")
+        batch = store.begin_ingest("invented", "memory", "pipes")
         pairs = [
             NewPair(sources[k], targets[k], alignments[k], len(sources[k].split()), len(targets[k].split()), k + 1)
             for k in range(KNOWN)
@@ -139,7 +139,7 @@ def test_an_aligner_that_has_seen_nothing_says_so(learned_client: TestClient) ->
 def test_texts_are_made_tokens_as_the_store_does(store_url: str, connect: Connect) -> None:
     settings = Settings(languages=("fr", "en"), tokenize=True, case=LOWERED)
     with open_store(store_url, create=True, settings=settings) as store:
-        batch = store.begin_ingest("small", "memory", "bars")
+        batch = store.begin_ingest("small", "memory", "pipes")
         store.add_pairs(batch, pairs_of([NewPair("la maison .", "the house .", "0-0 1-1 2-2", 3, 3, 1)]))
         store.finish_ingest(batch)
         IncrementalAligner(store).train()

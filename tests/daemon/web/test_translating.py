@@ -1,14 +1,19 @@
 """POST /v1/translate: by the store's grammar, which it follows."""
 
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
+from tests.daemon.conftest import QUICK
 from tests.daemon.web.conftest import Connect, FakeService
 
+from hierogram.daemon.corpora.ingest import ingest
+from hierogram.daemon.corpora.inputs import Input
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.web.api.translating import MOST_SENTENCES
-from hierogram.storage.store import Store
+from hierogram.storage.store import Store, open_store
 
 JSON = {"Content-Type": "application/json"}
 
@@ -25,6 +30,28 @@ def test_sentences_are_translated(learned_client: TestClient) -> None:
     fixed = {"sentences": ['la <n translation="home">maison</n>'], "markup": True}
     [found] = learned_client.post("/v1/translate", json=fixed).json()["sentences"]
     assert found["translation"].split()[-1] == "home"
+
+
+def test_raw_text_is_divided_as_the_store_does_it(connect: Connect, corpus: Path, tmp_path: Path) -> None:
+    settings = replace(QUICK, languages=("fr", "en"), tokenize=True, case="lowered")
+    with open_store(str(tmp_path / "s.db"), create=True, settings=settings) as store, Input([str(corpus)]) as source:
+        ingest(store, source)
+        learn(store, sweeps=4)
+        client = connect(FakeService(store))
+        raw = client.post("/v1/translate", json={"sentences": ["La maison, la porte."]}).json()
+        hand = client.post("/v1/translate", json={"sentences": ["la maison , la porte ."], "tokenized": True}).json()
+        assert (raw, raw["sentences"][0]["source"], raw["advice"]) == (hand, "la maison , la porte .", None)
+        again = client.post("/v1/translate", json={"sentences": ["la maison , la porte ."]}).json()
+        assert '"tokenized": true leaves it as it is' in again["advice"]
+
+
+def test_text_that_should_be_divided_is_answered_with_advice(learned_client: TestClient) -> None:
+    body = {"sentences": ["La maison."]}
+    assert learned_client.post("/v1/translate", json={"sentences": ["la maison"]}).json()["advice"] is None
+    advice = learned_client.post("/v1/translate", json=body).json()["advice"]
+    assert "end in a word with its full stop" in advice
+    assert "--tokenize` divides text into tokens" in advice
+    assert learned_client.post("/v1/translate", json=body | {"tokenized": True}).json()["advice"] is None
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,14 @@ def test_columns(tmp_path: Path) -> None:
     for name, content in (
         ("a.csv", 'en,note,fr\n"the ""cat""",x,le chat\n'),
         ("b.csv", 'note,target,source\n,"the ""cat""",le  chat\n\n'),
-        ("c.tsv", 'le chat\tthe "cat"\trest\n'),
+        ("c.tsv", 'Source\tTarget\tNote\nle chat\tthe "cat"\trest\n'),
+        ("d.csv", '\ufefffr-CA,en_US\nle chat,"the ""cat"""\n'),
     ):
         assert entries(tmp_path / name, content, two) == ([("le chat", 'the "cat"')], [])
-    assert entries(tmp_path / "d.csv", "a,b\nalone\nc,d\n", None) == ([("a", "b"), ("c", "d")], ["field-count"])
+    assert entries(tmp_path / "d.csv", "source,target\na,b\nalone\nc,d\n", None) == (
+        [("a", "b"), ("c", "d")],
+        ["field-count"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,6 +82,13 @@ def test_columns(tmp_path: Path) -> None:
         ("a.tbx", '<!DOCTYPE tbx [<!ENTITY a "b">]><tbx/>', InputError, "declares entities"),
         ("a.tbx", MARTIF.replace("fr-FR", "en"), InputError, "has 1 languages"),
         ("a.txt", "a,b", UsageError, "name its format"),
+        (
+            "a.csv",
+            "French,English\nchat,cat\n",
+            InputError,
+            "line 1 names no source .* 'French', 'English'.*`source,target`",
+        ),
+        ("a.tsv", "chat\tcat\n", InputError, r"begin the file with a line `source \(tab\) target`"),
         ("a.csv", '"' + "a" * 200_000 + '",b', InputError, "line 1 cannot be read"),
     ],
 )
@@ -126,7 +137,7 @@ def taught(url: str) -> Store:
 
 
 def test_an_entry_changes_alignments_and_grammar_until_it_is_withdrawn(store_url: str, tmp_path: Path) -> None:
-    (tmp_path / "terms.tsv").write_text("alpha\ttwo\n")
+    (tmp_path / "terms.tsv").write_text("source\ttarget\nalpha\ttwo\n")
 
     def crossed(store: Store) -> float:
         [answer] = AnsweringAligner(store).align([("alpha", "one two")])

@@ -1,0 +1,252 @@
+"""What becomes of text at every door: which languages it has, which tokens its words make, which case they keep.
+
+A store's settings say it, the manifest of an export repeats it, and `--tokenize fr,en` says it for other grammars. All
+that takes text (ingest, alignment, evidence, language models, translation, tuning) sends it through one `TextPipeline`.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from hierogram.daemon.corpora.validation import Fields
+from hierogram.daemon.exceptions import UsageError
+from hierogram.samplers.grammar.kinds import PAIRS, notation_of
+from hierogram.samplers.grammar.limits import LONGEST_ITG_SIDE
+from hierogram.samplers.grammar.settings import ITG_ALIGNER
+from hierogram.storage.records import KEPT, LOWERED, Settings
+
+if TYPE_CHECKING:
+    from sacremoses import MosesTokenizer
+
+Languages = tuple[str, str]
+"""Source and target, as in ("fr", "en")."""
+
+LOOKS_RUNNING = "most sentences end in a word with its full stop, which makes another word of it"
+"""What is said of text that looks as if it were not divided into tokens."""
+
+LOOKS_DIVIDED = "most sentences have spaces before full stops and commas, so they are tokens already"
+"""What is said of text that is divided though it looks like tokens."""
+
+IN_REQUESTS = ("a store made by `hierogram init --languages fr,en --tokenize`", '"tokenized": true')
+"""What answers to requests say that divides text, and that leaves it as it is."""
+
+_COMPRESSED = (".gz", ".zst")
+_LANGUAGE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
+_ATTACHED = re.compile(r"""\w[.!?…。！？]+["'»”’)\]]*\s*$""")
+"""A line's end where the last word has a full stop, an exclamation or a question mark attached."""
+_DETACHED = re.compile(r"\w\s+[.,](\s|$)")
+_LOOKED_AT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class TextSide:
+    """Text of one side: divided by the rules of `language` (None: it is tokens already), with `lower` in small letters.
+
+    What makes words for people of tokens again belongs here, too, as the other direction of `tokens`.
+    """
+
+    language: str | None = None
+    lower: bool = False
+
+    @property
+    def changes(self) -> bool:
+        """Whether text may be changed."""
+        return self.language is not None or self.lower
+
+    def tokens(self, text: str) -> str:
+        """A line of text as a store holds it: tokens with spaces between them."""
+        if self.language is not None:
+            # Left as they are, & and quotes are what other tools and people see, too.
+            text = str(_moses(self.language).tokenize(text, return_str=True, escape=False))
+        return text.lower() if self.lower else text
+
+    def tokens_of_bytes(self, line: bytes) -> bytes:
+        """The same of a line as bytes; what is not UTF-8 stays as it is, for validation to name."""
+        if not self.changes:
+            return line
+        try:
+            return self.tokens(line.decode()).encode()
+        except UnicodeDecodeError:
+            return line
+
+
+TOKENS = TextSide()
+"""Leaves text as it is: tokens with spaces between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextPipeline:
+    """What is done to text of two sides.
+
+    `languages` are those of source and target, None where nobody knows them. `rules` are the languages by whose rules
+    text is divided into tokens, None where it comes as tokens.
+    """
+
+    languages: Languages | None = None
+    rules: Languages | None = None
+    lower: bool = False
+
+    @property
+    def source(self) -> TextSide:
+        """What is done to source sentences."""
+        return TextSide(self.rules[0] if self.rules else None, self.lower)
+
+    @property
+    def target(self) -> TextSide:
+        """What is done to target sentences."""
+        return TextSide(self.rules[1] if self.rules else None, self.lower)
+
+    def pair(self, source: str, target: str) -> tuple[str, str]:
+        """A sentence and its translation as a store holds them."""
+        return self.source.tokens(source), self.target.tokens(target)
+
+    def prepared(self, fields: Fields) -> Fields:
+        """The same lines; those whose links count tokens already keep their tokens, and change their case alone."""
+        source, target = self.source, self.target
+        if not source.changes:
+            return fields
+        case = TextSide(None, self.lower)
+        bare = [alignment is None and k not in fields.known for k, alignment in enumerate(fields.alignments)]
+        return replace(
+            fields,
+            sources=[(source if own else case).tokens_of_bytes(s) for s, own in zip(fields.sources, bare, strict=True)],
+            targets=[(target if own else case).tokens_of_bytes(t) for t, own in zip(fields.targets, bare, strict=True)],
+        )
+
+    def as_plain(self) -> dict[str, object]:
+        """The settings of a store that make this pipeline, as JSON has them."""
+        languages = self.rules or self.languages or ()
+        return {
+            "languages": list(languages),
+            "tokenize": self.rules is not None,
+            "case": LOWERED if self.lower else KEPT,
+        }
+
+
+AS_IT_IS = TextPipeline()
+"""Leaves text as it is: tokens with spaces between them."""
+
+
+def pipeline_of(
+    settings: Settings | Mapping[str, Any], languages: Languages | None = None, tokenize: Languages | None = None
+) -> TextPipeline:
+    """What a store with these settings does with text of these `languages`, to be divided by rules of `tokenize`.
+
+    `settings` may be those of a manifest. Raises `UsageError` where the languages are not the store's, or there are no
+    rules for one of them.
+    """
+    if isinstance(settings, Settings):
+        settings = {"languages": settings.languages, "tokenize": settings.tokenize, "case": settings.case}
+    known = settings.get("languages") or ()
+    own = (str(known[0]), str(known[1])) if len(known) == 2 else None
+    for given, named in ((languages, "languages"), (tokenize, "tokenize")):
+        if given and own and given != own:
+            raise UsageError(
+                f"{named} {','.join(given)}: the store is of {','.join(own)} (source, target): "
+                "give the input the other way about, or take another store"
+            )
+    rules = tokenize or (own if settings.get("tokenize") else None)
+    for language in rules or ():
+        _moses(language)
+    return TextPipeline(languages or own or tokenize, rules, settings.get("case") == LOWERED)
+
+
+def side_of(language: str) -> TextSide:
+    """What divides text of a language into tokens; raises `UsageError` where there are no rules for it."""
+    _moses(language)
+    return TextSide(language)
+
+
+@cache
+def _moses(language: str) -> "MosesTokenizer":
+    """The tokenizer of a language; raises `UsageError` where there are no rules for it, or sacremoses is missing."""
+    try:
+        from sacremoses import MosesTokenizer
+        from sacremoses.corpus import NonbreakingPrefixes
+    except ImportError as error:
+        raise UsageError("dividing text into tokens needs sacremoses: pip install 'hierogram[tokenize]'") from error
+    known = sorted(set(NonbreakingPrefixes().available_langs.values()))
+    if language not in known:
+        raise UsageError(f"--tokenize: there are no rules for {language!r}; there are for {', '.join(known)}")
+    return MosesTokenizer(lang=language)
+
+
+def looks_running(lines: Iterable[str | bytes]) -> bool:
+    """Whether most lines look like text that is not divided into tokens: they end in a word with its punctuation."""
+    texts = [line.decode(errors="replace") if isinstance(line, bytes) else line for line in lines]
+    return 2 * sum(_ATTACHED.search(text) is not None for text in texts) > len(texts)
+
+
+def looks_divided(lines: Iterable[str]) -> bool:
+    """Whether most lines look like tokens: they have spaces before a full stop or a comma, as no raw text has."""
+    texts = list(lines)
+    return 2 * sum(_DETACHED.search(text) is not None for text in texts) > len(texts)
+
+
+def text_advice(side: TextSide, named: str, lines: Sequence[str], divide: str, leave: str) -> str | None:
+    """What to say of sentences that need to be divided into tokens and are not, or are and are divided again.
+
+    None: nothing. `named` is what the text is called, `divide` what divides it, `leave` what leaves it as it is. The
+    first lines are looked at, empty ones passed over. The tokenizer does not leave its own tokens alone: `l' eau` would
+    become `l ' eau`.
+    """
+    sample = [line for line in lines[:_LOOKED_AT] if line.strip()]
+    if side.language is None:
+        if looks_running(sample):
+            return f"{named}: {LOOKS_RUNNING}: {divide} divides text into tokens, {leave} says that it is tokens"
+    elif looks_divided(sample):
+        return f"{named}: {LOOKS_DIVIDED}: {leave} leaves it as it is"
+    return None
+
+
+def two_languages(given: str, option: str) -> Languages:
+    """Source and target of a text as `fr,en`; raises `UsageError` where it does not name two languages."""
+    languages = given.split(",")
+    if len(languages) != 2 or not all(map(_LANGUAGE.fullmatch, languages)):
+        raise UsageError(f"{option} {given}: name two languages, source and target: {option} fr,en")
+    return languages[0], languages[1]
+
+
+def check_settings(settings: Settings) -> None:
+    """Raises `UsageError` where a store cannot have these settings of languages and tokens."""
+    notation = notation_of(settings.grammar)
+    if settings.max_tokens > notation.longest:
+        raise UsageError(
+            f"--max-tokens {settings.max_tokens}: a store of {notation.holds} takes sides of {notation.longest} tokens "
+            "at most"
+        )
+    if settings.aligner == ITG_ALIGNER and settings.max_tokens > LONGEST_ITG_SIDE:
+        raise UsageError(
+            f"--max-tokens {settings.max_tokens}: the aligner {ITG_ALIGNER} takes sides of {LONGEST_ITG_SIDE} tokens "
+            "at most"
+        )
+    if settings.languages:
+        two_languages(",".join(settings.languages), "--languages")
+        if notation.takes != PAIRS:
+            raise UsageError(
+                f"--languages: a store of {notation.holds} has sentences of one language, and needs none named"
+            )
+    if settings.tokenize and not settings.languages:
+        raise UsageError("--tokenize: name the languages whose rules divide text into tokens, as in --languages fr,en")
+    pipeline_of(settings)
+
+
+def check_names(paths: Sequence[str], languages: Languages | None) -> None:
+    """Raises `UsageError` where the names of source and target file end in the languages the other way about."""
+    if languages is None or len(paths) < 2:
+        return
+    if (_ending(paths[0]), _ending(paths[1])) == (languages[1], languages[0]) != languages:
+        given = " ".join((paths[1], paths[0], *paths[2:]))
+        raise UsageError(
+            f"{paths[0]} {paths[1]}: the store is of {','.join(languages)} (source, target): hierogram ingest {given}"
+        )
+
+
+def _ending(path: str) -> str:
+    name = os.path.basename(path)
+    for ending in _COMPRESSED:
+        name = name.removesuffix(ending)
+    return name.rpartition(".")[2].lower()

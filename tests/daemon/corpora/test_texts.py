@@ -1,0 +1,178 @@
+"""Raw text through every door of a store that divides text: the same as text that was divided by hand."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.daemon.conftest import Run
+
+from hierogram.daemon.alignment.incremental import align_pending
+from hierogram.daemon.corpora.ingest import ingest
+from hierogram.daemon.corpora.inputs import Input
+from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, looks_running, pipeline_of
+from hierogram.daemon.decoding.fixed_words import Glossary, Part, marked_parts
+from hierogram.daemon.learning.learning import learn
+from hierogram.storage.records import Settings
+from hierogram.storage.store import open_store
+
+RAW = [
+    ("L'eau est là.", "The water is there."),
+    ("L'homme est là.", "The man is there."),
+    ("L'eau, c'est la vie!", "Water, that's life!"),
+    ("L'homme boit l'eau.", "The man drinks the water."),
+]
+BOTH = TextPipeline(("fr", "en"), ("fr", "en"))
+HAND = [BOTH.pair(*pair) for pair in RAW]
+WANTED = "L'homme, c'est l'eau."
+DIVIDED = "L' homme , c' est l' eau ."
+
+
+@pytest.fixture
+def raw_store(tmp_path: Path) -> str:
+    """A store that divides text, and has learned from raw pairs; beside it files of raw text and of tokens."""
+    for kind, pairs in (("raw", RAW), ("hand", HAND)):
+        for number, language in enumerate(("fr", "en")):
+            (tmp_path / f"{kind}.{language}").write_text("".join(pair[number] + "\n" for pair in pairs))
+    (tmp_path / "in.raw").write_text(WANTED + "\n")
+    (tmp_path / "in.hand").write_text(DIVIDED + "\n")
+    settings = Settings(languages=("fr", "en"), tokenize=True, settling=2, samples=2, thinning=1)
+    paths = [str(tmp_path / f"raw.{language}") for language in ("fr", "en")]
+    with open_store(str(tmp_path / "s.db"), create=True, settings=settings) as store, Input(paths) as source:
+        ingest(store, source)
+        align_pending(store)
+        learn(store, sweeps=3)
+    return str(tmp_path / "s.db")
+
+
+def test_text_is_divided_by_the_rules_of_its_side() -> None:
+    assert BOTH.source.tokens(WANTED) == DIVIDED
+    assert HAND[2] == ("L' eau , c' est la vie !", "Water , that 's life !")
+    assert BOTH.target.tokens_of_bytes(b"\xff.") == b"\xff."
+    assert AS_IT_IS.source.tokens(WANTED) == WANTED
+    assert pipeline_of(BOTH.as_plain()) == BOTH
+    lowered = pipeline_of({"languages": ["fr", "en"], "tokenize": True, "case": "lowered"})
+    assert lowered.source.tokens("L'Eau.") == "l' eau ."
+    assert pipeline_of(lowered.as_plain()) == lowered
+
+
+def test_given_translations_are_divided_as_sentences_are() -> None:
+    marked = "Ici <n translation=\"the man's||men\">l'homme</n>, là."
+    assert marked_parts(marked, BOTH) == [
+        Part(("Ici",)), Part(("l'", "homme"), (("the", "man", "'s"), ("men",))), Part((",", "là", "."))
+    ]  # fmt: skip
+    entries = {("l'eau",): (("the", "man's"), ("water",))}
+    [part] = Glossary(entries).through(BOTH).divided([Part(("l'", "eau"))])
+    assert part == Part(("l'", "eau"), (("the", "man", "'s"), ("water",)))
+
+
+def translated(hierogram: Run, *arguments: str) -> str:
+    ran = hierogram("translate", *arguments)
+    assert ran.code == 0, ran.err
+    assert "most sentences" not in ran.err
+    return ran.out
+
+
+def test_translating_raw_text_is_translating_its_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
+    expected = translated(hierogram, raw_store, "in.hand", "--tokenized")
+    assert "man" in expected
+    assert translated(hierogram, raw_store, "in.raw") == expected
+    assert hierogram("--store", raw_store, "export", "-o", "g.cdec.gz").code == 0
+    assert translated(hierogram, "g.cdec.gz", "in.raw") == expected
+    (tmp_path / "bare.cdec.gz").write_bytes((tmp_path / "g.cdec.gz").read_bytes())
+    assert translated(hierogram, "bare.cdec.gz", "in.raw", "--tokenize", "fr,en") == expected
+    for grammar in (raw_store, "g.cdec.gz"):
+        assert hierogram("pack-grammar", grammar, "g.packed").code == 0
+        assert translated(hierogram, "g.packed", "in.raw") == expected
+    assert hierogram("translate", "g.packed", "in.raw", "--tokenize", "en,fr").code == 2
+    both = hierogram("translate", "g.packed", "in.raw", "--tokenize", "fr,en", "--tokenized")
+    assert (both.code, "give one of them" in both.err) == (2, True)
+
+
+def test_a_language_model_of_raw_text_is_that_of_its_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
+    ways = {
+        "hand.arpa": ("hand.en",),
+        "language.arpa": ("raw.en", "--tokenize", "en"),
+        "store.arpa": ("raw.en", "--store", raw_store),
+        "chosen.arpa": ("hand.en", "--store", raw_store, "--tokenized"),
+    }
+    for output, arguments in ways.items():
+        ran = hierogram("lm", *arguments, "-o", output)
+        assert (ran.code, "most sentences" in ran.err) == (0, False)
+    assert len({(tmp_path / output).read_bytes() for output in ways}) == 1
+    assert hierogram("lm", "raw.en", "-o", "x.arpa", "--tokenize", "en", "--store", raw_store).code == 2
+
+
+def test_tuning_divides_sentences_and_references(hierogram: Run, raw_store: str) -> None:
+    rounds = []
+    for kind, options in (("raw", ()), ("hand", ("--tokenized",))):
+        texts = (f"{kind}.fr", "-r", f"{kind}.en")
+        ran = hierogram("tune", raw_store, *texts, "-o", f"{kind}.toml", "--iterations", "1", "--json", *options)
+        assert ran.code == 0, ran.err
+        rounds.append(json.loads(ran.out)["rounds"][0])
+    assert rounds[0] == rounds[1]
+    assert rounds[0]["bleu"] > 50
+
+
+def test_files_are_aligned_by_their_tokens(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
+    expected = hierogram("align", "hand.fr", "hand.en", "--tokenized").out
+    assert expected.count("\n") == len(RAW)
+    assert hierogram("align", "raw.fr", "raw.en", "--tokenize", "fr,en").out == expected
+    known = hierogram("align", "hand.fr", "hand.en", "--tokenized", "--store", raw_store)
+    assert hierogram("align", "raw.fr", "raw.en", "--store", raw_store).out == known.out
+    (tmp_path / "one").write_text("".join(f"{source} ||| {target}\n" for source, target in RAW))
+    assert hierogram("align", "one", "--tokenize", "fr,en").out == expected
+    (tmp_path / "two").write_text("a ||| b\na b\n")
+    wrong = hierogram("align", "two")
+    assert (wrong.code, "line 2: the line has 1 field" in wrong.err) == (3, True)
+    assert hierogram("align", "raw.fr", "raw.en", "one").code == 2
+
+
+def test_scores_and_filters_take_raw_text(hierogram: Run, raw_store: str, tmp_path: Path) -> None:
+    store = ("--store", raw_store)
+    scores = [
+        hierogram(*store, "score", f"{kind}.fr", f"{kind}.en", "--json", *options).out
+        for kind, options in (("raw", ()), ("hand", ("--tokenized",)))
+    ]
+    assert scores[0] == scores[1] != ""
+    assert hierogram(*store, "export", "-o", "all.cdec").code == 0
+    assert hierogram(*store, "export", "-o", "some.cdec", "--filter-for", "in.raw").code == 0
+    everything, some = (set((tmp_path / f"{name}.cdec").read_text().splitlines()) for name in ("all", "some"))
+    matching = {rule for rule in everything if "[X" not in (side := rule.split(" ||| ")[1]) and side in DIVIDED}
+    assert matching
+    assert matching <= some < everything
+
+
+SAYS = "most sentences end in a word with its full stop"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        lambda grammar: ("translate", grammar, "raw.fr"),
+        lambda grammar: ("tune", grammar, "raw.fr", "-r", "hand.en", "-o", "w.toml", "--iterations", "1"),
+        lambda _: ("lm", "raw.en", "-o", "x.arpa"),
+        lambda _: ("align", "raw.fr", "hand.en"),
+    ],
+)
+def test_text_that_is_not_divided_is_noticed_once_at_every_door(
+    hierogram: Run, raw_store: str, tmp_path: Path, command: Callable[[str], tuple[str, ...]]
+) -> None:
+    assert hierogram("--store", raw_store, "export", "-o", "g.cdec").code == 0
+    (tmp_path / "bare.cdec").write_bytes((tmp_path / "g.cdec").read_bytes())
+    ran = hierogram(*command("bare.cdec"))
+    assert (ran.code, ran.err.count(SAYS)) == (0, 1), ran.err
+    assert SAYS not in hierogram(*command("bare.cdec"), "--tokenized").err
+
+
+def test_tokens_that_would_be_divided_again_are_noticed(hierogram: Run, raw_store: str) -> None:
+    ran = hierogram("translate", raw_store, "hand.fr")
+    assert "hand.fr: most sentences have spaces before full stops" in ran.err
+    assert "--tokenized leaves it as it is" in ran.err
+    assert "most sentences" not in hierogram("translate", raw_store, "hand.fr", "--tokenized").err
+
+
+def test_most_lines_decide_what_text_looks_like() -> None:
+    assert looks_running(["La maison.", "Un chat", b"Qui?"])
+    assert not looks_running(["La maison .", "M.", "Un chat !"])
+    assert not looks_running([])
