@@ -34,7 +34,7 @@ from hierogram.storage.schema.postgres_options import on_postgres
 from hierogram.storage.schema.score_tables import pair_scores
 from hierogram.storage.schema.types import MOMENT, SERIAL, TEXT, metadata
 
-REVISIONS = tuple(f"{number:04}" for number in range(1, 25))
+REVISIONS = (*(f"{number:04}" for number in range(1, 25)), "0026")
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
 BLOCK_BITS = 17
@@ -235,8 +235,10 @@ vocabulary = Table(
     Column("side", TEXT, nullable=False),
     Column("token", TEXT, nullable=False),
     Column("count", BigInteger, nullable=False),
+    Column("folded", TEXT, nullable=False, server_default=""),
     CheckConstraint("side IN ('source', 'target')", name="vocabulary_side"),
     Index("vocabulary_by_token", "token", "side", unique=True),
+    Index("vocabulary_by_form", "folded", "side"),
 )
 on_postgres(vocabulary, "with", {"fillfactor": 70})
 
