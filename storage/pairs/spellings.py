@@ -4,7 +4,7 @@ The vocabulary keeps a folded form of each word beside it, with an index, so tha
 """
 
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice, product
 from typing import NamedTuple
@@ -59,21 +59,19 @@ def spellings(connection: Connection, side: str, token: str) -> list[Spelling]:
     return sorted(found, key=lambda word: (word.token != token, -word.count, word.token))[:_MOST_SPELLINGS]
 
 
-def readings(connection: Connection, side: str, words: Sequence[str]) -> list[Mapping[str, str]]:
-    """Return what the words may stand for, as words of the side's vocabulary, the likeliest first; not the words as is.
+def readings(choices: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+    """Return what words may stand for, the likeliest first, but not the words as they are.
 
-    Likelier is what changes fewer words, and for more frequent ones. Empty where a word looks like no word of the side.
+    `choices` are the words' spellings, the likeliest first; where a word has none there is no reading. Readings that
+    take likelier spellings come first; of long phrases a few spellings of each word are tried.
     """
-    choices: list[list[str]] = []
-    for word in words:
-        found = spellings(connection, side, word)
-        if not found:
-            return []
-        choices.append([spelling.token for spelling in found])
     # So many of each word that there are few combinations, however long the phrase.
     most = max(1, int(_COMBINATIONS ** (1 / max(len(choices), 1)) + 1e-9))
-    ranked = sorted(product(*(range(min(most, len(some))) for some in choices)), key=lambda ranks: (sum(ranks), ranks))
-    made = (dict(zip(words, (some[n] for some, n in zip(choices, ranks, strict=True)), strict=True)) for ranks in ranked)
+    every = product(*(range(min(most, len(some))) for some in choices.values()))
+    ranked = sorted(every, key=lambda ranks: (sum(ranks), ranks))
+    made = (
+        {word: choices[word][rank] for word, rank in zip(choices, ranks, strict=True)} for ranks in ranked
+    )  # fmt: skip
     return list(islice((reading for reading in made if any(a != b for a, b in reading.items())), MOST_READINGS))
 
 
@@ -105,8 +103,7 @@ def _beginning(connection: Connection, side: str, form: str) -> list[Spelling]:
 
 
 def _frequent_first(words: Sequence[Spelling]) -> list[Spelling]:
-    key: Callable[[Spelling], tuple[int, str]] = lambda word: (-word.count, word.token)  # noqa: E731
-    return sorted(words, key=key)
+    return sorted(words, key=lambda word: (-word.count, word.token))
 
 
 def _of_side(side: str) -> Select[tuple[str, int, int]]:

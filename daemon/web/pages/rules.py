@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hierogram.daemon.web.pages.queries import LARGEST_ID, texts
+from hierogram.daemon.web.pages.queries import texts, whole_number
 from hierogram.daemon.web.pages.rendering.sentences import sentences
 from hierogram.daemon.web.pages.rendering.texts import symbols_of
 from hierogram.daemon.web.pages.rendering.view import address
@@ -61,7 +61,7 @@ def rule_routes(visit: Visit) -> APIRouter:
         after = texts(request, "source", "target", "after").get("after", "")
         with visit.reader.look() as look:
             found = rules.find_rule(look, source, target)
-            start = min(int(after), LARGEST_ID) if after.isascii() and after.isdecimal() else 0
+            start = whole_number(after) or 0
             lines = concordance(look, (found.id if found else None, source, target), start, _LINES)
             content = {
                 "source": source,
