@@ -325,6 +325,7 @@ sweeps = Table(
     Column("cuts_changed", BigInteger, nullable=False),
     Column("seconds", Double, nullable=False),
     Column("finished_at", MOMENT, nullable=False),
+    Column("log_likelihood_before", Double),
 )
 
 # What clients may repeat: `digest` is that of the first `lines` lines, `answer` what was, or is to be, said (JSON).

@@ -1,4 +1,7 @@
-"""Words have a folded form beside them, without accents and capital letters, by which people find them."""
+"""Words have a folded form beside them, by which people find them; sweeps may say how likely things were before them.
+
+A folded form is the word without accents and capital letters.
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -22,9 +25,11 @@ def upgrade() -> None:
         words = connection.execute(some, {"after": after, "last": after + _WORDS_AT_ONCE}).all()
         if words:
             connection.execute(update, [{"word": word_id, "form": folded(token)} for word_id, token in words])
+    op.add_column("sweeps", sa.Column("log_likelihood_before", sa.Double))
     op.create_index("vocabulary_by_form", "vocabulary", ["folded", "side"])
 
 
 def downgrade() -> None:
+    op.drop_column("sweeps", "log_likelihood_before")
     op.drop_index("vocabulary_by_form", "vocabulary")
     op.drop_column("vocabulary", "folded")

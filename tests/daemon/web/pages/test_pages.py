@@ -185,7 +185,7 @@ ODD = [
     "_", "_ _", "  ",
     "\u2028", "\u2029\x1c", "\x85", "\u00a0", "\\", "\\_", "%", "%%", "*", "?", "[", "]", "!", "'", '"',
     "\x01", "\x7f",
-    "\ufeff", "\u0301", "(", "(NP", "()", ":word", "a:b", ";", "--", "\U0010ffff", "x" * 2_000, "_ " * 3_000,
+    "\ufeff", "\u0301", "(", "(NP", "()", ":word", "a:b", ";", "--", "\U0010ffff", "x" * 900, "_ " * 300,
 ]  # fmt: skip
 
 
@@ -194,11 +194,11 @@ ODD = [
 def test_whatever_is_typed_is_answered(learned: Store, connect: Connect, path: str) -> None:
     client = connect(FakeService(learned), max_burst=1_000_000)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=30, deadline=None)
     @given(
         st.one_of(
             st.text(st.characters(exclude_categories=("Cs",)), max_size=30),
-            st.lists(st.sampled_from(["maison", "MAISON", "ne", "pas", "_", "\\_", "é", *ODD]), max_size=30).map(
+            st.lists(st.sampled_from(["maison", "MAISON", "ne", "pas", "_", "\\_", "é", *ODD]), max_size=12).map(
                 " ".join
             ),
             st.binary(max_size=12),
