@@ -194,6 +194,7 @@ class Learner:
 
     def _take(self, take: Sweep, batch: ResidentBatch, active: NDArray[np.bool_]) -> SweepRecord:
         """One sweep over the active pairs of the batch, and what it did."""
+        before = self.likelihood if self.sweeps == 0 else None
         batch.sweeps[active] += 1
         stage = int(self.course.reached(batch.sweeps[active]).max())
         at_work = int(active.sum())
@@ -212,7 +213,7 @@ class Learner:
         due = self.sweeps % self.options.likelihood_every == 0 and self._may_measure()
         record = SweepRecord(
             stage, at_work, self.measure() if due else None,
-            info.edges_sampled, info.edges_changed, info.cuts_sampled, info.cuts_changed, seconds,
+            info.edges_sampled, info.edges_changed, info.cuts_sampled, info.cuts_changed, seconds, before,
         )  # fmt: skip
         self._tell("sweep", stage, at_work, self.pair_sweeps)
         return record

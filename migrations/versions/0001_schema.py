@@ -493,6 +493,7 @@ def _make_tables() -> None:
         sa.Column("cuts_changed", sa.BigInteger, nullable=False),
         sa.Column("seconds", sa.Double, nullable=False),
         sa.Column("finished_at", MOMENT, nullable=False),
+        sa.Column("log_likelihood_before", sa.Double),
     )
     op.create_table(
         "told_rules",
@@ -506,9 +507,11 @@ def _make_tables() -> None:
         sa.Column("side", TEXT, nullable=False),
         sa.Column("token", TEXT, nullable=False),
         sa.Column("count", sa.BigInteger, nullable=False),
+        sa.Column("folded", TEXT, nullable=False, server_default=""),
         sa.CheckConstraint("side IN ('source', 'target')", name="vocabulary_side"),
         postgresql_with={"fillfactor": 70},
     )
+    op.create_index("vocabulary_by_form", "vocabulary", ["folded", "side"])
     op.create_index("vocabulary_by_token", "vocabulary", ["token", "side"], unique=True)
     op.create_table(
         "webhook_deliveries",

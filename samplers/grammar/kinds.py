@@ -67,6 +67,16 @@ class Notation:
                 if (word := place.word(symbol)) is not None:
                     yield place.vocabulary, word
 
+    @property
+    def one(self) -> str:
+        """What one of the things in its stores is called, for messages and pages: `pair` or `tree`."""
+        return "pair" if self.takes == PAIRS else "tree"
+
+    @property
+    def many(self) -> str:
+        """The same of several."""
+        return f"{self.one}s"
+
     def cannot(self, what: str) -> str:
         """The beginning of a message: `a store of trees cannot` do what."""
         return f"a store of {self.holds} cannot {what}"

@@ -1,5 +1,6 @@
 """What people type to find rules: words in their order, and gaps, as in `ne _ pas`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hierogram.samplers.grammar.rules import escape_terminal
@@ -30,6 +31,20 @@ class Phrase:
     def has_gap(self) -> bool:
         """Whether something stands between its words."""
         return None in self.parts
+
+    def read_as(self, words: Mapping[str, str]) -> "Phrase":
+        """The phrase with other words in the places of its own."""
+        return Phrase(tuple(None if part is None else words[part] for part in self.parts))
+
+    def with_word(self, word: str, other: str) -> "Phrase":
+        """The phrase with another word in the place of one."""
+        return self.read_as({part: other if part == word else part for part in self.words})
+
+    def typed(self) -> str:
+        """The phrase as a person types it, so that `read_phrase` reads it again."""
+        return " ".join(
+            GAP if part is None else f"\\{part}" if part in (GAP, f"\\{GAP}") else part for part in self.parts
+        )
 
     def side(self) -> str:
         """A phrase without gaps as the side of a rule."""

@@ -13,7 +13,9 @@ _LATEST = 5_000
 
 
 class SweepRow(NamedTuple):
-    """A sweep: its place in the schedule, what moved, how likely the result was (natural logarithm)."""
+    """A sweep: its place in the schedule, what moved, how likely the result was (natural logarithm), and what there was
+    before it, where a run began.
+    """
 
     id: int
     stage: int
@@ -23,6 +25,7 @@ class SweepRow(NamedTuple):
     cuts_moved: float | None
     seconds: float
     finished_at: Any
+    log_likelihood_before: float | None
 
 
 class BatchRow(NamedTuple):
@@ -106,7 +109,7 @@ def last_sweeps(look: Look, limit: int) -> list[SweepRow]:
         """SELECT id, stage, pairs, log_likelihood,
        CAST(edges_changed AS DOUBLE PRECISION) / NULLIF(edges_sampled, 0) AS edges_moved,
        CAST(cuts_changed AS DOUBLE PRECISION) / NULLIF(cuts_sampled, 0) AS cuts_moved,
-       seconds, finished_at
+       seconds, finished_at, log_likelihood_before
   FROM sweeps
  ORDER BY id DESC
  LIMIT :most""",

@@ -1,15 +1,16 @@
 """Rules that hold a phrase on a side, a page at a time, in the order that a person wants."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
-from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, Notation, notation_of
+from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDES, notation_of
 from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.browsing.phrases import Phrase
 from hierogram.storage.browsing.reader import Look, Value, readable
 from hierogram.storage.options import Option
+from hierogram.storage.pairs.spellings import Spelling, folded, readings, spellings
 
 USE, PROBABILITY, SURPRISE = "use", "probability", "surprise"
 ORDERS = {USE: "most used first", PROBABILITY: "most probable first", SURPRISE: "least probable first"}
@@ -17,7 +18,9 @@ ORDERS = {USE: "most used first", PROBABILITY: "most probable first", SURPRISE: 
 PART, WHOLE = "part", "whole"
 MATCHES = {PART: "the rule holds the phrase", WHOLE: "the side is the phrase and nothing else"}
 
-_WORD_ID = re.compile(r":(word\d+)_id\b")
+_WORD_ID = re.compile(r":(\w*word\d+)_id\b")
+_MOST_LABELS = 5_000
+_MOST_USES = (1 << 63) - 1
 
 MOST_RANKED = 2_000
 """Rules, the most used of those that match, that are ordered by their probability."""
@@ -78,19 +81,29 @@ class Used:
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a page of answers ended: the last rule's probability (0 where it does not order), expected uses in units of
-    1/`ONE_USE`, and id.
+    1/`ONE_USE`, id, and whether it holds the phrase in another spelling.
     """
 
     probability: float
     uses: int
     id: int
+    near: bool = False
 
 
 class Answer(NamedTuple):
-    """A page of rules, and where the next page begins (None: there is none)."""
+    """A page of rules, and where the next page begins (None: there is none).
+
+    Rules that hold the phrase as it was typed come first, then those that hold one of its `readings`: the same words
+    but for accents and capital letters. `exact`: whether the store has all words as they were typed. `unknown` are
+    typed words that no pair has in any spelling, `labels` those that are labels of trees.
+    """
 
     rules: list[Found]
     next: Place | None
+    readings: tuple[Phrase, ...] = ()
+    unknown: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +135,14 @@ def known_words(look: Look, phrase: Phrase) -> Known:
     return known
 
 
-def likely_side(known: Known, phrase: Phrase) -> str:
-    """The side on which all of the phrase's words occur, the one where its rarest word is more frequent."""
+def likely_side(look: Look, phrase: Phrase) -> str:
+    """The side on which all of the phrase's words occur, the one where its rarest word is more frequent.
+
+    Where no side has the words as they are, that of the words that look like them.
+    """
+    known = known_words(look, phrase)
+    if not any(all(word in known.get(side, {}) for word in phrase.words) for side in (SOURCE, TARGET)):
+        known = {side: _best(_spelled(look, side, phrase.words)) for side in (SOURCE, TARGET)}
 
     def rarest(side: str) -> int:
         words = known.get(side, {})
@@ -132,32 +151,48 @@ def likely_side(known: Known, phrase: Phrase) -> str:
     return TARGET if rarest(TARGET) > rarest(SOURCE) else SOURCE
 
 
+def occurs_on(look: Look, side: str, phrase: Phrase) -> bool:
+    """Whether pairs have all words of the phrase on a side, in whatever spelling."""
+    return bool(phrase.words) and all(_spelled(look, side, phrase.words).values())
+
+
+def _spelled(look: Look, side: str, words: Sequence[str]) -> dict[str, list[Spelling]]:
+    """The spellings of each word, the likeliest first."""
+    return {word: spellings(look.connection, side, word) for word in words}
+
+
+def _best(spelled: Mapping[str, Sequence[Spelling]]) -> dict[str, KnownWord]:
+    return {word: KnownWord(found[0].id, found[0].count) for word, found in spelled.items() if found}
+
+
 def search(look: Look, phrase: Phrase, query: Query, after: Place | None = None) -> Answer:
-    """Rules that are expected to be used, hold the phrase on the query's side, and meet its filters."""
-    notation = notation_of(look.settings().grammar)
-    values: dict[str, Value] = {}
-    conditions = _conditions(phrase, query, _Words(look, phrase, query, notation), values)
-    if conditions is None:
-        return Answer([], None)
-    side = query.side if TWO_SIDES in notation.offers else SOURCE
-    if query.order == USE:
-        statement = _by_use(conditions + _after_use(after, values))
-    else:
-        statement = _by_probability(conditions, query, side, _after_probability(after, query, values))
-    rows = _ask(look, statement, query.limit + 1, values)
+    """Rules that are expected to be used, hold the phrase on the query's side, and meet its filters.
+
+    In a store of trees a phrase may name labels too: the first is that of the fragments' roots, others stand somewhere
+    in them. `(NP` is always a label, `NP` where no pair has such a word.
+    """
+    asked = _Asked(look, phrase, query)
+    rows: list[tuple[Any, ...]] = []
+    if after is None or not after.near:
+        rows = asked.page([phrase], None, after, query.limit + 1)
+    exact = len(rows)
+    if exact <= query.limit and asked.readings:
+        since = after if after is not None and after.near else None
+        rows += asked.page(asked.readings, phrase, since, query.limit + 1 - exact)
     rules = [Found(*row[:12]) for row in rows[: query.limit]]
-    if len(rows) <= query.limit:
-        return Answer(rules, None)
-    last = rows[query.limit - 1]
-    return Answer(rules, Place(0.0 if query.order == USE else float(last[13]), int(last[12]), int(last[0])))
+    place = None
+    if len(rows) > query.limit:
+        last = rows[query.limit - 1]
+        probability = 0.0 if query.order == USE else float(last[13])
+        place = Place(probability, int(last[12]), int(last[0]), near=query.limit > exact)
+    return Answer(rules, place, tuple(asked.readings), asked.unknown, asked.labels, asked.exact)
 
 
 def most_used(look: Look, phrase: Phrase, side: str, limit: int) -> list[Used]:
     """The most used rules that hold the phrase on a side, without their probabilities, which take their time."""
-    notation = notation_of(look.settings().grammar)
+    asked = _Asked(look, phrase, Query(side=side), spelled=False)
     values: dict[str, Value] = {}
-    query = Query(side=side)
-    conditions = _conditions(phrase, query, _Words(look, phrase, query, notation), values)
+    conditions = asked.conditions(phrase, "", values)
     if conditions is None:
         return []
     rows = _ask(
@@ -170,20 +205,122 @@ def most_used(look: Look, phrase: Phrase, side: str, limit: int) -> list[Used]:
     return [Used(*row) for row in rows]
 
 
-class _Words:
-    """What the conditions of a search are made from: the words that the phrase holds, of the side where they are."""
+class _Asked:
+    """What was asked: the phrase's words in the vocabulary of the side where they are, its labels, its readings."""
 
-    def __init__(self, look: Look, phrase: Phrase, query: Query, notation: Notation) -> None:
-        self.postgres = look.postgres
+    def __init__(self, look: Look, phrase: Phrase, query: Query, *, spelled: bool = True) -> None:
+        notation = notation_of(look.settings().grammar)
+        self.look, self.query = look, query
         self.two_sides = TWO_SIDES in notation.offers
-        self.side = query.side if self.two_sides else notation.rule_words[0].vocabulary
-        known = known_words(look, phrase).get(self.side, {})
-        self.all_known = bool(phrase.words) and all(word in known for word in phrase.words)
-        self.rarest_first = sorted(((word, known[word]) for word in phrase.words if word in known), key=_frequency)
+        self.side = query.side if self.two_sides else SOURCE
+        self.vocabulary = query.side if self.two_sides else notation.rule_words[0].vocabulary
+        self.known: dict[str, KnownWord] = dict(known_words(look, phrase).get(self.vocabulary, {}))
+        self._labels = _labels_of(look, phrase, self.known) if FRAGMENTS in notation.offers else {}
+        words = self.words_of(phrase)
+        self.exact = all(word in self.known for word in words)
+        self.readings: list[Phrase] = []
+        self.unknown: tuple[str, ...] = ()
+        if not spelled:
+            return
+        found = _spelled(look, self.vocabulary, words)
+        self.unknown = tuple(word for word in words if not found[word] and word not in self.known)
+        choices = {word: [spelling.token for spelling in some] for word, some in found.items()}
+        for reading in readings(choices):
+            here = {word: reading.get(word, word) for word in phrase.words}
+            self.readings.append(phrase.read_as(here))
+        self.known |= {one.token: KnownWord(one.id, one.count) for some in found.values() for one in some}
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that were named, in their order."""
+        return tuple(self._labels.values())
+
+    def words_of(self, phrase: Phrase) -> list[str]:
+        """The words of the phrase that are not labels."""
+        return [word for word in phrase.words if word not in self._labels]
+
+    def page(
+        self, wanted: Sequence[Phrase], but: Phrase | None, after: Place | None, most: int
+    ) -> list[tuple[Any, ...]]:
+        """So many rules at most that hold one of the phrases, but not the one; after a place."""
+        values: dict[str, Value] = {}
+        found = [self.conditions(phrase, f"p{n}_" if n else "", values) for n, phrase in enumerate(wanted)]
+        held = [conditions for conditions in found if conditions is not None]
+        if not held:
+            return []
+        conditions = held[0]
+        if but is not None:
+            ids = "\n     UNION\n        ".join(f"SELECT r.id FROM {one}" for one in held)
+            if (without := self.conditions(but, "but_", values)) is not None:
+                ids += f"\n    EXCEPT\n        SELECT r.id FROM {without}"
+            test = f"= ANY(ARRAY({ids}))" if self.look.postgres else f"IN ({ids})"
+            conditions = f"rules AS r\n         WHERE r.id {test}"
+        if self.query.order == USE:
+            statement = _by_use(conditions + _after_use(after, values))
+        else:
+            statement = _by_probability(
+                conditions, self.query, self.side, _after_probability(after, self.query, values)
+            )
+        return _ask(self.look, statement, most, values)
+
+    def conditions(self, phrase: Phrase, prefix: str, values: dict[str, Value]) -> str | None:
+        """FROM and WHERE of the rules that hold the phrase, and the values in them; None where no rule can."""
+        words = self.words_of(phrase)
+        if not all(word in self.known for word in words) or not (words or self._labels):
+            return None
+        postgres, query = self.look.postgres, self.query
+        where: list[str] = []
+        if query.match == WHOLE and self.two_sides and not phrase.has_gap:
+            values[f"{prefix}side"] = phrase.side()
+            source, where = "rules AS r", [f"r.{query.side} = :{prefix}side"]
+        elif not words:
+            source = "rules AS r"
+        else:
+            # The rarest word finds the rules, the others only test them.
+            source, where = "rule_words AS w JOIN rules AS r ON r.id = w.rule_id", [f"w.word_id = :{prefix}word0_id"]
+            if postgres:
+                # As an array: Postgres reads the index of ids once, from page to page, and not from its root each time.
+                ids = f"SELECT w.rule_id FROM rule_words AS w WHERE w.word_id = :{prefix}word0_id"
+                source, where = "rules AS r", [f"r.id = ANY(ARRAY({ids}))"]
+            for number, word in enumerate(sorted(words, key=lambda word: self.known[word].count)):
+                values |= {f"{prefix}word{number}": word, f"{prefix}word{number}_id": self.known[word].id}
+                if number:
+                    same = f"v.word_id = :{prefix}word{number}_id AND v.rule_id = r.id"
+                    where.append(f"EXISTS (SELECT 1 FROM rule_words AS v WHERE {same})")
+            values["vocabulary"] = self.vocabulary
+            if self.two_sides and (query.match == WHOLE or not phrase.is_word):
+                values[f"{prefix}pattern"] = phrase.pattern(postgres, whole=query.match == WHOLE)
+                test = f"LIKE :{prefix}pattern ESCAPE '!'" if postgres else f"GLOB :{prefix}pattern"
+                where.append(f"' ' || r.{query.side} || ' ' {test}")
+        for number, label in enumerate(self.labels):
+            values[f"label{number}"] = label
+            if not number:
+                where.append("r.source = :label0")
+                continue
+            opened = f"'(' || :label{number}"
+            where.append(
+                f"(replace(r.target, {opened} || ' ', '') <> r.target"
+                f" OR replace(r.target, {opened} || ')', '') <> r.target)"
+            )
+        where += _filters(query, values)
+        together = "\n           AND ".join(where)
+        return f"{source}\n         WHERE {together}"
 
 
-def _frequency(word: tuple[str, KnownWord]) -> int:
-    return word[1].count
+def _labels_of(look: Look, phrase: Phrase, known: Mapping[str, KnownWord]) -> dict[str, str]:
+    """Which words of the phrase are labels, and of which name: `(NP`, or what no pair has as a word."""
+    found = {word: word[1:].rstrip(")") for word in phrase.words if word.startswith("(") and len(word) > 1}
+    others = [word for word in phrase.words if word not in found and word not in known]
+    if others:
+        names = {folded(name): name for name in known_labels(look)}
+        found |= {word: names[folded(word)] for word in others if folded(word) in names}
+    return {word: found[word] for word in phrase.words if word in found}
+
+
+def known_labels(look: Look) -> list[str]:
+    """The labels of a store of trees, in their order, so many at most that a page can take them."""
+    rows = look.rows("SELECT label FROM labels ORDER BY label LIMIT :most", False, most=_MOST_LABELS)
+    return [row[0] for row in rows]
 
 
 def _ask(look: Look, statement: str, most: int, values: dict[str, Value]) -> list[tuple[Any, ...]]:
@@ -196,38 +333,9 @@ def _ask(look: Look, statement: str, most: int, values: dict[str, Value]) -> lis
     return found
 
 
-def _conditions(phrase: Phrase, query: Query, words: _Words, values: dict[str, Value]) -> str | None:
-    """FROM and WHERE of the rules that match, and the values in them; None where no rule can."""
-    if not words.all_known:
-        return None
-    if query.match == WHOLE and words.two_sides and not phrase.has_gap:
-        values["side"] = phrase.side()
-        source, where = "rules AS r", [f"r.{query.side} = :side"]
-    else:
-        # The rarest word finds the rules, the others only test them.
-        source, where = "rule_words AS w JOIN rules AS r ON r.id = w.rule_id", ["w.word_id = :word0_id"]
-        if words.postgres:
-            # As an array: Postgres reads the index of ids once, from page to page, and not from its root each time.
-            ids = "SELECT w.rule_id FROM rule_words AS w WHERE w.word_id = :word0_id"
-            source, where = "rules AS r", [f"r.id = ANY(ARRAY({ids}))"]
-        for number, (word, known) in enumerate(words.rarest_first):
-            values |= {f"word{number}": word, f"word{number}_id": known.id}
-            if number:
-                held = f"SELECT 1 FROM rule_words AS v WHERE v.word_id = :word{number}_id AND v.rule_id = r.id"
-                where.append(f"EXISTS ({held})")
-        values["vocabulary"] = words.side
-        if words.two_sides and (query.match == WHOLE or not phrase.is_word):
-            values["pattern"] = phrase.pattern(words.postgres, whole=query.match == WHOLE)
-            test = "LIKE :pattern ESCAPE '!'" if words.postgres else "GLOB :pattern"
-            where.append(f"' ' || r.{query.side} || ' ' {test}")
-    where += _filters(query, values)
-    together = "\n           AND ".join(where)
-    return f"{source}\n         WHERE {together}"
-
-
 def _filters(query: Query, values: dict[str, Value]) -> list[str]:
     fewest = int(query.order == SURPRISE) if query.min_count is None else query.min_count
-    values["fewest"] = max(1, fewest * ONE_USE)
+    values["fewest"] = min(max(1, fewest * ONE_USE), _MOST_USES)
     found = ["r.sampled_count >= :fewest"]
     if query.max_scope is not None:
         values["scope"] = query.max_scope

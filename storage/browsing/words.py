@@ -1,21 +1,28 @@
 """A word looked at: how often it occurs, with which other words, and where."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from heapq import nlargest
-from math import log2
+from math import exp, log2, sqrt
 from operator import itemgetter
 from typing import NamedTuple
 
-from hierogram.samplers.grammar.kinds import SOURCE, notation_of
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, notation_of
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import Used
+from hierogram.storage.pairs.pairs import pairs_by_id
+from hierogram.storage.records import PairRow
 
-SAMPLED_PAIRS = 3_000
-"""Pairs that are looked at to see where a word occurs, spread evenly over all."""
+SAMPLED_PAIRS = 10_000
+"""Pairs that are looked at to see where a word occurs: all where there are no more, else spread evenly over them."""
 _PAIRS_A_RENDERING = 500
 _MOST_COLLOCATES = 100
 _FIRST_WORDS = 2_000
+_COMMON_SHARE = 0.6
+"""Of all running words; the most frequent words that make up so much are mostly those of grammar [Luhn 1958]."""
+_WINDOWS, _PAIRS_A_WINDOW, _PAIRS_A_PASSAGE = 40, 50, 25
+_LATEST_PAIRS = 20_000
+_LATEST_AT_ONCE = 2_000
 
 
 class Collocate(NamedTuple):
@@ -84,11 +91,25 @@ def collocates(look: Look, side: str, token: str, rules: Sequence[Used], limit: 
     return sorted(found, key=lambda entry: (-entry.score, -entry.uses, entry.token))[:limit]
 
 
-def dispersion(look: Look, side: str, token: str) -> list[Share]:
-    """Where the word occurs, of some thousand pairs that are spread evenly over all."""
-    last = look.row("SELECT last_pair_id FROM store_state", False)
-    step = max(1, -(-(last[0] if last else 0) // SAMPLED_PAIRS))
-    column = side if side == SOURCE or len(notation_of(look.settings().grammar).pair_words) > 1 else SOURCE
+class Spread(NamedTuple):
+    """Where a word occurs: by corpus and month, of the `looked_at` pairs; `every` says whether these are all.
+
+    `holding` is how many pairs of the store hold the word, `error` the standard error of that: 0 where it is known.
+    """
+
+    shares: list[Share]
+    looked_at: int
+    every: bool
+    holding: int
+    error: float
+
+
+def dispersion(look: Look, side: str, token: str) -> Spread:
+    """Where the word occurs: in all pairs of a small store, in some thousand, spread evenly, of a large one."""
+    state = look.row("SELECT last_pair_id, unaligned + waiting + sampling + settled FROM store_state", False)
+    last, stored = (int(state[0]), int(state[1])) if state else (0, 0)
+    step = max(1, -(-last // SAMPLED_PAIRS))
+    column = _text_of(look, side)
     month = (
         "to_char(p.added_at AT TIME ZONE 'UTC', 'YYYY-MM')" if look.postgres else "strftime('%Y-%m', p.added_at)"
     )  # fmt: skip
@@ -108,7 +129,103 @@ SELECT c.name, {month} AS month, count(*) AS pairs, sum(CASE WHEN {held} THEN 1 
         step=step,
         word=f" {token} ",
     )
-    return [Share(*row) for row in rows]
+    shares = [Share(*row) for row in rows]
+    looked_at, held_there = sum(share.pairs for share in shares), sum(share.holding for share in shares)
+    if step == 1 or not looked_at:
+        return Spread(shares, looked_at, True, held_there, 0.0)
+    if (known := _holding(look, side, token, last)) is not None:
+        return Spread(shares, looked_at, False, known, 0.0)
+    part = held_there / looked_at
+    error = stored * sqrt(part * (1 - part) / looked_at * max(0.0, 1 - looked_at / max(stored, 1)))
+    return Spread(shares, looked_at, False, round(part * stored), error)
+
+
+def _text_of(look: Look, side: str) -> str:
+    """The column of pairs that has the words of a side."""
+    return side if side == SOURCE or len(notation_of(look.settings().grammar).pair_words) > 1 else SOURCE
+
+
+def _holding(look: Look, side: str, token: str, last_pair: int) -> int | None:
+    """How many pairs hold a word of source sides, by the index of pairs' words; None where there is none."""
+    if not _is_indexed(look, side):
+        return None
+    from hierogram.storage.pairs.pair_words import BLOCK_BITS
+
+    row = look.row(
+        f"""WITH RECURSIVE blocks(block) AS (
+        SELECT 0
+     UNION ALL
+        SELECT block + 1 FROM blocks WHERE block < {last_pair >> BLOCK_BITS})
+SELECT CAST(coalesce(sum(length(w.pairs)), 0) / 2 AS BIGINT)
+  FROM blocks AS b
+  {"JOIN" if look.postgres else "CROSS JOIN"} pair_words AS w ON w.block = b.block
+   AND w.word_id = (SELECT id FROM vocabulary WHERE token = :token AND side = '{SOURCE}')""",
+        token=token,
+    )
+    return None if row is None else int(row[0])
+
+
+def pairs_with(look: Look, side: str, token: str, limit: int) -> list[PairRow]:
+    """The latest pairs that hold the word, the latest first.
+
+    Source sides of sentence pairs have an index of words by blocks of pairs; else the latest pairs' texts are looked
+    at, up to some thousand.
+    """
+    ids = _latest_by_index(look, token, limit) if _is_indexed(look, side) else _latest_by_text(look, side, token, limit)
+    return pairs_by_id(look.connection, ids)[::-1]
+
+
+def _is_indexed(look: Look, side: str) -> bool:
+    return side == SOURCE and notation_of(look.settings().grammar).takes == PAIRS
+
+
+def _latest_by_index(look: Look, token: str, limit: int) -> list[int]:
+    # Whoever looks at something else needs no numpy.
+    from hierogram.storage.pairs.pair_words import BLOCK_BITS, pairs_of
+
+    last = look.row("SELECT last_pair_id FROM store_state", False)
+    rows = look.rows(
+        f"""WITH RECURSIVE blocks(block) AS (
+        SELECT CAST({(last[0] if last else 0) >> BLOCK_BITS} AS INTEGER)
+     UNION ALL
+        SELECT block - 1 FROM blocks WHERE block > 0)
+SELECT w.block, w.pairs
+  FROM blocks AS b
+  {"JOIN" if look.postgres else "CROSS JOIN"} pair_words AS w ON w.block = b.block
+   AND w.word_id = (SELECT id FROM vocabulary WHERE token = :token AND side = '{SOURCE}')
+ ORDER BY w.block DESC
+ LIMIT :most""",
+        False,
+        token=token,
+        most=limit,
+    )
+    found: list[int] = []
+    for block, content in rows:
+        found += pairs_of(block, bytes(content))[::-1].tolist()
+        if len(found) >= limit:
+            break
+    return sorted(found[:limit])
+
+
+def _latest_by_text(look: Look, side: str, token: str, limit: int) -> list[int]:
+    column = _text_of(look, side)
+    row = look.row("SELECT last_pair_id FROM store_state", False)
+    last = int(row[0]) if row else 0
+    found: list[int] = []
+    for end in range(last, max(0, last - _LATEST_PAIRS), -_LATEST_AT_ONCE):
+        rows = look.rows(
+            f"SELECT id FROM sentence_pairs WHERE id > :after AND id <= :last"
+            f" AND replace(' ' || {column} || ' ', :word, '') <> ' ' || {column} || ' ' ORDER BY id DESC LIMIT :most",
+            False,
+            after=end - _LATEST_AT_ONCE,
+            last=end,
+            word=f" {token} ",
+            most=limit - len(found),
+        )
+        found += [row[0] for row in rows]
+        if len(found) >= limit:
+            break
+    return sorted(found)
 
 
 def uses_by_corpus(look: Look, rule_ids: Sequence[int]) -> list[CorpusUses]:
@@ -146,3 +263,57 @@ def common_words(look: Look, side: str, limit: int) -> list[tuple[str, int]]:
         most=limit,
     )
     return [(row[0], row[1]) for row in rows]
+
+
+def telling_words(look: Look, limit: int) -> dict[str, list[tuple[str, int]]]:
+    """Words of each side that say what the texts are about, with how often they occur in some passages.
+
+    The most frequent words that make up three fifths of all are left out [Luhn 1958]. Others are ordered by how much
+    more they keep together than if they fell evenly: residual inverse document frequency times their number
+    [Church & Gale 1995], over passages of some pairs each, from all over the store. So no list of words is needed.
+    """
+    sides = notation_of(look.settings().grammar).pair_words
+    state = look.row("SELECT last_pair_id FROM store_state", False)
+    last = int(state[0]) if state else 0
+    step = max(_PAIRS_A_WINDOW, -(-last // _WINDOWS))
+    starts = ", ".join(f"({start})" for start in range(1, max(last, 1) + 1, step))
+    rows = look.rows(
+        f"""WITH windows (start) AS (VALUES {starts})
+SELECT p.id, p.source, p.target
+  FROM windows AS w
+  {"JOIN" if look.postgres else "CROSS JOIN"} sentence_pairs AS p
+    ON p.id >= w.start AND p.id < w.start + {_PAIRS_A_WINDOW}
+ ORDER BY p.id""",
+        False,
+    )
+    found = {}
+    for column, side in enumerate(sides, 1):
+        common = dict(_most_common(look, side))
+        together, passages = Counter[str](), Counter[str]()
+        number = 0
+        for first in range(0, len(rows), _PAIRS_A_PASSAGE):
+            words = Counter(" ".join(row[column] for row in rows[first : first + _PAIRS_A_PASSAGE]).split(" "))
+            together.update(words)
+            passages.update(words.keys())
+            number += 1
+        scores = {
+            word: times * (log2(1 - exp(-times / number)) - log2(passages[word] / number))
+            for word, times in together.items()
+            if word not in common and times > 1 and any(letter.isalpha() for letter in word)
+        }
+        best = nlargest(limit, scores, key=lambda word: (scores[word], word))
+        found[side] = [(word, together[word]) for word in best]
+    return found
+
+
+def _most_common(look: Look, side: str) -> list[tuple[str, int]]:
+    """The most frequent words, of those that came first, that make up so much of these words' occurrences."""
+    words = common_words(look, side, _FIRST_WORDS)
+    rest = _COMMON_SHARE * sum(count for _, count in words)
+    chosen = []
+    for word, count in words:
+        if rest <= 0:
+            break
+        chosen.append((word, count))
+        rest -= count
+    return chosen

@@ -16,6 +16,7 @@ from hierogram.storage.grammar.key_runs import differences
 from hierogram.storage.grammar.rule_words import RuleWords, distinct, found_by_words
 from hierogram.storage.operations.settings import read_notation, read_settings
 from hierogram.storage.pairs.pair_words import wrong_blocks
+from hierogram.storage.pairs.spellings import folded
 from hierogram.storage.records.columns import StoredRules
 
 _SHOWN = 5
@@ -189,15 +190,17 @@ def _wrong_settings(connection: Connection) -> Iterator[str]:
 @dataclass(slots=True)
 class WordDifferences:
     """Words whose count is not their number in the pairs: `wrong` holds (id, name, right count) of those that the
-    vocabulary has, `missing` the counts of those that it lacks, by side and token.
+    vocabulary has, `missing` the counts of those that it lacks, by side and token. `unfolded` holds (id, name, right
+    form) of words whose folded form is another.
     """
 
     wrong: list[tuple[int, str, int]] = field(default_factory=list)
     missing: dict[str, dict[str, int]] = field(default_factory=dict)
+    unfolded: list[tuple[int, str, str]] = field(default_factory=list)
 
 
 def word_differences(connection: Connection) -> WordDifferences:
-    """Compares the vocabulary's counts with the tokens of the pairs."""
+    """Compares the vocabulary's counts with the tokens of the pairs, and its folded forms with its words."""
     counted: dict[str, Counter[str]] = {SOURCE: Counter(), TARGET: Counter()}
     notation = read_notation(connection)
     pairs = connection.execute(_streamed("SELECT source, target FROM sentence_pairs"))
@@ -205,12 +208,15 @@ def word_differences(connection: Connection) -> WordDifferences:
         for side in notation.pair_words:
             counted[side].update(" ".join(getattr(row, side) for row in rows).split(" "))
     found = WordDifferences(missing={side: words for side, words in counted.items() if words})
-    for word_id, side, token, count in connection.execute(_streamed("SELECT id, side, token, count FROM vocabulary")):
+    words = "SELECT id, side, token, count, folded FROM vocabulary"
+    for word_id, side, token, count, form in connection.execute(_streamed(words)):
+        if form != folded(token):
+            found.unfolded.append((word_id, f"{token} ({side})", folded(token)))
         number = counted[side].pop(token, 0)
         if number != count:
             found.wrong.append((word_id, f"{token} ({side})", number))
-    for words in counted.values():
-        words.pop("", None)
+    for left in counted.values():
+        left.pop("", None)
     return found
 
 
@@ -219,6 +225,7 @@ def _wrong_vocabulary(connection: Connection) -> Iterator[str]:
     yield from _line("words whose count is not their number in the pairs", [name for _, name, _ in found.wrong])
     missing = [f"{token} ({side})" for side, words in found.missing.items() for token in words]
     yield from _line("words of pairs that the vocabulary lacks", missing)
+    yield from _line("words whose folded form is another", [name for _, name, _ in found.unfolded])
 
 
 def rule_word_differences(connection: Connection, stored: StoredRules) -> tuple[list[int], list[int]]:

@@ -27,6 +27,7 @@ from hierogram.storage.grammar.rule_words import RuleWords
 from hierogram.storage.grammar.runs import count_staged_restarts
 from hierogram.storage.operations.settings import read_notation
 from hierogram.storage.pairs.pair_words import note_blocks_anew, wrong_blocks
+from hierogram.storage.pairs.spellings import folded
 from hierogram.storage.pairs.vocabulary import word_ids
 from hierogram.storage.records import AlignerChange
 from hierogram.storage.records.columns import RuleDeltas
@@ -162,12 +163,14 @@ class Repair:
             .values(count=staged_increments.c.count)
             .where(vocabulary.c.id == staged_increments.c.word_id)
         )
+        for word_id, _, form in found.unfolded:
+            self._connection.execute(update(vocabulary).values(folded=form).where(vocabulary.c.id == word_id))
         missing = [(side, token, count) for side, words in found.missing.items() for token, count in words.items()]
         state = self._writing.state
         self._writing.loader.insert(
             vocabulary,
-            ("id", "side", "token", "count"),
-            ((word_id, *word) for word_id, word in enumerate(missing, state.last_word_id + 1)),
+            ("id", "side", "token", "count", "folded"),
+            ((word_id, *word, folded(word[1])) for word_id, word in enumerate(missing, state.last_word_id + 1)),
         )
         state.last_word_id += len(missing)
         orphans, wrong = rule_word_differences(self._connection, stored_rules(self._connection))
@@ -175,7 +178,8 @@ class Repair:
             self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in sorted((*orphans, *wrong))))
             self._changed("DELETE FROM rule_words WHERE rule_id IN (SELECT id FROM staged_ids)")
             self._note_words(wrong)
-        return len(found.wrong) + len(missing), len(orphans) + len(wrong)
+        wrong_words = {word_id for word_id, *_ in (*found.wrong, *found.unfolded)}
+        return len(wrong_words) + len(missing), len(orphans) + len(wrong)
 
     def mend_pair_words(self) -> int:
         """Notes again which pairs hold which words, in the blocks where that is wrong; how many these are."""

@@ -7,6 +7,7 @@ from sqlalchemy import func, select, update
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, Notation
 from hierogram.storage.database.loading import staged_increments, staged_words
 from hierogram.storage.database.transactions import Writing
+from hierogram.storage.pairs.spellings import folded
 from hierogram.storage.schema.tables import vocabulary
 
 WordCounts = dict[str, dict[str, int]]
@@ -99,8 +100,8 @@ def _add_words(writing: Writing, side: str, counts: Mapping[str, int]) -> dict[s
     ids = {token: word_id for word_id, token in enumerate(counts, first)}
     writing.loader.insert(
         vocabulary,
-        ("id", "side", "token", "count"),
-        ((word_id, side, token, count) for word_id, (token, count) in enumerate(counts.items(), first)),
+        ("id", "side", "token", "count", "folded"),
+        ((word_id, side, token, count, folded(token)) for word_id, (token, count) in enumerate(counts.items(), first)),
     )
     state.last_word_id += len(ids)
     _count_types(writing, side, sum(count > 0 for count in counts.values()))

@@ -50,6 +50,7 @@ class SweepRecord(NamedTuple):
     """One sweep over a batch of pairs: its place in the schedule, what moved, how likely the result is.
 
     `log_likelihood` is natural-log, of all rule counts after the sweep; None where it was not computed.
+    `log_likelihood_before` is that of the counts before it: where a run begins, with new pairs in their initial state.
     """
 
     stage: int
@@ -60,6 +61,7 @@ class SweepRecord(NamedTuple):
     cuts_sampled: int
     cuts_changed: int
     seconds: float
+    log_likelihood_before: float | None = None
 
 
 @dataclass(slots=True)

@@ -235,8 +235,10 @@ vocabulary = Table(
     Column("side", TEXT, nullable=False),
     Column("token", TEXT, nullable=False),
     Column("count", BigInteger, nullable=False),
+    Column("folded", TEXT, nullable=False, server_default=""),
     CheckConstraint("side IN ('source', 'target')", name="vocabulary_side"),
     Index("vocabulary_by_token", "token", "side", unique=True),
+    Index("vocabulary_by_form", "folded", "side"),
 )
 on_postgres(vocabulary, "with", {"fillfactor": 70})
 
@@ -323,6 +325,7 @@ sweeps = Table(
     Column("cuts_changed", BigInteger, nullable=False),
     Column("seconds", Double, nullable=False),
     Column("finished_at", MOMENT, nullable=False),
+    Column("log_likelihood_before", Double),
 )
 
 # What clients may repeat: `digest` is that of the first `lines` lines, `answer` what was, or is to be, said (JSON).

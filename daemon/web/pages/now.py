@@ -12,7 +12,10 @@ from starlette.responses import Response
 from hierogram.daemon.grammar.trend import trend_of
 from hierogram.daemon.web.pages.queries import texts
 from hierogram.daemon.web.pages.visit import Visit
+from hierogram.samplers.grammar.kinds import notation_of
+from hierogram.samplers.grammar.settings import PAPER, SYNCHRONOUS, TREES
 from hierogram.storage.browsing import progress
+from hierogram.storage.records import Settings
 
 _SWEEPS = 400
 _ROWS = 8
@@ -31,7 +34,8 @@ def now_routes(visit: Visit) -> APIRouter:
             status = progress.store_status(look, visit.reader.url)
             sweeps = progress.last_sweeps(look, _SWEEPS)
             batches = progress.last_batches(look, _ROWS)
-            curve = [(row.id, row.log_likelihood) for row in sweeps if row.log_likelihood is not None]
+            settings = look.settings()
+            curve = _curve(sweeps, settings)
             content: dict[str, Any] = {
                 "store": asdict(status),
                 "daemon": _daemon(visit, status.pairs),
@@ -39,7 +43,9 @@ def now_routes(visit: Visit) -> APIRouter:
                 "curve": curve,
                 "moves": [[row.id, row.edges_moved, row.cuts_moved] for row in sweeps],
                 "rates": [[row.id, row.pairs / row.seconds] for row in sweeps if row.seconds > 0],
-                "diagnostics": _diagnostics(status.pairs, sweeps, batches),
+                "diagnostics": _diagnostics(status.pairs, sweeps, batches, settings),
+                "annealed": _is_annealed(settings),
+                "_many": notation_of(settings.grammar).many,
                 "batches": batches,
                 "rejected": progress.last_rejected(look, _ROWS),
                 "exports": progress.last_exports(look, _ROWS),
@@ -52,16 +58,42 @@ def now_routes(visit: Visit) -> APIRouter:
     return router
 
 
+def _is_annealed(settings: Settings) -> bool:
+    """Whether sweeps of stage 1 sample at another temperature: their values say how likely other distributions' draws
+    are, and are not compared with those of later sweeps.
+    """
+    return settings.grammar == TREES or (settings.grammar == SYNCHRONOUS and settings.schedule != PAPER)
+
+
+def _curve(sweeps: Sequence[progress.SweepRow], settings: Settings) -> list[list[float | None]]:
+    """The log-likelihood as (sweep, while annealed, after it), each value in its own column; where a run begins also
+    what there was before its first sweep.
+    """
+    annealed = _is_annealed(settings)
+    points: list[list[float | None]] = []
+    for row in sweeps:
+        early = annealed and row.stage == 1
+        known = ((row.id - 1, row.log_likelihood_before), (row.id, row.log_likelihood))
+        points += [[at, value, None] if early else [at, None, value] for at, value in known if value is not None]
+    return points
+
+
 def _diagnostics(
-    pairs: Mapping[str, int], sweeps: Sequence[progress.SweepRow], batches: Sequence[progress.BatchRow]
+    pairs: Mapping[str, int],
+    sweeps: Sequence[progress.SweepRow],
+    batches: Sequence[progress.BatchRow],
+    settings: Settings,
 ) -> dict[str, Any]:
     """Signs of how far a chain can be trusted: pairs that have burned in, choices that moved, and the trend."""
-    # The log-likelihood of fewer pairs is another one.
+    # The log-likelihood of fewer pairs is another one, and so is that of draws at another temperature.
     arrived = max((row.finished_at or row.started_at for row in batches if row.accepted), default=None)
+    annealed = _is_annealed(settings)
     comparable = [
         (row.id, row.log_likelihood)
         for row in sweeps
-        if row.log_likelihood is not None and (arrived is None or row.finished_at >= arrived)
+        if row.log_likelihood is not None
+        and not (annealed and row.stage == 1)
+        and (arrived is None or row.finished_at >= arrived)
     ]
     last = sweeps[-1] if sweeps else None
     return {

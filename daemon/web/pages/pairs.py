@@ -44,10 +44,10 @@ def pair_routes(visit: Visit) -> APIRouter:
         texts(request)
         _service(visit)
         with visit.reader.look() as look:
-            pair = _found(look, pair_id)
+            pair, one = _found(look, pair_id), notation_of(look.settings().grammar).one
         action = request.url.path
         token = visit.view.sessions.form_token(request.cookies.get(COOKIE), action)
-        return visit.view.page(request, "withdraw", {"pair": pair, "action": action, "form_token": token})
+        return visit.view.page(request, "withdraw", {"pair": pair, "one": one, "action": action, "form_token": token})
 
     @router.post("/pairs/{pair_id:int}/withdraw")
     async def withdraw(request: Request, pair_id: PairId) -> Response:
@@ -60,7 +60,8 @@ def pair_routes(visit: Visit) -> APIRouter:
         """Says whether the pair has left."""
         with visit.reader.look() as look:
             still_there = find_pair(look, pair_id) is not None
-        return visit.view.page(request, "withdrawn", {"id": pair_id, "still_there": still_there})
+            one = notation_of(look.settings().grammar).one
+        return visit.view.page(request, "withdrawn", {"id": pair_id, "one": one, "still_there": still_there})
 
     return router
 
@@ -85,7 +86,8 @@ async def _withdraw(visit: Visit, pair_id: int) -> int:
 def _found(look: Look, pair_id: int) -> PairRecord:
     pair = find_pair(look, pair_id)
     if pair is None:
-        raise ProblemError(HTTPStatus.NOT_FOUND, f"there is no pair {pair_id}")
+        one = notation_of(look.settings().grammar).one
+        raise ProblemError(HTTPStatus.NOT_FOUND, f"there is no {one} {pair_id}")
     return pair
 
 
@@ -126,6 +128,7 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
         "expected": [rule._asdict() for rule in expected],
         "trouble": trouble,
         "sql": look.asked,
+        "_one": notation.one,
         "_before": before,
         "_after": after,
         "_sides": sides,

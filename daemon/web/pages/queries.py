@@ -59,9 +59,19 @@ def _typed(field: Declared, text: str) -> Any:
     kinds = get_args(field.type) if isinstance(field.type, UnionType) else (field.type,)
     if int not in kinds:
         return text
-    if not text.isascii() or not text.strip().isdecimal() or int(text) > LARGEST_ID:
+    number = whole_number(text)
+    if number is None:
         raise _wrong(field.name, f"is a whole number, not {text[:40]!r}")
-    return int(text)
+    return number
+
+
+def whole_number(text: str) -> int | None:
+    """The number that the digits write, None for other texts and for what no id is as large as."""
+    digits = text.strip().lstrip("0") or text.strip()[-1:]
+    # Python takes no longer texts for numbers, so the length comes first.
+    if not digits.isascii() or not digits.isdecimal() or len(digits) > len(str(LARGEST_ID)):
+        return None
+    return int(digits) if int(digits) <= LARGEST_ID else None
 
 
 def _wrong(name: str, reason: str) -> ProblemError:

@@ -6,9 +6,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hierogram.daemon.web.pages.queries import LARGEST_ID, texts
+from hierogram.daemon.web.pages.queries import texts, whole_number
 from hierogram.daemon.web.pages.rendering.sentences import sentences
-from hierogram.daemon.web.pages.rendering.texts import symbols_of
+from hierogram.daemon.web.pages.rendering.texts import is_side, symbols_of
 from hierogram.daemon.web.pages.rendering.view import address
 from hierogram.daemon.web.pages.visit import Visit
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
@@ -45,6 +45,8 @@ def rule_routes(visit: Visit) -> APIRouter:
                 "two_sides": TWO_SIDES in notation.offers,
                 "sql": look.asked,
                 "_symbols": lambda side: symbols_of(side, notation),
+                "_many": notation.many,
+                "_one": notation.one,
                 "_here": address("/rule", source=source, target=target),
                 "_pairs": address("/rule/pairs", source=source, target=target),
             }
@@ -55,14 +57,20 @@ def rule_routes(visit: Visit) -> APIRouter:
     def pairs_of_rule(request: Request) -> Response:
         """Pairs whose present derivation uses a rule."""
         # Whoever only looks for words needs no compiler.
-        from hierogram.daemon.grammar.concordance import concordance
+        from hierogram.daemon.grammar.concordance import Lines, concordance
 
         source, target = _sides(request)
         after = texts(request, "source", "target", "after").get("after", "")
         with visit.reader.look() as look:
+            notation = notation_of(look.settings().grammar)
             found = rules.find_rule(look, source, target)
-            start = min(int(after), LARGEST_ID) if after.isascii() and after.isdecimal() else 0
-            lines = concordance(look, (found.id if found else None, source, target), start, _LINES)
+            start = whole_number(after) or 0
+            # A pair may use a rule that is not stored yet, but none that cannot be written so.
+            rule_id, possible = (found.id if found else None), is_side(source) and is_side(target)
+            if found or possible:
+                lines = concordance(look, (rule_id, source, target), start, _LINES)
+            else:
+                lines = Lines([], None, True, 0, 0)
             content = {
                 "source": source,
                 "target": target,
@@ -71,7 +79,9 @@ def rule_routes(visit: Visit) -> APIRouter:
                 "_sentences": {line.id: sentences(line) for line in lines.lines},
                 "_after": start,
                 "_next": address("/rule/pairs", source=source, target=target, after=lines.next),
-                "_symbols": lambda side: symbols_of(side, notation_of(look.settings().grammar)),
+                "_symbols": lambda side: symbols_of(side, notation),
+                "_many": notation.many,
+                "_one": notation.one,
             }
             return visit.view.answer(request, "rule_pairs", content)
 

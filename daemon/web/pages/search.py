@@ -11,7 +11,7 @@ from hierogram.daemon.web.pages.queries import LARGEST_ID, options
 from hierogram.daemon.web.pages.rendering.texts import symbols_of
 from hierogram.daemon.web.pages.rendering.view import address
 from hierogram.daemon.web.pages.visit import Visit
-from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
+from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDES, notation_of
 from hierogram.storage.browsing import progress, words
 from hierogram.storage.browsing.phrases import Phrase, read_phrase
 from hierogram.storage.browsing.reader import Look
@@ -19,18 +19,24 @@ from hierogram.storage.browsing.search import (
     MATCHES,
     ORDERS,
     Answer,
-    Known,
     Place,
     Query,
-    known_words,
+    known_labels,
     likely_side,
+    occurs_on,
     search,
 )
+from hierogram.storage.browsing.words import word_count
 from hierogram.storage.options import declared
+from hierogram.storage.pairs.spellings import like_words
 
 _EXAMPLES = 12
 _PAGE = 20
 _MOST = 200
+_LIKE, _MISSED = 8, 3
+"""Words to offer in the place of one, and for how many that are missed."""
+_LABELS = 60
+_EXACT, _NEAR = "0", "1"
 
 
 def search_routes(visit: Visit) -> APIRouter:
@@ -51,6 +57,7 @@ def search_routes(visit: Visit) -> APIRouter:
             notation = notation_of(look.settings().grammar)
             content: dict[str, Any] = {
                 "typed": given.get("q", ""),
+                "asked": bool(phrase.words),
                 "query": asdict(query),
                 "store": {"rules": status.rules, "uses": status.rule_tokens, "pairs": status.pairs},
                 "corpora": progress.corpus_names(look),
@@ -58,13 +65,15 @@ def search_routes(visit: Visit) -> APIRouter:
                 "_values": {name: field.option.values for name, field in declared(Query).items()},
                 "_orders": ORDERS,
                 "_matches": MATCHES,
+                "_one": notation.one,
+                "_many": notation.many,
+                "_as_typed": lambda word: Phrase((word,)).typed(),
             }
             if phrase.words:
-                known = known_words(look, phrase)
                 if "side" not in request.query_params:
-                    query = replace(query, side=likely_side(known, phrase))
+                    query = replace(query, side=likely_side(look, phrase))
                 found = search(look, phrase, query, _read_place(given.get("after")))
-                content |= _results(request, found, phrase, query, known) | {
+                content |= _results(look, request, found, phrase, query) | {
                     "query": asdict(query),
                     "_symbols": lambda side: symbols_of(side, notation),
                 }
@@ -76,18 +85,32 @@ def search_routes(visit: Visit) -> APIRouter:
     return router
 
 
-def _results(request: Request, found: Answer, phrase: Phrase, query: Query, known: Known) -> dict[str, Any]:
+def _results(look: Look, request: Request, found: Answer, phrase: Phrase, query: Query) -> dict[str, Any]:
     side = query.side
-    unknown = [word for word in phrase.words if word not in known.get(side, {})]
+    notation = notation_of(look.settings().grammar)
+    vocabulary = side if TWO_SIDES in notation.offers else notation.rule_words[0].vocabulary
     other = TARGET if side == SOURCE else SOURCE
     here = {name: value for name, value in request.query_params.items() if name != "after"}
     after = _write_place(found.next)
+    # The word itself, or the likeliest that looks like it.
+    words = [*([] if found.unknown or found.labels else phrase.words[:1]), *(r.words[0] for r in found.readings)]
+    if words and not word_count(look, vocabulary, words[0]):
+        words = words[1:]
+    like = {word: like_words(look.connection, vocabulary, word, _LIKE) for word in found.unknown[:_MISSED]}
+    if not found.rules and not found.unknown and phrase.is_word and not found.labels:
+        like = {word: like_words(look.connection, vocabulary, word, _LIKE) for word in phrase.words}
     return {
         "rules": found.rules,
         "after": after,
-        "unknown_words": unknown,
-        "word": phrase.words[0] if phrase.is_word else None,
-        "_on_other_side": bool(phrase.words) and all(word in known.get(other, {}) for word in phrase.words),
+        "readings": [reading.typed() for reading in found.readings],
+        "unknown_words": list(found.unknown),
+        "like_words": {word: [one.token for one in some] for word, some in like.items()},
+        "labels": list(found.labels),
+        "word": words[0] if phrase.is_word and words else None,
+        "_instead": lambda word, one: address("/search", **here | {"q": phrase.with_word(word, one).typed()}),
+        "_reading": lambda reading: address("/search", **here | {"q": reading}),
+        "_exact": found.exact,
+        "_on_other_side": TWO_SIDES in notation.offers and occurs_on(look, other, phrase),
         "_other": address("/search", **here | {"side": other}),
         "_next": address("/search", **here | {"side": side, "after": after}) if after else None,
         "_continued": "after" in request.query_params,
@@ -96,18 +119,28 @@ def _results(request: Request, found: Answer, phrase: Phrase, query: Query, know
 
 
 def _beginning(look: Look) -> dict[str, Any]:
-    return {"common_words": {side: words.common_words(look, side, _EXAMPLES) for side in (SOURCE, TARGET)}}
+    frequent = {side: words.common_words(look, side, _EXAMPLES) for side in (SOURCE, TARGET)}
+    telling = words.telling_words(look, _EXAMPLES) if any(frequent.values()) else {}
+    trees = FRAGMENTS in notation_of(look.settings().grammar).offers
+    return {
+        "common_words": frequent,
+        "telling_words": {side: telling.get(side, []) for side in (SOURCE, TARGET)},
+        "known_labels": known_labels(look)[:_LABELS] if trees else [],
+    }
 
 
 def _write_place(place: Place | None) -> str | None:
-    return None if place is None else f"{place.uses}.{place.id}.{place.probability.hex()}"
+    if place is None:
+        return None
+    return f"{place.uses}.{place.id}.{_NEAR if place.near else _EXACT}.{place.probability.hex()}"
 
 
 def _read_place(text: str | None) -> Place | None:
     """Where the page before ended; whatever is no such place is none."""
     try:
-        uses, rule, probability = (text or "").split(".", 2)
-        place = Place(float.fromhex(probability), int(uses), int(rule))
+        uses, rule, tier, probability = (text or "").split(".", 3)
+        place = Place(float.fromhex(probability), int(uses), int(rule), tier == _NEAR)
     except (ValueError, OverflowError):
         return None
-    return place if max(place.uses, place.id) <= LARGEST_ID else None
+    sensible = place.probability == place.probability and abs(place.probability) != float("inf")
+    return place if sensible and max(abs(place.uses), abs(place.id)) <= LARGEST_ID else None

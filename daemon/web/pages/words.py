@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from math import log2
 from typing import Any
@@ -11,15 +12,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hierogram.daemon.web.pages.queries import texts
+from hierogram.daemon.web.pages.rendering.sentences import links_of, sentences
 from hierogram.daemon.web.pages.rendering.texts import symbols_of
 from hierogram.daemon.web.pages.visit import Visit
 from hierogram.daemon.web.protocol.problems import ProblemError
-from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, TWO_SIDES, Notation, notation_of
 from hierogram.storage.browsing import rules, words
 from hierogram.storage.browsing.phrases import Phrase
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.rules import Rival
 from hierogram.storage.browsing.search import most_used
+from hierogram.storage.pairs.spellings import like_words
+from hierogram.storage.records import PairRow
 
 _RENDERINGS = 200
 _SHOWN_RENDERINGS = 15
@@ -27,6 +31,8 @@ _RULES = 200
 _SHOWN_RULES = 12
 _COLLOCATES = 24
 _COMPARED = 6
+_LINES = 8
+_LIKE = 8
 _RARE = 0.1
 """A rendering that is less probable than this beside a frequent one is worth a look."""
 
@@ -58,6 +64,7 @@ def _content(look: Look, side: str, token: str) -> dict[str, Any]:
     renderings = rules.rivals(look, side, phrase.side(), _RENDERINGS) if two_sides else []
     within = most_used(look, phrase, side, _RULES)
     by_corpus = words.uses_by_corpus(look, [rule.id for rule in renderings[:_COMPARED]])
+    lines = _lines(words.pairs_with(look, side, token, _LINES) if count else [], side, token, notation)
     return {
         "side": side,
         "token": token,
@@ -68,11 +75,45 @@ def _content(look: Look, side: str, token: str) -> dict[str, Any]:
         "rules": [rule for rule in within if not two_sides or " " in getattr(rule, side)][:_SHOWN_RULES],
         "collocates": words.collocates(look, side, token, within, _COLLOCATES),
         "dispersion": words.dispersion(look, side, token),
+        "lines": lines,
+        "like_words": [word.token for word in like_words(look.connection, side, token, _LIKE)] if not count else [],
         "inconsistent": _inconsistent(renderings, side, phrase.side(), by_corpus),
         "sql": look.asked,
         "_two_sides": two_sides,
+        "_pair": notation.one,
+        "_pairs": notation.many,
+        "_sentences": {line["id"]: sentences(_Shown(**line)) for line in lines},
         "_symbols": lambda text: symbols_of(text, notation),
     }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A pair with the places of the word, and of what it is linked to."""
+
+    id: int
+    source: str
+    target: str
+    alignment: str
+    source_words: list[int]
+    target_words: list[int]
+
+
+def _lines(found: Sequence[PairRow], side: str, token: str, notation: Notation) -> list[dict[str, Any]]:
+    """The pairs as a concordance: the places of the word, and on the other side of the words that it is linked to."""
+    two_texts = notation.takes == PAIRS
+    lines = []
+    for row in found:
+        links = links_of(row.alignment) if two_texts else []
+        text = row.target if side == TARGET and two_texts else row.source
+        places = [n for n, word in enumerate(text.split(" ")) if word == token]
+        linked = sorted(
+            {j for i, j in links if i in places} if side == SOURCE else {i for i, j in links if j in places}
+        )
+        marked = (places, linked) if side == SOURCE or not two_texts else (linked, places)
+        shown = _Shown(row.id, row.source, row.target if two_texts else "", row.alignment if two_texts else "", *marked)
+        lines.append(asdict(shown))
+    return lines
 
 
 def _rendering(rule: Rival, side: str, text: str) -> dict[str, Any]:

@@ -11,7 +11,19 @@ from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.browsing import pairs, progress, rules, words
 from hierogram.storage.browsing.phrases import read_phrase
 from hierogram.storage.browsing.reader import Look, Reader
-from hierogram.storage.browsing.search import PROBABILITY, SURPRISE, USE, WHOLE, Place, Query, most_used, search
+from hierogram.storage.browsing.search import (
+    PROBABILITY,
+    SURPRISE,
+    USE,
+    WHOLE,
+    Place,
+    Query,
+    likely_side,
+    most_used,
+    occurs_on,
+    search,
+)
+from hierogram.storage.pairs.spellings import like_words
 from hierogram.storage.store import open_store
 
 GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "rule_pairs", "rule_history", "r", "w", "p", "v")
@@ -39,11 +51,24 @@ def make(url: str) -> None:
         query(url, "ANALYZE")
 
 
+def like_source(look: Look, token: str) -> object:
+    return like_words(look.connection, "source", token, 8)
+
+
 QUESTIONS: dict[str, Callable[[Look], object]] = {
     "search": lambda look: search(look, read_phrase("s17"), Query()).rules,
     "a phrase": lambda look: search(look, read_phrase("s17 common"), Query()).rules,
     "a gap": lambda look: [search(look, read_phrase("s17 _ common"), Query())],
     "a whole side": lambda look: search(look, read_phrase("s17 common"), Query(match=WHOLE)).rules,
+    "another spelling": lambda look: search(look, read_phrase("Ś17 Common"), Query()).rules,
+    "another spelling of a side": lambda look: search(look, read_phrase("Ś17 common"), Query(match=WHOLE)).rules,
+    "the next page of spellings": lambda look: [
+        search(look, read_phrase("Ś17"), Query(), Place(0.0, 5 * ONE_USE, 7, near=True))
+    ],
+    "the likely side": lambda look: [likely_side(look, read_phrase("Ś17 common"))],
+    "on a side": lambda look: [occurs_on(look, "source", read_phrase("Ś17 common"))],
+    "words like it": lambda look: like_source(look, "s17x"),
+    "words that begin so": lambda look: like_source(look, "s17"),
     "by probability": lambda look: search(look, read_phrase("s17"), Query(order=PROBABILITY)).rules,
     "by surprise": lambda look: search(look, read_phrase("s17 common"), Query(order=SURPRISE, match=WHOLE)).rules,
     "the next page": lambda look: [search(look, read_phrase("s17"), Query(order=USE), Place(0.0, 5 * ONE_USE, 7))],

@@ -27,8 +27,9 @@ TAMPERING = [
     ("DELETE FROM rule_words WHERE rule_id = 2", "1 rules have other words noted than they hold: 2"),
     ("UPDATE rule_words SET word_id = 999 WHERE word_id = 1", "rules have other words noted than they hold"),
     ("UPDATE vocabulary SET count = 7 WHERE token = 'la'", "words whose count is not their number in the pairs: la"),
+    ("UPDATE vocabulary SET folded = 'LA' WHERE token = 'la'", "words whose folded form is another: la (source)"),
     ("DELETE FROM vocabulary WHERE token = 'fleur'", "words of pairs that the vocabulary lacks: fleur (source)"),
-    ("INSERT INTO vocabulary VALUES (999, 'target', 'ghost', 1)", "their number in the pairs: ghost (target)"),
+    ("INSERT INTO vocabulary VALUES (999, 'target', 'ghost', 1, 'ghost')", "their number in the pairs: ghost (target)"),
     ("UPDATE store_state SET waiting = 8", "waiting = 8, the rows say 1"),
     ("UPDATE store_state SET last_pair_id = 2", "last_pair_id = 2, but 3 is given out"),
 ]

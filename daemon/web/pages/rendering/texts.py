@@ -37,9 +37,18 @@ def direction(text: str) -> str:
     return "ltr"
 
 
+def is_side(text: str) -> bool:
+    """Whether the text is in the notation of a rule's side, so that a rule may have it."""
+    try:
+        parse_side(text)
+    except ValueError:
+        return False
+    return True
+
+
 def symbols_of(side: str, notation: Notation) -> list[Symbol]:
-    """The symbols of a rule's side; a fragment of a tree is one."""
-    if FRAGMENTS in notation.offers:
+    """The symbols of a rule's side; a fragment of a tree is one, and so is what is no side of a rule."""
+    if FRAGMENTS in notation.offers or not is_side(side):
         return [Symbol(side)]
     return [Symbol("", part) if isinstance(part, int) else Symbol(part) for part in parse_side(side)]
 

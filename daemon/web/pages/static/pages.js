@@ -87,13 +87,13 @@
     const known = drawn.get(plot);
     if (known && known.points === holder.dataset.points && holder.dataset.kind !== "count") return;
     const data = columns(holder);
-    if (data[0].length > 1 && new Set(data[1]).size > 1) holder.hidden = false;
+    if (data[0].length > 1 && data.slice(1).some((line) => new Set(line).size > 1)) holder.hidden = false;
     if (holder.hidden) return;
     plot.dataset.points = data[0].length;
     if (known) { known.chart.setData(data); known.points = holder.dataset.points; return; }
     const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
-    const names = holder.dataset.kind === "count" || data.length < 3 ? [holder.dataset.label] : ["edges", "cuts"];
-    const strokes = ["--c1", "--c2"].map(colour);
+    const names = holder.dataset.labels ? JSON.parse(holder.dataset.labels) : [holder.dataset.label];
+    const strokes = (names.length > 1 ? ["--c2", "--c1"] : ["--c1"]).map(colour);
     const days = holder.dataset.kind === "count";
     // Days in UTC, as the store has them; within two days, hours.
     const moments = (u, ticks) => ticks.map((t) => {
@@ -103,7 +103,7 @@
     const chart = new uPlot({
       width: holder.clientWidth, height: days ? 180 : 220,
       tzDate: (t) => uPlot.tzDate(new Date(t * 1000), "Etc/UTC"),
-      legend: { show: names.length > 1, live: false },
+      legend: { show: names.filter(Boolean).length > 1, live: false },
       scales: { x: { time: days } },
       series: [
         {},

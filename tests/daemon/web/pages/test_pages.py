@@ -10,6 +10,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import query
@@ -95,6 +97,10 @@ def test_every_page_has_a_twin_and_says_its_sql(learned_client: TestClient) -> N
             assert asked.json()["columns"]
 
 
+def now_stored(client: TestClient) -> dict[str, int]:
+    return client.get("/now.json").json()["store"]["pairs"]
+
+
 def test_what_pages_say(learned_client: TestClient) -> None:
     found = learned_client.get("/search.json?q=ne+_+pas").json()
     assert {"source": "ne [X,1] pas", "target": "not [X,1]"}.items() <= found["rules"][0].items()
@@ -115,7 +121,12 @@ def test_what_pages_say(learned_client: TestClient) -> None:
     assert pair["score"] < 0
     word = learned_client.get("/word.json?token=maison").json()
     assert word["count"] == 6
-    assert sum(share["holding"] for share in word["dispersion"]) == 6
+    assert word["dispersion"]["holding"] == sum(share["holding"] for share in word["dispersion"]["shares"]) == 6
+    assert word["dispersion"]["looked_at"] == sum(now_stored(learned_client).values())
+    assert len(word["lines"]) == 6
+    for line in word["lines"]:
+        assert [line["source"].split(" ")[place] for place in line["source_words"]] == ["maison"]
+        assert [line["target"].split(" ")[place] for place in line["target_words"]] == ["house"]
     assert "la" in {entry["token"] for entry in word["collocates"]}
     now = learned_client.get("/now.json").json()
     assert now["store"]["sweeps"] == len(now["sweeps"])
@@ -168,6 +179,72 @@ def test_what_is_wrong_is_said(learned_client: TestClient, path: str, status: in
         problem = learned_client.get(path)
         assert problem.headers["content-type"] == "application/problem+json"
         assert problem.json()["status"] == status
+
+
+ODD = [
+    "_", "_ _", "  ",
+    "\u2028", "\u2029\x1c", "\x85", "\u00a0", "\\", "\\_", "%", "%%", "*", "?", "[", "]", "!", "'", '"',
+    "\x01", "\x7f",
+    "\ufeff", "\u0301", "(", "(NP", "()", ":word", "a:b", ";", "--", "\U0010ffff", "x" * 900, "_ " * 300,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["/search?q=", "/word?token=", "/search?match=whole&order=surprise&q=",
+                                  "/rule?source=", "/rule/pairs?target="])  # fmt: skip
+def test_whatever_is_typed_is_answered(learned: Store, connect: Connect, path: str) -> None:
+    client = connect(FakeService(learned), max_burst=1_000_000)
+
+    @settings(max_examples=30, deadline=None)
+    @given(
+        st.one_of(
+            st.text(st.characters(exclude_categories=("Cs",)), max_size=30),
+            st.lists(st.sampled_from(["maison", "MAISON", "ne", "pas", "_", "\\_", "é", *ODD]), max_size=12).map(
+                " ".join
+            ),
+            st.binary(max_size=12),
+        ),
+        st.booleans(),
+    )
+    @example("_", True)
+    @example("\u2028", True)
+    @example(b"\xed\xa0\x80", True)
+    @example(b"\0", True)
+    def ask(typed: str | bytes, as_page: bool) -> None:
+        answer = client.get(path + quote(typed, safe=""), headers=HTML if as_page else {})
+        unreadable = isinstance(typed, bytes) and typed.decode("utf-8", "replace").encode() != typed
+        nul = "\0" in typed if isinstance(typed, str) else 0 in typed
+        assert answer.status_code in ((400, 422) if unreadable or nul else (200,)), (typed, answer.text[:300])
+
+    ask()
+    for typed in ODD:
+        assert client.get(path + quote(typed, safe=""), headers=HTML).status_code == 200, typed
+
+
+@pytest.mark.parametrize("number", ["9" * 19, str((1 << 63) - 1), "9" * 5_000, "0" * 5_000 + "7", "٣", "1.0.0.nan"])
+def test_no_number_is_too_large(learned_client: TestClient, number: str) -> None:
+    for path in ("/search?q=maison&min_count=", "/search?q=maison&max_scope=", "/search?q=maison&limit=",
+                 "/search?q=maison&order=probability&after=", f"/rule/pairs?{RULE}&after="):  # fmt: skip
+        answer = learned_client.get(path + number)
+        assert answer.status_code in (200, 422), (path, answer.text)
+
+
+def test_words_are_found_however_they_are_spelled(learned_client: TestClient) -> None:
+    for typed in ("MAISON", "Maïson", "mai\u0308son"):
+        found = learned_client.get("/search.json", params={"q": typed}).json()
+        assert found["readings"][0] == "maison"
+        assert found["rules"] == learned_client.get("/search.json?q=maison").json()["rules"]
+        assert "without regard to accents" in learned_client.get("/search", params={"q": typed}, headers=HTML).text
+    missed = learned_client.get("/search.json?q=maisson").json()
+    assert (missed["rules"], missed["unknown_words"], missed["like_words"]) == (
+        [],
+        ["maisson"],
+        {"maisson": ["maison"]},
+    )
+    page = learned_client.get("/search?q=maisson", headers=HTML).text
+    assert 'href="/search?q=maison"' in page
+    begun = learned_client.get("/search.json?q=mais").json()
+    assert begun["like_words"] == {"mais": ["maison"]}
+    assert learned_client.get("/word.json?token=Maison").json()["like_words"] == ["maison"]
 
 
 def test_questions_as_csv_and_json(learned_client: TestClient) -> None:
