@@ -219,7 +219,7 @@ class WebhooksSection(Section):
     events: tuple[str, ...] = Field(
         default=(EXPORT_DONE, EXPORT_FAILED), description="Which kinds of events are sent; see [events.md](events.md)."
     )
-    timeout_seconds: Seconds = Field(default=10.0, description="How long an answer is waited for.")
+    timeout_seconds: Seconds = Field(default=10.0, description="How long an attempt may take in all, from looking up the name to the end of the answer.")
     attempts: int = Field(default=8, ge=1, le=100, description="How often it is tried before a delivery has failed.")
     pause_seconds: Seconds = Field(
         default=2.0, description="Pause before the second attempt; it doubles with every further one, up to an hour."

@@ -15,6 +15,7 @@ from hierogram.storage.aligner.facade import HumanLinks
 from hierogram.storage.database import migration
 from hierogram.storage.database.backup import back_up
 from hierogram.storage.database.connection import (
+    copy_log,
     make_engine,
     parse_url,
     reading,
@@ -91,6 +92,8 @@ def _create(engine: Engine, settings: Settings | None) -> None:
             migration.migrate(connection)
             write_settings(connection, settings or Settings())
             create_state(connection)
+    # A new store is not in its log alone, which is easily lost when files are moved.
+    copy_log(engine)
 
 
 def _check_settings(store: Store, given: Settings) -> None:
