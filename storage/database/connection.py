@@ -59,6 +59,8 @@ _SQLITE_PRAGMAS = (
 )
 _READING_CACHE_MB = 32
 _WRITING_CACHE_MB = 256
+_READERS_MB = 128
+"""Of all that read together; there may be fifteen of them, and each may have `_READING_CACHE_MB`."""
 
 
 def parse_url(text: str) -> URL:
@@ -195,7 +197,7 @@ def _make_sqlite_engine(url: URL) -> Engine:
     for engine, megabytes in ((reader, _READING_CACHE_MB), (writer, int(_cache_of(url)))):
         # A connection to a file that is gone would make another one in its place.
         event.listen(engine, "do_connect", lambda *_: place.check())
-        event.listen(engine, "connect", _preparation(megabytes))
+        event.listen(engine, "connect", _preparation(megabytes, int(_cache_of(url))))
         event.listen(engine, "connect", place.opened)
         event.listen(engine, "close", place.closed)
         event.listen(engine, "begin", lambda _: place.check())
@@ -211,13 +213,15 @@ def _make_sqlite_engine(url: URL) -> Engine:
     return reader
 
 
-def _preparation(megabytes: int) -> Callable[[DBAPIConnection, ConnectionPoolEntry], None]:
+def _preparation(megabytes: int, writing: int) -> Callable[[DBAPIConnection, ConnectionPoolEntry], None]:
     def prepare(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
         # The driver's own implicit BEGIN would come too late for readers and without IMMEDIATE for writers.
         assert isinstance(connection, sqlite3.Connection)
         connection.isolation_level = None
         _use_write_ahead_log(connection)
-        for pragma in (*_SQLITE_PRAGMAS, f"cache_size={-1024 * megabytes}"):
+        # Of all connections of the process: beyond it, SQLite takes the oldest pages for new ones.
+        soft = (writing + _READERS_MB) << 20
+        for pragma in (*_SQLITE_PRAGMAS, f"cache_size={-1024 * megabytes}", f"soft_heap_limit={soft}"):
             connection.execute(f"PRAGMA {pragma}").close()
 
     return prepare
