@@ -221,7 +221,10 @@ class WebhooksSection(Section):
     events: tuple[str, ...] = Field(
         default=(EXPORT_DONE, EXPORT_FAILED), description="Which kinds of events are sent; see [events.md](events.md)."
     )
-    timeout_seconds: Seconds = Field(default=10.0, description="How long an answer is waited for.")
+    timeout_seconds: Seconds = Field(
+        default=10.0,
+        description="How long an attempt may take in all, from looking up the name to the end of the answer.",
+    )
     attempts: int = Field(default=8, ge=1, le=100, description="How often it is tried before a delivery has failed.")
     pause_seconds: Seconds = Field(
         default=2.0, description="Pause before the second attempt; it doubles with every further one, up to an hour."
@@ -259,7 +262,11 @@ class HttpConfiguration(Section):
     )  # fmt: skip
     max_rate: float = Field(default=100.0, gt=0, description="Requests a second that one client address may make.")
     max_burst: Positive = Field(default=200, description="Requests that a client may make at once before `max_rate`.")
-    max_connections: Positive = Field(default=100, description="Connections and running requests at a time.")
+    max_connections: Positive = Field(
+        default=100,
+        description="Connections and running requests at a time; beyond, the client that is waited for longest has to "
+        "leave.",
+    )
     max_intakes: Positive = Field(default=4, description="Bodies of pairs taken in at a time.")
     max_lag: Positive = Field(
         default=100_000, description="Pairs waiting for sampling beyond which new ones are taken slowly, then refused."
@@ -268,7 +275,9 @@ class HttpConfiguration(Section):
         default=30.0, description="Seconds that a body of pairs waits for the lag to fall before it is refused."
     )
     client_timeout: Seconds = Field(
-        default=30.0, description="Seconds that a client may be silent within a request or before its first."
+        default=30.0,
+        description="Seconds in which a request has to arrive, head and body; its body may take longer while it comes "
+        "faster than `min_bytes_per_second`.",
     )
     min_bytes_per_second: Positive = Field(
         default=256,

@@ -24,7 +24,7 @@ from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE, Ch
 from hierogram.daemon.commands.services import events, evidence, links, scores, terms, watching
 from hierogram.daemon.commands.translation import evaluation, language_models, translating, tuning
 from hierogram.daemon.exceptions import DaemonError, UsageError
-from hierogram.daemon.garbage_collection import collect_seldom
+from hierogram.daemon.memory import collect_seldom
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.storage.exceptions import StoreError, StoreUrlError
 

@@ -14,7 +14,9 @@ from hierogram.storage.aligner import aligner as alignments
 from hierogram.storage.aligner.facade import HumanLinks
 from hierogram.storage.database import migration
 from hierogram.storage.database.backup import back_up
+from hierogram.storage.database.checkpoints import log_bytes
 from hierogram.storage.database.connection import (
+    copy_log,
     make_engine,
     parse_url,
     reading,
@@ -91,6 +93,8 @@ def _create(engine: Engine, settings: Settings | None) -> None:
             migration.migrate(connection)
             write_settings(connection, settings or Settings())
             create_state(connection)
+    # A new store is not in its log alone, which is easily lost when files are moved.
+    copy_log(engine)
 
 
 def _check_settings(store: Store, given: Settings) -> None:
@@ -127,7 +131,9 @@ class Store(Pairs, Grammar, HumanLinks, Events):
     def status(self) -> StoreStatus:
         """How much the store holds; takes the same time whatever its size."""
         with reading(self._engine) as connection:
-            return queries.status(connection, url=self.url, schema=self._schema)
+            found = queries.status(connection, url=self.url, schema=self._schema)
+        file = sqlite_file(self._engine.url)
+        return found if file is None else replace(found, log_bytes=log_bytes(str(file)))
 
     def withdraw(
         self, rows: Sequence[PairRow], deltas: RuleDeltas | None = None, aligner: AlignerChange | None = None

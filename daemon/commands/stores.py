@@ -17,11 +17,12 @@ from hierogram.daemon.commands.common import (
 )
 from hierogram.daemon.commands.flags import given, with_options
 from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.memory import resident_bytes
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER
 from hierogram.storage.records import Settings
 
 if TYPE_CHECKING:
-    from hierogram.storage.records import StoreStatus
+    from hierogram.storage.records import Claim, StoreStatus
 
 _OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
 """Of a Dirichlet process, where they are not chosen: from lower temperatures chains do not forget where they began."""
@@ -101,15 +102,27 @@ def status(context: typer.Context, as_json: AsJson = False, store: StoreUrl = No
         settings = opened.settings()
         writer = opened.lease()
     if as_json:
-        held = writer and {name: str(getattr(writer, name)) for name in ("command", "host", "pid", "since")}
+        held = writer and {
+            **{name: str(getattr(writer, name)) for name in ("command", "host", "pid", "since")},
+            "memory_bytes": _memory_of(writer),
+        }
         lag = {"pairs": sum(now.behind.values()), "states": now.behind}
         say_json({**asdict(now), "lag": lag, "settings": asdict(settings), "writer": held})
         return
     for name, text in _status_lines(now):
         say(f"{name:<16}{text}")
     if writer:
-        who = f"{writer.command}, process {writer.pid} on {writer.host}"
+        held = _memory_of(writer)
+        memory = "" if held is None else f", {held / 1e6:,.0f} MB of memory"
+        who = f"{writer.command}, process {writer.pid} on {writer.host}{memory}"
         say(f"{'writer':<16}{who}, since {writer.since:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def _memory_of(writer: "Claim") -> int | None:
+    """Bytes that the process holds which writes the store; None where it is on another machine."""
+    from hierogram.storage.operations.processes import host_name
+
+    return resident_bytes(writer.pid) if writer.host == host_name() else None
 
 
 def _status_lines(now: "StoreStatus") -> list[tuple[str, str]]:
@@ -124,4 +137,5 @@ def _status_lines(now: "StoreStatus") -> list[tuple[str, str]]:
         ("sweeps", f"{now.sweeps:,}"),
         ("log-likelihood", likelihood),
         ("rejected lines", f"{now.rejected:,}"),
+        *([] if now.log_bytes is None else [("log", f"{now.log_bytes / 1e6:,.1f} MB beside the file")]),
     ]

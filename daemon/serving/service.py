@@ -7,6 +7,7 @@ from pathlib import Path
 from hierogram.daemon.configuration import Configuration, load_configuration
 from hierogram.daemon.exceptions import DaemonError, LoopFailedError
 from hierogram.daemon.learning.lease import holding_lease
+from hierogram.daemon.memory import give_back, share_arenas
 from hierogram.daemon.scoring.keeping import KeepingScores
 from hierogram.daemon.serving.health import Board, Condition
 from hierogram.daemon.serving.intake import Intake
@@ -23,6 +24,7 @@ from hierogram.storage.exceptions import StoreError
 from hierogram.storage.store import Store
 
 _LOOK_SECONDS = 1.0
+_GIVE_BACK_SECONDS = 30.0
 _WITHDRAWAL_SECONDS = 30.0
 _LOOK_AGAIN_SECONDS = 0.1
 _UNWINDING_SECONDS = 2.0
@@ -170,6 +172,7 @@ def serve(
     Raises `LoopFailedError` where a loop had to be given up, or did not end in time, `StoreHeldError` where another
     process writes the store's grammar, and `DaemonError` where a loop cannot have what it needs, as a port.
     """
+    share_arenas()
     log = open_log(configuration.log)
     service = Service(store, configuration, log, doors)
     lease = holding_lease(store, "hierogram serve", configuration.daemon.lease_seconds, service.note_lease)
@@ -204,10 +207,14 @@ def _watch(service: Service, signals: Signals, sleeper: Sleeper, file: Path | No
     """Looks after the loops until a signal asks for the end."""
     watchdog = watchdog_seconds()
     pause = min(_LOOK_SECONDS, watchdog or _LOOK_SECONDS)
+    given_back = time.monotonic()
     while not signals.end:
         service.supervisor.check()
         if watchdog:
             notify(WATCHDOG)
+        if time.monotonic() - given_back >= _GIVE_BACK_SECONDS:
+            give_back()
+            given_back = time.monotonic()
         if signals.reload:
             signals.reload = False
             _reload(service, file, given)

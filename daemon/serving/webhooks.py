@@ -5,13 +5,14 @@ answer was noted: at least once. Requests are signed as Standard Webhooks has it
 `webhook-signature`, `v1,` and the HMAC-SHA256 of `id.timestamp.body` in base64.
 """
 
+import asyncio
 import base64
 import hashlib
 import hmac
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hierogram.daemon.serving.logs import Log
 from hierogram.daemon.serving.supervision import Heart, StopFlag
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.configuration import Configuration, WebhooksSection
 
 _LOOK_SECONDS = 1.0
+_BEAT_SECONDS = 0.5
 _LONGEST_PAUSE = 3600.0
 _MOST_SAID = 500
 _PREFIX = "whsec_"
@@ -57,22 +59,26 @@ class Webhooks:
                 beat.well()
                 stop.wait(_LOOK_SECONDS)
             return
+        with asyncio.Runner() as runner:
+            runner.run(self._run(section, stop, beat))
+
+    async def _run(self, section: "WebhooksSection", stop: StopFlag, beat: Heart) -> None:
         # Here, because it takes a while to load, and most daemons send nothing.
         import httpx2
 
-        with httpx2.Client(follow_redirects=False, trust_env=False) as client:
+        assert section.url is not None
+        async with httpx2.AsyncClient(follow_redirects=False, trust_env=False) as client:
             while not stop.is_set():
                 self._store.queue_deliveries(section.url, section.events)
                 for delivery in self._store.due_deliveries(section.url, time.time()):
-                    if stop.is_set():
+                    answered = await _beating(send(client, section, delivery), stop, beat)
+                    if answered is None:
                         return
-                    self._deliver(client, section, delivery)
-                    beat.well()
+                    self._note(section, delivery, *answered)
                 beat.well()
-                stop.wait(_LOOK_SECONDS)
+                await asyncio.sleep(_LOOK_SECONDS)
 
-    def _deliver(self, client: "httpx2.Client", section: "WebhooksSection", delivery: Delivery) -> None:
-        status, error = send(client, section, delivery)
+    def _note(self, section: "WebhooksSection", delivery: Delivery, status: int | None, error: str | None) -> None:
         attempt = delivery.attempts + 1
         again = None
         if error is not None and attempt < section.attempts:
@@ -86,8 +92,29 @@ class Webhooks:
             self._log.warning("webhook not told, tried again", about=delivery.event_id, error=error, attempts=attempt)
 
 
-def send(client: "httpx2.Client", section: "WebhooksSection", delivery: Delivery) -> tuple[int | None, str | None]:
-    """One attempt: the status of the answer, if there is one, and what went wrong; within the section's time."""
+_Found = TypeVar("_Found")
+
+
+async def _beating(work: Coroutine[Any, Any, _Found], stop: StopFlag, beat: Heart) -> _Found | None:
+    """What the work returns, while the heart beats on; None where the loop shall end before it is done."""
+    task = asyncio.create_task(work)
+    while not stop.is_set():
+        beat()
+        if (await asyncio.wait([task], timeout=_BEAT_SECONDS))[0]:
+            return task.result()
+    task.cancel()
+    await asyncio.wait([task])
+    return None
+
+
+async def send(
+    client: "httpx2.AsyncClient", section: "WebhooksSection", delivery: Delivery
+) -> tuple[int | None, str | None]:
+    """One attempt: the status of the answer, if there is one, and what went wrong; in the section's time in all.
+
+    That is one deadline for all of it, from looking up the name to the last byte that is read: a receiver that sends
+    its head a byte at a time is always about to go on.
+    """
     import httpx2
 
     assert section.url is not None
@@ -95,23 +122,29 @@ def send(client: "httpx2.Client", section: "WebhooksSection", delivery: Delivery
     headers = {
         "content-type": "application/json",
         "user-agent": f"hierogram/{version('hierogram')}",
+        # What is read of the answer is bounded, and must not be much more when it is unpacked.
+        "accept-encoding": "identity",
         "webhook-id": str(delivery.event_id),
         "webhook-timestamp": str(now),
     }
     if section.secret is not None:
         headers["webhook-signature"] = signature(section.secret.get_secret_value(), str(delivery.event_id), now, body)
-    until = time.monotonic() + section.timeout_seconds
+    answered = None
     try:
-        with client.stream(
-            "POST", section.url, content=body, headers=headers, timeout=section.timeout_seconds
-        ) as answer:
+        async with (
+            asyncio.timeout(section.timeout_seconds),
+            client.stream("POST", section.url, content=body, headers=headers, timeout=None) as answer,
+        ):
             if answer.is_success:
                 return answer.status_code, None
+            answered = answer.status_code
             said = b""
-            for piece in answer.iter_bytes():
+            async for piece in answer.aiter_raw():
                 said += piece
-                if len(said) > _MOST_SAID or time.monotonic() > until:
+                if len(said) > _MOST_SAID:
                     break
-            return answer.status_code, f"answered {answer.status_code}: {said[:_MOST_SAID].decode(errors='replace')}"
+            return answered, f"answered {answered}: {said[:_MOST_SAID].decode(errors='replace')}"
+    except TimeoutError:
+        return answered, f"Timeout: the answer was not complete after {section.timeout_seconds:g} s"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         return None, f"{type(error).__name__}: {error}"[:_MOST_SAID]

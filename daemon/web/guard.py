@@ -133,6 +133,16 @@ class Guard:
             self._metrics.count(scope["method"], route, status, time.perf_counter() - started)
 
     def _refusal(self, scope: Scope) -> ProblemError | None:
+        headers = Headers(scope=scope)
+        if self._token is None:
+            # A web page whose name was made to point to this machine must not read the store through a browser, nor
+            # use up what this machine's own programs may ask: so this is looked at before the rate.
+            host = headers.get("host", "").rsplit(":", 1)[0] if not _bare_address(headers) else headers.get("host", "")
+            if not is_loopback(host):
+                return ProblemError(
+                    HTTPStatus.MISDIRECTED_REQUEST,
+                    f"this daemon answers for this machine only (localhost, 127.0.0.1), not for {host!r}",
+                )
         client = scope["client"][0] if scope.get("client") else "unknown"
         wait = self._rates.wait(client)
         if wait:
@@ -141,16 +151,9 @@ class Guard:
                 "too many requests from this address: ask less often",
                 {"Retry-After": str(ceil(wait))},
             )
-        headers = Headers(scope=scope)
-        if self._token is None:
-            # A web page whose name was made to point to this machine must not read the store through a browser.
-            host = headers.get("host", "").rsplit(":", 1)[0] if not _bare_address(headers) else headers.get("host", "")
-            if not is_loopback(host):
-                return ProblemError(
-                    HTTPStatus.MISDIRECTED_REQUEST,
-                    f"this daemon answers for this machine only (localhost, 127.0.0.1), not for {host!r}",
-                )
-        elif not (self._is_open(scope["path"]) or self._shows_token(headers) or self._has_entered(scope, headers)):
+        if self._token is None or self._is_open(scope["path"]):
+            return None
+        if not (self._shows_token(headers) or self._has_entered(scope, headers)):
             return ProblemError(
                 HTTPStatus.UNAUTHORIZED,
                 "a token is needed: send the header `Authorization: Bearer TOKEN`",

@@ -4,16 +4,19 @@ import asyncio
 import fcntl
 import logging
 import os
+import resource
 import socket
 import struct
 import termios
 import threading
 from collections.abc import Callable
+from http import HTTPStatus
 from math import ceil
 from typing import Any
 
+import h11
 import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hierogram.daemon.configuration import Configuration, HttpConfiguration
@@ -22,12 +25,18 @@ from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.exceptions import ListenError
 from hierogram.daemon.serving.supervision import Heart, StopFlag
 from hierogram.daemon.web.app import build_app, build_browser
-from hierogram.daemon.web.protocol.problems import answer, try_later
+from hierogram.daemon.web.protocol.problems import ProblemError, answer, try_later
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.storage.browsing.reader import Reader
 
 _LOOK_SECONDS = 0.25
-_BACKLOG = 128
+_BACKLOG = 1024
+_BEYOND = 32
+"""Connections beyond those that may be: they hear that they shall come later, and a few ask whether we live."""
+_KEPT_BACK = 256
+"""Descriptors that no connection takes: the store's, the spool's, those of exports and workers."""
+_ALIVE = "/healthz"
+_ENDING_RETRY_SECONDS = 5
 _MOST_HEADER_BYTES = 1 << 16
 _FULL_RETRY_SECONDS = 2
 _BROWSING_GRACE_SECONDS = 3.0
@@ -38,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 async def _full(scope: Scope, receive: Receive, send: Send) -> None:
-    problem = try_later("there are as many connections as may be (max_connections)", _FULL_RETRY_SECONDS)
+    problem = try_later("there are as many running requests as may be (max_connections)", _FULL_RETRY_SECONDS)
     problem.headers["Connection"] = "close"
     await answer(problem)(scope, receive, send)
 
@@ -46,38 +55,49 @@ async def _full(scope: Scope, receive: Receive, send: Send) -> None:
 class PatientProtocol(H11Protocol):
     """uvicorn's protocol, with an end to its patience.
 
-    A client has so long to begin and to end a request's head, and has to take at least so many bytes of its answers
-    a second, as soon as the system does not take more for it.
+    A request has one deadline, from its first byte to the last of its body: the client's timeout, and longer only for
+    as long as the body comes faster than `slowest`. A client also has so long to begin, and has to take at least so
+    many bytes of its answers a second, as soon as the system does not take more for it.
+
+    Where there are more connections than `most`, the one that has kept us waiting for its client's next byte the
+    longest has to leave, in the middle of a body too. So those who ask are answered whatever others hold open.
     """
 
     slowest = 256.0
     """Bytes a second."""
     most = 100
-    """Connections, and running requests, at a time; who asks beyond that is told to ask later."""
+    """Connections, and running requests, at a time; who asks beyond that is answered that he shall ask later."""
 
     _head: asyncio.TimerHandle | None = None
     _answer: asyncio.TimerHandle | None = None
     _own: Any = None
-
-    def handle_events(self) -> None:
-        """Gives a request that has come to the app, or to one that says that too many are here."""
-        self._own = self._own or self.app
-        full = len(self.connections) >= self.most or len(self.tasks) >= self.most
-        self.app = _full if full else self._own
-        super().handle_events()
+    _began: float | None = None
+    """When the first byte of the request came, in seconds of the loop's clock; None before."""
+    _heard = 0.0
+    """When anything came."""
+    _body: asyncio.Timeout | None = None
+    """The deadline of the body that is waited for, if one is."""
+    _refusal: ProblemError | None = None
+    """Why the rest of the request is not waited for."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
         # Whatever the system does not take is told to `pause_writing`.
         transport.set_write_buffer_limits(high=0)
         super().connection_made(transport)
+        self._own, self.app = self.app, self._answer_in_time
+        self._heard = self.loop.time()
         # asyncio does so only for sockets that were made for TCP by name. Else an answer's body waits until its head is
         # acknowledged, which takes up to 40 ms.
         self._socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._expect_head()
+        self._make_room()
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`."""
+        self._heard = self.loop.time()
+        if self._between_requests() and self._began is None:
+            self._began = self._heard
         super().data_received(data)
         if self._between_requests():
             self._expect_head()
@@ -99,6 +119,96 @@ class PatientProtocol(H11Protocol):
         """See `asyncio.Protocol`."""
         self._expect_no_reading()
         super().resume_writing()
+
+    def shutdown(self) -> None:
+        """Ends in good order: an answer is finished, the rest of a body is not waited for."""
+        self._refuse(try_later("the daemon is stopping: send the rest to the next one", _ENDING_RETRY_SECONDS))
+        super().shutdown()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers what is not HTTP; where an answer has begun, none can, and the connection ends."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
+        if not self._between_requests():
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+
+    async def _answer_in_time(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Has the app answer a request, whose body comes in time or not at all; or says that too many are here."""
+        cycle = self.cycle
+        patience, size = float(self.timeout_keep_alive), 0
+        # With what its head took; what the app does between two looks at the body is not the client's time.
+        waited = self.loop.time() - (self._began or self._heard)
+        self._began = None
+        coming, started = True, False
+
+        async def receive_in_time() -> Message:
+            nonlocal coming, size, waited
+            if coming and self._refusal is not None and cycle.more_body:
+                return self._no_more(started)
+            if not coming:
+                return await receive()
+            since = self.loop.time()
+            try:
+                async with asyncio.timeout(min(patience, patience + size / self.slowest - waited)) as self._body:
+                    message = await receive()
+            except TimeoutError:
+                seconds = waited + self.loop.time() - since
+                self._refusal = self._refusal or _too_slow(f"{size} bytes of the body came in {seconds:.0f} s")
+                return self._no_more(started)
+            finally:
+                self._body = None
+                waited += self.loop.time() - since
+            size += len(message.get("body", b""))
+            coming = message["type"] == "http.request" and bool(message.get("more_body"))
+            return message
+
+        async def send_on(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        # Whoever starts daemons again asks whether this one lives, also while it has more to do than it can.
+        full = self._running() > self.most and scope["path"] != _ALIVE
+        await (_full if full else self._own)(scope, receive_in_time, send_on)
+
+    def _no_more(self, started: bool) -> Message:
+        """Ends a body that is not waited for: raises why, or is as if the client had left, if the answer has begun."""
+        assert self._refusal is not None
+        if started:
+            return {"type": "http.disconnect"}
+        raise self._refusal
+
+    def _refuse(self, problem: ProblemError) -> None:
+        """Has the request hear, if its body is still coming, that the rest is not waited for."""
+        problem.headers["Connection"] = "close"
+        self._refusal = problem
+        if self._body is not None and not self._body.expired():
+            self._body.reschedule(self.loop.time())
+
+    def _running(self) -> int:
+        """Requests that are being answered, but for those that end because their bodies are not waited for."""
+        return sum(not one._between_requests() and one._refusal is None for one in self._all())
+
+    def _all(self) -> "list[PatientProtocol]":
+        return [one for one in self.connections if isinstance(one, PatientProtocol)]
+
+    def _make_room(self) -> None:
+        """Has a connection leave if there are too many: the one that waits for its client longest, or the new one."""
+        here = [one for one in self._all() if one._refusal is None and not one.transport.is_closing()]
+        if len(here) <= self.most:
+            return
+        waiting = [one for one in here if one is not self and (one._between_requests() or one._body is not None)]
+        if len(self.connections) > self.most + _BEYOND and (not waiting or len(here) < len(self.connections)):
+            self.transport.abort()
+        elif waiting:
+            slowest = min(waiting, key=lambda one: one._heard)
+            if slowest._between_requests():
+                slowest.transport.close()
+            else:
+                slowest._refuse(try_later("others need the connection, and the body came too slowly", 2))
 
     def _expect_reading(self) -> None:
         self._answer = self.loop.call_later(self.timeout_keep_alive, self._look_at_reading, self._unread())
@@ -143,6 +253,37 @@ class PatientProtocol(H11Protocol):
         self._head = None
         if self._between_requests():
             self.transport.close()
+
+
+def _too_slow(what: str) -> ProblemError:
+    return ProblemError(
+        HTTPStatus.REQUEST_TIMEOUT, f"the client is too slow: {what}; see client_timeout", {"Connection": "close"}
+    )
+
+
+class _Listener(socket.socket):
+    """A socket to listen at that leaves descriptors for the store and the spool: no connection takes the last ones.
+
+    The system gives each new descriptor the lowest number that is free. So a connection whose number is high says how
+    many are taken, by whomever, and is closed at once.
+    """
+
+    room = 1 << 30
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """See `socket.socket.accept`; connections for which there is no descriptor to spare are closed."""
+        for _ in range(_BACKLOG):
+            connection, address = super().accept()
+            if connection.fileno() < self.room:
+                return connection, address
+            connection.close()
+        raise ConnectionAbortedError("no connection that could be kept")
+
+
+def _room() -> int:
+    """Numbers of descriptors that connections may have: all that a process may open but for those kept back."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 30 if limit == resource.RLIM_INFINITY else limit - min(_KEPT_BACK, limit // 2)
 
 
 def browse(reader: Reader, configuration: HttpConfiguration, ready: Callable[[str], None]) -> None:
@@ -223,7 +364,8 @@ def _listen(configuration: HttpConfiguration) -> socket.socket:
     host = configuration.host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, configuration.port), family=family, backlog=_BACKLOG)
+        with socket.create_server((host, configuration.port), family=family, backlog=_BACKLOG) as plain:
+            listener = _Listener(fileno=plain.detach())
     except OSError as error:
         # Python adds the address to the system's words; those of a name that is not found have no number of the system.
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
@@ -231,6 +373,8 @@ def _listen(configuration: HttpConfiguration) -> socket.socket:
             f"cannot listen at {host} port {configuration.port}: {reason}: "
             "choose another with --host and --port, or in [http] of the configuration"
         ) from error
+    listener.room = _room()
+    return listener
 
 
 def _server(app: ASGIApp, configuration: HttpConfiguration, grace_seconds: float) -> uvicorn.Server:
@@ -240,13 +384,19 @@ def _server(app: ASGIApp, configuration: HttpConfiguration, grace_seconds: float
             http=type(
                 "Protocol",
                 (PatientProtocol,),
-                {"slowest": configuration.min_bytes_per_second, "most": configuration.max_connections},
+                {
+                    "slowest": configuration.min_bytes_per_second,
+                    # Where descriptors are few, idle connections have to leave before none can be taken.
+                    "most": min(configuration.max_connections, max(_room() - 4 * _BEYOND, 1)),
+                },
             ),
+            backlog=_BACKLOG,
             ws="none",
             loop="asyncio",
             lifespan="on",
             log_config=None,
-            log_level=logging.WARNING,
+            # It warns of what is not HTTP, and of upgrades: any stranger could fill a disk with that.
+            log_level=logging.ERROR,
             access_log=False,
             # Whoever asks would otherwise choose the address by which we count his requests.
             proxy_headers=False,

@@ -5,21 +5,48 @@ A thread sees to both while the store is used, so that no commit of the sampler'
 
 import os
 import sqlite3
+import time
+from collections.abc import Callable
 from contextlib import closing, suppress
 from threading import Lock, Thread
 
+from hierogram.storage.exceptions import StoreUnavailableError
+
 _ROWS = 60_000
 """Rows changed between two copies: few enough that the log rarely reaches the size at which a commit copies it."""
+
+_FIRST_ROWS = 1_000
+"""Rows changed before the first copy; before each later one twice as many, up to `_ROWS`."""
+
+_SECONDS = 30.0
+"""Seconds after which a commit is copied, however small: a young store is not in its log alone for long."""
+
+_LOG_BYTES = 32 << 20
+"""Bytes by which the log may grow between two copies; it grows only while it cannot begin at its start again."""
 
 _COPIES = 8
 """Copies in a row at most, for as long as others commit meanwhile."""
 
 
+def log_bytes(path: str) -> int:
+    """Bytes of the log of a database file; 0 where there is none."""
+    try:
+        return os.stat(f"{path}-wal").st_size
+    except OSError:
+        return 0
+
+
 class Checkpoints:
     """Brings the log of a database file to the disk, and into the file now and then, when told of commits."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, check: Callable[[], None] = lambda: None) -> None:
         self._path = path
+        self._check = check
+        """Raises `StoreUnavailableError` where the path is not the store's."""
+        self._copied = 0
+        """Copies until now."""
+        self._when = time.monotonic()
+        self._size = 0
         self._lock = Lock()
         self._thread: Thread | None = None
         self._changes = 0
@@ -33,9 +60,13 @@ class Checkpoints:
             if changes < self._changes:
                 # Another connection: each counts from 0.
                 self._changes = 0
-            if changes - self._changes >= _ROWS:
+            size, now = log_bytes(self._path), time.monotonic()
+            many = changes - self._changes >= min(_FIRST_ROWS << min(self._copied, 16), _ROWS)
+            if many or now - self._when >= _SECONDS or size - self._size >= _LOG_BYTES:
                 self._must_copy = True
-                self._changes = changes
+                self._changes, self._when, self._size = changes, now, size
+                self._copied += 1
+            self._size = min(self._size, size)
             self._must_sync |= not synced
             idle = self._thread is None or not self._thread.is_alive()
             if idle and (self._must_copy or self._must_sync):
@@ -44,6 +75,11 @@ class Checkpoints:
                 with suppress(RuntimeError):
                     thread.start()
                     self._thread = thread
+
+    def copy(self) -> None:
+        """Copy what the log holds into the file, now; as far as nobody is reading what was there before."""
+        self._check()
+        self._copy()
 
     def close(self) -> None:
         """Wait until nothing is due."""
@@ -61,7 +97,9 @@ class Checkpoints:
                     self._thread = None
                     return
             # Where either fails nothing is lost: the next commit that waits for the disk, or copies, says why.
-            with suppress(sqlite3.Error, OSError):
+            with suppress(sqlite3.Error, OSError, StoreUnavailableError):
+                # What is opened would be another file, or a new one.
+                self._check()
                 if copy:
                     self._copy()
                 else:

@@ -11,11 +11,13 @@ has written, and new rules come at random places of the indexes: a cache that st
 commit into a large store about as fast as into a small one.
 """
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -39,8 +41,11 @@ _WRITER = "hierogram_writer"
 _CHECKPOINTS = "hierogram_checkpoints"
 _STATES_OF_VALUES = ("22", "23", "54")
 """Classes of Postgres's error codes that are about values: wrong, against a constraint, beyond a limit of a program."""
+_PLACE = "hierogram_place"
 _BUSY_SECONDS = 300
 """How long a writer waits for the ones before it; a commit of millions of rules takes minutes."""
+
+_CONNECT_SECONDS = 30
 
 _OLDEST_SQLITE = (3, 35)
 """The first with UPDATE … FROM."""
@@ -49,12 +54,15 @@ _LOCK_PAUSE_SECONDS = 0.02
 _SQLITE_PRAGMAS = (
     "synchronous=FULL",
     "foreign_keys=ON",
-    # 256 MB of pages, which a commit copies into the file where that has not been done beside it, see `checkpoints`.
-    "wal_autocheckpoint=65536",
-    "journal_size_limit=268435456",
+    # 128 MB of pages, which a commit copies into the file where that has not been done beside it, see `checkpoints`.
+    "wal_autocheckpoint=32768",
+    # What a log that begins at its start again keeps of its size.
+    "journal_size_limit=67108864",
 )
 _READING_CACHE_MB = 32
 _WRITING_CACHE_MB = 256
+_READERS_MB = 128
+"""Of all that read together; there may be fifteen of them, and each may have `_READING_CACHE_MB`."""
 
 
 def parse_url(text: str) -> URL:
@@ -113,12 +121,72 @@ def make_engine(url: URL) -> Engine:
             "application_name": "hierogram",
             "client_encoding": "utf8",
             "options": f"-c timezone=UTC -c jit=off -c lock_timeout={_BUSY_SECONDS}s",
+            # A server that does not answer, or a line that is cut, is an error in time, which loops wait out.
+            "connect_timeout": _CONNECT_SECONDS,
+            "keepalives_idle": _CONNECT_SECONDS,
+            "tcp_user_timeout": 2_000 * _CONNECT_SECONDS,
         },
     )
 
 
+class _Place:
+    """The file and the log that an engine has open: the ones that are there under their names, or no commit counts.
+
+    SQLite goes on writing into a file that was renamed, and into a log that was deleted: what it reports as committed
+    is then in nothing that anyone finds again. So every transaction looks, before it begins and before and after it
+    commits, whether device and inode of both are those of the first connection.
+    """
+
+    def __init__(self, url: URL) -> None:
+        self._shown = shown_url(url)
+        self._paths = [f"{sqlite_file(url)}{ending}" for ending in ("", "-wal")]
+        self._lock = Lock()
+        self._open = 0
+        self._found: list[tuple[int, int] | None] = []
+
+    def opened(self, _connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+        """A connection has been made; the first one says what the files are, for as long as any is open."""
+        with self._lock:
+            if self._open == 0:
+                self._found = self._look()
+            self._open += 1
+
+    def closed(self, _connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+        """A connection is closed."""
+        with self._lock:
+            self._open -= 1
+
+    def check(self) -> None:
+        """Raises `StoreUnavailableError` where the files are not those that are open."""
+        with self._lock:
+            if self._open == 0:
+                return
+            present = self._look()
+            # A new store has its log from the first statement on.
+            self._found = [before or now for before, now in zip(self._found, present, strict=True)]
+            found = self._found
+        for path, before, now in zip(self._paths, found, present, strict=True):
+            if now != before:
+                what = "is gone" if now is None else "is another one"
+                raise StoreUnavailableError(
+                    f"{self._shown}: {path} {what}: it was renamed, replaced or deleted while the store was open, so "
+                    "nothing is read or written: stop what uses the store, put the file back where it was, start again"
+                )
+
+    def _look(self) -> list[tuple[int, int] | None]:
+        found: list[tuple[int, int] | None] = []
+        for path in self._paths:
+            try:
+                status = os.stat(path)
+                found.append((status.st_dev, status.st_ino))
+            except OSError:
+                found.append(None)
+        return found
+
+
 def _make_sqlite_engine(url: URL) -> Engine:
     plain = url.difference_update_query([CACHE])
+    place = _Place(url)
     reader = create_engine(plain, connect_args={"timeout": _BUSY_SECONDS})
     writer = create_engine(
         plain,
@@ -129,26 +197,33 @@ def _make_sqlite_engine(url: URL) -> Engine:
         pool_timeout=_BUSY_SECONDS,
     )
     for engine, megabytes in ((reader, _READING_CACHE_MB), (writer, int(_cache_of(url)))):
-        event.listen(engine, "connect", _preparation(megabytes))
+        # A connection to a file that is gone would make another one in its place.
+        event.listen(engine, "do_connect", lambda *_: place.check())
+        event.listen(engine, "connect", _preparation(megabytes, int(_cache_of(url))))
+        event.listen(engine, "connect", place.opened)
+        event.listen(engine, "close", place.closed)
+        event.listen(engine, "begin", lambda _: place.check())
         event.listen(engine, "begin", _begin_sqlite)
-    checkpoints = Checkpoints(str(sqlite_file(url)))
+    checkpoints = Checkpoints(str(sqlite_file(url)), place.check)
 
     def dispose(_: Engine) -> None:
         checkpoints.close()
         writer.dispose()
 
     event.listen(reader, "engine_disposed", dispose)
-    reader.update_execution_options(**{_WRITER: writer, _CHECKPOINTS: checkpoints})
+    reader.update_execution_options(**{_WRITER: writer, _CHECKPOINTS: checkpoints, _PLACE: place})
     return reader
 
 
-def _preparation(megabytes: int) -> Callable[[DBAPIConnection, ConnectionPoolEntry], None]:
+def _preparation(megabytes: int, writing: int) -> Callable[[DBAPIConnection, ConnectionPoolEntry], None]:
     def prepare(connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
         # The driver's own implicit BEGIN would come too late for readers and without IMMEDIATE for writers.
         assert isinstance(connection, sqlite3.Connection)
         connection.isolation_level = None
         _use_write_ahead_log(connection)
-        for pragma in (*_SQLITE_PRAGMAS, f"cache_size={-1024 * megabytes}"):
+        # Of all connections of the process: beyond it, SQLite takes the oldest pages for new ones.
+        soft = (writing + _READERS_MB) << 20
+        for pragma in (*_SQLITE_PRAGMAS, f"cache_size={-1024 * megabytes}", f"soft_heap_limit={soft}"):
             connection.execute(f"PRAGMA {pragma}").close()
 
     return prepare
@@ -175,6 +250,14 @@ def _begin_sqlite(connection: Connection) -> None:
     # Between transactions is the only place where this takes effect.
     connection.exec_driver_sql(f"PRAGMA synchronous={'FULL' if options[_DURABLE] else 'NORMAL'}")
     connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def copy_log(engine: Engine) -> None:
+    """Brings what an SQLite store's log holds into its file; does nothing for Postgres."""
+    checkpoints = engine.get_execution_options().get(_CHECKPOINTS)
+    if checkpoints is not None:
+        with failures_named(engine.url):
+            checkpoints.copy()
 
 
 @contextmanager
@@ -251,8 +334,13 @@ def writing_connection(engine: Engine, *, durable: bool = True) -> Iterator[Conn
     writer = engine.get_execution_options().get(_WRITER, engine)
     with failures_named(engine.url), writer.connect() as connection:
         connection = connection.execution_options(**{_WRITES: True, _DURABLE: durable})
+        place = engine.get_execution_options().get(_PLACE)
         with connection.begin():
             yield connection
+            if place is not None:
+                place.check()
+        if place is not None:
+            place.check()
         driver = connection.connection.driver_connection
         if isinstance(driver, sqlite3.Connection):
             engine.get_execution_options()[_CHECKPOINTS].committed(driver, synced=durable)

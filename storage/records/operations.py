@@ -16,7 +16,7 @@ class StoreStatus:
     """How much a store holds and how far sampling has come.
 
     `expected_tokens`: how often its rules are expected to be used in all; `sampled_tokens` is that in eight samples, as
-    earlier versions told it.
+    earlier versions told it. `log_bytes`: size of the log beside an SQLite store's file; None for Postgres.
     """
 
     url: str
@@ -31,6 +31,7 @@ class StoreStatus:
     expected_tokens: float = 0.0
     last_log_likelihood: float | None = None
     corpora: dict[str, int] = field(default_factory=dict)
+    log_bytes: int | None = None
 
     @property
     def behind(self) -> dict[str, int]:

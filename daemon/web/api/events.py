@@ -12,6 +12,7 @@ from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel, Field
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
 from hierogram.daemon.web.protocol.service import Service
@@ -126,6 +127,21 @@ class _Feed:
         return await to_thread.run_sync(lambda: self._store.events(after, limit, self._kinds))
 
 
+class _Stream(EventSourceResponse):
+    """A stream of events that gives its place back, however it ends, begun or not."""
+
+    def __init__(self, events: AsyncIterator[ServerSentEvent], ended: Callable[[], None]) -> None:
+        super().__init__(events, ping=_HEARTBEAT_SECONDS)
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends events until the client goes or they end."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._ended()
+
+
 class _Streams:
     """The streams that are open, no more than may be."""
 
@@ -136,32 +152,38 @@ class _Streams:
         """A stream of what comes after a position; without one, of what comes from now on."""
         if self._open >= _MOST_STREAMS:
             raise try_later(f"there are as many streams of events as may be ({_MOST_STREAMS})", _RETRY_SECONDS)
-        first = await feed.page(after, 1)
-        return EventSourceResponse(self._events(feed, first.last if after is None else after), ping=_HEARTBEAT_SECONDS)
-
-    async def _events(self, feed: _Feed, position: int) -> AsyncIterator[ServerSentEvent]:
+        # Before anything is waited for: others begin meanwhile.
         self._open += 1
         try:
-            while not feed.ending():
-                try:
-                    page = await feed.page(position)
-                except StoreError:
-                    # The client comes again, and hears then whether the store answers.
-                    return
-                if page.missed:
-                    position = page.oldest - 1
-                    yield ServerSentEvent(
-                        f'{{"missed": {page.missed}, "oldest": {page.oldest}}}', event="missed", id=str(position)
-                    )
-                for event in page.events:
-                    yield ServerSentEvent(_json(event.plain()), event=event.kind, id=str(event.id))
-                reached = page.events[-1].id if len(page.events) >= _A_LOOK else page.last
-                if reached > position:
-                    position = reached
-                else:
-                    await asyncio.sleep(_LOOK_SECONDS)
-        finally:
-            self._open -= 1
+            first = await feed.page(after, 1)
+        except BaseException:
+            self._close()
+            raise
+        return _Stream(_events(feed, first.last if after is None else after), self._close)
+
+    def _close(self) -> None:
+        self._open -= 1
+
+
+async def _events(feed: _Feed, position: int) -> AsyncIterator[ServerSentEvent]:
+    while not feed.ending():
+        try:
+            page = await feed.page(position)
+        except StoreError:
+            # The client comes again, and hears then whether the store answers.
+            return
+        if page.missed:
+            position = page.oldest - 1
+            yield ServerSentEvent(
+                f'{{"missed": {page.missed}, "oldest": {page.oldest}}}', event="missed", id=str(position)
+            )
+        for event in page.events:
+            yield ServerSentEvent(_json(event.plain()), event=event.kind, id=str(event.id))
+        reached = page.events[-1].id if len(page.events) >= _A_LOOK else page.last
+        if reached > position:
+            position = reached
+        else:
+            await asyncio.sleep(_LOOK_SECONDS)
 
 
 def _json(value: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.memory import resident_bytes
 from hierogram.daemon.serving.health import Condition, Lag
 from hierogram.daemon.web.api.metrics import RequestMetrics, render_metrics
 from hierogram.daemon.web.api.records import HealthAnswer, StatusAnswer
@@ -105,6 +106,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
                 ],
                 "lag": asdict(_present_lag(condition, store)),
                 "spool": asdict(condition.spool),
+                "memory_bytes": resident_bytes(),
                 "store": asdict(store) if store else None,
                 "store_error": fault,
             }

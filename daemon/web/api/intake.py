@@ -20,10 +20,10 @@ from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS
 from hierogram.daemon.corpora.limits import Limits
 from hierogram.daemon.corpora.texts import pipeline_of, two_languages
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError, UsageError, WrongKindError
-from hierogram.daemon.web.api.bodies import ClientGoneError, ending_problem, line_chunks
 from hierogram.daemon.web.api.metrics import RequestMetrics
 from hierogram.daemon.web.api.records import IntakeAnswer
 from hierogram.daemon.web.api.requests import Body
+from hierogram.daemon.web.protocol.bodies import ClientGoneError, line_chunks
 from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemError, try_later
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.storage.exceptions import RequestMovedError, StoreError, StoreUnavailableError
@@ -133,7 +133,7 @@ class _Intakes:
         since = time.monotonic()
         while True:
             if self._ending():
-                raise ending_problem()
+                raise try_later("the daemon is stopping: send the rest to the next one", STORE_RETRY_SECONDS)
             waiting = await self.in_thread(self._unsettled)
             if waiting <= self._configuration.max_lag:
                 return
@@ -160,7 +160,7 @@ def intake_routes(
     intakes = _Intakes(service, configuration, ending)
 
     async def take_in(request: Request, body: Body) -> None:
-        async for lines in line_chunks(request, configuration, ending):
+        async for lines in line_chunks(request, configuration.max_request_bytes):
             await intakes.wait_for_lag()
             metrics.count_lines(await intakes.in_thread(partial(body.add, lines)))
         await intakes.in_thread(body.finish)

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
-from starlette.requests import ClientDisconnect
 
+from hierogram.daemon.web.protocol.bodies import whole
 from hierogram.daemon.web.protocol.problems import ProblemError
 
 JSON = "application/json"
@@ -43,18 +43,7 @@ async def read_json(request: Request, model: type[_Body], most_bytes: int) -> _B
         raise ProblemError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body is called {kind or 'nothing'!r}: send JSON as `{JSON}`"
         )
-    content = bytearray()
-    try:
-        async for block in request.stream():
-            content += block
-            if len(content) > most_bytes:
-                raise ProblemError(
-                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                    f"the body is larger than {most_bytes} bytes: send it in parts",
-                    {"Connection": "close"},
-                )
-    except ClientDisconnect as error:
-        raise ProblemError(HTTPStatus.BAD_REQUEST, "the client went away") from error
+    content = await whole(request, most_bytes)
     try:
         return model.model_validate(json.loads(content))
     except ValidationError as error:

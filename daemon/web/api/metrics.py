@@ -103,6 +103,8 @@ def _of_store(status: StoreStatus) -> Iterator[Metric]:
     yield pairs
     yield _gauge("hierogram_rules", "Rules in the store.", status.rules)
     yield _gauge("hierogram_rule_tokens", "Uses of rules in the present derivations.", status.rule_tokens)
+    if status.log_bytes is not None:
+        yield _gauge("hierogram_store_log_bytes", "Size of the log beside an SQLite store's file.", status.log_bytes)
     yield _gauge("hierogram_rejected_lines", "Rejected lines that are kept.", status.rejected)
     yield CounterMetricFamily("hierogram_sweeps", "Sweeps recorded in the store.", value=status.sweeps)
     yield CounterMetricFamily("hierogram_store_position", "Writing transactions of the store.", value=status.position)

@@ -169,6 +169,7 @@ class StoreAnswer(BaseModel):
     sweeps: int
     last_log_likelihood: float | None
     corpora: dict[str, int]
+    log_bytes: int | None = Field(description="Size of the log beside an SQLite store's file; null for Postgres.")
 
 
 class StatusAnswer(BaseModel):
@@ -181,6 +182,7 @@ class StatusAnswer(BaseModel):
     loops: list[LoopAnswer]
     lag: LagAnswer
     spool: SpoolAnswer
+    memory_bytes: int | None = Field(description="Memory that the daemon's process holds; null where it is not known.")
     store: StoreAnswer | None = Field(description="Null where the store does not answer.")
     store_error: str | None
 

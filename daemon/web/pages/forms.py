@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from starlette.requests import Request
 
+from hierogram.daemon.web.protocol.bodies import whole
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.sessions import COOKIE, Sessions
 
@@ -19,14 +20,8 @@ async def form_values(request: Request) -> dict[str, str]:
     """The fields of a form; raises `ProblemError`."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
         raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"a form is sent as {_FORM}")
-    body = bytearray()
-    async for block in request.stream():
-        body += block
-        if len(body) > _LARGEST:
-            raise ProblemError(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a form has {_LARGEST} bytes at most", {"Connection": "close"}
-            )
-    return dict(parse_qsl(bytes(body).decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100))
+    body = await whole(request, _LARGEST)
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100))
 
 
 def from_elsewhere(request: Request) -> bool:

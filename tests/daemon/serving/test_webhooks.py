@@ -4,11 +4,14 @@ import base64
 import hashlib
 import hmac
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +22,7 @@ from hierogram.daemon.exceptions import ConfigurationError
 from hierogram.daemon.serving.logs import open_log
 from hierogram.daemon.serving.supervision import Heart
 from hierogram.daemon.serving.webhooks import Webhooks, signature
-from hierogram.storage.store import Store
+from hierogram.storage.store import Store, open_store
 
 SECRET = "a-secret-of-both-sides"
 SECONDS = 60.0
@@ -62,13 +65,13 @@ class Receiver:
 
 
 @contextmanager
-def sending(store: Store, **values: Any) -> Iterator[None]:
+def sending(store: Store, heart: Heart | None = None, **values: Any) -> Iterator[None]:
     """The loop, in a thread; an export finishes before it ends a turn."""
     section = WebhooksSection(pause_seconds=0.01, **values)
     configuration = Configuration(webhooks=section)
     loop = Webhooks(store, lambda: configuration, open_log(configuration.log))
     stop = threading.Event()
-    thread = threading.Thread(target=loop.run, args=(stop, Heart()), daemon=True)
+    thread = threading.Thread(target=loop.run, args=(stop, heart or Heart()), daemon=True)
     thread.start()
     try:
         yield
@@ -169,6 +172,73 @@ def test_a_slow_receiver_is_not_waited_for(store: Store, store_url: str) -> None
         until(lambda: store.count_deliveries()["failed"] == 1)
     [(error,)] = query(store_url, "SELECT error FROM webhook_deliveries")
     assert "Timeout" in str(error)
+
+
+DRIPS = {
+    "head": (b"HTTP/1.1 200 OK\r\nX-Long: ", b"x"),
+    "status": (b"", b"H"),
+    "interim answers": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n"),
+    "body": (b"HTTP/1.1 500 No\r\nContent-Length: 400\r\n\r\n", b"x"),
+    "chunks": (b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+}
+
+
+@contextmanager
+def dripping(first: bytes, then: bytes) -> Iterator[str]:
+    """A receiver that says the first, and then the other again and again, more often than any one wait lasts."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor() as threads:
+        ended = threading.Event()
+
+        def drip(connection: socket.socket) -> None:
+            with connection, suppress(OSError):
+                connection.sendall(first)
+                while not ended.wait(0.05):
+                    connection.sendall(then)
+
+        def accept() -> None:
+            with suppress(OSError):
+                while not ended.is_set():
+                    threads.submit(drip, listener.accept()[0])
+
+        threads.submit(accept)
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/hook"
+        finally:
+            ended.set()
+            listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def sqlite_store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(f"sqlite:///{tmp_path}/events.db", create=True) as store:
+        yield store
+
+
+@pytest.mark.parametrize("part", DRIPS)
+def test_a_receiver_that_drips_has_one_deadline(sqlite_store: Store, part: str) -> None:
+    store = sqlite_store
+    heart = Heart()
+    with dripping(*DRIPS[part]) as url, sending(store, heart, url=url, attempts=1, timeout_seconds=1.0):
+        until(begun(store, store.url))
+        export(store)
+        began = time.monotonic()
+        oldest = 0.0
+        while not store.count_deliveries()["failed"]:
+            assert time.monotonic() - began < 20
+            oldest = max(oldest, heart.age)
+            time.sleep(0.02)
+    assert oldest < 5
+
+
+def test_the_loop_ends_while_a_receiver_drips(sqlite_store: Store) -> None:
+    with dripping(*DRIPS["head"]) as url:
+        with sending(sqlite_store, url=url, timeout_seconds=1_000.0):
+            until(begun(sqlite_store, sqlite_store.url))
+            export(sqlite_store)
+            # The attempt has begun when the loop does no more than wait for it.
+            time.sleep(1)
+            began = time.monotonic()
+        assert time.monotonic() - began < 10
 
 
 def test_other_kinds_may_be_asked_for(store: Store, store_url: str) -> None:

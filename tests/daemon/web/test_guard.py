@@ -103,6 +103,13 @@ def test_too_many_requests(service: FakeService, connect: Connect) -> None:
     assert int(client.get("/healthz").headers["retry-after"]) > 100
 
 
+def test_who_is_refused_for_the_host_uses_up_no_rate(service: FakeService, connect: Connect) -> None:
+    client = connect(service, max_rate=0.001, max_burst=2)
+    strangers = {"Host": "evil.example.org"}
+    assert {client.get("/v1/status", headers=strangers).status_code for _ in range(10)} == {421}
+    assert client.get("/healthz").status_code == 200
+
+
 def test_answers_carry_careful_headers(client: TestClient) -> None:
     for path in ("/healthz", "/nowhere", "/openapi.json"):
         headers = client.get(path).headers

@@ -14,7 +14,8 @@ from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import query
 
 from hierogram.daemon.corpora.limits import Limits
-from hierogram.daemon.web.api import bodies, intake
+from hierogram.daemon.web.api import intake
+from hierogram.daemon.web.protocol import bodies
 from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store

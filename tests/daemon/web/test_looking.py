@@ -331,6 +331,8 @@ def test_metrics(learned: Store, connect: Connect) -> None:
     metrics = client.get("/metrics")
     assert metrics.headers["content-type"].startswith("text/plain")
     lines = set(metrics.text.splitlines())
+    assert ("hierogram_store_log_bytes" in metrics.text) == (learned.engine.dialect.name == "sqlite")
+    assert "process_resident_memory_bytes" in metrics.text
     assert lines >= {
         "hierogram_lag_pairs 3.0",
         'hierogram_lag_pairs_by_state{state="unaligned"} 3.0',

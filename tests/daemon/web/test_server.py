@@ -1,5 +1,7 @@
 """The loop that answers, over real sockets: slow clients, and how it ends."""
 
+import asyncio
+import os
 import select
 import socket
 import threading
@@ -8,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
+import psutil
 import pytest
 from tests.daemon.conftest import LINES
 from tests.daemon.web.bodies import BODY
@@ -221,15 +224,119 @@ def test_a_body_that_comes_while_it_ends_is_told(start: Start) -> None:
     assert running.end() < 10
 
 
-def test_connections_are_bounded(start: Start) -> None:
+ASKED = b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+def test_who_holds_a_connection_and_says_nothing_makes_room(start: Start) -> None:
     running = start(max_connections=3)
     with ExitStack() as stack:
-        # The others say nothing: whoever asks is refused, and would make room for the next by leaving.
-        held = [stack.enter_context(running.connected()) for _ in range(4)]
-        held[3].sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        said = everything(held[3])
+        held = [stack.enter_context(running.connected()) for _ in range(6)]
+        held[5].sendall(ASKED)
+        assert b"200 OK" in everything(held[5])
+        assert everything(held[0]) == b""
+
+
+def test_who_holds_a_request_and_sends_nothing_makes_room(start: Start) -> None:
+    running = start(max_connections=3)
+    with ExitStack() as stack:
+        held = [stack.enter_context(running.connected()) for _ in range(3)]
+        for connection in held:
+            connection.sendall(silent("POST", "/v1/align"))
+            # Said when the body is being read.
+            assert b"100 Continue" in connection.recv(65536)
+        with running.connected() as asking_one:
+            asking_one.sendall(ASKED)
+            assert b"200 OK" in everything(asking_one)
+        assert b"503 Service Unavailable" in everything(held[0])
+
+
+def test_running_requests_are_bounded_and_the_living_say_so(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = threading.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            while scope["path"] != "/healthz" and not waiting.is_set():
+                await asyncio.sleep(0.02)
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+            await send({"type": "http.response.body"})
+
+    monkeypatch.setattr(server, "build_app", lambda *_: app)
+    running = start(max_connections=3)
+    with ExitStack() as stack:
+        held = []
+        for _ in range(3):
+            held.append(stack.enter_context(running.connected()))
+            held[-1].sendall(ASKED)
+            assert not select.select([held[-1]], [], [], 0.2)[0]
+        with running.connected() as one_more:
+            one_more.sendall(ASKED)
+            said = everything(one_more)
         assert b"503 Service Unavailable" in said
         assert b"content-type: application/problem+json" in said
+        with running.connected() as one_more:
+            one_more.sendall(ASKED.replace(b"/v1/status", b"/healthz"))
+            assert b"200 OK" in everything(one_more)
+        waiting.set()
+        assert all(b"200 OK" in everything(connection) for connection in held[:3])
+
+
+def silent(method: str, path: str, kind: str = "application/json") -> bytes:
+    """The head of a request whose body does not come."""
+    return (
+        f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: 90\r\n"
+        "Expect: 100-continue\r\n\r\n"
+    ).encode()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "kind"),
+    [
+        ("POST", "/v1/align", "application/json"),
+        ("POST", "/v1/translate", "application/json"),
+        ("PUT", "/v1/pairs/1/links", "application/json"),
+        ("POST", "/enter", "application/x-www-form-urlencoded"),
+        ("POST", "/pairs/1/withdraw", "application/x-www-form-urlencoded"),
+        ("POST", "/v1/pairs", "application/jsonl"),
+    ],
+)
+def test_a_body_that_does_not_come_is_not_waited_for(start: Start, method: str, path: str, kind: str) -> None:
+    with start(client_timeout=0.3).connected() as connection:
+        connection.settimeout(20)
+        connection.sendall(silent(method, path, kind))
+        said = everything(connection)
+    assert b"408 Request Timeout" in said
+    assert b"client_timeout" in said
+
+
+def test_a_stream_whose_body_does_not_come_ends(start: Start) -> None:
+    with start(client_timeout=0.3).connected() as connection:
+        connection.settimeout(20)
+        connection.sendall(
+            b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nContent-Length: 9\r\n\r\n"
+        )
+        with suppress(ConnectionError):
+            everything(connection)
+
+
+def test_connections_leave_descriptors_for_others(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = max(map(int, os.listdir("/proc/self/fd")))
+    monkeypatch.setattr(server, "_room", lambda: here + 10)
+    running = start(max_connections=1_000)
+    with ExitStack() as stack:
+        for _ in range(100):
+            stack.enter_context(running.connected()).settimeout(0)
+        time.sleep(0.5)
+        listening = running.loop.address
+        accepted = [one for one in psutil.Process().net_connections() if one.laddr == listening and one.fd != -1]
+        # One of them is the listener.
+        assert 0 < len(accepted) < 12
+
+
+def test_what_is_not_http_in_the_middle_of_a_body_ends_the_request(start: Start, quick_store: Store) -> None:
+    with start().connected() as connection:
+        connection.sendall(head("chunked") + b'5\r\n{"a":\r\nthis is no size\r\n')
+        assert everything(connection).startswith((b"HTTP/1.1 400", b"HTTP/1.1 422"))
+    assert quick_store.count_pairs() == 0
 
 
 def test_an_address_in_use_is_named(start: Start, quick_store: Store) -> None:

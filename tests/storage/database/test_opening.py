@@ -1,5 +1,6 @@
 """Opening a store: URLs, settings, and what is said when it does not work."""
 
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 from tests.storage.building import query
 
 from hierogram.samplers.grammar.settings import DIRICHLET
-from hierogram.storage.database.connection import failures_named, parse_url, shown_url
+from hierogram.storage.database.connection import failures_named, parse_url, shown_url, writing_connection
 from hierogram.storage.exceptions import (
     SettingsFixedError,
     StoreError,
@@ -141,3 +142,59 @@ def test_a_full_disk_is_named_whichever_database_finds_it(said: str) -> None:
     url = parse_url("sqlite:///x.db")
     with pytest.raises(StoreUnavailableError, match=r"the disk is full .*: make room"), failures_named(url):
         raise sqlite3.OperationalError(said)
+
+
+def test_a_new_store_is_in_its_file_and_not_in_the_log_alone(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with open_store(str(path), create=True):
+        copy = tmp_path / "copy.db"
+        shutil.copy(path, copy)
+        with open_store(str(copy)) as copied:
+            assert copied.count_pairs() == 0
+
+
+@pytest.mark.parametrize("ending", ["", "-wal"])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_what_is_written_into_a_file_that_was_moved_is_not_reported_as_stored(
+    tmp_path: Path, ending: str, replaced: bool
+) -> None:
+    path = tmp_path / "store.db"
+    with open_store(str(path), create=True) as store:
+        store.finish_ingest(store.begin_ingest("a", "o", "f"))
+        file, moved = Path(f"{path}{ending}"), tmp_path / "moved"
+        file.rename(moved)
+        if replaced:
+            shutil.copy(moved, file)
+        for what in (lambda: store.begin_ingest("b", "o", "f"), store.count_pairs, store.status):
+            with pytest.raises(StoreUnavailableError, match=r"is another one" if replaced else r"is gone"):
+                what()
+        assert replaced or not file.exists()
+        moved.rename(file)
+        store.finish_ingest(store.begin_ingest("b", "o", "f"))
+    assert query(str(path), "SELECT name FROM corpora ORDER BY name") == [("a",), ("b",)]
+
+
+def test_a_file_that_is_moved_within_a_transaction_takes_nothing_in(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with open_store(str(path), create=True) as store:
+
+        def move_and_commit() -> None:
+            with writing_connection(store.engine) as connection:
+                connection.exec_driver_sql("UPDATE store_state SET rejected = 7")
+                path.rename(tmp_path / "moved")
+
+        with pytest.raises(StoreUnavailableError, match="is gone"):
+            move_and_commit()
+        (tmp_path / "moved").rename(path)
+        assert store.status().rejected == 0
+
+
+def test_a_log_that_was_deleted_is_in_the_file_once_the_store_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with open_store(str(path), create=True) as store:
+        store.finish_ingest(store.begin_ingest("a", "o", "f"))
+        path.with_name("store.db-wal").unlink()
+        with pytest.raises(StoreUnavailableError, match="is gone"):
+            store.begin_ingest("b", "o", "f")
+    assert query(str(path), "SELECT name FROM corpora") == [("a",)]
+    assert query(str(path), "PRAGMA integrity_check") == [("ok",)]

@@ -4,6 +4,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
@@ -140,6 +141,18 @@ def test_streams_end_with_the_daemon_and_with_their_clients(
         time.sleep(0.1)
     assert running.end() < 5
     assert first.next() == {}
+
+
+def test_streams_that_begin_at_once_are_counted(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hierogram.daemon.web.api.events._MOST_STREAMS", 2)
+    asked = b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
+    with ExitStack() as stack:
+        address = running.loop.address or ("", 0)
+        connections = [stack.enter_context(socket.create_connection(address, timeout=30)) for _ in range(8)]
+        for connection in connections:
+            connection.sendall(asked)
+        heads = [connection.recv(4096) for connection in connections]
+    assert [b" 200 " in head.split(b"\r\n")[0] for head in heads].count(True) == 2
 
 
 def test_a_heartbeat_keeps_the_connection(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,81 @@
+"""A daemon with few descriptors, and whether it lives: it answers in time, takes pairs in, samples on, stays small."""
+
+import re
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+from tests.daemon.campaigns.daemon import Daemon, HttpFeeder, Speech, wait_until
+from tests.daemon.conftest import QUICK
+
+from hierogram.storage.store import open_store
+
+DESCRIPTORS = 1_024
+SECONDS = 1.0
+"""In which it answers, whatever others do."""
+MOST_BYTES = 1_200_000_000
+
+
+class Victim:
+    """A daemon that runs, and what those who use it see."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self.daemon = daemon
+        self.faults: list[str] = []
+        self.slowest = 0.0
+        self._feeder = HttpFeeder(Speech("honest", 1), most=3)
+
+    def look(self, during: str) -> None:
+        """Notes what is wrong: no answer within a second, from whom it lives or the store, or too much memory."""
+        self.daemon.check()
+        for path in ("/healthz", "/v1/status"):
+            began = time.monotonic()
+            try:
+                answer = httpx2.get(self.daemon.address(path), timeout=SECONDS)
+                if path == "/healthz" and answer.status_code != 200:
+                    self.faults.append(f"{during}: {path}: {answer.status_code} {answer.text[:200]}")
+            except httpx2.HTTPError as error:
+                self.faults.append(f"{during}: {path}: {error!r} after {time.monotonic() - began:.2f} s")
+            self.slowest = max(self.slowest, time.monotonic() - began)
+        if self.peak() > MOST_BYTES:
+            self.faults.append(f"{during}: {self.peak() / 1e6:,.0f} MB")
+
+    def peak(self) -> int:
+        """Bytes of memory that it has held at most."""
+        assert self.daemon.process is not None
+        said = Path(f"/proc/{self.daemon.process.pid}/status").read_text()
+        found = re.search(r"VmHWM:\s+(\d+) kB", said)
+        assert found is not None
+        return int(found[1]) * 1024
+
+    def descriptors(self) -> int:
+        """How many it has open."""
+        assert self.daemon.process is not None
+        return sum(1 for _ in Path(f"/proc/{self.daemon.process.pid}/fd").iterdir())
+
+    def feed(self, number: int) -> None:
+        """Has pairs taken in, which are answered for when they are stored."""
+        self._feeder.feed(self.daemon, number)
+
+    def sampled_all(self) -> None:
+        """Returns when every pair has been through the schedule."""
+        wait_until(self.daemon.settled, "all pairs are settled", pause=0.5)
+
+
+@contextmanager
+def victim(url: str, folder: Path, **environment: str) -> Iterator[Victim]:
+    """A daemon of few descriptors on a new store; nothing is left of it."""
+    with open_store(url, create=True, settings=QUICK):
+        pass
+    daemon = Daemon(url, folder, **environment)
+    with daemon.started():
+        assert daemon.process is not None
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
+        daemon.wait_until_listening()
+        found = Victim(daemon)
+        wait_until(lambda: (answer := daemon.get("/readyz")) is not None and answer.status_code == 200, "it is ready")
+        yield found
+        print(f"peak {found.peak() / 1e6:,.0f} MB, slowest answer {found.slowest:.2f} s")

@@ -1,0 +1,122 @@
+"""Receivers of webhooks that never come to an end: the daemon goes on with everything, webhooks too."""
+
+import gzip
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx2
+import pytest
+from tests.daemon.campaigns.daemon import wait_until
+from tests.daemon.strangers.requests_victim import victim
+
+from hierogram.storage.store import open_store
+
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(3_600)]
+
+BOMB = gzip.compress(bytes(64 << 20))
+RECEIVERS: dict[str, tuple[bytes, bytes, float]] = {
+    "a header that drips": (b"HTTP/1.1 200 OK\r\nX: ", b"x", 0.8),
+    "headers that drip": (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n", 0.8),
+    "a status that drips": (b"", b"H", 0.8),
+    "nothing": (b"", b"", 0.5),
+    "answers before the answer": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", 0.01),
+    "a body that drips": (b"HTTP/1.1 500 No\r\nContent-Length: 400\r\n\r\n", b"x", 0.8),
+    "chunks that drip": (b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n", 0.8),
+    "a body without an end": (b"HTTP/1.1 500 No\r\n\r\n", b"x" * 65_536, 0.0),
+    "headers without an end": (b"HTTP/1.1 200 OK\r\n", b"X: " + b"y" * 65_000 + b"\r\n", 0.0),
+    "a header without an end": (b"HTTP/1.1 200 OK\r\nX: ", b"y" * 65_000, 0.0),
+    "a bomb": (b"HTTP/1.1 500 No\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(BOMB) + BOMB, b"", 0.5),
+    "a place elsewhere": (b"HTTP/1.1 307 There\r\nLocation: /hook\r\nContent-Length: 0\r\n\r\n", b"", 0.5),
+    "another protocol": (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", b"x", 0.1),
+    "what is not HTTP": (bytes(range(256)), bytes(range(256)), 0.1),
+}
+"""What is said first, then again and again, and seconds between."""
+
+
+class Receiver:
+    """Says what its mode has to everyone, without reading what they send."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self.mode = next(iter(RECEIVERS))
+        self.heard = 0
+        self._listener = listener
+        self._ended = threading.Event()
+
+    def serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self.heard += 1
+                threading.Thread(target=self._answer, args=(connection, self.mode), daemon=True).start()
+
+    def _answer(self, connection: socket.socket, mode: str) -> None:
+        first, then, pause = RECEIVERS[mode]
+        connection.settimeout(5)
+        with connection, suppress(OSError):
+            connection.sendall(first)
+            while not self._ended.wait(pause):
+                connection.sendall(then)
+
+    def end(self) -> None:
+        self._ended.set()
+        self._listener.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def receiving() -> Iterator[tuple[Receiver, str]]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        receiver = Receiver(listener)
+        thread = threading.Thread(target=receiver.serve, daemon=True)
+        thread.start()
+        try:
+            yield receiver, f"http://127.0.0.1:{listener.getsockname()[1]}/hook"
+        finally:
+            receiver.end()
+            thread.join(10)
+
+
+def failed(url: str) -> int:
+    with open_store(url) as store:
+        return store.count_deliveries()["failed"]
+
+
+def test_receivers_cannot_keep_the_daemon_from_its_work(store_url: str, tmp_path: Path) -> None:
+    with (
+        receiving() as (receiver, hook),
+        victim(
+            store_url,
+            tmp_path,
+            HIEROGRAM_WEBHOOKS__URL=hook,
+            HIEROGRAM_WEBHOOKS__EVENTS='["pairs-rejected"]',
+            HIEROGRAM_WEBHOOKS__ATTEMPTS="1",
+            HIEROGRAM_WEBHOOKS__TIMEOUT_SECONDS="3",
+            # Shorter than receivers drip: a loop whose heart stops for so long ends the daemon.
+            HIEROGRAM_DAEMON__STALL_SECONDS="20",
+        ) as daemon,
+    ):
+        time.sleep(2)
+        for number, name in enumerate(RECEIVERS):
+            receiver.mode = name
+            heard = receiver.heard
+            bad = b'{"source": "a"}\n' + b'{"source": "x%d", "target": "y", "alignment": "0-0"}\n' % number
+            posted = httpx2.post(
+                daemon.daemon.address("/v1/pairs"),
+                content=bad,
+                headers={"Content-Type": "application/jsonl"},
+                timeout=60,
+            )
+            assert posted.status_code == 200, posted.text
+            wait_until(lambda heard=heard: receiver.heard > heard, f"{name}: an attempt begins", 60)
+            began = time.monotonic()
+            while failed(store_url) <= number:
+                daemon.look(name)
+                assert time.monotonic() < began + 30, f"{name}: the attempt does not end"
+                time.sleep(0.3)
+            daemon.feed(number)
+        daemon.sampled_all()
+        assert daemon.faults == []
+        daemon.daemon.end()
