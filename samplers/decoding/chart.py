@@ -60,9 +60,26 @@ CUBE = np.dtype(
 single rule that is in no grammar: `rules` is 0, `rule` is the rule of its edges, `base` what it promises."""
 
 CANDIDATE = np.dtype(
-    [("priority", np.float64), ("cube", np.int32), ("place", np.int32), ("grown", np.int32)], align=True
+    [
+        ("priority", np.float64),
+        ("score", np.float64),
+        ("own", np.float64),
+        ("lm", np.float64),
+        ("promised", np.float64),
+        ("cube", np.int32),
+        ("place", np.int32),
+        ("rule", np.int32),
+        ("state", np.int32),
+        ("grown", np.int16),
+        ("open", np.int16),
+        ("closed", np.int16),
+        ("joined", np.int16),
+    ],
+    align=True,
 )
-"""A place in a cube: its coordinates, and the first dimension in which it may still grow."""
+"""A place in a cube: its place in the order of popping, its coordinates, the first axis along which it may still grow;
+whether its items have been joined by its rule. If so, what EDGE and ITEM say of the edge that it becomes; its open
+words are in `joined`."""
 
 MATCH = np.dtype([("node", np.int32), ("cells", np.int32), ("arity", np.int32), ("next", np.int32)], align=True)
 """A source side that matches from the present start; the cells of its nonterminals; another match with this end."""
@@ -111,8 +128,9 @@ class Chart(NamedTuple):
     """Pools: `items` ITEM, `fronts` int32[items, w] their open words, `ranked` int32[items] each cell's, best first,
     `edges` EDGE, `tails` int32 their tails' items. `cells` int32[C, 2]: first and last item + 1; X over [i, j) is cell
     i (n + 1) + j, S over [0, j) is (n + 1)² + j, the goal follows. `slots` int32[h, 2]: the items of the cell at hand
-    by state, and the stamp of the cell. The others are for the cell or the start at hand. `taken` int64: how many
-    records of each pool are in use. `front` int32[w] is the item at hand.
+    by state, and the stamp of the cell. `candidates` CANDIDATE, `joined` int32[candidates, w] their open words once they
+    are joined, `heap` their numbers. The others are for the cell or the start at hand. `taken` int64: how many records
+    of each pool are in use. `front` int32[w + 1]: the open words of what is joined at hand.
     """
 
     items: NDArray[np.void]
@@ -125,6 +143,7 @@ class Chart(NamedTuple):
     cubes: NDArray[np.void]
     cube_cells: NDArray[np.int32]
     candidates: NDArray[np.void]
+    joined: NDArray[np.int32]
     coordinates: NDArray[np.int32]
     heap: NDArray[np.int32]
     matches: NDArray[np.void]
@@ -151,6 +170,7 @@ def make_chart(words: int, order: int, size: int) -> Chart:
         cubes=np.zeros(size, CUBE),
         cube_cells=np.zeros(2 * size, np.int32),
         candidates=np.zeros(size, CANDIDATE),
+        joined=np.zeros((size, width), np.int32),
         coordinates=np.zeros(4 * size, np.int32),
         heap=np.zeros(size, np.int32),
         matches=np.zeros(size, MATCH),
