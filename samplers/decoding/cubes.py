@@ -21,6 +21,7 @@ from hierogram.samplers.decoding.chart import (
     GLUE_NEXT,
     HEAP,
     ITEMS,
+    KEPT,
     NONE,
     STAMP,
     TAILS,
@@ -112,28 +113,68 @@ def _pop(chart):
     return best
 
 
-@njit_inline
-def _put(chart, candidate):
-    """Put a candidate on the heap."""
-    size = chart.taken[HEAP]
-    chart.heap[size] = candidate
-    chart.taken[HEAP] = size + 1
+@njit
+def _push(task, chart, cube, place, axis):
+    """Make a candidate of a cube's place, whose coordinates stand at `place`; put it on the heap by what it promises.
+
+    Where as many better ones are joined already as may be popped, it goes no further, nor does any that is reached from
+    it.
+    """
+    taken = chart.taken
+    number = taken[CANDIDATES]
+    candidate = chart.candidates[number]
+    candidate.cube, candidate.place, candidate.grown = cube, place, axis
+    candidate.rule = _rule_at(task, chart, number)
+    candidate.priority = _estimate(task, chart, number)
+    if _is_worse(task, chart, number):
+        return
+    taken[CANDIDATES] += 1
+    taken[COORDINATES] = place + chart.cubes[cube].arity + 1
+    size = taken[HEAP]
+    taken[HEAP] = size + 1
+    chart.heap[size] = number
     _rise(chart, size)
 
 
+@njit_inline
+def _is_worse(task, chart, candidate):
+    """Whether as many are joined as may be popped, and all of them are better than the candidate."""
+    return (
+        0 < task.limits.pops <= chart.taken[KEPT]
+        and chart.candidates[candidate].priority <= chart.candidates[chart.kept[0]].priority
+    )
+
+
 @njit
-def _push(task, chart, cube, place, axis):
-    """Make a candidate of a cube's place, whose coordinates are in, and put it on the heap by what it promises."""
-    number = chart.taken[CANDIDATES]
-    chart.taken[CANDIDATES] += 1
-    candidate = chart.candidates[number]
-    candidate.cube = cube
-    candidate.place = place
-    candidate.grown = axis
-    candidate.joined = 0
-    candidate.rule = _rule_at(task, chart, number)
-    candidate.priority = _estimate(task, chart, number)
-    _put(chart, number)
+def _keep(task, chart, candidate):
+    """Put a joined candidate among those to be popped; the worst goes where there are too many."""
+    kept, candidates, priority = chart.kept, chart.candidates, chart.candidates[candidate].priority
+    size = chart.taken[KEPT]
+    if size < task.limits.pops:
+        chart.taken[KEPT] = size + 1
+        position = size
+        while position > 0:
+            above = (position - 1) >> 1
+            if candidates[kept[above]].priority <= priority:
+                break
+            kept[position] = kept[above]
+            position = above
+        kept[position] = candidate
+        return
+    if priority <= candidates[kept[0]].priority:
+        return
+    position = 0
+    while True:
+        below = 2 * position + 1
+        if below >= size:
+            break
+        if below + 1 < size and candidates[kept[below + 1]].priority < candidates[kept[below]].priority:
+            below += 1
+        if candidates[kept[below]].priority >= priority:
+            break
+        kept[position] = kept[below]
+        position = below
+    kept[position] = candidate
 
 
 @njit_inline
@@ -161,7 +202,6 @@ def _grow(task, chart, candidate):
         if not _has_room(chart, arity):
             return False
         to = chart.taken[COORDINATES]
-        chart.taken[COORDINATES] += arity + 1
         for k in range(arity + 1):
             chart.coordinates[to + k] = chart.coordinates[place + k]
         chart.coordinates[to + axis] += 1
@@ -203,7 +243,7 @@ def _join(task, chart, candidate):
     for k in range(arity):
         there.score += chart.items[chart.tails[tails + k]].score
     there.lm, there.promised = final, promised
-    there.state, there.open, there.closed, there.joined = state, size, closed, 1
+    there.state, there.open, there.closed = state, size, closed
     for k in range(size):
         chart.joined[candidate, k] = chart.front[k]
     there.priority = there.score + task.weighed.weights[LM] * LN_10 * promised
@@ -333,6 +373,7 @@ def begin_cell(chart):
     chart.taken[CANDIDATES] = 0
     chart.taken[COORDINATES] = 0
     chart.taken[HEAP] = 0
+    chart.taken[KEPT] = 0
     chart.taken[STAMP] += 1
 
 
@@ -346,24 +387,26 @@ def fill_cell(task, chart, cell):
         if not _has_room(chart, arity):
             return False
         place = taken[COORDINATES]
-        taken[COORDINATES] += arity + 1
         for k in range(arity + 1):
             chart.coordinates[place + k] = 0
         _push(task, chart, cube, place, 0)
-    pops = 0
-    bound = task.limits.pops
-    while taken[HEAP] > 0 and (bound == 0 or pops < bound):
+    while taken[HEAP] > 0:
         candidate = _pop(chart)
+        if _is_worse(task, chart, candidate):
+            break
         if not _has_room(chart, chart.cubes[chart.candidates[candidate].cube].arity):
             return False
-        if chart.candidates[candidate].joined == 0:
-            _join(task, chart, candidate)
-            if not _grow(task, chart, candidate):
-                return False
-            if bound > 0 and taken[HEAP] > 0 and _comes_before(chart, chart.heap[0], candidate):
-                _put(chart, candidate)
-                continue
-        pops += 1
+        _join(task, chart, candidate)
+        if task.limits.pops > 0:
+            _keep(task, chart, candidate)
+        elif not _add_edge(chart, cell, candidate):
+            return False
+        if not _grow(task, chart, candidate):
+            return False
+    for k in range(taken[KEPT]):
+        candidate = np.int64(chart.kept[k])
+        if not _has_room(chart, chart.cubes[chart.candidates[candidate].cube].arity):
+            return False
         if not _add_edge(chart, cell, candidate):
             return False
     chart.cells[cell, 0] = first
