@@ -131,11 +131,18 @@ class Translator:
         )
 
     def translate(
-        self, line: str, best: int = 1, *, markup: bool = False, texts: TextPipeline | None = None
+        self,
+        line: str,
+        best: int = 1,
+        *,
+        markup: bool = False,
+        distinct: bool = False,
+        texts: TextPipeline | None = None,
     ) -> Translation:
         """The translations of a line, at most `best`; only the best one of a sentence that is translated in parts.
 
-        `texts` takes the place of the translator's own pipeline: `AS_IT_IS` where the line is tokens already.
+        `distinct`: no two of them have the same words. `texts` takes the place of the translator's own pipeline:
+        `AS_IT_IS` where the line is tokens already.
         """
         texts = self.texts if texts is None else texts
         if markup:
@@ -144,7 +151,7 @@ class Translator:
             parts = [Part(words)] if (words := split_words(texts.source.tokens(line))) else []
         source = tuple(word for part in parts for word in part.words)
         divided = list(self._glossary.divided(parts))
-        pieces = [self._decode(piece, best) for piece in self._divided(divided)]
+        pieces = [self._decode(piece, best, distinct) for piece in self._divided(divided)]
         if not pieces:
             return Translation(source, [], [])
         if len(pieces) == 1:
@@ -158,17 +165,18 @@ class Translator:
         return Translation(source, [Candidate(words, sum(first.score for first in firsts), features)], pieces)
 
     def translate_all(
-        self, lines: Sequence[str], best: int = 1, *, markup: bool = False, threads: int = 0
+        self, lines: Sequence[str], best: int = 1, *, markup: bool = False, distinct: bool = False, threads: int = 0
     ) -> Iterator[Translation]:
         """The translations of lines, in order, the same on any number of threads (0: one for each core)."""
         threads = threads or os.cpu_count() or 1
         ahead = _AHEAD * threads
         with ThreadPoolExecutor(threads, thread_name_prefix="translate") as pool:
-            going = [pool.submit(self.translate, line, best, markup=markup) for line in lines[:ahead]]
+            asked = {"markup": markup, "distinct": distinct}
+            going = [pool.submit(self.translate, line, best, **asked) for line in lines[:ahead]]
             for number in range(len(lines)):
                 done = going.pop(0).result()
                 if number + ahead < len(lines):
-                    going.append(pool.submit(self.translate, lines[number + ahead], best, markup=markup))
+                    going.append(pool.submit(self.translate, lines[number + ahead], best, **asked))
                 yield done
 
     def _divided(self, parts: list[Part]) -> Iterator[list[Part]]:
@@ -188,9 +196,9 @@ class Translator:
         if positions:
             yield positions
 
-    def _decode(self, positions: list[Part], best: int) -> Piece:
+    def _decode(self, positions: list[Part], best: int, distinct: bool) -> Piece:
         sentence, own = self._sentence(positions)
-        decoded = self._decoder.decode(sentence, best)
+        decoded = self._decoder.decode(sentence, best, distinct=distinct)
         return Piece(self.grammar, decoded, [position.words for position in positions], own)
 
     def _sentence(self, positions: list[Part]) -> tuple[Sentence, list[str]]:

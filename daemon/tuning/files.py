@@ -23,12 +23,12 @@ def write_tuned(
 ) -> None:
     """Write weights, scores of the rounds, options and names of inputs; raises `ExportError`.
 
-    `[weights]` are those of the best round; each `[[rounds]]` has the BLEU that its own weights gave, the ratio of
-    words to those of the references, and how many candidates were new.
+    `[weights]` are those of the best round, which `best_round` names (1: the starting weights); each `[[rounds]]` has
+    the BLEU that its own weights gave, the ratio of words to those of the references, and the number of new candidates.
     """
     lines = [
         *_table("[weights]", by_name(tuned.weights)),
-        *_table("[tuning]", {**inputs, **all_plain(options)}),
+        *_table("[tuning]", {**inputs, **all_plain(options), "best_round": tuned.best + 1}),
     ]
     for iteration in tuned.history:
         lines += _table("[[rounds]]", as_plain(iteration))

@@ -25,8 +25,9 @@ class TuningOptions:
     kept_pairs: Annotated[int, Option("Pairs of these that are kept: those with the largest gap.", least=1)] = 50
     gap: Annotated[float, Option("Least gap in sentence BLEU of a pair, 0 to 1.", least=0, below=1)] = 0.05
     interpolation: Annotated[
-        float, Option("Share of the trained weights in the next ones; the rest is the last ones'.", above=0, most=1)
-    ] = 0.3
+        float,
+        Option("Largest share of the trained weights in the next ones, beside the best so far.", above=0, most=1),
+    ] = 1.0
     length: Annotated[
         float,
         Option("Words of translations to those of references that the weight of words is fitted to; 0: not.", least=0),

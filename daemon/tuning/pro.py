@@ -25,38 +25,54 @@ def draw_pairs(
     return np.where(better, one[far], other[far]), np.where(better, other[far], one[far])
 
 
+def logistic_loss(
+    weights: NDArray[np.float64], differences: NDArray[np.float64]
+) -> tuple[float, NDArray[np.float64]]:
+    """Return −Σ log P(the better candidate of a pair is above) + ½ λ |w|², and its gradient float64[F] by the weights.
+
+    `differences` float64[n, F]: features of the better candidates less those of the worse, each scaled to vary by 1.
+    """
+    margins = differences @ weights
+    # Probability that the worse one is above.
+    wrong = 1 / (1 + np.exp(np.clip(margins, -500, 500)))
+    value = np.logaddexp(0, -margins).sum() + _REGULARIZATION / 2 * (weights @ weights)
+    return float(value), _REGULARIZATION * weights - wrong @ differences
+
+
+def need_scipy() -> None:
+    """Raise `UsageError` where scipy is not installed."""
+    try:
+        import scipy.optimize  # noqa: F401
+    except ImportError as error:
+        raise UsageError("tuning needs scipy: pip install 'hierogram[tune]'") from error
+
+
 def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights of a logistic regression by which the better candidate of a pair is above the worse one.
+    """Return the weights of a logistic regression by which the better candidate of a pair is above the worse one.
 
     `differences` float64[n, F]: features of the better less those of the worse. A feature that never differs weighs 0.
     Raises `UsageError` where scipy is not installed.
     """
-    try:
-        from scipy.optimize import minimize
-    except ImportError as error:
-        raise UsageError("tuning needs scipy: pip install 'hierogram[tune]'") from error
+    need_scipy()
+    from scipy.optimize import minimize
+
     scale = np.sqrt((differences**2).mean(axis=0))
     scaled = differences / np.where(scale > 0, scale, 1)
-
-    def loss(weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        margins = scaled @ weights
-        # Probability that the worse one is above.
-        wrong = 1 / (1 + np.exp(np.clip(margins, -500, 500)))
-        value = np.logaddexp(0, -margins).sum() + _REGULARIZATION / 2 * (weights @ weights)
-        return float(value), _REGULARIZATION * weights - wrong @ scaled
-
-    found = minimize(loss, np.zeros(differences.shape[1]), jac=True, method="L-BFGS-B", options={"maxiter": 500})
+    start = np.zeros(differences.shape[1])
+    found = minimize(logistic_loss, start, (scaled,), jac=True, method="L-BFGS-B", options={"maxiter": 500})
     return np.where(scale > 0, found.x / np.where(scale > 0, scale, 1), 0.0)
 
 
-def interpolate(last: NDArray[np.float64], trained: NDArray[np.float64], share: float) -> NDArray[np.float64]:
-    """The next weights: the last ones and a share of the trained ones, both of one size (sum of absolute values).
+def as_wide(
+    trained: NDArray[np.float64], last: NDArray[np.float64], differences: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the trained weights, scaled so that they tell pairs as far apart as the last ones do.
 
+    That is the root mean square of w · x over the pairs x, `differences` float64[n, F]. The sum of absolute weights
+    would not do: a feature that hardly varies is trained to a weight that says nothing and is larger than all others.
     A feature that was not trained (0) keeps its weight.
     """
-    known = trained != 0
-    size, new = np.abs(last[known]).sum(), np.abs(trained).sum()
+    new, wide = np.linalg.norm(differences @ trained), np.linalg.norm(differences @ last)
     if not new:
         return last
-    scaled = trained * ((size or 1.0) / new)
-    return np.where(known, (1 - share) * last + share * scaled, last)
+    return np.where(trained != 0, trained * (wide / new if wide else 1.0), last)

@@ -1,4 +1,9 @@
-"""Tuning: decode, put the candidates into pools, train, decode again; the weights that translated best are taken."""
+"""Tuning: decode, put the candidates into pools, train, decode again; the weights that translated best are taken.
+
+Candidates say little of weights far from those that found them. So each step begins at the best weights so far, and
+goes no further than that a share of all sentences changes its translation, among the candidates so far. This share
+grows with each round that is better than all before it, and shrinks with each that is not.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,10 +15,19 @@ from numpy.typing import NDArray
 from hierogram.daemon.tuning.bleu import LENGTH, REFERENCE, SIZE, Bleu, References, Words, bleu_of, sentence_bleu
 from hierogram.daemon.tuning.lengths import Ranked, fit_length
 from hierogram.daemon.tuning.options import TuningOptions
-from hierogram.daemon.tuning.pro import draw_pairs, interpolate, train
+from hierogram.daemon.tuning.pro import as_wide, draw_pairs, train
 
 _SETTLED = 0.01
 """A smaller change, as a share of the largest weight that changes, is none."""
+
+
+_SHARES = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+"""Shares of the trained weights that are tried, as far as the options allow them."""
+_TRUSTED = 0.25
+"""Share of the sentences that may change their translation in the first step."""
+_WIDER, _NARROWER, _NARROWEST = 1.5, 0.5, 0.02
+_HALVINGS = 6
+"""A step that is too long is halved at most so often, then it is left out."""
 
 
 class Candidates(NamedTuple):
@@ -37,10 +51,11 @@ class Iteration:
 
 
 class Tuned(NamedTuple):
-    """The weights that gave the best BLEU, and all rounds in order."""
+    """The weights that gave the best BLEU, all rounds in order, and which of them is the best (0: the start)."""
 
     weights: NDArray[np.float64]
     history: list[Iteration]
+    best: int
 
 
 class _Pool:
@@ -75,10 +90,9 @@ class _Pool:
         """Whether there are two candidates."""
         return len(self._features) > 1
 
-    def ranked(self, weights: NDArray[np.float64]) -> Ranked:
-        """The candidates, of which there is one, under weights."""
-        statistics = np.array(self._statistics)
-        return Ranked(np.array(self._features) @ weights, statistics[:, LENGTH], statistics[:, REFERENCE])
+    def lists(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Features float64[k, F] and statistics float64[k, 10] of the candidates, of which there is one."""
+        return np.array(self._features), np.array(self._statistics)
 
     def has_any(self) -> bool:
         """Whether there is a candidate."""
@@ -89,6 +103,56 @@ class _Pool:
         features = np.array(self._features)
         better, worse = draw_pairs(random, sentence_bleu(np.array(self._statistics)), options)
         return features[better] - features[worse]
+
+
+class _Lists:
+    """The candidates of all sentences so far, to be ranked by any weights."""
+
+    def __init__(self, pools: Sequence[_Pool]) -> None:
+        self._lists = [pool.lists() for pool in pools if pool.has_any()]
+
+    def first(self, weights: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The place of the candidate of each sentence that weights put first, int64[s]."""
+        return np.array([int(np.argmax(features @ weights)) for features, _ in self._lists], np.int64)
+
+    def quality(self, first: NDArray[np.int64]) -> tuple[float, float]:
+        """BLEU of the candidates at these places, and their mean sentence BLEU where that is 0 for many."""
+        rows = np.array([statistics[k] for k, (_, statistics) in zip(first, self._lists, strict=True)])
+        return bleu_of(rows.sum(axis=0)).score, float(sentence_bleu(rows).mean())
+
+    def ranked(self, weights: NDArray[np.float64]) -> list[Ranked]:
+        """Scores and lengths of the candidates under weights."""
+        return [Ranked(features @ weights, own[:, LENGTH], own[:, REFERENCE]) for features, own in self._lists]
+
+
+def step(
+    lists: _Lists,
+    best: NDArray[np.float64],
+    trained: NDArray[np.float64],
+    trusted: float,
+    options: TuningOptions,
+    words: int | None,
+) -> NDArray[np.float64]:
+    """Return the next weights float64[F]: between the best ones so far and the trained ones.
+
+    Of shares of the trained weights up to `options.interpolation`, each with the weight of `words` fitted, the one is
+    taken whose first candidates have the best BLEU. A step that changes the first candidate of more than `trusted`
+    (0 to 1) of the sentences is halved until it does not.
+    """
+    before = lists.first(best)
+    chosen, highest = best, (-1.0, -1.0)
+    for share in (*(own for own in _SHARES if own < options.interpolation), options.interpolation):
+        aim = best + share * (trained - best)
+        if words is not None and options.length:
+            aim[words] += fit_length(lists.ranked(aim), float(np.abs(aim).max()), options.length)
+        for halved in range(_HALVINGS + 1):
+            weights = best + (aim - best) / 2**halved
+            first = lists.first(weights)
+            if (first != before).mean() <= trusted:
+                if (quality := lists.quality(first)) > highest:
+                    chosen, highest = weights, quality
+                break
+    return chosen
 
 
 def tune(
@@ -108,6 +172,8 @@ def tune(
     """
     pools = [_Pool(References(texts)) for texts in references]
     history: list[Iteration] = []
+    best = 0
+    trusted = _TRUSTED
     while True:
         decoded = decode(weights)
         total = np.zeros(SIZE)
@@ -117,21 +183,23 @@ def tune(
             new += pool.add(candidates)
         history.append(Iteration(weights, bleu_of(total), new))
         number = len(history)
+        if number > 1:
+            better = history[-1].bleu.score > history[best].bleu.score
+            trusted = min(1.0, trusted * _WIDER) if better else max(_NARROWEST, trusted * _NARROWER)
+            best = number - 1 if better else best
         if number > options.iterations:
             break
         random = [np.random.default_rng([options.seed, number, k]) for k in range(len(pools))]
         found = [pool.differences(own, options) for pool, own in zip(pools, random, strict=True) if pool.has_pairs()]
         if not sum(map(len, found)):
             break
-        last = weights
-        weights = interpolate(last, train(np.concatenate(found)), options.interpolation)
-        if words is not None and options.length:
-            lists = [pool.ranked(weights) for pool in pools if pool.has_any()]
-            weights[words] += fit_length(lists, float(np.abs(weights).max()), options.length)
+        differences = np.concatenate(found)
+        start = history[best].weights
+        trained = as_wide(train(differences), start, differences)
+        last, weights = weights, step(_Lists(pools), start, trained, trusted, options, words)
         if not new and _is_settled(last, weights):
             break
-    best = max(history, key=lambda iteration: iteration.bleu.score)
-    return Tuned(best.weights, history)
+    return Tuned(history[best].weights, history, best)
 
 
 def _is_settled(last: NDArray[np.float64], weights: NDArray[np.float64]) -> bool:

@@ -60,17 +60,37 @@ CUBE = np.dtype(
 single rule that is in no grammar: `rules` is 0, `rule` is the rule of its edges, `base` what it promises."""
 
 CANDIDATE = np.dtype(
-    [("priority", np.float64), ("cube", np.int32), ("place", np.int32), ("grown", np.int32)], align=True
+    [
+        ("priority", np.float64),
+        ("score", np.float64),
+        ("own", np.float64),
+        ("lm", np.float64),
+        ("promised", np.float64),
+        ("cube", np.int32),
+        ("place", np.int32),
+        ("rule", np.int32),
+        ("state", np.int32),
+        ("grown", np.int16),
+        ("open", np.int16),
+        ("closed", np.int16),
+    ],
+    align=True,
 )
-"""A place in a cube: its coordinates, and the first dimension in which it may still grow."""
+"""A place in a cube: what it promises, its rule and coordinates, the first axis along which it may still grow. Once its
+items are joined, `priority` is the rank of the item that it makes alone, and the others are as in EDGE and ITEM; its
+open words are in `joined`."""
+
+MEMO = np.dtype([("log10", np.float64), ("state", np.int32), ("word", np.int32), ("next", np.int32)], align=True)
+"""A word after a state of the language model (`NONE`: nothing is kept here), as the model scores it."""
+_MEMORIES = 1 << 14
 
 MATCH = np.dtype([("node", np.int32), ("cells", np.int32), ("arity", np.int32), ("next", np.int32)], align=True)
 """A source side that matches from the present start; the cells of its nonterminals; another match with this end."""
 
 FRAME = np.dtype([("node", np.int32), ("position", np.int32), ("arity", np.int32), ("gap", np.int32)], align=True)
 
-ITEMS, EDGES, TAILS, CUBES, CUBE_CELLS, CANDIDATES, COORDINATES, HEAP, MATCHES, MATCH_CELLS, STAMP = range(11)
-_POOLS = 11
+ITEMS, EDGES, TAILS, CUBES, CUBE_CELLS, CANDIDATES, COORDINATES, HEAP, KEPT, MATCHES, MATCH_CELLS, STAMP = range(12)
+_POOLS = 12
 
 
 class Sentence(NamedTuple):
@@ -111,8 +131,11 @@ class Chart(NamedTuple):
     """Pools: `items` ITEM, `fronts` int32[items, w] their open words, `ranked` int32[items] each cell's, best first,
     `edges` EDGE, `tails` int32 their tails' items. `cells` int32[C, 2]: first and last item + 1; X over [i, j) is cell
     i (n + 1) + j, S over [0, j) is (n + 1)² + j, the goal follows. `slots` int32[h, 2]: the items of the cell at hand
-    by state, and the stamp of the cell. The others are for the cell or the start at hand. `taken` int64: how many
-    records of each pool are in use. `front` int32[w] is the item at hand.
+    by state, and the stamp of the cell. `candidates` CANDIDATE, `joined` int32[candidates, w] the open words of those
+    that are joined; numbers int32 of candidates, as heaps: `heap`, those to be joined, best first, `kept`, those that
+    are joined and not given up, worst first. `memo` MEMO[m]: what the language model was asked last. The others are for
+    the cell or the start at hand. `taken` int64: how many records of each pool are in use. `front` int32[w + 1]: the
+    open words of what is joined at hand.
     """
 
     items: NDArray[np.void]
@@ -125,8 +148,11 @@ class Chart(NamedTuple):
     cubes: NDArray[np.void]
     cube_cells: NDArray[np.int32]
     candidates: NDArray[np.void]
+    joined: NDArray[np.int32]
     coordinates: NDArray[np.int32]
     heap: NDArray[np.int32]
+    kept: NDArray[np.int32]
+    memo: NDArray[np.void]
     matches: NDArray[np.void]
     match_cells: NDArray[np.int32]
     heads: NDArray[np.int32]
@@ -140,6 +166,8 @@ def make_chart(words: int, order: int, size: int) -> Chart:
     """Room for sentences of at most `words` words under a language model of `order`, and about `size` items."""
     width = max(order - 1, 1)
     cells = (words + 1) ** 2 + words + 3
+    memo = np.zeros(_MEMORIES, MEMO)
+    memo["state"] = NONE
     return Chart(
         items=np.zeros(size, ITEM),
         fronts=np.zeros((size, width), np.int32),
@@ -151,8 +179,11 @@ def make_chart(words: int, order: int, size: int) -> Chart:
         cubes=np.zeros(size, CUBE),
         cube_cells=np.zeros(2 * size, np.int32),
         candidates=np.zeros(size, CANDIDATE),
+        joined=np.zeros((size, width), np.int32),
         coordinates=np.zeros(4 * size, np.int32),
         heap=np.zeros(size, np.int32),
+        kept=np.zeros(size, np.int32),
+        memo=memo,
         matches=np.zeros(size, MATCH),
         match_cells=np.zeros(2 * size, np.int32),
         heads=np.zeros(words + 2, np.int32),

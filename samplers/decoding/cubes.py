@@ -21,6 +21,7 @@ from hierogram.samplers.decoding.chart import (
     GLUE_NEXT,
     HEAP,
     ITEMS,
+    KEPT,
     NONE,
     STAMP,
     TAILS,
@@ -42,15 +43,31 @@ def _axis(chart, cube, axis):
 
 
 @njit_inline
-def _priority(task, chart, cube, place):
-    there = chart.cubes[cube]
-    total = there.base
-    if there.rules > 0:
-        total = task.weighed.ahead[task.weighed.order[there.rule + chart.coordinates[place]]]
-    for k in range(there.arity):
-        cell = chart.cube_cells[there.cells + k]
-        item = chart.ranked[chart.cells[cell, 0] + chart.coordinates[place + 1 + k]]
-        total += chart.items[item].rank
+def _rule_at(task, chart, candidate):
+    """The rule of a candidate's edge."""
+    cube = chart.cubes[chart.candidates[candidate].cube]
+    if cube.rules == 0:
+        return np.int64(cube.rule)
+    return np.int64(task.weighed.order[cube.rule + chart.coordinates[chart.candidates[candidate].place]])
+
+
+@njit_inline
+def _item_at(chart, candidate, tail):
+    """The item that a candidate has for a tail."""
+    there = chart.candidates[candidate]
+    cell = chart.cube_cells[chart.cubes[there.cube].cells + tail]
+    return chart.ranked[chart.cells[cell, 0] + chart.coordinates[there.place + 1 + tail]]
+
+
+@njit_inline
+def _estimate(task, chart, candidate):
+    """What a candidate promises before its items are joined."""
+    cube = chart.cubes[chart.candidates[candidate].cube]
+    total = cube.base
+    if cube.rules > 0:
+        total = task.weighed.ahead[chart.candidates[candidate].rule]
+    for k in range(cube.arity):
+        total += chart.items[_item_at(chart, candidate, k)].rank
     return total
 
 
@@ -98,18 +115,66 @@ def _pop(chart):
 
 @njit
 def _push(task, chart, cube, place, axis):
-    """A candidate for a cube's place; the place's coordinates are in."""
+    """Make a candidate of a cube's place, whose coordinates stand at `place`; put it on the heap by what it promises.
+
+    Where as many better ones are joined already as may be popped, it goes no further, nor does any that is reached from
+    it.
+    """
     taken = chart.taken
     number = taken[CANDIDATES]
     candidate = chart.candidates[number]
-    candidate.cube = cube
-    candidate.place = place
-    candidate.grown = axis
-    candidate.priority = _priority(task, chart, cube, place)
+    candidate.cube, candidate.place, candidate.grown = cube, place, axis
+    candidate.rule = _rule_at(task, chart, number)
+    candidate.priority = _estimate(task, chart, number)
+    if _is_worse(task, chart, number):
+        return
     taken[CANDIDATES] += 1
-    chart.heap[taken[HEAP]] = number
-    taken[HEAP] += 1
-    _rise(chart, taken[HEAP] - 1)
+    taken[COORDINATES] = place + chart.cubes[cube].arity + 1
+    size = taken[HEAP]
+    taken[HEAP] = size + 1
+    chart.heap[size] = number
+    _rise(chart, size)
+
+
+@njit_inline
+def _is_worse(task, chart, candidate):
+    """Whether as many are joined as may be popped, and all of them are better than the candidate."""
+    return (
+        0 < task.limits.pops <= chart.taken[KEPT]
+        and chart.candidates[candidate].priority <= chart.candidates[chart.kept[0]].priority
+    )
+
+
+@njit
+def _keep(task, chart, candidate):
+    """Put a joined candidate among those to be popped; the worst goes where there are too many."""
+    kept, candidates, priority = chart.kept, chart.candidates, chart.candidates[candidate].priority
+    size = chart.taken[KEPT]
+    if size < task.limits.pops:
+        chart.taken[KEPT] = size + 1
+        position = size
+        while position > 0:
+            above = (position - 1) >> 1
+            if candidates[kept[above]].priority <= priority:
+                break
+            kept[position] = kept[above]
+            position = above
+        kept[position] = candidate
+        return
+    if priority <= candidates[kept[0]].priority:
+        return
+    position = 0
+    while True:
+        below = 2 * position + 1
+        if below >= size:
+            break
+        if below + 1 < size and candidates[kept[below + 1]].priority < candidates[kept[below]].priority:
+            below += 1
+        if candidates[kept[below]].priority >= priority:
+            break
+        kept[position] = kept[below]
+        position = below
+    kept[position] = candidate
 
 
 @njit_inline
@@ -137,7 +202,6 @@ def _grow(task, chart, candidate):
         if not _has_room(chart, arity):
             return False
         to = chart.taken[COORDINATES]
-        chart.taken[COORDINATES] += arity + 1
         for k in range(arity + 1):
             chart.coordinates[to + k] = chart.coordinates[place + k]
         chart.coordinates[to + axis] += 1
@@ -164,48 +228,72 @@ def own_score(task, rule):
     return total
 
 
-@njit_inline
-def _is_state(chart, item, size, state, closed):
-    there = chart.items[item]
-    same = there.state == state and there.open == size and (there.closed != 0) == closed
+@njit
+def _join(task, chart, candidate):
+    """Join the items of a candidate by its rule; from now on its place in the order is that of the item it would be."""
+    there = chart.candidates[candidate]
+    arity = chart.cubes[there.cube].arity
+    tails = chart.taken[TAILS]
+    for k in range(arity):
+        chart.tails[tails + k] = _item_at(chart, candidate, k)
+    size, state, closed, final, promised = join(task, chart, np.int64(there.rule), tails)
+    there.own = own_score(task, np.int64(there.rule)) + task.weighed.weights[LM] * final
+    # Summed in the order in which k-best lists sum it.
+    there.score = there.own
+    for k in range(arity):
+        there.score += chart.items[chart.tails[tails + k]].score
+    there.lm, there.promised = final, promised
+    there.state, there.open, there.closed = state, size, closed
     for k in range(size):
-        same &= chart.fronts[item, k] == chart.front[k]
+        chart.joined[candidate, k] = chart.front[k]
+    there.priority = there.score + task.weighed.weights[LM] * LN_10 * promised
+
+
+@njit_inline
+def _is_state(chart, item, candidate):
+    """Whether an item has the state of a candidate."""
+    there, made = chart.items[item], chart.candidates[candidate]
+    same = there.state == made.state and there.open == made.open and there.closed == made.closed
+    for k in range(there.open):
+        same &= chart.fronts[item, k] == chart.joined[candidate, k]
     return same
 
 
 @njit
-def _find(chart, size, state, closed):
-    """The slot of the item at hand within its cell, or the free one where it would go; -1: there are too many."""
-    key = mix(np.uint64(state) * GOLDEN + np.uint64(2 * size + (1 if closed else 0)))
-    for k in range(size):
-        key = mix(key + np.uint64(chart.front[k]) * GOLDEN + _ONE)
+def _find(chart, candidate):
+    """The slot of a candidate's item within its cell, or the free one where it would go; -1: there are too many."""
+    there = chart.candidates[candidate]
+    key = mix(np.uint64(there.state) * GOLDEN + np.uint64(2 * there.open + there.closed))
+    for k in range(there.open):
+        key = mix(key + np.uint64(chart.joined[candidate, k]) * GOLDEN + _ONE)
     mask = mask_of(chart.slots)
     slot = np.int64(key & mask)
     stamp = chart.taken[STAMP]
     for _ in range(len(chart.slots) >> 1):
-        if chart.slots[slot, 1] != stamp or _is_state(chart, chart.slots[slot, 0], size, state, closed):
+        if chart.slots[slot, 1] != stamp or _is_state(chart, chart.slots[slot, 0], candidate):
             return slot
         slot = np.int64(np.uint64(slot + 1) & mask)
     return np.int64(NONE)
 
 
 @njit
-def add_edge(task, chart, cell, rule, tails, arity):
-    """An edge over the tails that stand from `tails` on, and its item in the cell; False where there is no room."""
+def _add_edge(chart, cell, candidate):
+    """Make the edge of a joined candidate, and its item in the cell; False where there is no room."""
     taken = chart.taken
-    size, state, closed, final, promised = join(task, chart, rule, tails)
-    own = own_score(task, rule) + task.weighed.weights[LM] * final
-    total = own
-    for k in range(arity):
-        total += chart.items[chart.tails[tails + k]].score
-    slot = _find(chart, size, state, closed)
+    there = chart.candidates[candidate]
+    slot = _find(chart, candidate)
     if slot < 0:
         return False
+    arity = chart.cubes[there.cube].arity
+    tails = taken[TAILS]
+    taken[TAILS] += arity
+    for k in range(arity):
+        chart.tails[tails + k] = _item_at(chart, candidate, k)
     edge = taken[EDGES]
     taken[EDGES] += 1
     made = chart.edges[edge]
-    made.score, made.own, made.lm = total, own, final
-    made.rule, made.tails, made.arity = rule, tails, arity
+    made.score, made.own, made.lm = there.score, there.own, there.lm
+    made.rule, made.tails, made.arity = there.rule, tails, arity
     if chart.slots[slot, 1] == taken[STAMP]:
         item = np.int64(chart.slots[slot, 0])
         made.next = chart.items[item].edges
@@ -217,16 +305,14 @@ def add_edge(task, chart, cell, rule, tails, arity):
         made.next = NONE
         new = chart.items[item]
         new.score = -np.inf
-        new.promised = promised
-        new.cell, new.state, new.open, new.closed = cell, state, size, closed
-        for k in range(size):
-            chart.fronts[item, k] = chart.front[k]
-    there = chart.items[item]
-    there.edges = edge
-    if total > there.score:
-        there.score = total
-        there.best = edge
-        there.rank = total + task.weighed.weights[LM] * LN_10 * there.promised
+        new.promised = there.promised
+        new.cell, new.state, new.open, new.closed = cell, there.state, there.open, there.closed
+        for k in range(there.open):
+            chart.fronts[item, k] = chart.joined[candidate, k]
+    of = chart.items[item]
+    of.edges = edge
+    if there.score > of.score:
+        of.score, of.rank, of.best = there.score, there.priority, edge
     return True
 
 
@@ -287,6 +373,7 @@ def begin_cell(chart):
     chart.taken[CANDIDATES] = 0
     chart.taken[COORDINATES] = 0
     chart.taken[HEAP] = 0
+    chart.taken[KEPT] = 0
     chart.taken[STAMP] += 1
 
 
@@ -300,27 +387,27 @@ def fill_cell(task, chart, cell):
         if not _has_room(chart, arity):
             return False
         place = taken[COORDINATES]
-        taken[COORDINATES] += arity + 1
         for k in range(arity + 1):
             chart.coordinates[place + k] = 0
         _push(task, chart, cube, place, 0)
-    pops = 0
-    while taken[HEAP] > 0 and (task.limits.pops == 0 or pops < task.limits.pops):
-        pops += 1
+    while taken[HEAP] > 0:
         candidate = _pop(chart)
-        there = chart.cubes[chart.candidates[candidate].cube]
-        place = chart.candidates[candidate].place
-        if not _has_room(chart, there.arity):
+        if _is_worse(task, chart, candidate):
+            break
+        if not _has_room(chart, chart.cubes[chart.candidates[candidate].cube].arity):
             return False
-        tails = taken[TAILS]
-        for k in range(there.arity):
-            of = chart.cube_cells[there.cells + k]
-            chart.tails[tails + k] = chart.ranked[chart.cells[of, 0] + chart.coordinates[place + 1 + k]]
-        taken[TAILS] += there.arity
-        rule = np.int64(there.rule)
-        if there.rules > 0:
-            rule = np.int64(task.weighed.order[rule + chart.coordinates[place]])
-        if not add_edge(task, chart, cell, rule, tails, there.arity) or not _grow(task, chart, candidate):
+        _join(task, chart, candidate)
+        if task.limits.pops > 0:
+            _keep(task, chart, candidate)
+        elif not _add_edge(chart, cell, candidate):
+            return False
+        if not _grow(task, chart, candidate):
+            return False
+    for k in range(taken[KEPT]):
+        candidate = np.int64(chart.kept[k])
+        if not _has_room(chart, chart.cubes[chart.candidates[candidate].cube].arity):
+            return False
+        if not _add_edge(chart, cell, candidate):
             return False
     chart.cells[cell, 0] = first
     chart.cells[cell, 1] = taken[ITEMS]

@@ -51,8 +51,11 @@ class Decoder:
         self.weighed: Weighed = weigh(grammar, weights, self.model, lm_words)
         self._own = local()
 
-    def decode(self, sentence: Sentence, best: int = 1) -> Decoded:
-        """At most `best` derivations of a sentence of one word or more, best first."""
+    def decode(self, sentence: Sentence, best: int = 1, *, distinct: bool = False) -> Decoded:
+        """At most `best` derivations of a sentence of one word or more, best first.
+
+        `distinct`: of those with the same target words only the best one.
+        """
         task = Task(self.grammar, self.weighed, self.model, sentence, self.limits)
         words = len(sentence.words)
         chart: Chart | None = getattr(self._own, "chart", None)
@@ -65,7 +68,7 @@ class Decoder:
             if goal >= 0:
                 break
             size *= 2
-        lists, found = best_entries(chart, goal, best)
+        lists, found = best_entries(task, chart, goal, best, distinct)
         return Decoded(sentence, write_out(task, chart, lists, found))
 
     def decode_all(self, sentences: Sequence[Sentence], best: int = 1, threads: int = 1) -> list[Decoded]:

@@ -12,11 +12,10 @@ from hierogram.samplers.decoding.chart import (
     MATCH_CELLS,
     MATCHES,
     NONE,
-    TAILS,
     s_cell,
     x_cell,
 )
-from hierogram.samplers.decoding.cubes import add_cube, add_edge, begin_cell, fill_cell, own_score
+from hierogram.samplers.decoding.cubes import add_cube, begin_cell, fill_cell, own_score
 from hierogram.samplers.decoding.grammar import gap_child, word_child
 from hierogram.samplers.decoding.matching import match_from
 from hierogram.samplers.decoding.states import lm_word
@@ -142,13 +141,7 @@ def fill(task, chart):
         if not _fill_s(task, chart, end):
             return np.int64(NONE)
     begin_cell(chart)
-    cell = s_cell(n, n)
-    for place in range(chart.cells[cell, 0], chart.cells[cell, 1]):
-        tails = chart.taken[TAILS]
-        if tails == len(chart.tails):
-            return np.int64(NONE)
-        chart.tails[tails] = chart.ranked[place]
-        chart.taken[TAILS] += 1
-        if not add_edge(task, chart, s_cell(n, n + 1), np.int64(GOAL), tails, 1):
-            return np.int64(NONE)
+    chart.taken[CUBE_CELLS] = 0
+    if not _glue(task, chart, np.int64(GOAL), s_cell(n, n), NONE) or not fill_cell(task, chart, s_cell(n, n + 1)):
+        return np.int64(NONE)
     return np.int64(chart.taken[ITEMS] - 1)

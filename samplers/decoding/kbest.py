@@ -4,6 +4,10 @@ An entry is a derivation of an item: an edge and an entry for each tail. The fir
 derivation, and has the item's number. Those that follow are made when they are asked for: candidates are the item's
 other edges over first entries, and, of each entry that was taken, those with the next entry for one tail. Going on only
 with the tail that was gone on with last, or with a later one, meets each candidate once.
+
+Where only distinct translations are wanted, an entry whose target words an earlier entry of its item has is passed
+over: its successors become candidates, and nothing else. What is left out there would be left out above it, too: in
+every derivation it can be replaced by the earlier entry, which scores at least as well and says the same.
 """
 
 from typing import NamedTuple
@@ -12,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.decoding.chart import ITEMS, NONE, TAILS, Chart
+from hierogram.samplers.compiled.probing import capacity_for, mask_of, probe
+from hierogram.samplers.compiled.streams import mix
+from hierogram.samplers.decoding.chart import ITEMS, NONE, TAILS, Chart, Task
 
 ENTRY = np.dtype(
     [
@@ -24,40 +30,63 @@ ENTRY = np.dtype(
         ("next", np.int32),
         ("child", np.int32),
         ("sibling", np.int32),
+        ("said", np.uint64),
+        ("shift", np.uint64),
     ],
     align=True,
 )
 """A derivation, or a candidate: its score; its edge, item and tails' entries; the first tail to go on with; the item's
-next entry; its place in the item's heap of candidates (a pairing heap)."""
+next entry; its place in the item's heap of candidates (a pairing heap). Where distinct translations are wanted: a hash
+of its target words, Σ_j h(w_j) Bⁿ⁻ʲ, and Bⁿ, of n words, modulo 2⁶⁴."""
 
 SOURCE_ITEM = np.dtype(
-    [("last", np.int32), ("heap", np.int32), ("cursor", np.int32), ("opened", np.int16), ("ended", np.int16)],
+    [
+        ("last", np.int32),
+        ("turn", np.int32),
+        ("heap", np.int32),
+        ("cursor", np.int32),
+        ("opened", np.int16),
+        ("ended", np.int16),
+    ],
     align=True,
 )
-"""The last entry of an item, its heap, the tail of the last entry to go on with next; whether its other edges are among
-the candidates, and whether there are no more of them."""
+"""The last entry of an item; the last candidate taken (the same, unless it was passed over); its heap; the tail
+of that candidate to go on with next; whether the item's other edges are among the candidates, and whether there are no
+more of them."""
 
 ENTRIES, ENTRY_TAILS = 0, 1
+MOST_ENTRIES = 1 << 20
+"""Derivations and candidates that a search for distinct translations looks at; it ends with what it has by then."""
+
+_BASE = np.uint64(0x9E3779B97F4A7C15)
+_FREE = np.uint64(0)
+_ONE = np.uint64(1)
 
 
 class Lists(NamedTuple):
-    """Entries ENTRY[c], their tails' entries int32, SOURCE_ITEM[items], a stack of items int32, and int64[2] in use."""
+    """Entries ENTRY[c], their tails' entries int32, SOURCE_ITEM[items], a stack of items int32, and int64[2] in use.
+
+    `seen` uint64[h], open addressing: hashes of item and target words of all entries, 0 where there is none; uint64[1]
+    where translations may repeat.
+    """
 
     entries: NDArray[np.void]
     tails: NDArray[np.int32]
     items: NDArray[np.void]
     stack: NDArray[np.int32]
+    seen: NDArray[np.uint64]
     taken: NDArray[np.int64]
 
 
-def make_lists(chart: Chart, size: int) -> Lists:
-    """Room for so many entries beside the first ones."""
+def make_lists(chart: Chart, size: int, distinct: bool) -> Lists:
+    """Room for `size` entries beside the first ones."""
     items = int(chart.taken[ITEMS])
     return Lists(
         np.zeros(items + size, ENTRY),
         np.zeros(int(chart.taken[TAILS]) + 2 * size, np.int32),
         np.zeros(items, SOURCE_ITEM),
         np.zeros(items + 1, np.int32),
+        np.zeros(capacity_for(items + size, 2) if distinct else 1, np.uint64),
         np.zeros(2, np.int64),
     )
 
@@ -107,31 +136,94 @@ def _without_best(lists, heap):
     return heap
 
 
+@njit_inline
+def next_symbol(task, rule, place, arity):
+    """What stands at a place of a rule's target side: a word, -k for nonterminal k; whether the side goes so far."""
+    grammar, sentence = task.grammar, task.sentence
+    rules = len(grammar.target_start) - 1
+    if rule < 0:
+        return np.int64(-place - 1), place < arity
+    if rule < rules:
+        first = grammar.target_start[rule] + place
+        there = first < grammar.target_start[rule + 1]
+        return np.int64(grammar.target[first] if there else 0), there
+    first = np.int64(sentence.target_start[rule - rules]) + place
+    there = first < sentence.target_start[rule - rules + 1]
+    return np.int64(sentence.target[first] if there else 0), there
+
+
 @njit
-def begin_lists(chart, lists):
+def _spell(task, chart, lists, entry):
+    """Hash the target words of an entry whose tails are in."""
+    made = lists.entries[entry]
+    edge = chart.edges[made.edge]
+    said, shift = _FREE, _ONE
+    place = 0
+    while True:
+        symbol, there = next_symbol(task, np.int64(edge.rule), place, edge.arity)
+        if not there:
+            break
+        if symbol >= 0:
+            said = said * _BASE + mix(np.uint64(symbol) + _BASE)
+            shift *= _BASE
+        else:
+            tail = lists.entries[lists.tails[made.tails - symbol - 1]]
+            said = said * tail.shift + tail.said
+            shift *= tail.shift
+        place += 1
+    made.said, made.shift = said, shift
+
+
+@njit_inline
+def _ends_at(seen, slot, key):
+    return seen[slot] == _FREE or seen[slot] == key
+
+
+@njit
+def _is_new(lists, entry):
+    """Note the words of an entry; False where an entry of its item has them already."""
+    seen = lists.seen
+    if len(seen) == 1:
+        return True
+    there = lists.entries[entry]
+    key = mix(there.said + mix(np.uint64(there.item) + _BASE)) | _ONE
+    mask = mask_of(seen)
+    slot = np.int64(probe(key >> _ONE & mask, mask, _ends_at, seen, key))
+    if seen[slot] == key:
+        return False
+    seen[slot] = key
+    return True
+
+
+@njit
+def begin_lists(task, chart, lists):
     """Make the first entry of every item."""
-    for item in range(chart.taken[ITEMS]):
-        there = chart.items[item]
-        _fill(chart, lists, item, item, there.best, chart.edges[there.best].tails)
-        known = lists.items[item]
-        known.last, known.heap, known.cursor, known.opened, known.ended = item, NONE, 0, 0, 0
     # A first entry's tails are the items themselves, so their numbers serve both.
     for k in range(chart.taken[TAILS]):
         lists.tails[k] = chart.tails[k]
+    # Items come after those that they are made of.
+    for item in range(chart.taken[ITEMS]):
+        there = chart.items[item]
+        _fill(task, chart, lists, item, item, there.best, chart.edges[there.best].tails)
+        _is_new(lists, item)
+        known = lists.items[item]
+        known.last, known.turn, known.heap, known.cursor, known.opened, known.ended = item, item, NONE, 0, 0, 0
     lists.taken[ENTRIES] = chart.taken[ITEMS]
     lists.taken[ENTRY_TAILS] = chart.taken[TAILS]
 
 
 @njit_inline
-def _fill(chart, lists, entry, item, edge, tails):
+def _fill(task, chart, lists, entry, item, edge, tails):
     made = lists.entries[entry]
     made.edge, made.item, made.tails, made.grown = edge, item, tails, 0
     made.next, made.child, made.sibling = NONE, NONE, NONE
     made.score = chart.edges[edge].score
+    if len(lists.seen) > 1:
+        _spell(task, chart, lists, entry)
 
 
 @njit
-def _add_other_edges(chart, lists, item):
+def _add_other_edges(task, chart, lists, item):
     """Make candidates of the item's other edges; False where there is no room."""
     known = lists.items[item]
     edge = chart.items[item].edges
@@ -141,7 +233,7 @@ def _add_other_edges(chart, lists, item):
             if entry == len(lists.entries):
                 return False
             lists.taken[ENTRIES] += 1
-            _fill(chart, lists, entry, item, edge, chart.edges[edge].tails)
+            _fill(task, chart, lists, entry, item, edge, chart.edges[edge].tails)
             known.heap = _meld(lists, np.int64(known.heap), entry)
         edge = chart.edges[edge].next
     known.opened = 1
@@ -149,7 +241,7 @@ def _add_other_edges(chart, lists, item):
 
 
 @njit
-def _add(chart, lists, entry, tail, with_entry):
+def _add(task, chart, lists, entry, tail, with_entry):
     """A candidate: an entry with another one for a tail; False where there is no room."""
     there = lists.entries[entry]
     edge = chart.edges[there.edge]
@@ -164,7 +256,7 @@ def _add(chart, lists, entry, tail, with_entry):
         lists.tails[tails + k] = of
         total += lists.entries[of].score
     item = np.int64(there.item)
-    _fill(chart, lists, made, item, there.edge, tails)
+    _fill(task, chart, lists, made, item, there.edge, tails)
     new = lists.entries[made]
     new.score, new.grown = total, tail
     lists.items[item].heap = _meld(lists, np.int64(lists.items[item].heap), made)
@@ -172,7 +264,7 @@ def _add(chart, lists, entry, tail, with_entry):
 
 
 @njit
-def extend(chart, lists, item):
+def extend(task, chart, lists, item):
     """Make the entry of an item after its last: 1 where there is one, 0 where there is none, -1 where there is no room.
 
     What is asked of other items for that is kept on a stack.
@@ -182,13 +274,13 @@ def extend(chart, lists, item):
     while depth >= 0:
         at = lists.stack[depth]
         known = lists.items[at]
-        if known.opened == 0 and not _add_other_edges(chart, lists, at):
+        if known.opened == 0 and not _add_other_edges(task, chart, lists, at):
             return -1
-        last = known.last
-        arity = chart.edges[lists.entries[last].edge].arity
+        turn = known.turn
+        arity = chart.edges[lists.entries[turn].edge].arity
         waits = False
         while known.cursor < arity:
-            tail = lists.tails[lists.entries[last].tails + known.cursor]
+            tail = lists.tails[lists.entries[turn].tails + known.cursor]
             after = lists.entries[tail].next
             if after == NONE:
                 of = lists.entries[tail].item
@@ -197,48 +289,57 @@ def extend(chart, lists, item):
                     lists.stack[depth] = of
                     waits = True
                     break
-            elif not _add(chart, lists, last, known.cursor, after):
+            elif not _add(task, chart, lists, turn, known.cursor, after):
                 return -1
             known.cursor += 1
         if waits:
             continue
-        depth -= 1
         best = known.heap
         if best == NONE:
             known.ended = 1
+            depth -= 1
             continue
         known.heap = _without_best(lists, np.int64(best))
         lists.entries[best].child = NONE
-        lists.entries[last].next = best
-        known.last = best
+        known.turn = best
         known.cursor = lists.entries[best].grown
+        if _is_new(lists, best):
+            lists.entries[known.last].next = best
+            known.last = best
+            depth -= 1
     return 0 if lists.items[item].ended != 0 else 1
 
 
 @njit
-def find_best(chart, lists, goal, wanted, found):
-    """The best derivations of the goal, at most `wanted`, best first, into `found` int32; how many, -1: no room."""
-    begin_lists(chart, lists)
+def find_best(task, chart, lists, goal, wanted, found):
+    """The best derivations of the goal, at most `wanted`, best first, into `found` int32.
+
+    Their number, and whether there was room for all that are wanted.
+    """
+    begin_lists(task, chart, lists)
     number = 1
     found[0] = goal
     while number < wanted:
-        outcome = extend(chart, lists, goal)
+        outcome = extend(task, chart, lists, goal)
         if outcome < 0:
-            return -1
+            return number, False
         if outcome == 0:
             break
         found[number] = lists.items[goal].last
         number += 1
-    return number
+    return number, True
 
 
-def best_entries(chart: Chart, goal: int, wanted: int) -> tuple[Lists, NDArray[np.int32]]:
-    """The goal's best derivations, at most `wanted`, as entries of lists, best first."""
+def best_entries(task: Task, chart: Chart, goal: int, wanted: int, distinct: bool) -> tuple[Lists, NDArray[np.int32]]:
+    """The goal's best derivations, at most `wanted`, as entries of lists, best first; of `distinct` target words each.
+
+    Distinct ones end with `MOST_ENTRIES`.
+    """
     size = 64 if wanted == 1 else 1 << 14
     while True:
-        lists = make_lists(chart, size)
+        lists = make_lists(chart, size, distinct)
         found = np.empty(wanted, np.int32)
-        number = int(find_best(chart, lists, goal, wanted, found))
-        if number >= 0:
-            return lists, found[:number]
+        number, done = find_best(task, chart, lists, goal, wanted, found)
+        if done or (distinct and size >= MOST_ENTRIES):
+            return lists, found[: int(number)]
         size *= 4

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.decoding.chart import GLUE_NEXT, NONE, Chart, Task
-from hierogram.samplers.decoding.kbest import Lists
+from hierogram.samplers.decoding.kbest import Lists, next_symbol
 from hierogram.samplers.decoding.states import lm_word
 from hierogram.samplers.decoding.weighing import GLUE, LM, LM_UNKNOWN, RULES, UNKNOWN_WORDS, WORDS
 from hierogram.samplers.language_models.model import UNKNOWN
@@ -74,22 +74,6 @@ def _put_word(task, outputs, row, place, word):
     return True
 
 
-@njit_inline
-def _next_symbol(task, rule, place, arity):
-    """What stands at a place of a rule's target side: a word, -k for nonterminal k; whether the side goes so far."""
-    grammar, sentence = task.grammar, task.sentence
-    rules = len(grammar.target_start) - 1
-    if rule < 0:
-        return np.int64(-place - 1), place < arity
-    if rule < rules:
-        first = grammar.target_start[rule] + place
-        there = first < grammar.target_start[rule + 1]
-        return np.int64(grammar.target[first] if there else 0), there
-    first = np.int64(sentence.target_start[rule - rules]) + place
-    there = first < sentence.target_start[rule - rules + 1]
-    return np.int64(sentence.target[first] if there else 0), there
-
-
 @njit
 def _write_one(task, chart, lists, entry, row, outputs):
     """Write out a derivation; False where there is no room."""
@@ -119,7 +103,7 @@ def _write_one(task, chart, lists, entry, row, outputs):
             entry = np.int64(NONE)
         use = outputs.uses[first_use + at]
         edge = lists.entries[use.entry].edge
-        symbol, there = _next_symbol(task, np.int64(use.rule), np.int64(use.symbol), chart.edges[edge].arity)
+        symbol, there = next_symbol(task, np.int64(use.rule), np.int64(use.symbol), chart.edges[edge].arity)
         if there:
             use.symbol += 1
             if symbol >= 0:

@@ -8,9 +8,10 @@ Where not all words are open, the state at the end stays, whatever comes before.
 import numpy as np
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.probing import mask_of
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL
 from hierogram.samplers.decoding.weighing import LN_10
-from hierogram.samplers.language_models.model import EMPTY, END, score
+from hierogram.samplers.language_models.model import EMPTY, END, home_of, score
 
 
 @njit_inline
@@ -23,11 +24,25 @@ def lm_word(task, word):
 
 
 @njit_inline
+def _score(task, chart, state, word):
+    """What the language model says of a word after a state: asked once as long as nothing else takes its slot.
+
+    A sentence asks the same again and again, and the model's tables are much larger than the processor's caches.
+    """
+    slot = np.int64(home_of(state, word, mask_of(chart.memo)))
+    there = chart.memo[slot]
+    if there.state != state or there.word != word:
+        log10, following = score(task.model, state, word)
+        there.state, there.word, there.log10, there.next = state, word, log10, following
+    return there.log10, there.next
+
+
+@njit_inline
 def _word(task, chart, word, joined):
     """One word more: `joined` is (open words, state, whether they are closed, log10 final, log10 promised)."""
     size, state, closed, final, promised = joined
     model = task.model
-    log10, state = score(model, state, word)
+    log10, state = _score(task, chart, state, word)
     if closed:
         return size, state, closed, final + log10, promised
     chart.front[size] = word
@@ -89,7 +104,7 @@ def join(task, chart, rule, tails):
         begun = np.int32(model.begin) if rule == GLUE_START else np.int32(chart.items[chart.tails[tails]].state)
         joined = (np.int64(0), begun, True, 0.0, 0.0)
         if rule == GOAL:
-            log10, _ = score(model, begun, np.int32(END))
+            log10, _ = _score(task, chart, begun, np.int32(END))
             # Nothing comes after it.
             joined = (np.int64(0), np.int32(EMPTY), True, np.float64(log10), 0.0)
         else:

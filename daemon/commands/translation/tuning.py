@@ -22,6 +22,7 @@ from hierogram.daemon.commands.grammar import announce_compilation
 from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.progress import progress
 from hierogram.daemon.tuning.options import TuningOptions
+from hierogram.daemon.tuning.pro import need_scipy
 from hierogram.storage.options import Option
 
 
@@ -65,8 +66,10 @@ def tune(
 
     In each round the sentences are translated, and weights are trained that put better candidates above worse ones.
     Sentences and references are divided into tokens as the grammar's store does it, or by --tokenize.
-    The weights of the best round are written, with the scores of all rounds. --weights says where to begin.
+    The weights of the best round are written, with the scores of all rounds. --weights says where to begin; where these
+    win, the report says so.
     """
+    need_scipy()
     announce_compilation()
     from hierogram.daemon.alignment.files import read_sentences
     from hierogram.daemon.decoding.opening import equip
@@ -100,11 +103,14 @@ def tune(
     write_tuned(Path(run.output), tuned, decode.by_name, tuning, inputs)
     rounds = [as_plain(iteration) for iteration in tuned.history]
     if as_json:
-        say_json({"weights": decode.by_name(tuned.weights), "rounds": rounds})
+        made = {"weights": decode.by_name(tuned.weights), "best_round": tuned.best + 1, "start_won": not tuned.best}
+        say_json({**made, "rounds": rounds})
         return
     rows = [
         [f"{number}", f"{own['bleu']:.2f}", f"{own['ratio']:.3f}", f"{own['candidates']:,}"]
         for number, own in enumerate(rounds, 1)
     ]
     say_table(["round", "BLEU", "ratio", "candidates"], rows, numeric=range(4))
-    note(f"{run.output}: weights of the round with BLEU {max(own['bleu'] for own in rounds):.2f}")
+    note(f"{run.output}: weights of round {tuned.best + 1}, with BLEU {rounds[tuned.best]['bleu']:.2f}")
+    if not tuned.best:
+        note("the starting weights won: no round translated better, so they are what was written")

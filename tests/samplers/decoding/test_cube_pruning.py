@@ -1,0 +1,73 @@
+"""Cube pruning pops the places that its twin pops, and finds what cdec's order finds at as many pops."""
+
+import random
+from itertools import product
+
+import numpy as np
+import pytest
+from tests.reference.decoding.derivations import Model, NGrams, Rule
+from tests.reference.decoding.pruning import Search
+from tests.samplers.decoding.small import SPECIAL, Example, decoder_of, random_example, sentence_of
+
+from hierogram.samplers.decoding.chart import Task
+from hierogram.samplers.decoding.decoder import Decoder
+from hierogram.samplers.decoding.weighing import COUNTED
+
+
+def task_of(decoder: Decoder, example: Example) -> Task:
+    return Task(decoder.grammar, decoder.weighed, decoder.model, sentence_of(example)[0], decoder.limits)
+
+
+def best_of(decoder: Decoder, task: Task) -> float:
+    return float(decoder.decode(task.sentence).outputs.scores[0])
+
+
+@pytest.mark.parametrize("pops", [1, 2, 3, 5, 8, 0])
+def test_the_kernel_finds_what_its_twin_finds(pops: int) -> None:
+    pruned = 0
+    for seed in range(1_000, 1_060):
+        example = random_example(random.Random(seed), with_model=seed % 5 > 0)
+        decoder, exact = decoder_of(example, pops), decoder_of(example)
+        task = task_of(decoder, example)
+        found = best_of(decoder, task)
+        assert found == pytest.approx(Search(task, combine_on_push=False).best(), abs=1e-9)
+        pruned += found < best_of(exact, task) - 1e-9
+    assert pops == 0 or pruned > 0 or pops > 3
+
+
+def dense_example(rng: random.Random) -> Example:
+    """Many rules for each source side, and trigrams that know which of their words go together."""
+    source, target = [f"s{k}" for k in range(4)], [f"t{k}" for k in range(20)]
+    rules: list[Rule] = []
+    for word in source:
+        sides = [(word,), (word, -1), (-1, word), (-1, word, -2)]
+        for side in sides:
+            for _ in range(8):
+                gaps = [symbol for symbol in side if isinstance(symbol, int)]
+                words = [rng.choice(target) for _ in range(rng.randint(1, 2))]
+                symbols = [*gaps, *words]
+                rng.shuffle(symbols)
+                rules.append(Rule(side, tuple(symbols), (rng.gauss(0, 1), 0.0)))
+    rules = list({(rule.source, rule.target): rule for rule in rules}.values())
+    ngrams: NGrams = {(word,): (-rng.uniform(1, 2), -0.5) for word in (*SPECIAL, *target)}
+    ngrams |= {("</s>",): (-1.5, 0.0), ("<s>",): (-99.0, -0.5)}
+    for first, second in product(("<s>", *target), (*target, "</s>")):
+        if rng.random() < 0.2:
+            ngrams[first, second] = (-rng.uniform(0.1, 0.9), 0.0 if second == "</s>" else -0.3)
+    ngrams = {gram: tuple(float(np.float32(value)) for value in values) for gram, values in ngrams.items()}
+    weights: dict[object, float] = dict.fromkeys((0, 1, *COUNTED), 0.0) | {0: 0.5, "lm": 1.0, "words": 2.5}
+    sentence = [rng.choice(source) for _ in range(rng.randint(5, 7))]
+    return Example(Model(rules, weights, ngrams, 2, 10), sentence, source, target)
+
+
+def test_it_is_seldom_worse_than_the_order_of_cdec() -> None:
+    worse = better = 0
+    for seed in range(60):
+        example = dense_example(random.Random(seed))
+        decoder = decoder_of(example, 20)
+        task = task_of(decoder, example)
+        found, expected = best_of(decoder, task), Search(task, combine_on_push=True).best()
+        worse += found < expected - 1e-9
+        better += found > expected + 1e-9
+    assert worse <= 3, (worse, better)
+    assert better >= worse
