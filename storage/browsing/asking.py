@@ -87,8 +87,11 @@ class Asker:
         if self._file is None and ask_url is not None:
             try:
                 role = parse_url(ask_url)
-                self._connect = role.get_dialect()().create_connect_args(role)[1]
-            except StoreUrlError:
+                if role.get_backend_name() == POSTGRES:
+                    self._connect = role.get_dialect()().create_connect_args(role)[1]
+                else:
+                    self.refusal = WRONG
+            except (StoreUrlError, ValueError):
                 # The error itself would show the password.
                 self.refusal = WRONG
         self._lock = threading.Lock()
@@ -112,17 +115,19 @@ class Asker:
         )
         # What JSON and the pipe cannot carry is half a letter, and no database knows it either.
         line = json.dumps(asked, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-        child = self._child(line)
+        waiting = self._take()
         try:
-            return _read(child, seconds)
+            if waiting is not None:
+                # One that has been ended since, as where memory was short, does not take a question with it.
+                with suppress(_NeverBegunError):
+                    return _answer(waiting, line, seconds)
+            return _answer(self._started(), line, seconds)
         finally:
-            _end(child)
             self._prepare()
 
     def close(self) -> None:
         """Ends the child that waits for a question."""
-        with self._lock:
-            child, self._next = self._next, None
+        child = self._take()
         if child is not None:
             _end(child)
 
@@ -134,28 +139,18 @@ class Asker:
     ) -> None:
         self.close()
 
-    def _child(self, line: bytes) -> subprocess.Popen[bytes]:
-        """A child that has the question: the one that waits, or another where there is none or it has ended."""
+    def _take(self) -> subprocess.Popen[bytes] | None:
         with self._lock:
             child, self._next = self._next, None
-        if child is not None:
-            try:
-                _put(child, line)
-                return child
-            except OSError:
-                _end(child)
+        return child
+
+    def _started(self) -> subprocess.Popen[bytes]:
         try:
-            child = self._start()
-            try:
-                _put(child, line)
-            except OSError:
-                _end(child)
-                raise
+            return self._start()
         except OSError as error:
             raise StoreUnavailableError(
                 f"no process can be started that would answer ({error.strerror or error}): ask again in a moment"
             ) from error
-        return child
 
     def _prepare(self) -> None:
         """Starts the child of the next question: that of Postgres needs a quarter of a second for its driver."""
@@ -178,10 +173,22 @@ class Asker:
         )  # fmt: skip
 
 
-def _put(child: subprocess.Popen[bytes], line: bytes) -> None:
+class _NeverBegunError(QuestionError):
+    """The process ended before it had opened the database."""
+
+
+def _answer(child: subprocess.Popen[bytes], line: bytes, seconds: float) -> Answered:
+    """Gives the child its question, reads what it answers, and ends it."""
     assert child.stdin is not None
-    while line:
-        line = line[child.stdin.write(line) or 0 :]
+    try:
+        try:
+            while line:
+                line = line[child.stdin.write(line) or 0 :]
+        except BrokenPipeError as error:
+            raise _NeverBegunError("the process that was to answer has ended: ask again") from error
+        return _read(child, seconds)
+    finally:
+        _end(child)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -253,6 +260,8 @@ class _Pipe:
                 raise TimeoutError
             piece = os.read(self._file, _PIECE)
             if not piece:
+                if self.taken == 0:
+                    raise _NeverBegunError("the process that was to answer has ended: ask again")
                 raise QuestionError(
                     f"the process that answered has ended: a question may take {MEMORY_MB} MB of memory: ask for less"
                 )

@@ -65,7 +65,8 @@ def browser(learned: Store) -> Iterator[TestClient]:
     """A client of the pages of a store without a daemon."""
     role = ask_url_of(learned.engine.url)
     with Reader(learned.engine.url) as reader:
-        yield TestClient(build_browser(reader, HttpConfiguration(ask_url=role)), "http://127.0.0.1", raise_server_exceptions=False)
+        app = build_browser(reader, HttpConfiguration(ask_url=role))
+        yield TestClient(app, "http://127.0.0.1", raise_server_exceptions=False)
 
 
 def test_every_page_is_sound(learned_client: TestClient, browser: TestClient) -> None:
