@@ -6,6 +6,7 @@ or of the wrong type is an error that says where it stands; nothing is ignored.
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
@@ -289,8 +290,20 @@ class HttpConfiguration(Section):
 
     pages: bool = Field(default=True, description="Whether there are pages for browsers; see [pages.md](pages.md).")
     ask: bool = Field(default=True, description="Whether people may ask SQL on a page.")
+    ask_url: SecretStr | None = Field(
+        default=None,
+        description="On Postgres, the store under the role that questions are asked by, as `--store` takes it; "
+        "without it they are refused; see [pages.md](pages.md).",
+    )
     ask_seconds: Seconds = Field(default=10.0, description="Seconds that such a question may take.")
     ask_rows: Positive = Field(default=500, description="Rows of its answer that the page shows.")
+
+    @model_validator(mode="after")
+    def _role_on_postgres(self) -> Self:
+        # The value may hold a password, so no message shows it.
+        if self.ask_url is not None and not re.match(r"postgres(ql)?://\S", self.ask_url.get_secret_value()):
+            raise ValueError("ask_url: has to be a URL as in postgresql://role:password@host/database")
+        return self
 
     @model_validator(mode="after")
     def _token_for_strangers(self) -> Self:

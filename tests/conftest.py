@@ -1,15 +1,18 @@
 """Stores to test with: the same tests run on SQLite and on a real Postgres."""
 
 import os
+import re
 import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+import psycopg
 import pytest
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import URL, create_engine, make_url, text
 
 from hierogram.storage.database.connection import parse_url
 from hierogram.storage.store import Store, open_store
@@ -115,6 +118,28 @@ def _make_anew(url: str, like: str) -> None:
 @pytest.fixture(scope="session")
 def templates(tmp_path_factory: pytest.TempPathFactory) -> Templates:
     return Templates(tmp_path_factory.mktemp("templates"))
+
+
+_ROLE = re.findall(
+    r"```sql\n(.*?)```", (Path(__file__).parents[1] / "docs" / "pages.md").read_text(), re.DOTALL
+)[0]
+"""What docs/pages.md has people run on Postgres."""
+
+
+def ask_url_of(store_url: str | URL) -> str | None:
+    """Makes the documented role for a store on Postgres, and returns the URL by which questions are asked."""
+    url = make_url(store_url)
+    if url.get_backend_name() == "sqlite":
+        return None
+    daemon, server = str(url.username or "postgres"), url.render_as_string(hide_password=False)
+    create, rest = re.sub(r"\bhierogram\b", f'"{daemon}"', _ROLE).split(";", 1)
+    with psycopg.connect(server.replace("+psycopg", ""), autocommit=True) as connection:
+        # Roles are those of the whole server, so another test may have made it.
+        with suppress(psycopg.errors.DuplicateObject):
+            connection.execute(create)
+        connection.execute(rest)
+    role = url.set(drivername="postgresql", username="hierogram_ask", password="choose-one")
+    return role.render_as_string(hide_password=False)
 
 
 CopyStore = Callable[[str, str, Callable[[str], None]], None]

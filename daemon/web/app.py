@@ -1,5 +1,6 @@
 """The HTTP application: the API and the pages, behind the guard."""
 
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
@@ -28,21 +29,25 @@ from hierogram.daemon.web.protocol.parameters import refuse_unknown
 from hierogram.daemon.web.protocol.problems import answer_problems
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import Sessions
+from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader
+
+_log = logging.getLogger(__name__)
 
 _READERS = 6
 """Threads that read the store; with the intakes and the loops, they stay within its pool of connections."""
 
 
-def _lifespan(reader: Reader | None) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
-    """Few threads, and in the end the reader is closed."""
+def _lifespan(*closed: Reader | Asker | None) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    """Few threads, and in the end what is handed over is closed."""
 
     @asynccontextmanager
     async def few_threads(_app: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = _READERS
         yield
-        if reader is not None:
-            reader.close()
+        for one in closed:
+            if one is not None:
+                one.close()
 
     return few_threads
 
@@ -73,6 +78,7 @@ def build_app(
     """
     metrics = RequestMetrics()
     reader = Reader(service.store.engine.url)
+    asking = _asking(reader, configuration) if configuration.pages else None
     app = FastAPI(
         title="Hierogram",
         summary="A grammar store that keeps learning.",
@@ -81,7 +87,7 @@ def build_app(
         dependencies=[Depends(refuse_unknown)],
         docs_url=None,
         redoc_url=None,
-        lifespan=_lifespan(reader),
+        lifespan=_lifespan(reader, asking and asking.asker),
     )
     answer_problems(app)
     describe(app, with_token=configuration.token is not None)
@@ -99,14 +105,15 @@ def build_app(
         return JSONResponse(app.openapi())
 
     sessions = _sessions(configuration)
-    pages = build_pages(reader, sessions, service, _asking(configuration)) if configuration.pages else None
+    pages = build_pages(reader, sessions, service, asking) if configuration.pages else None
     return Guard(_Switch(app, pages), configuration, metrics, sessions)
 
 
 def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
     """The pages of a store without a daemon, where nothing can be changed."""
     sessions = _sessions(configuration)
-    pages = build_pages(reader, sessions, asking=_asking(configuration), lifespan=_lifespan(None))
+    asking = _asking(reader, configuration)
+    pages = build_pages(reader, sessions, asking=asking, lifespan=_lifespan(asking and asking.asker))
     return Guard(pages, configuration, RequestMetrics(), sessions)
 
 
@@ -114,5 +121,11 @@ def _sessions(configuration: HttpConfiguration) -> Sessions:
     return Sessions(configuration.token.get_secret_value() if configuration.token else None)
 
 
-def _asking(configuration: HttpConfiguration) -> Asking:
-    return Asking(configuration.ask, configuration.ask_seconds, configuration.ask_rows)
+def _asking(reader: Reader, configuration: HttpConfiguration) -> Asking | None:
+    if not configuration.ask:
+        return None
+    role = configuration.ask_url.get_secret_value() if configuration.ask_url else None
+    asker = Asker(reader.engine.url, role)
+    if asker.refusal is not None:
+        _log.warning("%s", asker.refusal)
+    return Asking(asker, configuration.ask_seconds, configuration.ask_rows)

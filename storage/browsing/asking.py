@@ -1,152 +1,272 @@
-"""Whatever SQL people ask, answered by a database that only reads, within a time, up to a size."""
+"""Whatever SQL people ask, answered in a process of its own that only reads, within a time, up to a size.
 
-import sqlite3
-from collections.abc import Sequence
+What a stranger's statement takes of memory and processor time, it takes of a child (`storage.database.questions`),
+which has limits of both and is killed at its deadline. Rows are counted as they come through a pipe, and lie in a file.
+"""
+
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
 from contextlib import suppress
-from datetime import date, datetime
-from decimal import Decimal
-from threading import Timer
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from types import TracebackType
+from typing import IO, Any, Self
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import URL
 
-from hierogram.storage.browsing.reader import Reader
-from hierogram.storage.exceptions import QuestionError, SlowQueryError, StoreUnavailableError
+from hierogram.storage.database.connection import POSTGRES, parse_url, sqlite_file
+from hierogram.storage.database.questions import MEMORY_MB, Cell, Question
+from hierogram.storage.exceptions import QuestionError, SlowQueryError, StoreUnavailableError, StoreUrlError
 
 LONGEST_QUESTION = 10_000
 """Characters of a question."""
-LONGEST_VALUE = 10_000
-"""Characters of a value that are shown; what is cut ends with an ellipsis."""
-MOST_CHARACTERS = 50_000_000
-"""Of a whole answer."""
+MOST_BYTES = 16 << 20
+"""Of a whole answer, as it comes from the child; what is beyond that is cut."""
+MOST_CELLS = 50_000
+"""Of an answer that is shown on a page."""
+OFF = (
+    "asking is off: on Postgres it needs a role of its own, so that no question can hold locks or sessions of the"
+    " daemon: make one as docs/pages.md says, and name it by ask_url in the section [http]"
+)
+WRONG = "asking is off: ask_url in the section [http] is not the URL of a Postgres database, see docs/pages.md"
 
-_CANCELLED = "57014"
-_PLAIN_TYPES = frozenset({16, 20, 21, 23, 26, 700, 701, 1082, 1114, 1184, 1700})
-"""Object ids of Postgres' types whose values are short: truth values, numbers, dates and times."""
+_START_SECONDS = 30.0
+"""How long a child may take until its database is open, beside the seconds of the question."""
+_IN_MEMORY = 256 << 10
+"""Bytes of an answer that lie in memory; longer ones lie in a temporary file."""
+_PIECE = 1 << 16
+_PROGRAM = "hierogram.storage.database.questions"
+_SECRETS = "HIEROGRAM_"
+"""Beginning of the names of variables of the environment that are for the daemon alone."""
 
-Cell = str | int | float | bool | None
 
-
-class Answered(NamedTuple):
-    """An answer: names of columns, rows, and whether there are more than these."""
+@dataclass(frozen=True)
+class Answered:
+    """An answer: names of columns, whether there are more rows than these, and how many long values were cut."""
 
     columns: list[str]
-    rows: list[list[Cell]]
     more: bool
+    cut: int
+    kept: IO[bytes]
+
+    def lines(self) -> Iterator[bytes]:
+        """Yields each row as a line of JSON, as it is read from the file."""
+        self.kept.seek(0)
+        return iter(self.kept)
+
+    @cached_property
+    def rows(self) -> list[list[Cell]]:
+        """All rows; only for answers with few."""
+        return [json.loads(line) for line in self.lines()]
+
+    def close(self) -> None:
+        """Gives the file back."""
+        self.kept.close()
 
 
-def ask(reader: Reader, question: str, seconds: float, limit: int) -> Answered:
-    """The first `limit` rows of what one SELECT finds.
+class Asker:
+    """Answers questions about the store at a URL; from any thread.
 
-    Raises `QuestionError` where the database refuses it, and `SlowQueryError` where it takes longer.
+    On Postgres questions are asked under the role of `ask_url`, each on a connection of its own; without it, `refusal`
+    says what to do, and every question is refused.
     """
-    statement = question.strip().rstrip(";").strip()
-    if not statement:
-        raise QuestionError("there is no question: write a SELECT")
-    if len(statement) > LONGEST_QUESTION or "\0" in statement:
-        raise QuestionError(f"a question is a text of {LONGEST_QUESTION:,} characters at most")
+
+    def __init__(self, store: URL | str, ask_url: str | None = None) -> None:
+        url = parse_url(store) if isinstance(store, str) else store
+        file = sqlite_file(url)
+        self._file = None if file is None else str(file.absolute())
+        self._connect: dict[str, Any] = {}
+        self.refusal = OFF if self._file is None and ask_url is None else None
+        if self._file is None and ask_url is not None:
+            try:
+                role = parse_url(ask_url)
+                if role.get_backend_name() == POSTGRES:
+                    self._connect = role.get_dialect()().create_connect_args(role)[1]
+                else:
+                    self.refusal = WRONG
+            except (StoreUrlError, ValueError):
+                # The error itself would show the password.
+                self.refusal = WRONG
+        self._lock = threading.Lock()
+        self._next: subprocess.Popen[bytes] | None = None
+
+    def ask(self, question: str, seconds: float, limit: int, cells: int = MOST_CELLS) -> Answered:
+        """Returns the first `limit` rows of what one SELECT finds, fewer where they have more than `cells` values.
+
+        Raises `QuestionError` where the database refuses it or it asks for too much, `SlowQueryError` where it takes
+        longer than `seconds`, and `StoreUnavailableError` where no process can be started.
+        """
+        if self.refusal is not None:
+            raise QuestionError(self.refusal)
+        statement = question.strip().rstrip(";").strip()
+        if not statement:
+            raise QuestionError("there is no question: write a SELECT")
+        if len(statement) > LONGEST_QUESTION or "\0" in statement:
+            raise QuestionError(f"a question is a text of {LONGEST_QUESTION:,} characters at most")
+        asked = Question(
+            file=self._file, connect=self._connect, statement=statement, seconds=seconds, rows=limit, cells=cells
+        )
+        # What JSON and the pipe cannot carry is half a letter, and no database knows it either.
+        line = json.dumps(asked, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        waiting = self._take()
+        try:
+            if waiting is not None:
+                # One that has been ended since, as where memory was short, does not take a question with it.
+                with suppress(_NeverBegunError):
+                    return _answer(waiting, line, seconds)
+            return _answer(self._started(), line, seconds)
+        finally:
+            self._prepare()
+
+    def close(self) -> None:
+        """Ends the child that waits for a question."""
+        child = self._take()
+        if child is not None:
+            _end(child)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _take(self) -> subprocess.Popen[bytes] | None:
+        with self._lock:
+            child, self._next = self._next, None
+        return child
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        try:
+            return self._start()
+        except OSError as error:
+            raise StoreUnavailableError(
+                f"no process can be started that would answer ({error.strerror or error}): ask again in a moment"
+            ) from error
+
+    def _prepare(self) -> None:
+        """Starts the child of the next question: that of Postgres needs a quarter of a second for its driver."""
+        if self._file is not None:
+            return
+        with self._lock:
+            if self._next is None:
+                with suppress(OSError):
+                    self._next = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(_SECRETS)}
+        environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        # An arena for each thread would be 64 MB of the child's address space each.
+        environment["MALLOC_ARENA_MAX"] = "1"
+        kind = POSTGRES if self._file is None else "sqlite"
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", _PROGRAM, kind],
+            bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
+        )  # fmt: skip
+
+
+class _NeverBegunError(QuestionError):
+    """The process ended before it had opened the database."""
+
+
+def _answer(child: subprocess.Popen[bytes], line: bytes, seconds: float) -> Answered:
+    """Gives the child its question, reads what it answers, and ends it."""
+    assert child.stdin is not None
     try:
-        with reader.look(seconds) as look:
-            driver = look.connection.connection.driver_connection
-            if isinstance(driver, sqlite3.Connection):
-                return _ask_sqlite(driver, statement, limit)
-            return _ask_postgres(driver, statement, seconds, limit)
-    except SlowQueryError:
+        try:
+            while line:
+                line = line[child.stdin.write(line) or 0 :]
+        except BrokenPipeError as error:
+            raise _NeverBegunError("the process that was to answer has ended: ask again") from error
+        return _read(child, seconds)
+    finally:
+        _end(child)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Kills the child, whatever it does, and waits until it is gone."""
+    child.kill()
+    for pipe in (child.stdin, child.stdout):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+    child.wait()
+
+
+def _read(child: subprocess.Popen[bytes], seconds: float) -> Answered:
+    """Reads what the child answers, until its end, its deadline, or as many bytes as an answer may have."""
+    slow = SlowQueryError(f"the answer takes more than {seconds:g} s, so it was ended: ask for less")
+    # Closed by whoever has the answer.
+    kept = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
+    pipe = _Pipe(child)
+    try:
+        # The first line says that the database is open; the time of the question begins there.
+        _checked(pipe.line(_START_SECONDS), slow)
+        pipe.until = time.monotonic() + seconds
+        columns = _checked(pipe.line(), slow)
+        assert isinstance(columns, list)
+        while (line := pipe.line()).startswith(b"["):
+            if pipe.taken > MOST_BYTES:
+                return Answered(columns, True, 0, kept)
+            kept.write(line)
+        end = _checked(line, slow)
+        assert isinstance(end, dict)
+        return Answered(columns, end["more"], end["cut"], kept)
+    except BaseException as error:
+        kept.close()
+        if isinstance(error, TimeoutError):
+            raise slow from error
+        if isinstance(error, OSError):
+            raise StoreUnavailableError(f"the answer cannot be kept: {error.strerror or error}") from error
         raise
-    except (StoreUnavailableError, DBAPIError, sqlite3.Error, sqlite3.Warning, ValueError) as error:
-        raise QuestionError(_reason(error)) from error
 
 
-def _reason(error: BaseException) -> str:
-    cause = error.__cause__ if isinstance(error, StoreUnavailableError) and error.__cause__ else error
-    first = getattr(getattr(cause, "diag", None), "message_primary", None)
-    text = str(first or getattr(cause, "orig", None) or cause).strip()
-    if "not authorized" in text:
-        return f"the database refuses this: only SELECT is allowed here, and it changes nothing ({text})"
-    return f"the database says: {text}"
+def _checked(line: bytes, slow: SlowQueryError) -> list[str] | dict[str, Any]:
+    """What a line says; raises what it says of an error."""
+    said: list[str] | dict[str, Any] = json.loads(line)
+    if isinstance(said, dict) and "error" in said:
+        raise slow if said.get("ended") else QuestionError(said["error"])
+    return said
 
 
-def _ask_sqlite(driver: sqlite3.Connection, statement: str, limit: int) -> Answered:
-    cursor = driver.execute(statement)
-    try:
-        if cursor.description is None:
-            raise QuestionError("this asks for nothing: write a SELECT")
-        columns = [str(column[0]) for column in cursor.description]
-        rows: list[list[Cell]] = []
-        size = 0
-        for row in cursor:
-            if len(rows) == limit or size > MOST_CHARACTERS:
-                return Answered(columns, rows, True)
-            rows.append([_cell(value) for value in row])
-            size += sum(len(cell) for cell in rows[-1] if isinstance(cell, str))
-        return Answered(columns, rows, False)
-    finally:
-        cursor.close()
+class _Pipe:
+    """The lines that a child writes; `taken` counts their bytes, and none is waited for beyond `until`."""
 
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        assert child.stdout is not None
+        self._file = child.stdout.fileno()
+        self._poll = select.poll()
+        self._poll.register(self._file, select.POLLIN)
+        self._lines: Iterator[bytes] = iter(())
+        self._rest = b""
+        self.taken = 0
+        self.until = 0.0
 
-def _ask_postgres(driver: Any, statement: str, seconds: float, limit: int) -> Answered:
-    """As a cursor's query, which cannot be but one SELECT; long values are cut where they are."""
-    # The server ends a statement that takes too long, unless the statement itself has told it not to.
-    watch = Timer(seconds + 1.0, _cancel, (driver,))
-    watch.start()
-    try:
-        with driver.cursor() as cursor:
-            # With parameters, if only none, the protocol takes one statement and no more.
-            cursor.execute(f"DECLARE asked NO SCROLL CURSOR FOR {_plain(statement)}", (), prepare=True)
-            cursor.execute("FETCH 0 FROM asked")
-            columns = [(str(column.name), int(column.type_code)) for column in cursor.description]
-            cursor.execute("CLOSE asked")
-            if not columns:
-                return Answered([], [], False)
-            names = ", ".join(f"c{n}" for n in range(len(columns)))
-            chosen = ", ".join(
-                f"c{n}" if kind in _PLAIN_TYPES else f"left(CAST(c{n} AS text), {LONGEST_VALUE + 1})"
-                for n, (_, kind) in enumerate(columns)
-            )
-            cursor.execute(
-                f"DECLARE asked NO SCROLL CURSOR FOR SELECT {chosen} FROM (\n{_plain(statement)}\n) AS asked({names})",
-                (), prepare=True,
-            )  # fmt: skip
-            cursor.execute(f"FETCH {limit + 1} FROM asked")
-            rows = cursor.fetchall()
-    finally:
-        watch.cancel()
-    return _cut([name for name, _ in columns], rows, limit)
-
-
-def _plain(statement: str) -> str:
-    """The statement for a driver that takes % for the beginning of a parameter."""
-    return statement.replace("%", "%%")
-
-
-def _cut(columns: list[str], rows: Sequence[Sequence[object]], limit: int) -> Answered:
-    found: list[list[Cell]] = []
-    size = 0
-    for row in rows[:limit]:
-        if size > MOST_CHARACTERS:
-            return Answered(columns, found, True)
-        found.append([_cell(value) for value in row])
-        size += sum(len(cell) for cell in found[-1] if isinstance(cell, str))
-    return Answered(columns, found, len(rows) > limit)
-
-
-def _cancel(driver: Any) -> None:
-    with suppress(Exception):
-        driver.cancel_safe(timeout=5.0)
-
-
-def _cell(value: object) -> Cell:
-    if value is None or isinstance(value, bool | int | float):
-        # JSON has no numbers without end.
-        return str(value) if isinstance(value, float) and (value != value or abs(value) == float("inf")) else value
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() and value.is_finite() else float(value)
-    if isinstance(value, bytes | memoryview):
-        return _short(f"\\x{bytes(value)[:LONGEST_VALUE].hex()}")
-    if isinstance(value, datetime | date):
-        return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
-    return _short(str(value))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "…"
+    def line(self, seconds: float | None = None) -> bytes:
+        """The next line; raises `TimeoutError`, and `QuestionError` where the child has ended without a last one."""
+        if seconds is not None:
+            self.until = time.monotonic() + seconds
+        while (line := next(self._lines, None)) is None:
+            left = self.until - time.monotonic()
+            if left <= 0 or not self._poll.poll(left * 1000):
+                raise TimeoutError
+            piece = os.read(self._file, _PIECE)
+            if not piece:
+                if self.taken == 0:
+                    raise _NeverBegunError("the process that was to answer has ended: ask again")
+                raise QuestionError(
+                    f"the process that answered has ended: a question may take {MEMORY_MB} MB of memory: ask for less"
+                )
+            self.taken += len(piece)
+            # A long line comes in many pieces, which are put together once.
+            *whole, self._rest = (self._rest + piece).split(b"\n")
+            self._lines = iter([one + b"\n" for one in whole])
+        return line

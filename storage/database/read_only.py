@@ -8,19 +8,17 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from hierogram.storage.database.connection import CACHE, POSTGRES, failures_named, make_engine, sqlite_file
+from hierogram.storage.database.questions import LONGEST_SQLITE_VALUE, allow_reading, sqlite_address
 from hierogram.storage.exceptions import SlowQueryError
 
 _STEPS_A_LOOK = 20_000
 """Steps of SQLite's machine between two looks at the clock: well below a millisecond."""
-_LONGEST_VALUE = 8 << 20
-"""Bytes of the longest value that SQLite makes for those who look."""
 _CACHE_MB = 64
 _MAPPED_BYTES = 1 << 30
 _BUSY_SECONDS = 10
@@ -31,9 +29,6 @@ _POSTGRES_SETTINGS = (
 )
 """Of a transaction: compiling a page's statement takes longer than it saves, and its plan depends on its values."""
 
-_ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
-_ALLOWED_PRAGMAS = frozenset({"table_info", "table_xinfo", "index_list", "index_info", "table_list"})
-
 
 def make_read_only_engine(url: URL) -> Engine:
     """An engine for the store at the URL whose connections cannot write; nothing is opened yet."""
@@ -42,7 +37,7 @@ def make_read_only_engine(url: URL) -> Engine:
         return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
     file = sqlite_file(url)
     assert file is not None
-    address = f"file:{quote(str(file.absolute()))}?mode=ro"
+    address = sqlite_address(str(file))
 
     def connect() -> sqlite3.Connection:
         return sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, check_same_thread=False)
@@ -58,18 +53,15 @@ def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) ->
     connection.isolation_level = None
     for pragma in ("query_only=ON", f"cache_size={-1024 * _CACHE_MB}", f"mmap_size={_MAPPED_BYTES}"):
         connection.execute(f"PRAGMA {pragma}").close()
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_SQLITE_VALUE)
     connection.set_authorizer(_authorize)
 
 
-def _authorize(action: int, first: str | None, second: str | None, _database: str | None, _view: str | None) -> int:
+def _authorize(action: int, first: str | None, second: str | None, database: str | None, view: str | None) -> int:
     """What a statement may do: read, and begin and end transactions."""
-    if action in _ALLOWED or (action == sqlite3.SQLITE_TRANSACTION and first in ("BEGIN", "ROLLBACK")):
+    if action == sqlite3.SQLITE_TRANSACTION and first in ("BEGIN", "ROLLBACK"):
         return sqlite3.SQLITE_OK
-    # A pragma that is only read names its table as the second argument; it changes nothing.
-    if action == sqlite3.SQLITE_PRAGMA and first in _ALLOWED_PRAGMAS:
-        return sqlite3.SQLITE_OK
-    return sqlite3.SQLITE_DENY
+    return allow_reading(action, first, second, database, view)
 
 
 @contextmanager

@@ -2,20 +2,23 @@
 
 import csv
 import io
+import json
+from collections.abc import Iterator
 from http import HTTPStatus
 from threading import BoundedSemaphore
 from typing import Any
 
 from fastapi import APIRouter
+from starlette.background import BackgroundTask
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from hierogram.daemon.web.pages.forms import from_elsewhere
 from hierogram.daemon.web.pages.queries import texts
 from hierogram.daemon.web.pages.rendering.view import HEADERS, address
 from hierogram.daemon.web.pages.visit import Visit
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
-from hierogram.storage.browsing.asking import Answered, ask
+from hierogram.storage.browsing.asking import Answered, Asker
 from hierogram.storage.browsing.cookbook import cookbook
 from hierogram.storage.exceptions import QuestionError, SlowQueryError
 
@@ -24,43 +27,60 @@ _AT_A_TIME = 2
 _RETRY_SECONDS = 2
 _MOST_ROWS = 100_000
 """Of an answer as CSV or JSON."""
+_MOST_CELLS = 100_000_000
+"""Of such an answer, of which no more than a piece is in memory."""
+_PIECE = 1 << 16
+"""Bytes of an answer that are sent at a time."""
 
 
-def asking_routes(visit: Visit, seconds: float, rows: int) -> APIRouter:
+def asking_routes(visit: Visit, asker: Asker, seconds: float, rows: int) -> APIRouter:
     """The routes of this module."""
     router = APIRouter()
     turns = BoundedSemaphore(_AT_A_TIME)
 
-    def answered(request: Request, question: str, limit: int) -> Answered:
+    def take_turn(request: Request) -> None:
         if from_elsewhere(request):
             raise ProblemError(HTTPStatus.FORBIDDEN, "this was asked by a page of another site: open /ask instead")
         if not turns.acquire(blocking=False):
             raise try_later("other questions are being answered: ask again in a moment", _RETRY_SECONDS)
-        try:
-            return ask(visit.reader, question, seconds, limit)
-        finally:
-            turns.release()
 
     def whole(request: Request) -> Answered:
+        question = texts(request, "sql").get("sql", "")
+        if asker.refusal is not None:
+            raise ProblemError(HTTPStatus.FORBIDDEN, asker.refusal)
+        take_turn(request)
         try:
-            return answered(request, texts(request, "sql").get("sql", ""), _MOST_ROWS)
+            return asker.ask(question, seconds, _MOST_ROWS, _MOST_CELLS)
         except QuestionError as error:
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+        finally:
+            turns.release()
 
     @router.get("/ask")
     def ask_page(request: Request) -> Response:
         """A question and its answer; without one, the cookbook."""
         question = texts(request, "sql").get("sql", "")
-        answer, trouble, status = None, None, HTTPStatus.OK
-        if question:
+        shown: dict[str, Any] = {"answer": None, "trouble": asker.refusal}
+        status = HTTPStatus.OK
+        if question and asker.refusal is not None:
+            status = HTTPStatus.FORBIDDEN
+        elif question:
+            take_turn(request)
             try:
-                answer = answered(request, question, rows)
+                answer = asker.ask(question, seconds, rows)
+                shown["answer"] = {
+                    "rows": answer.rows,
+                    "columns": answer.columns,
+                    "more": answer.more,
+                    "cut": answer.cut,
+                }
+                answer.close()
             except (QuestionError, SlowQueryError) as error:
-                trouble, status = str(error), HTTPStatus.UNPROCESSABLE_ENTITY
-        content: dict[str, Any] = {
+                shown["trouble"], status = str(error), HTTPStatus.UNPROCESSABLE_ENTITY
+            finally:
+                turns.release()
+        content = shown | {
             "sql": question,
-            "answer": answer,
-            "trouble": trouble,
             "cookbook": cookbook(),
             "seconds": seconds,
             "_csv": address("/ask.csv", sql=question),
@@ -73,17 +93,47 @@ def asking_routes(visit: Visit, seconds: float, rows: int) -> APIRouter:
         """An answer as JSON: names of columns, and rows; without a question, the cookbook."""
         if not request.query_params.get("sql"):
             return JSONResponse({"cookbook": [entry._asdict() for entry in cookbook()]}, headers=HEADERS)
-        return JSONResponse(whole(request)._asdict(), headers=HEADERS)
+        answer = whole(request)
+        return _streamed(answer, _json(answer), "application/json", HEADERS)
 
     @router.get("/ask.csv")
     def as_csv(request: Request) -> Response:
         """An answer as CSV (RFC 4180)."""
-        found = whole(request)
-        text = io.StringIO()
-        writer = csv.writer(text)
-        writer.writerow(found.columns)
-        writer.writerows(found.rows)
-        headers = HEADERS | {"Content-Disposition": 'attachment; filename="answer.csv"', "X-More-Rows": str(found.more)}
-        return Response(text.getvalue().encode("utf-8", "replace"), media_type="text/csv", headers=headers)
+        answer = whole(request)
+        headers = HEADERS | {
+            "Content-Disposition": 'attachment; filename="answer.csv"',
+            "X-More-Rows": str(answer.more),
+            "X-Cut-Values": str(answer.cut),
+        }
+        return _streamed(answer, _csv(answer), "text/csv", headers)
 
     return router
+
+
+def _streamed(answer: Answered, pieces: Iterator[bytes], kind: str, headers: dict[str, str]) -> Response:
+    """The answer as the client takes it: it lies in a file, so a slow client costs no memory."""
+    return StreamingResponse(pieces, media_type=kind, headers=headers, background=BackgroundTask(answer.close))
+
+
+def _json(answer: Answered) -> Iterator[bytes]:
+    piece = bytearray(b'{"columns":' + json.dumps(answer.columns, ensure_ascii=False).encode("utf-8", "replace"))
+    piece += b',"rows":['
+    for number, line in enumerate(answer.lines()):
+        if len(piece) > _PIECE:
+            yield bytes(piece)
+            piece.clear()
+        piece += (b"," if number else b"") + line.rstrip(b"\n")
+    yield bytes(piece) + b'],"more":%s,"cut":%d}' % (b"true" if answer.more else b"false", answer.cut)
+
+
+def _csv(answer: Answered) -> Iterator[bytes]:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(answer.columns)
+    for line in answer.lines():
+        if text.tell() > _PIECE:
+            yield text.getvalue().encode("utf-8", "replace")
+            text.seek(0)
+            text.truncate()
+        writer.writerow(json.loads(line))
+    yield text.getvalue().encode("utf-8", "replace")

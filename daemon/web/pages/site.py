@@ -28,6 +28,7 @@ from hierogram.daemon.web.protocol.problems import (
 )
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import FILES, Sessions
+from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.exceptions import SlowQueryError, StoreError
 
@@ -37,9 +38,9 @@ _FOREVER = "public, max-age=31536000, immutable"
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Whether people may ask SQL, for how many seconds a question, and how many rows of an answer a page shows."""
+    """Who answers SQL that people ask, for how many seconds a question, and how many rows of an answer a page shows."""
 
-    allowed: bool = True
+    asker: Asker
     seconds: float = 10.0
     rows: int = 500
 
@@ -51,16 +52,18 @@ def build_pages(
     asking: Asking | None = None,
     lifespan: Any = None,
 ) -> FastAPI:
-    """The pages of a store; with a service, those of its daemon, where pairs may be taken out too."""
-    asking = asking or Asking()
-    nature = Nature(reader.url, writes=service is not None, asks=asking.allowed, live=service is not None)
+    """The pages of a store; with a service, those of its daemon, where pairs may be taken out.
+
+    SQL is answered only with `asking`.
+    """
+    nature = Nature(reader.url, writes=service is not None, asks=asking is not None, live=service is not None)
     view = View(nature, sessions)
     visit = Visit(reader, view, service)
     app = FastAPI(title="Hierogram's pages", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
     for routes in (search_routes, rule_routes, pair_routes, word_routes, now_routes, entering_routes):
         app.include_router(routes(visit))
-    if asking.allowed:
-        app.include_router(asking_routes(visit, asking.seconds, asking.rows))
+    if asking is not None:
+        app.include_router(asking_routes(visit, asking.asker, asking.seconds, asking.rows))
     _serve_files(app)
     _answer_problems(app, view)
     return app

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from starlette.testclient import TestClient
+from tests.conftest import ask_url_of
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
@@ -70,7 +71,8 @@ def connect() -> Iterator[Connect]:
         def make(
             service: FakeService, host: str = "127.0.0.1", limits: Limits = DEFAULT_LIMITS, **values: object
         ) -> TestClient:
-            app = build_app(service, HttpConfiguration(**values), limits)
+            role = {"ask_url": ask_url_of(service.store.engine.url)}
+            app = build_app(service, HttpConfiguration(**(role | values)), limits)
             client = TestClient(app, f"http://{host}", raise_server_exceptions=False)
             return stack.enter_context(client)
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.conftest import ask_url_of
 from tests.daemon.web.conftest import FakeService
 
 from hierogram.daemon.configuration import HttpConfiguration
@@ -19,7 +20,8 @@ class Running:
     def __init__(self, service: FakeService, **values: object) -> None:
         self.stop = threading.Event()
         self.heart = Heart()
-        self.loop = HttpLoop(service, lambda: HttpConfiguration(port=0, **values), grace_seconds=5.0)
+        values = {"port": 0, "ask_url": ask_url_of(service.store.engine.url)} | values
+        self.loop = HttpLoop(service, lambda: HttpConfiguration(**values), grace_seconds=5.0)
         self.thread = threading.Thread(target=self.loop.run, args=(self.stop, self.heart), daemon=True)
         self.thread.start()
         until = time.monotonic() + 60

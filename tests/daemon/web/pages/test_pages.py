@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
+from tests.conftest import ask_url_of
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import query
 
@@ -64,8 +65,10 @@ class Checked(HTMLParser):
 @pytest.fixture
 def browser(learned: Store) -> Iterator[TestClient]:
     """A client of the pages of a store without a daemon."""
+    role = ask_url_of(learned.engine.url)
     with Reader(learned.engine.url) as reader:
-        yield TestClient(build_browser(reader, HttpConfiguration()), "http://127.0.0.1", raise_server_exceptions=False)
+        app = build_browser(reader, HttpConfiguration(ask_url=role))
+        yield TestClient(app, "http://127.0.0.1", raise_server_exceptions=False)
 
 
 def test_every_page_is_sound(learned_client: TestClient, browser: TestClient) -> None:

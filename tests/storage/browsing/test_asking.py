@@ -1,0 +1,389 @@
+"""SQL that strangers ask is answered by a process that only reads and is killed at its bounds; the rest goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.conftest import ask_url_of
+from tests.storage.building import commit, delta, query
+
+from hierogram.storage.browsing import asking
+from hierogram.storage.browsing.asking import Answered, Asker
+from hierogram.storage.database import questions
+from hierogram.storage.exceptions import QuestionError, SlowQueryError, StoreUnavailableError
+from hierogram.storage.store import Store
+
+ENDLESS = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a)"
+WRITES = [
+    "DELETE FROM rules",
+    "UPDATE rules SET count = 0",
+    "INSERT INTO corpora (name, pairs, created_at) VALUES ('x', 0, '2026-01-01')",
+    "CREATE TABLE mine (a integer)",
+    "DROP TABLE rules",
+    "SELECT 1; DELETE FROM rules",
+    "SELECT 1) AS asked(c0); COMMIT; DELETE FROM rules; --",
+    "COMMIT",
+    "ROLLBACK; DELETE FROM rules",
+    "WITH gone AS (DELETE FROM rules RETURNING id) SELECT * FROM gone",
+    "PRAGMA query_only = OFF",
+    "PRAGMA hard_heap_limit = 0",
+    "PRAGMA journal_mode = DELETE",
+    "ATTACH 'other.db' AS other",
+    "VACUUM INTO 'other.db'",
+    "SELECT load_extension('other.so')",
+    "SELECT set_config('transaction_read_only', 'off', false)",
+    "SELECT nextval('corpora_id_seq')",
+    "SET TRANSACTION READ WRITE",
+    "COPY rules TO '/tmp/hierogram-rules'",
+    "DO $$ BEGIN DELETE FROM rules; END $$",
+    "EXPLAIN ANALYZE DELETE FROM rules",
+    "SELECT * FROM rules FOR UPDATE",
+    "SELECT * INTO mine FROM rules",
+    "LISTEN all_that_happens",
+    "SELECT pg_notify('somebody', 'something')",
+    "SELECT lo_create(0)",
+    "SELECT query_to_xml('DELETE FROM rules', true, true, '')",
+]
+
+
+@pytest.fixture
+def asker(store: Store, store_url: str) -> Iterator[Asker]:
+    commit(store, [], [delta("la maison", "the house", 4, 8), delta("ne [X,1] pas", "not [X,1]", 2)])
+    with Asker(store_url, ask_url_of(store_url)) as made:
+        yield made
+
+
+def on_sqlite(url: str) -> bool:
+    return url.startswith("sqlite")
+
+
+def plain(answer: Answered) -> tuple[list[str], list[list[object]], bool, int]:
+    with answer.kept:
+        return answer.columns, [list(row) for row in answer.rows], answer.more, answer.cut
+
+
+def test_writes_are_refused_by_the_database(asker: Asker, store_url: str) -> None:
+    for statement in WRITES:
+        with pytest.raises(QuestionError, match="the database"):
+            asker.ask(statement, 5.0, 10)
+    assert query(store_url, "SELECT count(*), sum(count) FROM rules") == [(2, 6)]
+
+
+def test_what_takes_too_long_is_ended(asker: Asker) -> None:
+    for statement in (f"{ENDLESS} SELECT count(*) FROM a", f"{ENDLESS} SELECT * FROM a WHERE n < 0"):
+        began = time.monotonic()
+        with pytest.raises(SlowQueryError, match=r"takes more than 0\.3 s"):
+            asker.ask(statement, 0.3, 10)
+        assert time.monotonic() - began < 30
+    assert plain(asker.ask("SELECT 1 AS one", 5.0, 10)) == (["one"], [[1]], False, 0)
+
+
+@pytest.mark.parametrize(
+    ("sqlite", "postgres"),
+    [
+        (f"{ENDLESS} SELECT sum(length(randomblob(8000000))) FROM a", "SELECT pg_sleep(60)"),
+        (
+            "SELECT instr(zeroblob(8000000), zeroblob(4000000) || x'01')",
+            "SELECT count(*) FROM generate_series(1, 100000000000) g",
+        ),
+    ],
+)  # fmt: skip
+def test_one_step_of_the_database_cannot_outlast_its_time(
+    asker: Asker, store_url: str, sqlite: str, postgres: str
+) -> None:
+    began = time.monotonic()
+    with pytest.raises(SlowQueryError):
+        asker.ask(sqlite if on_sqlite(store_url) else postgres, 0.5, 10)
+    assert time.monotonic() - began < 20
+
+
+def test_a_question_that_takes_too_much_memory_is_refused(asker: Asker, store_url: str) -> None:
+    if on_sqlite(store_url):
+        columns = ", ".join(f"randomblob(8000000) AS c{n}" for n in range(100))
+        with pytest.raises(QuestionError, match=f"{questions.MEMORY_MB} MB"):
+            asker.ask(f"SELECT {columns}", 20.0, 10)
+    columns, rows, more, cut = plain(
+        asker.ask(
+            f"{ENDLESS} SELECT hex(zeroblob(22500)) FROM a"
+            if on_sqlite(store_url)
+            else "SELECT repeat('a', 45000) FROM generate_series(1, 20000)",
+            60.0, 100_000, 10_000_000,
+        )
+    )  # fmt: skip
+    assert more
+    assert len(columns) == 1
+    # As many as there is room for, each of them cut.
+    assert 1_500 < len(rows) <= asking.MOST_BYTES // 10_000
+    assert cut in (0, len(rows))
+
+
+def test_an_answer(asker: Asker) -> None:
+    question = " SELECT source, count, count * 0.5 AS half, NULL AS no FROM rules ORDER BY id -- so ;"
+    assert plain(asker.ask(question, 5, 10)) == (
+        ["source", "count", "half", "no"],
+        [["la maison", 4, 2.0, None], ["ne [X,1] pas", 2, 1.0, None]],
+        False, 0,
+    )  # fmt: skip
+    assert plain(asker.ask("SELECT id FROM rules ORDER BY id", 5, 1))[1:3] == ([[1]], True)
+    assert plain(asker.ask("SELECT source AS a, target AS a FROM rules WHERE source LIKE 'la%'", 5, 1))[:2] == (
+        ["a", "a"], [["la maison", "the house"]],
+    )  # fmt: skip
+    # Fewer rows where they have more values than a page shows.
+    assert plain(asker.ask("SELECT id, id, id FROM rules", 5, 10, 4))[2]
+
+
+def test_values_of_every_kind(asker: Asker, store_url: str) -> None:
+    if on_sqlite(store_url):
+        asked = "9223372036854775807, -1.5, 9e999, 'é\u2028😀', x'00ff', NULL, ''"
+        found = [9223372036854775807, -1.5, "inf", "é\u2028😀", "\\x00ff", None, ""]
+    else:
+        asked = (
+            "9223372036854775807, -1.5, CAST('inf' AS float8), 'é\u2028😀', CAST('\\x00ff' AS bytea), NULL, '', true,"
+            " CAST(10 AS numeric) ^ 30, CAST('NaN' AS numeric), DATE '2024-05-01', TIMESTAMP '2024-05-01 10:00',"
+            " TIMESTAMPTZ '2024-05-01 10:00+02', ARRAY[1, 2], CAST('{\"a\": 1}' AS json), INTERVAL '1 day'"
+        )
+        found = [
+            9223372036854775807, -1.5, "inf", "é\u2028😀", "\\x00ff", None, "", True, 10**30, "nan", "2024-05-01",
+            "2024-05-01 10:00:00", "2024-05-01 08:00:00+00:00", "{1,2}", '{"a": 1}', "1 day",
+        ]  # fmt: skip
+    assert plain(asker.ask(f"SELECT {asked}", 5, 1))[1] == [found]
+
+
+def test_long_values_are_cut_and_counted(asker: Asker, store_url: str) -> None:
+    sqlite = on_sqlite(store_url)
+    [[text, blob]] = (answer := plain(asker.ask(
+        "SELECT hex(zeroblob(20000)), zeroblob(20000)" if sqlite
+        else "SELECT repeat('00', 20000), CAST(repeat('a', 20000) AS bytea)", 5, 10,
+    )))[1]  # fmt: skip
+    assert text == "0" * questions.LONGEST_VALUE + "…"
+    assert (len(str(blob)), str(blob)[:2], str(blob)[-1]) == (questions.LONGEST_VALUE + 1, "\\x", "…")
+    assert answer[3] == 2
+    if not sqlite:
+        # More digits than Python makes a number of.
+        [[number]] = plain(asker.ask("SELECT CAST(10 AS numeric) ^ 50000", 5, 10))[1]
+        assert str(number) == "1" + "0" * (questions.LONGEST_VALUE - 1) + "…"
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("", "no question"), (" ; ", "no question"), ("SELEC", "database says"), ("x" * 10_001, "10,000 characters"),
+        ("SELECT '\0'", "a text of"), ("SELECT nothing FROM rules", "nothing"), ("SELECT * FROM absent", "absent"),
+    ],
+)  # fmt: skip
+def test_questions_that_are_none(asker: Asker, question: str, said: str) -> None:
+    with pytest.raises(QuestionError, match=said):
+        asker.ask(question, 5.0, 10)
+
+
+def test_nothing_is_left_of_a_question(asker: Asker) -> None:
+    """Neither processes nor descriptors, whether it is answered, refused, cut or killed."""
+    asker.ask("SELECT 1", 5, 1).close()
+    before = len(os.listdir("/proc/self/fd"))
+    for statement, error in (
+        ("SELECT 1", None),
+        ("SELEC", QuestionError),
+        (f"{ENDLESS} SELECT count(*) FROM a", SlowQueryError),
+    ):
+        for _ in range(3):
+            if error is None:
+                asker.ask(statement, 0.2, 1).close()
+            else:
+                with pytest.raises(error):
+                    asker.ask(statement, 0.2, 1)
+    assert len(os.listdir("/proc/self/fd")) == before
+    asker.close()
+    assert children(os.getpid()) == []
+
+
+def test_many_ask_at_once(asker: Asker) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        answers = pool.map(lambda n: plain(asker.ask(f"SELECT {n}", 30, 1))[1], range(8))
+        assert list(answers) == [[[n]] for n in range(8)]
+
+
+def test_where_no_process_can_be_started(asker: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    asker.close()
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(StoreUnavailableError, match="no process can be started"):
+        asker.ask("SELECT 1", 5, 1)
+
+
+def test_a_waiting_process_that_was_killed_is_replaced(asker: Asker) -> None:
+    for _ in range(2):
+        assert plain(asker.ask("SELECT 1", 30, 1))[1] == [[1]]
+        for child in children(os.getpid()):
+            if "questions" in Path(f"/proc/{child}/cmdline").read_text():
+                os.kill(child, signal.SIGKILL)
+
+
+def test_the_process_has_no_secrets_and_limits(asker: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    asker.close()
+    monkeypatch.setenv("HIEROGRAM_HTTP__TOKEN", "what-nobody-may-see")
+    child = asker._start()
+    try:
+        limits = Path(f"/proc/{child.pid}/limits")
+        until = time.monotonic() + 30
+        while f"{questions.MEMORY_MB << 20}" not in limits.read_text():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        assert "nobody-may-see" not in Path(f"/proc/{child.pid}/environ").read_text()
+    finally:
+        asking._end(child)
+
+
+def test_questions_die_with_who_asked(asker: Asker, store_url: str) -> None:
+    """The asking process is killed while a question runs; the child, and what it asked of Postgres, end."""
+    slow = (
+        f"{ENDLESS} SELECT sum(length(randomblob(8000000))) FROM a" if on_sqlite(store_url) else "SELECT pg_sleep(99)"
+    )
+    program = (
+        "import sys; from hierogram.storage.browsing.asking import Asker;"
+        " print(flush=True); Asker(sys.argv[1], sys.argv[2] or None).ask(sys.argv[3], 90, 1)"
+    )
+    arguments = [sys.executable, "-c", program, store_url, ask_url_of(store_url) or "", slow]
+    parent = subprocess.Popen(arguments, stdout=subprocess.PIPE)
+    try:
+        until = time.monotonic() + 60
+        while not (born := children(parent.pid)) or not busy(born[0], store_url):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    finally:
+        parent.kill()
+        parent.communicate()
+    until = time.monotonic() + 3
+    while any(alive(child) for child in born) or (not on_sqlite(store_url) and asked_of(store_url)):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def children(parent: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{parent}/task").iterdir():
+        found += [int(child) for child in (task / "children").read_text().split()]
+    return [child for child in found if "questions" in Path(f"/proc/{child}/cmdline").read_text()]
+
+
+def alive(process: int) -> bool:
+    try:
+        return ") Z " not in Path(f"/proc/{process}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def busy(process: int, store_url: str) -> bool:
+    """Whether its question has begun."""
+    if not on_sqlite(store_url):
+        return bool(asked_of(store_url))
+    used = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11]
+    return int(used) >= 40
+
+
+def asked_of(store_url: str) -> list[tuple[object, ...]]:
+    active = "SELECT pid FROM pg_stat_activity WHERE usename = 'hierogram_ask' AND state = 'active'"
+    return query(store_url, f"{active} AND query LIKE 'FETCH%'")
+
+
+ATTACKS = [
+    "SELECT count(pg_advisory_lock(g)) FROM generate_series(1, 1000000) g",
+    "SELECT count(pg_advisory_xact_lock(g)) FROM generate_series(1, 1000000) g",
+    "SELECT count(pg_try_advisory_lock_shared(1, g)) FROM generate_series(1, 1000000) g",
+    "SELECT query_to_xml('SELECT pg_advisory_lock(1)', true, true, '')",
+    "SELECT * FROM ts_stat('SELECT to_tsvector(pg_advisory_lock(1)::text)')",
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity",
+    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity",
+    "SELECT set_config('statement_timeout', '0', false)",
+    "SELECT set_config('work_mem', '20GB', false)",
+    "SELECT set_config('role', 'postgres', false)",
+    "SELECT pg_create_physical_replication_slot('theirs')",
+    "SELECT pg_create_logical_replication_slot('theirs', 'pgoutput')",
+    "SELECT pg_drop_replication_slot('ours')",
+    "SELECT pg_logical_emit_message(false, 'a', repeat('b', 1000000))",
+    "SELECT pg_export_snapshot()",
+    "SELECT pg_notify('all', repeat('a', 7000))",
+    "SELECT lo_from_bytea(0, 'a')",
+    "SELECT pg_read_file('/etc/passwd')",
+    "SELECT pg_read_binary_file('PG_VERSION')",
+    "SELECT pg_ls_dir('/')",
+    "SELECT pg_stat_file('PG_VERSION')",
+    "SELECT lo_import('/etc/passwd')",
+    "SELECT pg_reload_conf()",
+    "SELECT pg_switch_wal()",
+    "SELECT pg_stat_reset()",
+    "SELECT pg_promote()",
+    "SELECT * FROM pg_authid",
+    "SELECT * FROM pg_shadow",
+    "SELECT setval('corpora_id_seq', 1)",
+]
+
+
+@pytest.fixture
+def role(store: Store, store_url: str) -> str:
+    if on_sqlite(store_url):
+        return ""
+    return ask_url_of(store_url) or ""
+
+
+def test_the_documented_role_cannot_do_it(store_url: str, role: str) -> None:
+    """Also without a transaction that only reads, by the role alone."""
+    if on_sqlite(store_url):
+        with Asker(store_url) as asker:
+            for statement in ATTACKS:
+                with pytest.raises(QuestionError):
+                    asker.ask(statement, 5, 1)
+        return
+    with psycopg.connect(role, autocommit=True, options="-c default_transaction_read_only=off") as connection:
+        for statement in ATTACKS:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(statement)
+
+
+def test_the_documented_role_reads_all_of_the_store(store: Store, store_url: str, role: str) -> None:
+    tables = (
+        "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%'"
+        if on_sqlite(store_url)
+        else "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+    )
+    with Asker(store_url, role or None) as asker:
+        names = query(store_url, tables)
+        assert len(names) > 20
+        asker.ask(" UNION ALL ".join(f"SELECT count(*) FROM {name}" for (name,) in names), 60, 100).close()
+
+
+def test_without_a_role_of_its_own_nothing_is_asked_of_postgres(store: Store, store_url: str, role: str) -> None:
+    if on_sqlite(store_url):
+        assert Asker(store_url, "postgresql://nobody@nowhere/x").refusal is None
+        return
+    asker = Asker(store_url)
+    assert asker.refusal == asking.OFF
+    with pytest.raises(QuestionError, match="ask_url"):
+        asker.ask("SELECT 1", 5, 1)
+    # The daemon's own role is a superuser here, and another one may execute what is not revoked.
+    with Asker(store_url, store_url) as own, pytest.raises(QuestionError, match="is a superuser"):
+        own.ask("SELECT 1", 5, 1)
+    with psycopg.connect(store_url, autocommit=True) as connection:
+        connection.execute("GRANT EXECUTE ON FUNCTION pg_notify(text, text) TO hierogram_ask")
+    try:
+        with Asker(store_url, role) as loose, pytest.raises(QuestionError, match="may execute pg_notify"):
+            loose.ask("SELECT 1", 5, 1)
+    finally:
+        with psycopg.connect(store_url, autocommit=True) as connection:
+            connection.execute("REVOKE EXECUTE ON FUNCTION pg_notify(text, text) FROM hierogram_ask")
+    for wrong in ("postgresql://a:secret@[::1/x", "sqlite:///x.db"):
+        refusal = Asker(store_url, wrong).refusal
+        assert refusal == asking.WRONG
+    with Asker(store_url, "postgresql://nobody:secret@127.0.0.1:9/x") as nowhere, pytest.raises(QuestionError) as said:
+        nowhere.ask("SELECT 1", 5, 1)
+    assert "secret" not in str(said.value)
+
+
+def test_the_document_has_the_functions_that_are_looked_for() -> None:
+    document = (Path(__file__).parents[3] / "docs" / "pages.md").read_text()
+    assert f"'{questions.NOT_FOR_STRANGERS}'" in document
