@@ -34,7 +34,7 @@ from hierogram.storage.schema.postgres_options import on_postgres
 from hierogram.storage.schema.score_tables import pair_scores
 from hierogram.storage.schema.types import MOMENT, SERIAL, TEXT, metadata
 
-REVISIONS = tuple(f"{number:04}" for number in range(1, 25))
+REVISIONS = tuple(f"{number:04}" for number in range(1, 26))
 """Schema revisions that this code knows, oldest first; the last one is its own."""
 
 BLOCK_BITS = 17
@@ -72,6 +72,7 @@ store_state = Table(
     Column("sampled_tokens", BigInteger, nullable=False),
     Column("rejected", BigInteger, nullable=False),
     Column("sweeps", BigInteger, nullable=False),
+    *(Column(f"left_out_{k}", BigInteger, nullable=False, server_default="0") for k in range(4)),
     CheckConstraint("id = 1", name="store_state_has_one_row"),
 )
 
