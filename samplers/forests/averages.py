@@ -3,8 +3,9 @@
 A fragment is kept as bytes: the variables of its nodes as `hierogram.samplers.forests.derivations` writes them,
 top-down in source order, the number 1 for each node at which another rule begins. Uses are in units of 1/`ONE_USE`.
 
-A pair keeps a bounded number of rules, by lossy counts [MM02] in room that is kept by space-saving [MAE05]: the uses of
-a rule since it was entered, and the most that it can have had before (docs/model.md, section 4, has the bound).
+A pair keeps a bounded number of rules: the uses of each since it was entered, and the most that it can have had before.
+Rare rules are let go as in lossy counting [Manku & Motwani 2002], and where there is no room as in space-saving
+[Metwally, Agrawal & El Abbadi 2005]; docs/model.md, section 4, has the bound of the error and its proof.
 """
 
 from typing import NamedTuple

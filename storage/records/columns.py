@@ -36,7 +36,7 @@ class RuleDeltas:
     `sampled_counts` and `sampled_variances` int64[n] the changes of counts, of expected uses (in units of 1/`ONE_USE`)
     and of the variance of their error (in units of 1/`ONE_SQUARE`). `left_out` is the change of the expected uses that
     pairs have of rules that they do not count, by number of nonterminals, in units of 1/`ONE_USE`. New rules
-    are stored in the order in which they come: in that of their sources, those that are looked up together lie together.
+    are stored in the order in which they come: by source, so that those that are looked up together lie together.
     """
 
     keys: NDArray[np.uint64]

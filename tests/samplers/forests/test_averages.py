@@ -1,6 +1,7 @@
 """Averages as records: read as they were written, refused where they are damaged, and moved without a rest."""
 
 from collections import Counter
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -54,6 +55,13 @@ def after(sweeps: int, seed: int = 1) -> AveragedChain:
     return made
 
 
+@cache
+def some_records() -> tuple[AveragedChain, Blobs]:
+    """A chain, and the records of its averages."""
+    made = after(12)
+    return made, write_averages(made.chain.averages)
+
+
 def weights(made: AveragedChain, *records: Blobs) -> dict[tuple[int, int], tuple[int, int]]:
     """Weight and variance of each rule, by key, over all records; those of 0 are left out."""
     deltas = empty_deltas()
@@ -92,8 +100,8 @@ def test_nothing_averaged_is_no_record() -> None:
 @settings(deadline=None)
 @given(st.data())
 def test_damaged_records_are_refused_or_read(data: st.DataObject) -> None:
-    made = CHAIN
-    strings = split_blobs(RECORDS)
+    made, records = some_records()
+    strings = split_blobs(records)
     pair = data.draw(st.integers(0, len(strings) - 1))
     damaged = bytearray(strings[pair])
     place = data.draw(st.integers(0, len(damaged) - 1))
@@ -176,7 +184,7 @@ class OnePair:
     """Averages of one pair of so many slots, whose rules are numbers and whose fragments are bytes of any kind."""
 
     def __init__(self, slots: int) -> None:
-        self.averages = empty_averages(CHAIN.batch, np.array([slots] + [0] * (len(FORESTS) - 1)))
+        self.averages = empty_averages(to_batch([LONG], 0), np.array([slots]))
 
     def sweep(self, credits: dict[int, tuple[int, int]]) -> None:
         """As the samplers end a sweep, with the uses of each rule and the bytes of its fragment."""
@@ -283,7 +291,3 @@ def rules_in(batch: Batch, view: Any) -> Counter[tuple[int, int]]:
         if v < 0:
             return found
         found[int(space.summary[v]["source_hash"]), int(space.summary[v]["target_hash"])] += 1
-
-
-CHAIN = after(12)
-RECORDS = write_averages(CHAIN.chain.averages)

@@ -122,6 +122,26 @@ def test_what_is_kept_is_what_the_twin_keeps(slots: int) -> None:
     assert floors
 
 
+def test_rules_without_room_for_their_fragments_may_have_had_their_uses() -> None:
+    forests = [direct_forest(*pair) for pair in examples.random_pairs(61, 4, 5, "abc")]
+    whole, short = (AveragedChain(forests, DP, seed=5) for _ in range(2))
+    short.kernel.workers[0] = short.kernel.workers[0]._replace(fragments=np.zeros(4, np.uint8))
+    for _ in range(12):
+        whole.average()
+        short.average()
+    assert whole.variables() == short.variables()
+    assert (short.chain.averages.total == whole.chain.averages.total).all()
+    lost = 0
+    for p in range(len(forests)):
+        kept, floor = short.kept(p), int(short.chain.averages.floor[p])
+        for rule, (uses, missed) in whole.kept(p).items():
+            assert missed == 0
+            known, may_have_missed = kept.get(rule, (0, floor))
+            assert known <= uses <= known + may_have_missed
+            lost += known < uses
+    assert lost
+
+
 def test_what_is_not_counted_is_added_up_by_nonterminals() -> None:
     forests = [direct_forest(*pair) for pair in examples.random_pairs(62, 6, 6, "ab")]
     kernel = AveragedChain(forests, DP, seed=2)
