@@ -43,6 +43,9 @@ def verify(context: typer.Context, as_json: AsJson = False, store: StoreUrl = No
         if not found.problems:
             expected = found.sampled_tokens / 8
             say(f"sound: {checked} counted again, {found.rule_tokens:,} uses and {expected:,.0f} expected ones")
+            rare = ", ".join(f"{uses:,.0f} of rules with {name}" for name, uses in found.left_out.items() if uses)
+            if rare:
+                say(f"expected of rules that are too rare to be counted, by nonterminals: {rare}")
             if found.human_links:
                 say(f"alignments keep to {plural(found.human_links, 'human link')}")
     if found.problems:

@@ -123,6 +123,12 @@ def _memory_of(writer: "Claim") -> int | None:
     from hierogram.storage.operations.processes import host_name
 
     return resident_bytes(writer.pid) if writer.host == host_name() else None
+def _left_out(now: "StoreStatus") -> str:
+    """What pairs expect of rules that are too rare in them to be counted, and of which rules how much."""
+    whole = now.expected_tokens + sum(now.left_out.values())
+    parts = ", ".join(f"{uses:,.0f} of {name}" for name, uses in now.left_out.items() if uses)
+    share = f"{sum(now.left_out.values()) / whole:.1%} of what is expected" if whole else "nothing"
+    return f"{share}, by nonterminals: {parts}" if parts else share
 
 
 def _status_lines(now: "StoreStatus") -> list[tuple[str, str]]:
@@ -134,6 +140,7 @@ def _status_lines(now: "StoreStatus") -> list[tuple[str, str]]:
         *((f"  {name}", f"{number:,}") for name, number in now.corpora.items()),
         ("lag", f"{plural(sum(now.behind.values()), 'pair')} not settled yet"),
         ("rules", f"{now.rules:,}, used {now.rule_tokens:,} times ({now.expected_tokens:,.0f} expected)"),
+        ("  not counted", _left_out(now)),
         ("sweeps", f"{now.sweeps:,}"),
         ("log-likelihood", likelihood),
         ("rejected lines", f"{now.rejected:,}"),

@@ -82,6 +82,7 @@ def _repair(mending: Repair, snapshot: Snapshot, done: RepairReport, report: Rep
     done.begun_anew = sorted({*lost, *unreadable})
     unknown = [str(fault) for fault in recount.faults if fault.damaged]
     unknown += _repair_rules(mending, snapshot.stored_rules(), recount, done)
+    mending.mend_left_out(recount.left_out())
     links = recount_links(snapshot)
     unknown += links.faults
     if not links.faults:

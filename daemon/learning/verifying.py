@@ -21,7 +21,8 @@ from hierogram.samplers.grammar.columns import join_blobs
 from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import AlignerChange, AlignerCounts, PairRow, Settings
-from hierogram.storage.records.columns import RuleDeltas, StoredRules, join_deltas
+from hierogram.storage.records.columns import NOTHING_LEFT_OUT, RuleDeltas, StoredRules, join_deltas
+from hierogram.storage.records.operations import CLASSES_OF_RULES
 from hierogram.storage.store import Store
 
 _PAIRS_A_READ = 5_000
@@ -50,13 +51,15 @@ class VerifyReport:
     """What a verification saw; `problems` is empty where the store is sound, else the first of them in words.
 
     `damaged_file`: the database itself cannot be read in part. `human_links`: links that people have fixed or
-    forbidden, to which alignments were compared.
+    forbidden, to which alignments were compared. `left_out`: how often pairs expect to use rules that are too rare in
+    them to be counted, by how many nonterminals these have.
     """
 
     pairs: int
     rules: int
     rule_tokens: int
     sampled_tokens: int
+    left_out: dict[str, float] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     more_problems: int = 0
     damaged_file: bool = False
@@ -122,6 +125,11 @@ class Recount:
     pairs: int
     parts: list[RuleDeltas]
     faults: list[Fault]
+
+    def left_out(self) -> tuple[int, ...]:
+        """The expected uses that no rule counts, by number of nonterminals, in units of 1/`ONE_USE`."""
+        every = [NOTHING_LEFT_OUT, *(part.left_out for part in self.parts)]
+        return tuple(sum(numbers) for numbers in zip(*every, strict=True))
 
 
 def recount_rules(snapshot: Snapshot, report: Report | None) -> Recount:
@@ -264,7 +272,8 @@ def verify(store: Store, report: Report | None = None) -> VerifyReport:
                 raise
         damage = checking.result()
     if damage:
-        return VerifyReport(0, 0, 0, 0, damage[:_MOST_PROBLEMS], len(damage[_MOST_PROBLEMS:]), damaged_file=True)
+        first, more = damage[:_MOST_PROBLEMS], len(damage[_MOST_PROBLEMS:])
+        return VerifyReport(0, 0, 0, 0, problems=first, more_problems=more, damaged_file=True)
     return found
 
 
@@ -277,6 +286,7 @@ def _verify_tables(store: Store, report: Report | None) -> VerifyReport:
         _compare_links(recount_links(snapshot), problems)
         recount = recount_rules(snapshot, report)
         human_links = snapshot.count_human_links()
+        left_out_stored = snapshot.left_out()
     for fault in recount.faults:
         problems.add(str(fault))
     rules = stored.rules
@@ -285,12 +295,17 @@ def _verify_tables(store: Store, report: Report | None) -> VerifyReport:
     for problem in shared:
         problems.add(problem)
     _compare(stored, counted, rows, problems)
+    left_out = recount.left_out()
+    for name, here, there in zip(CLASSES_OF_RULES, left_out_stored, left_out, strict=True):
+        if here != there:
+            problems.add(f"left_out of rules with {name} nonterminals is {here}, a recount gives {there}")
     return VerifyReport(
         recount.pairs,
         len(rules),
         int(rules.counts.sum()),
         8 * int(rules.sampled_counts.sum()) // ONE_USE,
-        problems.first,
-        problems.more,
+        left_out={name: uses / ONE_USE for name, uses in zip(CLASSES_OF_RULES, left_out, strict=True)},
+        problems=problems.first,
+        more_problems=problems.more,
         human_links=human_links,
     )

@@ -16,7 +16,7 @@ _RULES = 1 << 20
 _VIEWS = {
     "rule_table": """
 SELECT r.id, r.source, r.target, CAST(r.sampled_count AS DOUBLE PRECISION) / 4096 AS mean,
-       sqrt(CAST(r.sampled_variance AS DOUBLE PRECISION) / 4096) AS mean_error,
+       sqrt(CAST(r.sampled_variance AS DOUBLE PRECISION)) / 4096 AS mean_error,
        CAST(r.sampled_count AS DOUBLE PRECISION)
          / (SELECT sum(s.sampled_count) FROM rules AS s WHERE s.source = r.source) AS p_target_given_source,
        CAST(r.sampled_count AS DOUBLE PRECISION)
@@ -62,7 +62,7 @@ SELECT id, source, target, count,
     "averaged_grammar": """
 SELECT id, source, target,
        CAST(sampled_count AS DOUBLE PRECISION) / 4096 AS count,
-       sqrt(CAST(sampled_variance AS DOUBLE PRECISION) / 4096) AS error,
+       sqrt(CAST(sampled_variance AS DOUBLE PRECISION)) / 4096 AS error,
        CAST(sampled_count AS DOUBLE PRECISION) / sum(sampled_count) OVER (PARTITION BY source) AS p_target_given_source,
        CAST(sampled_count AS DOUBLE PRECISION) / sum(sampled_count) OVER (PARTITION BY target) AS p_source_given_target,
        CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END AS words_only,
@@ -77,8 +77,8 @@ SELECT c.day, c.rule_id, c.source, c.target, c.count_before, c.count_now, c.coun
         SELECT h.day, h.rule_id, h.source, h.target,
                coalesce(CAST(h.sampled_count AS DOUBLE PRECISION) / 4096, h.count) AS count_before,
                coalesce(CAST(r.sampled_count AS DOUBLE PRECISION) / 4096, 0) AS count_now,
-               (coalesce(h.sampled_variance, 24576 * h.count) + CAST(coalesce(r.sampled_variance, 0)
-                 AS DOUBLE PRECISION)) / 4096 AS variance
+               (coalesce(h.sampled_variance, 100663296 * h.count) + CAST(coalesce(r.sampled_variance, 0)
+                 AS DOUBLE PRECISION)) / 16777216 AS variance
           FROM rule_history AS h
           LEFT JOIN rules AS r ON r.source = h.source AND r.target = h.target
        ) AS c""",
@@ -479,6 +479,10 @@ def _make_tables() -> None:
         sa.Column("sampled_tokens", sa.BigInteger, nullable=False),
         sa.Column("rejected", sa.BigInteger, nullable=False),
         sa.Column("sweeps", sa.BigInteger, nullable=False),
+        sa.Column("left_out_0", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("left_out_1", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("left_out_2", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("left_out_3", sa.BigInteger, nullable=False, server_default="0"),
         sa.CheckConstraint("id = 1", name="store_state_has_one_row"),
     )
     op.create_table(

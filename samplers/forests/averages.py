@@ -2,6 +2,10 @@
 
 A fragment is kept as bytes: the variables of its nodes as `hierogram.samplers.forests.derivations` writes them,
 top-down in source order, the number 1 for each node at which another rule begins. Uses are in units of 1/`ONE_USE`.
+
+A pair keeps a bounded number of rules: the uses of each since it was entered, and the most that it can have had before.
+Rare rules are let go as in lossy counting [Manku & Motwani 2002], and where there is no room as in space-saving
+[Metwally, Agrawal & El Abbadi 2005]; docs/model.md, section 4, has the bound of the error and its proof.
 """
 
 from typing import NamedTuple
@@ -14,58 +18,66 @@ from hierogram.samplers.forests.batch import Batch, State
 from hierogram.samplers.forests.derivations import get_number, put_number
 from hierogram.samplers.forests.views import push_tails, view_pair
 from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
-from hierogram.samplers.grammar.uses import LEAST_KEPT, LEAST_SHOWN, MOST_SWEEPS, ONE_USE, SWEEPS_A_DRAW
+from hierogram.samplers.grammar.uses import CLASSES, LEAST_KEPT, LEAST_SHOWN, MOST_SWEEPS, ONE_USE, SWEEPS_A_DRAW
 
 ENTRY = np.dtype(
     [
         ("source_hash", np.uint64),
         ("target_hash", np.uint64),
         ("uses", np.uint32),
+        ("missed", np.uint32),
         ("start", np.uint32),
         ("size", np.uint16),
         ("root", np.uint16),
         ("shared", np.uint32),
     ]
 )
-"""A rule that a pair expects to use: hashes of both sides; its uses in all sweeps; where its fragment lies in the bytes
-of the pair, how many it has, the node at which it begins; 1 where it was used twice at least in a sweep since then."""
+"""A rule that a pair expects to use: hashes of both sides; its uses in the sweeps since it was entered, and the most
+that it can have had before; where its fragment lies in the bytes of the pair, how many it has, the node at which it
+begins; 1 where it was used twice at least in a sweep since then."""
 
-_SWEEPS_A_PRUNING = 16
-_BYTES_AN_ENTRY = 10
-_ENTRIES, _ENTRIES_A_RULE = 16, 4
-"""A pair has room for so many entries, and for so many more for each rule that its derivation can have."""
+SWEEPS_A_PRUNING = 16
+BYTES_A_SLOT = 10
+_SLOTS, _SLOTS_A_RULE = 16, 4
+"""A pair has so many slots, and so many more for each rule that its derivation can have; an entry takes one for each
+`BYTES_A_SLOT` bytes of its fragment."""
 
 
 class Averages(NamedTuple):
     """The expected uses of a batch of P pairs; all that grows has a bound, and is allocated at the start.
 
-    Pair p has the entries `first[p]` to `first[p] + taken[p]` of `entry` ENTRY, with room up to `first[p + 1]`, and the
-    bytes `room[p]` to `room[p] + filled[p]` of `content` uint8; `sweeps` and `total` are the sweeps that it has
-    averaged over, and the uses that they had in all, also of rules without an entry. All others int64[P] or [P + 1].
+    Pair p has the slots `first[p]` to before `first[p + 1]`, of which `filled[p]` are taken. Its entries are
+    `first[p]` to `first[p] + taken[p]` of `entry` ENTRY; slot k has the bytes from `BYTES_A_SLOT` k on of `content`
+    uint8. `sweeps` are the sweeps that it has averaged over, `total` int64[P, CLASSES] the uses that they had in all,
+    by number of nonterminals and also of rules without an entry; a rule without an entry can have had `floor` of them
+    at most. Uses are sums over sweeps in units of 1/`ONE_USE`. All others int64[P] or [P + 1].
     """
 
     entry: NDArray[np.void]
     first: NDArray[np.int64]
     taken: NDArray[np.int64]
     content: NDArray[np.uint8]
-    room: NDArray[np.int64]
     filled: NDArray[np.int64]
     sweeps: NDArray[np.int64]
     total: NDArray[np.int64]
+    floor: NDArray[np.int64]
 
 
-def empty_averages(batch: Batch) -> Averages:
-    """Nothing averaged yet."""
-    levels = np.diff(batch.derivation_rules)
-    first = np.concatenate(([0], np.cumsum(_ENTRIES + _ENTRIES_A_RULE * levels)))
-    room = _BYTES_AN_ENTRY * first
-    none = [np.zeros(batch.size, np.int64) for _ in range(4)]
-    return Averages(np.zeros(int(first[-1]), ENTRY), first, none[0], np.zeros(int(room[-1]), np.uint8), room, *none[1:])
+def empty_averages(batch: Batch, slots: NDArray[np.int64] | None = None) -> Averages:
+    """Nothing averaged yet; `slots` int64[P] of the pairs, where not as many as they should have."""
+    if slots is None:
+        slots = _SLOTS + _SLOTS_A_RULE * np.diff(batch.derivation_rules)
+    first = np.concatenate(([0], np.cumsum(slots)))
+    taken, filled, sweeps, floor = (np.zeros(batch.size, np.int64) for _ in range(4))
+    total = np.zeros((batch.size, CLASSES), np.int64)
+    content = np.zeros(BYTES_A_SLOT * int(first[-1]), np.uint8)
+    return Averages(np.zeros(int(first[-1]), ENTRY), first, taken, content, filled, sweeps, total, floor)
 
 
 def _no_averages() -> Averages:
     one, nothing = np.zeros(1, np.int64), np.zeros(0, np.int64)
-    return Averages(np.zeros(0, ENTRY), one, nothing, np.zeros(0, np.uint8), one, nothing, nothing, nothing)
+    total = np.zeros((0, CLASSES), np.int64)
+    return Averages(np.zeros(0, ENTRY), one, nothing, np.zeros(0, np.uint8), nothing, nothing, total, nothing)
 
 
 NO_AVERAGES = _no_averages()
@@ -119,62 +131,93 @@ def decode_fragment(v, view, stack, content, first, last):
 
 
 @njit_inline
+def mean_uses(uses, sweeps):
+    """Uses a sweep, rounded to the next whole unit."""
+    return (2 * np.int64(uses) + sweeps) // (2 * max(sweeps, 1))
+
+
+@njit_inline
 def expected_uses(uses, sweeps, shared):
     """What an entry counts for, in units of 1/`ONE_USE`; 0 where it is not counted."""
-    mean = uses // max(sweeps, 1)
-    return mean if shared or mean >= LEAST_SHOWN else 0
+    mean = mean_uses(uses, sweeps)
+    return mean if mean >= (LEAST_KEPT if shared else LEAST_SHOWN) else 0
 
 
 @njit_inline
 def error_variance(mean, sweeps):
-    """Squared Monte-Carlo standard error of a pair's expected uses, in units of 1/`ONE_USE` squared uses."""
-    return SWEEPS_A_DRAW * mean * (2 * ONE_USE - min(mean, ONE_USE)) // (2 * ONE_USE * max(sweeps, 1))
+    """Squared Monte-Carlo standard error of a pair's expected uses, in units of 1/`ONE_SQUARE`, rounded to the next."""
+    return (SWEEPS_A_DRAW * mean * (2 * ONE_USE - min(mean, ONE_USE)) + sweeps) // (2 * max(sweeps, 1))
 
 
 @njit_inline
-def has_room(averages, pair, size):
-    """Whether the pair has room for one more entry, its fragment of so many bytes."""
-    return (
-        averages.first[pair] + averages.taken[pair] < averages.first[pair + 1]
-        and averages.room[pair] + averages.filled[pair] + size <= averages.room[pair + 1]
-    )
+def class_of(nonterminals):
+    """The class of a rule with so many nonterminals."""
+    return min(np.int64(nonterminals), CLASSES - 1)
+
+
+@njit_inline
+def _slots_of(size):
+    return (np.int64(size) + BYTES_A_SLOT - 1) // BYTES_A_SLOT
+
+
+@njit_inline
+def _most_uses(entry):
+    """The most uses that an entry's rule can have had, those before it was entered included."""
+    return np.int64(entry["uses"]) + np.int64(entry["missed"])
+
+
+@njit_inline
+def _has_room(averages, pair, slots):
+    return averages.first[pair] + averages.filled[pair] + slots <= averages.first[pair + 1]
 
 
 @njit
-def append_entry(averages, pair, hashes, root, uses, shared, fragment):
-    """One more entry, if there is room; `fragment` uint8 its bytes."""
-    if not has_room(averages, pair, len(fragment)):
-        return
+def put_entry(averages, pair, hashes, root, sums, shared, fragment):
+    """One more entry, `sums` its uses and those that it may have missed, `fragment` uint8; whether it has room."""
+    slots = _slots_of(len(fragment))
+    if not _has_room(averages, pair, slots):
+        return False
     entry = averages.entry[averages.first[pair] + averages.taken[pair]]
+    start = BYTES_A_SLOT * averages.filled[pair]
     entry["source_hash"] = hashes[0]
     entry["target_hash"] = hashes[1]
-    entry["uses"] = uses
-    entry["start"] = averages.filled[pair]
+    entry["uses"] = sums[0]
+    entry["missed"] = sums[1]
+    entry["start"] = start
     entry["size"] = len(fragment)
     entry["root"] = root
     entry["shared"] = shared
-    position = averages.room[pair] + averages.filled[pair]
+    position = BYTES_A_SLOT * averages.first[pair] + start
     for k in range(len(fragment)):
         averages.content[position + k] = fragment[k]
-    averages.filled[pair] += len(fragment)
+    averages.filled[pair] += slots
     averages.taken[pair] += 1
+    return True
+
+
+@njit_inline
+def _let_go(averages, pair, entry):
+    """Mark an entry as gone; what its rule can have had, any rule without an entry can have had from now on."""
+    averages.floor[pair] = max(averages.floor[pair], _most_uses(entry))
+    entry["size"] = 0
 
 
 @njit
-def _prune(averages, pair):
-    """Drop the entries whose average is below the least that is kept; close up the others."""
-    first, start = averages.first[pair], averages.room[pair]
-    least = LEAST_KEPT * averages.sweeps[pair]
+def _close_up(averages, pair):
+    """Move the entries together that are not gone."""
+    first = averages.first[pair]
+    begin = BYTES_A_SLOT * first
     kept = 0
     filled = 0
     for k in range(averages.taken[pair]):
         entry = averages.entry[first + k]
-        if entry["uses"] < least:
+        if entry["size"] == 0:
             continue
+        start = BYTES_A_SLOT * filled
         for byte in range(entry["size"]):
-            averages.content[start + filled + byte] = averages.content[start + entry["start"] + byte]
-        entry["start"] = filled
-        filled += entry["size"]
+            averages.content[begin + start + byte] = averages.content[begin + entry["start"] + byte]
+        entry["start"] = start
+        filled += _slots_of(entry["size"])
         if kept != k:
             averages.entry[first + kept] = entry
         kept += 1
@@ -183,21 +226,80 @@ def _prune(averages, pair):
 
 
 @njit
-def end_sweep(averages, pair, uses):
-    """Count one more sweep of a pair, in which its derivation had so many uses in all; forget what is negligible."""
+def _prune(averages, pair):
+    """Let go of the entries that could be counted no longer, whatever their rules had before they were entered."""
+    least = LEAST_KEPT * averages.sweeps[pair]
+    gone = False
+    for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
+        entry = averages.entry[k]
+        if _most_uses(entry) < least:
+            _let_go(averages, pair, entry)
+            gone = True
+    if gone:
+        _close_up(averages, pair)
+
+
+@njit
+def _let_go_of_least(averages, pair):
+    """Let go of the first entry whose rule can have had the fewest uses."""
+    first = averages.first[pair]
+    least = first
+    for k in range(first + 1, first + averages.taken[pair]):
+        if _most_uses(averages.entry[k]) < _most_uses(averages.entry[least]):
+            least = k
+    _let_go(averages, pair, averages.entry[least])
+    _close_up(averages, pair)
+
+
+@njit
+def enter_rule(averages, pair, hashes, root, uses, shared, fragment):
+    """Enter a rule with its first uses; where there is no room, in the place of those with the fewest uses.
+
+    It can have had before what any rule without an entry can have had.
+    """
+    slots = _slots_of(len(fragment))
+    if not _has_room(averages, pair, slots):
+        _prune(averages, pair)
+    while not _has_room(averages, pair, slots) and averages.taken[pair] > 0:
+        _let_go_of_least(averages, pair)
+    if not put_entry(averages, pair, hashes, root, (uses, averages.floor[pair]), shared, fragment):
+        averages.floor[pair] += uses
+
+
+@njit
+def lose_uses(averages, pair, uses):
+    """Note that so many uses were credited to rules that are not known: each rule can have had them."""
+    averages.floor[pair] += uses
+    for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
+        averages.entry[k]["missed"] += uses
+
+
+@njit
+def _halve(averages, pair):
+    """Let a sweep so far weigh half of one to come; what rules have at least is rounded down, at most up."""
+    averages.sweeps[pair] //= 2
+    averages.floor[pair] = (averages.floor[pair] + 1) // 2
+    for k in range(CLASSES):
+        averages.total[pair, k] = (averages.total[pair, k] + 1) // 2
+    for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
+        entry = averages.entry[k]
+        most = (_most_uses(entry) + 1) // 2
+        entry["uses"] //= 2
+        entry["missed"] = most - entry["uses"]
+
+
+@njit
+def end_sweep(averages, pair):
+    """Count one more sweep of a pair, whose uses are in its total; forget what is long ago, let go of what is rare."""
     averages.sweeps[pair] += 1
-    averages.total[pair] += uses
     if averages.sweeps[pair] == MOST_SWEEPS:
-        averages.sweeps[pair] //= 2
-        averages.total[pair] //= 2
-        for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
-            averages.entry[k]["uses"] //= 2
-    if averages.sweeps[pair] % _SWEEPS_A_PRUNING == 0:
+        _halve(averages, pair)
+    if averages.sweeps[pair] % SWEEPS_A_PRUNING == 0:
         _prune(averages, pair)
 
 
 @njit
-def _find(averages, pair, source_hash, target_hash):
+def find_entry(averages, pair, source_hash, target_hash):
     """The number of the pair's entry for the rule with these hashes, or -1."""
     for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
         entry = averages.entry[k]
@@ -212,22 +314,23 @@ def add_tree(averages, pair, view, space, scratch):
 
     `space` is a `WalkSpace`, or what has its fields; `scratch` uint8 has room for the largest fragment.
     """
-    uses = 0
     depth = begin_walk(view, space)
     while True:
         v, depth = next_rule(view, space, depth)
         if v < 0:
             break
-        uses += ONE_USE
+        averages.total[pair, class_of(space.summary[v]["nonterminals"])] += ONE_USE
         hashes = space.summary[v]["source_hash"], space.summary[v]["target_hash"]
-        known = _find(averages, pair, *hashes)
+        known = find_entry(averages, pair, *hashes)
         if known >= 0:
             averages.entry[known]["uses"] += ONE_USE
             continue
         end = encode_fragment(v, view, space.pending, scratch, 0)
         if end >= 0:
-            append_entry(averages, pair, hashes, v, ONE_USE, 0, scratch[:end])
-    end_sweep(averages, pair, uses)
+            enter_rule(averages, pair, hashes, v, ONE_USE, 0, scratch[:end])
+        else:
+            lose_uses(averages, pair, ONE_USE)
+    end_sweep(averages, pair)
 
 
 @njit

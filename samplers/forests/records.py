@@ -1,9 +1,9 @@
 """Averages as bytes, the way a store keeps them: one string, a *record*, for each pair.
 
-A record is two zero bytes and a 1 (retained trees never begin so), then, as LEB128 varints, the sweeps averaged over
-and the uses that they had in all; then the entries in their order. An entry is the node at which the rule begins,
-twice its uses in all sweeps (and 1 more where it was used twice at least), the size of the fragment in bytes, and these
-bytes. With a 0 in place of the 1 nothing follows: the pair expects nothing yet.
+A record is, as LEB128 varints, the sweeps averaged over, the most uses that a rule without an entry can have had, and
+the uses in all by number of nonterminals; then the entries in their order. An entry is the node at which the rule
+begins, twice its uses since it was entered (and 1 more where it was used twice at least), the most uses that it can
+have had before, the size of the fragment in bytes, and these bytes. A pair that has averaged over nothing has none.
 """
 
 from typing import NamedTuple
@@ -14,30 +14,32 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.averages import (
+    BYTES_A_SLOT,
     Averages,
-    add_trees,
-    append_entry,
+    class_of,
     decode_fragment,
     empty_averages,
     error_variance,
     expected_uses,
+    mean_uses,
+    put_entry,
 )
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.derivations import empty_state, get_number, most_nodes, put_number
-from hierogram.samplers.forests.samples import decode_trees, samples_of
 from hierogram.samplers.forests.views import view_pair
 from hierogram.samplers.forests.walk import make_summary, walk_space
 from hierogram.samplers.grammar.columns import Blobs
+from hierogram.samplers.grammar.uses import CLASSES
 
-_MARK_BYTES = 3
-_MARK, _NOTHING = 1, 0
-_NUMBER_BYTES = 8
+_NUMBER_BYTES = 9
+_ENTRY_BYTES = 16
+"""An entry's numbers take no more: root and size have 16 bits, uses and those that it may have missed 32."""
 
 
 class Fragments(NamedTuple):
     """Fragments of pairs, m of them: `content[starts[k] : ends[k]]` is one of pair `pairs[k]` that begins at node
-    `roots[k]`, and it counts for `weights[k]` uses, whose error has the variance `variances[k]`, both in units of
-    1/`ONE_USE`. All int64[m] but `content` uint8.
+    `roots[k]`, and it counts for `weights[k]` uses, in units of 1/`ONE_USE`, whose error has the variance
+    `variances[k]`, in units of 1/`ONE_SQUARE`. All int64[m] but `content` uint8.
     """
 
     content: NDArray[np.uint8]
@@ -54,33 +56,36 @@ class Fragments(NamedTuple):
 
 
 @njit
-def is_record(content, first, last):
-    """Whether the bytes are averages: else they are retained trees, or none at all."""
-    return last - first >= _MARK_BYTES and content[first] == 0 and content[first + 1] == 0
+def _begin(content, first, last):
+    """Sweeps, floor, and where the uses in all begin; a position of -1 where the bytes are not a record."""
+    sweeps, position = get_number(content, first, last)
+    floor, position = get_number(content, position, last)
+    return sweeps, floor, position if sweeps > 0 and floor >= 0 else -1
 
 
 @njit
-def _begin(content, first, last):
-    """Sweeps, uses in all, and where the entries begin; a position of -1 where the record is none that is known."""
-    if content[first + 2] == _NOTHING and last == first + _MARK_BYTES:
-        return 0, 0, last
-    if content[first + 2] != _MARK:
-        return 0, 0, -1
-    sweeps, position = get_number(content, first + _MARK_BYTES, last)
-    total, position = get_number(content, position, last)
-    return sweeps, total, position if sweeps >= 0 and total >= 0 else -1
+def _after_totals(content, position, last):
+    """Where the entries begin; -1 where the bytes end before."""
+    for _ in range(CLASSES):
+        total, position = get_number(content, position, last)
+        if total < 0:
+            return -1
+    return position
 
 
 @njit
 def _next(content, position, last):
-    """Of the entry at `position` root, uses, shared, where the fragment begins and ends; an end of -1 if cut short."""
+    """Of the entry at `position` root, (uses, missed), shared, where the fragment begins and ends; an end of -1 if cut
+    short.
+    """
     root, position = get_number(content, position, last)
     uses, position = get_number(content, position, last)
+    missed, position = get_number(content, position, last)
     size, position = get_number(content, position, last)
     end = position + size
-    if root < 0 or uses < 0 or size < 1 or end > last:
-        return root, uses, 0, position, -1
-    return root, uses >> 1, uses & 1, position, end
+    if root < 0 or uses < 0 or missed < 0 or size < 1 or end > last:
+        return root, (uses, missed), 0, position, -1
+    return root, (uses >> 1, missed), uses & 1, position, end
 
 
 @njit
@@ -89,9 +94,11 @@ def _count(records):
     number = 0
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
-        if not is_record(records.content, first, last):
+        if first == last:
             continue
         _, _, position = _begin(records.content, first, last)
+        if position >= 0:
+            position = _after_totals(records.content, position, last)
         while 0 <= position < last:
             _, _, _, _, position = _next(records.content, position, last)
             number += 1
@@ -101,17 +108,21 @@ def _count(records):
 
 
 @njit
-def _list(records, found):
+def _list(records, found, left_out):
     taken = 0
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
-        if not is_record(records.content, first, last):
+        if first == last:
             continue
         sweeps, _, position = _begin(records.content, first, last)
+        for k in range(CLASSES):
+            total, position = get_number(records.content, position, last)
+            left_out[k] += mean_uses(total, sweeps)
         while position < last:
-            root, uses, shared, start, position = _next(records.content, position, last)
-            weight = expected_uses(uses, sweeps, shared)
+            root, sums, shared, start, position = _next(records.content, position, last)
+            weight = expected_uses(sums[0], sweeps, shared)
             if weight > 0:
+                left_out[_class_of(records.content, start, position)] -= weight
                 found.pairs[taken] = pair
                 found.roots[taken] = root
                 found.starts[taken] = start
@@ -122,14 +133,38 @@ def _list(records, found):
     return taken
 
 
+@njit
+def _class_of(content, first, last):
+    """The class of the rule whose fragment has these bytes: each node after the first that is cut is a nonterminal."""
+    _, position = get_number(content, first, last)
+    nonterminals = 0
+    while position < last:
+        value, position = get_number(content, position, last)
+        nonterminals += np.int64(value == 1)
+    return class_of(nonterminals)
+
+
 def fragments_of(records: Blobs) -> Fragments:
     """The fragments that count, of all records; raises `DerivationError` where a record is cut short."""
+    return _read_fragments(records)[0]
+
+
+def left_out(records: Blobs) -> NDArray[np.int64]:
+    """What pairs with a record expect to use of rules that they do not count, by number of nonterminals.
+
+    int64[CLASSES], in units of 1/`ONE_USE`. Raises as `fragments_of`.
+    """
+    return _read_fragments(records)[1]
+
+
+def _read_fragments(records: Blobs) -> tuple[Fragments, NDArray[np.int64]]:
     number, cut_short = _count(records)
     if cut_short >= 0:
         raise DerivationError(f"the averages of pair number {cut_short} of the batch are cut short")
     columns = [np.empty(number, np.int64) for _ in range(6)]
-    taken = _list(records, Fragments(records.content, *columns))
-    return Fragments(records.content, *(column[:taken] for column in columns))
+    uncounted = np.zeros(CLASSES, np.int64)
+    taken = _list(records, Fragments(records.content, *columns), uncounted)
+    return Fragments(records.content, *(column[:taken] for column in columns)), uncounted
 
 
 @njit
@@ -187,17 +222,17 @@ def _write(averages, content, offsets):
     position = 0
     for pair in range(len(averages.sweeps)):
         if averages.sweeps[pair] > 0:
-            content[position] = 0
-            content[position + 1] = 0
-            content[position + 2] = _MARK
-            position = put_number(content, position + _MARK_BYTES, averages.sweeps[pair])
-            position = put_number(content, position, averages.total[pair])
+            position = put_number(content, position, averages.sweeps[pair])
+            position = put_number(content, position, averages.floor[pair])
+            for k in range(CLASSES):
+                position = put_number(content, position, averages.total[pair, k])
         for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
             entry = averages.entry[k]
             position = put_number(content, position, np.int64(entry["root"]))
-            position = put_number(content, position, 2 * entry["uses"] + np.int64(entry["shared"]))
+            position = put_number(content, position, 2 * np.int64(entry["uses"]) + np.int64(entry["shared"]))
+            position = put_number(content, position, np.int64(entry["missed"]))
             position = put_number(content, position, np.int64(entry["size"]))
-            start = averages.room[pair] + np.int64(entry["start"])
+            start = BYTES_A_SLOT * averages.first[pair] + np.int64(entry["start"])
             for byte in range(entry["size"]):
                 content[position + byte] = averages.content[start + byte]
             position += np.int64(entry["size"])
@@ -207,8 +242,9 @@ def _write(averages, content, offsets):
 
 def write_averages(averages: Averages) -> Blobs:
     """Each pair's record; nothing for pairs that have not averaged over anything."""
-    bound = int(averages.filled.sum() + (2 + _NUMBER_BYTES + 2) * averages.taken.sum())
-    content = np.empty(bound + (_MARK_BYTES + 2 * _NUMBER_BYTES) * len(averages.sweeps), np.uint8)
+    taken = int(averages.taken.sum())
+    bound = BYTES_A_SLOT * int(averages.filled.sum()) + _ENTRY_BYTES * taken
+    content = np.empty(bound + (2 + CLASSES) * _NUMBER_BYTES * len(averages.sweeps), np.uint8)
     offsets = np.zeros(len(averages.sweeps) + 1, np.int64)
     size = _write(averages, content, offsets)
     return Blobs(content[:size].copy(), offsets)
@@ -219,57 +255,36 @@ def _read(averages, batch, state, records, stack, work):
     """Fill the averages from the records; the first pair whose record does not fit its forest, or -1."""
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
-        if not is_record(records.content, first, last):
+        if first == last:
             continue
         view = view_pair(batch, state, pair)
-        sweeps, total, position = _begin(records.content, first, last)
+        sweeps, floor, position = _begin(records.content, first, last)
+        if position < 0 or _after_totals(records.content, position, last) < 0:
+            return pair
         averages.sweeps[pair] = sweeps
-        averages.total[pair] = total
+        averages.floor[pair] = floor
+        for k in range(CLASSES):
+            averages.total[pair, k], position = get_number(records.content, position, last)
         while 0 <= position < last:
-            root, uses, shared, start, position = _next(records.content, position, last)
+            root, sums, shared, start, position = _next(records.content, position, last)
             if position < 0 or not decode_fragment(root, view, stack, records.content, start, position):
                 return pair
             work.registers[0]["epoch"] += 1
             make_summary(root, view, work)
             hashes = work.summary[root]["source_hash"], work.summary[root]["target_hash"]
-            append_entry(averages, pair, hashes, root, uses, shared, records.content[start:position])
+            if not put_entry(averages, pair, hashes, root, sums, shared, records.content[start:position]):
+                return pair
         if position < 0:
             return pair
     return -1
 
 
-@njit
-def _which(records, chosen):
-    for pair in range(len(chosen)):
-        first, last = records.offsets[pair], records.offsets[pair + 1]
-        chosen[pair] = last > first and not is_record(records.content, first, last)
-
-
-def trees_among(records: Blobs) -> Blobs:
-    """The strings that are retained trees, as earlier versions kept them; the others are empty."""
-    chosen = np.zeros(records.size, np.bool_)
-    _which(records, chosen)
-    sizes = np.where(chosen, np.diff(records.offsets), 0)
-    kept = np.repeat(chosen, np.diff(records.offsets))
-    return Blobs(records.content[kept], np.concatenate(([0], np.cumsum(sizes))))
-
-
 def read_averages(batch: Batch, records: Blobs) -> Averages:
-    """Inverse of `write_averages`; a pair whose record is one of retained trees has averaged over these.
-
-    Raises `DerivationError` where bytes do not fit their pair's forest.
-    """
+    """Inverse of `write_averages`; raises `DerivationError` where bytes do not fit their pair's forest."""
     averages = empty_averages(batch)
     forests = batch.forests
     stack = np.empty(most_nodes(forests) + 1, np.int64)
     wrong = _read(averages, batch, empty_state(forests), records, stack, walk_space(batch))
     if wrong >= 0:
         raise DerivationError(f"the averages of pair number {wrong} of the batch do not fit its forest")
-    trees = samples_of(trees_among(records))
-    rank = 0
-    while len((of_rank := trees.of_rank(rank)).pairs):
-        due = np.zeros(batch.size, np.bool_)
-        due[of_rank.pairs] = True
-        add_trees(averages, batch, decode_trees(forests, of_rank), due)
-        rank += 1
     return averages

@@ -8,8 +8,8 @@ Nothing that is credited is drawn, and no random number is used.
 import numpy as np
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
-from hierogram.samplers.forests.averages import append_entry, encode_fragment, end_sweep
-from hierogram.samplers.grammar.uses import ONE_USE
+from hierogram.samplers.forests.averages import class_of, encode_fragment, end_sweep, enter_rule, lose_uses
+from hierogram.samplers.grammar.uses import CLASSES, ONE_USE
 from hierogram.samplers.synchronous.resampling import met_number, read_counts, rule_at
 
 _ONCE = 1
@@ -21,7 +21,9 @@ def begin_credits(averaged, work):
     work.registers[0]["averaged"] = averaged
     work.registers[0]["credited"] = 0
     work.registers[0]["encoded"] = 0
-    work.registers[0]["uses"] = 0
+    work.registers[0]["lost"] = 0
+    for k in range(CLASSES):
+        work.mass[k] = 0
 
 
 @njit
@@ -31,12 +33,13 @@ def credit(number, v, probability, at):
     uses = np.int64(probability * ONE_USE + 0.5)
     if uses == 0:
         return
-    work.registers[0]["uses"] += uses
+    work.mass[class_of(work.summary[v]["nonterminals"])] += uses
     entry = work.credits[number]
     if entry["stamp"] != work.registers[0]["stamp"]:
         start = work.registers[0]["encoded"]
         end = encode_fragment(v, at.pair, work.walk, work.fragments, start)
         if end < 0:
+            work.registers[0]["lost"] += uses
             return
         work.registers[0]["encoded"] = end
         work.credited[work.registers[0]["credited"]] = number
@@ -92,8 +95,12 @@ def end_credits(averages, pair, at):
         new = work.credits[number]
         if new["uses"] > 0:
             rule = work.rule[number]
-            append_entry(
+            enter_rule(
                 averages, pair, (rule["source_hash"], rule["target_hash"]), new["root"], new["uses"],
                 _is_shared(number, at), work.fragments[new["start"] : new["start"] + new["size"]],
             )  # fmt: skip
-    end_sweep(averages, pair, work.registers[0]["uses"])
+    if work.registers[0]["lost"] > 0:
+        lose_uses(averages, pair, work.registers[0]["lost"])
+    for k in range(CLASSES):
+        averages.total[pair, k] += work.mass[k]
+    end_sweep(averages, pair)

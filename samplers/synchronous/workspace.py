@@ -9,6 +9,7 @@ from hierogram.samplers.counts.products import SCALED
 from hierogram.samplers.counts.table import LENGTH
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.fragments import make_summaries, powers_of_base
+from hierogram.samplers.grammar.uses import CLASSES
 
 REGISTERS = np.dtype(
     [
@@ -23,12 +24,13 @@ REGISTERS = np.dtype(
         ("averaged", np.int64),
         ("credited", np.int64),
         ("encoded", np.int64),
-        ("uses", np.int64),
+        ("lost", np.int64),
     ]
 )
 """The number of the pair that is being resampled and that of its summaries; rules met in it, and how many of them have
 their counts read; places taken by lists; customers of all rules; rows taken in the overlay; changes in the log; 1 if
-the pair is averaged in this sweep; rules credited in it, bytes of their fragments, uses credited in all."""
+the pair is averaged in this sweep; rules credited in it, bytes of their fragments, uses of those without room for
+theirs."""
 
 STATISTICS = np.dtype(
     [
@@ -81,7 +83,7 @@ class Workspace(NamedTuple):
     size); `saved_edge`, `saved_cut` a pair's variables; `registers` REGISTERS[1]; `statistics` STATISTICS[1];
     `rows_read` uint32[N], shared by all workers: which rows of the table each pair read last, as long as they fit in
     its nodes' places; `credits` CREDIT[r] by local rule, `credited` int32 the rules that were credited, `fragments`
-    uint8 the bytes of their fragments.
+    uint8 the bytes of their fragments, `mass` int64[CLASSES] the uses credited, by number of nonterminals.
     """
 
     summary: NDArray[np.void]
@@ -110,6 +112,7 @@ class Workspace(NamedTuple):
     credits: NDArray[np.void]
     credited: NDArray[np.int32]
     fragments: NDArray[np.uint8]
+    mass: NDArray[np.int64]
 
 
 def power_of_two(least: int) -> int:
@@ -151,4 +154,5 @@ def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_rea
         credits=np.zeros(batch.most_rules, CREDIT),
         credited=np.zeros(batch.most_rules, np.int32),
         fragments=np.zeros(64 * nodes + 1024, np.uint8),
+        mass=np.zeros(CLASSES, np.int64),
     )

@@ -26,7 +26,7 @@ MOST_RANKED = 2_000
 """Rules, the most used of those that match, that are ordered by their probability."""
 
 MEAN = f"CAST({{0}}.sampled_count AS DOUBLE PRECISION) / {ONE_USE}"
-ERROR = f"sqrt(CAST({{0}}.sampled_variance AS DOUBLE PRECISION) / {ONE_USE})"
+ERROR = f"sqrt(CAST({{0}}.sampled_variance AS DOUBLE PRECISION)) / {ONE_USE}"
 """How often a rule is expected to be used, and the standard error of that; of the table of rules by the name put in."""
 
 _COLUMNS = "id, source, target, count, sampled_count, sampled_variance, length, scope, nonterminals, hiero"

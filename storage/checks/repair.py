@@ -194,6 +194,11 @@ class Repair:
             rebuild(self._writing)
         return len({*lacking, *gone})
 
+    def mend_left_out(self, left_out: Sequence[int]) -> None:
+        """Makes the expected uses that no rule counts those of a recount."""
+        state = self._writing.state
+        state.leave_out([now - before for now, before in zip(left_out, state.left_out(), strict=True)])
+
     def mend_totals(self) -> tuple[int, dict[str, tuple[int, int]]]:
         """Makes the totals those of the tables; how many corpora and batches were wrong, and the store's totals that
         are others now, each before and after.

@@ -1,6 +1,6 @@
 """Writing transactions: the store's lock, its position and its running totals."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -35,6 +35,19 @@ class StoreState:
     sampled_tokens: int = 0
     rejected: int = 0
     sweeps: int = 0
+    left_out_0: int = 0
+    left_out_1: int = 0
+    left_out_2: int = 0
+    left_out_3: int = 0
+
+    def left_out(self) -> tuple[int, ...]:
+        """The expected uses that no rule counts, by number of nonterminals, in units of 1/`ONE_USE`."""
+        return self.left_out_0, self.left_out_1, self.left_out_2, self.left_out_3
+
+    def leave_out(self, change: Sequence[int]) -> None:
+        """Adds to the expected uses that no rule counts."""
+        sums = (number + more for number, more in zip(self.left_out(), change, strict=True))
+        self.left_out_0, self.left_out_1, self.left_out_2, self.left_out_3 = sums
 
     def count_pairs(self, state: str, number: int) -> None:
         """Adds to the number of pairs in the state; raises `StoreError` where there is no such state."""

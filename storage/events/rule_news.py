@@ -93,7 +93,7 @@ def _tell(writing: Writing, moved: Moved) -> None:
     new = ~known & (moved.sampled >= OFTEN * ONE_USE)
     gone = known & (moved.sampled < _LEAST)
     change = np.abs(moved.sampled - told)
-    error = np.sqrt((moved.variances + told_variances).astype(np.float64) * ONE_USE)
+    error = np.sqrt((moved.variances + told_variances).astype(np.float64))
     changed = known & ~gone & (change > ERRORS * error) & (change > SHARE * told)
     rows = np.flatnonzero(new | gone | changed)
     if not len(rows):

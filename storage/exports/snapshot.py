@@ -52,6 +52,10 @@ class Snapshot:
         """How much the store holds."""
         return status(self._connection, url=self._url, schema=self._schema)
 
+    def left_out(self) -> tuple[int, ...]:
+        """The expected uses that no rule counts, by number of nonterminals, in units of 1/`ONE_USE`."""
+        return read_state(self._connection).left_out()
+
     def words(self, side: str) -> list[str]:
         """The different words of `source` or `target` sides of all pairs, in the order of their bytes."""
         statement = select(vocabulary.c.token).where(vocabulary.c.side == side).order_by(vocabulary.c.token)
@@ -99,7 +103,7 @@ class Snapshot:
         """The variance of the error of expected uses over these, of all rules together; None without any."""
         sums = select(func.sum(rules.c.sampled_variance), func.sum(rules.c.sampled_count))
         variance, uses = self._connection.execute(sums).one()
-        return float(variance) / float(uses) if uses else None
+        return float(variance) / (ONE_USE * float(uses)) if uses else None
 
     def pair_blocks(self, corpus_id: int | None = None) -> Iterator[Block]:
         """Pairs, all or those of a corpus, as blocks of columns: see `storage.bulk`."""

@@ -80,6 +80,9 @@ def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
     Raises `CountError` where a count would become negative, and `KeyCollisionError` where a key belongs to
     another rule.
     """
+    writing.state.leave_out(deltas.left_out)
+    if not len(deltas):
+        return
     named = _merged(deltas)
     deltas = named.deltas
     before = _stored(writing, named)

@@ -24,7 +24,7 @@ def save_derivations(writing: Writing, updates: PairUpdates | None, deltas: Rule
     """
     if updates is not None and len(updates):
         _save_pairs(writing, updates)
-    if deltas is not None and len(deltas):
+    if deltas is not None:
         add_counts(writing, deltas)
 
 

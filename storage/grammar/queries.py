@@ -8,13 +8,14 @@ from sqlalchemy import ColumnElement, Connection, Double, Select, cast, func, se
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
-from hierogram.samplers.grammar.uses import ONE_USE
+from hierogram.samplers.grammar.uses import ONE_SQUARE, ONE_USE
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.records import (
     LabelRow,
     RuleRow,
     StoreStatus,
 )
+from hierogram.storage.records.operations import CLASSES_OF_RULES
 from hierogram.storage.schema.tables import corpora, labels, rule_words, rules, sweeps, vocabulary
 
 
@@ -79,7 +80,7 @@ def find_rules(connection: Connection, conditions: Wanted, limit: int) -> list[R
 
 def means(columns: ReadOnlyColumnCollection[str, Any]) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
     """How often a rule is expected to be used, and the standard error of that."""
-    variance = cast(columns["sampled_variance"], Double) / ONE_USE
+    variance = cast(columns["sampled_variance"], Double) / ONE_SQUARE
     return cast(columns["sampled_count"], Double) / ONE_USE, func.sqrt(variance, type_=Double)
 
 
@@ -133,6 +134,7 @@ def status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
         rule_tokens=state.rule_tokens,
         sampled_tokens=8 * state.sampled_tokens // ONE_USE,
         expected_tokens=state.sampled_tokens / ONE_USE,
+        left_out={name: uses / ONE_USE for name, uses in zip(CLASSES_OF_RULES, state.left_out(), strict=True)},
         rejected=state.rejected,
         sweeps=state.sweeps,
         last_log_likelihood=last,

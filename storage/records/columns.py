@@ -24,6 +24,7 @@ _COLUMNS = {
 
 _SIDES = ("sources", "targets")
 """Columns of texts."""
+NOTHING_LEFT_OUT = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,10 @@ class RuleDeltas:
 
     `keys` uint64[n, 2], the two halves (high, low) of each rule's key; `sources` and `targets` its sides as texts;
     `lengths`, `scopes`, `nonterminals`, `source_terminals` and `target_terminals` int32[n]; `hiero` bool[n]; `counts`,
-    `sampled_counts` and `sampled_variances` int64[n] the changes of counts, of expected uses and of the variance of
-    their error, the last two in units of 1/`ONE_USE`. New rules are stored in the order in which they come: in that of
-    their sources, those that are looked up together lie together.
+    `sampled_counts` and `sampled_variances` int64[n] the changes of counts, of expected uses (in units of 1/`ONE_USE`)
+    and of the variance of their error (in units of 1/`ONE_SQUARE`). `left_out` is the change of the expected uses that
+    pairs have of rules that they do not count, by number of nonterminals, in units of 1/`ONE_USE`. New rules
+    are stored in the order in which they come: by source, so that those that are looked up together lie together.
     """
 
     keys: NDArray[np.uint64]
@@ -49,6 +51,7 @@ class RuleDeltas:
     counts: NDArray[np.int64]
     sampled_counts: NDArray[np.int64]
     sampled_variances: NDArray[np.int64]
+    left_out: tuple[int, ...] = NOTHING_LEFT_OUT
 
     def __len__(self) -> int:
         """How many rules there are."""
@@ -67,12 +70,16 @@ class RuleDeltas:
 
     def at(self, rows: NDArray[np.int64], sources: Texts, targets: Texts) -> RuleDeltas:
         """These rows, whose sides are given."""
-        columns = {field.name: getattr(self, field.name)[rows] for field in fields(self) if field.name not in _SIDES}
-        return RuleDeltas(sources=sources, targets=targets, **columns)
+        columns = {name: getattr(self, name)[rows] for name in _column_names() if name not in _SIDES}
+        return RuleDeltas(sources=sources, targets=targets, left_out=self.left_out, **columns)
 
     def shown(self, row: int) -> str:
         """A rule as people see it."""
         return f"{self.sources.string(row)} ||| {self.targets.string(row)}"
+
+
+def _column_names() -> list[str]:
+    return [field.name for field in fields(RuleDeltas) if field.name != "left_out"]
 
 
 def join_deltas(parts: Sequence[RuleDeltas]) -> RuleDeltas:
@@ -82,10 +89,11 @@ def join_deltas(parts: Sequence[RuleDeltas]) -> RuleDeltas:
     from hierogram.samplers.grammar.columns import concatenated
 
     columns: dict[str, Any] = {}
-    for field in fields(RuleDeltas):
-        values = [getattr(part, field.name) for part in parts]
-        columns[field.name] = concatenated(values) if field.name in _SIDES else np.concatenate(values)
-    return RuleDeltas(**columns)
+    for name in _column_names():
+        values = [getattr(part, name) for part in parts]
+        columns[name] = concatenated(values) if name in _SIDES else np.concatenate(values)
+    left_out = tuple(sum(numbers) for numbers in zip(*(part.left_out for part in parts), strict=True))
+    return RuleDeltas(**columns, left_out=left_out)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,18 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
+CLASSES_OF_RULES = ("0", "1", "2", "3+")
+"""Numbers of nonterminals, as rules are told apart by them."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
     """How much a store holds and how far sampling has come.
 
     `expected_tokens`: how often its rules are expected to be used in all; `sampled_tokens` is that in eight samples, as
-    earlier versions told it. `log_bytes`: size of the log beside an SQLite store's file; None for Postgres.
+    earlier versions told it. `left_out`: how often rules are expected to be used that are too rare in a pair to count,
+    by how many nonterminals they have, one of `CLASSES_OF_RULES`. `log_bytes`: size of the log beside an SQLite store's
+    file; None for Postgres.
     """
 
     url: str
@@ -29,6 +35,7 @@ class StoreStatus:
     rejected: int = 0
     sweeps: int = 0
     expected_tokens: float = 0.0
+    left_out: dict[str, float] = field(default_factory=dict)
     last_log_likelihood: float | None = None
     corpora: dict[str, int] = field(default_factory=dict)
     log_bytes: int | None = None

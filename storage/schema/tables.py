@@ -72,6 +72,7 @@ store_state = Table(
     Column("sampled_tokens", BigInteger, nullable=False),
     Column("rejected", BigInteger, nullable=False),
     Column("sweeps", BigInteger, nullable=False),
+    *(Column(f"left_out_{k}", BigInteger, nullable=False, server_default="0") for k in range(4)),
     CheckConstraint("id = 1", name="store_state_has_one_row"),
 )
 

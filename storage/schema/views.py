@@ -3,7 +3,7 @@
 VIEWS = {
     "rule_table": """
 SELECT r.id, r.source, r.target, CAST(r.sampled_count AS DOUBLE PRECISION) / 4096 AS mean,
-       sqrt(CAST(r.sampled_variance AS DOUBLE PRECISION) / 4096) AS mean_error,
+       sqrt(CAST(r.sampled_variance AS DOUBLE PRECISION)) / 4096 AS mean_error,
        CAST(r.sampled_count AS DOUBLE PRECISION)
          / (SELECT sum(s.sampled_count) FROM rules AS s WHERE s.source = r.source) AS p_target_given_source,
        CAST(r.sampled_count AS DOUBLE PRECISION)
@@ -49,7 +49,7 @@ SELECT id, source, target, count,
     "averaged_grammar": """
 SELECT id, source, target,
        CAST(sampled_count AS DOUBLE PRECISION) / 4096 AS count,
-       sqrt(CAST(sampled_variance AS DOUBLE PRECISION) / 4096) AS error,
+       sqrt(CAST(sampled_variance AS DOUBLE PRECISION)) / 4096 AS error,
        CAST(sampled_count AS DOUBLE PRECISION) / sum(sampled_count) OVER (PARTITION BY source) AS p_target_given_source,
        CAST(sampled_count AS DOUBLE PRECISION) / sum(sampled_count) OVER (PARTITION BY target) AS p_source_given_target,
        CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END AS words_only,
@@ -64,8 +64,8 @@ SELECT c.day, c.rule_id, c.source, c.target, c.count_before, c.count_now, c.coun
         SELECT h.day, h.rule_id, h.source, h.target,
                coalesce(CAST(h.sampled_count AS DOUBLE PRECISION) / 4096, h.count) AS count_before,
                coalesce(CAST(r.sampled_count AS DOUBLE PRECISION) / 4096, 0) AS count_now,
-               (coalesce(h.sampled_variance, 24576 * h.count) + CAST(coalesce(r.sampled_variance, 0)
-                 AS DOUBLE PRECISION)) / 4096 AS variance
+               (coalesce(h.sampled_variance, 100663296 * h.count) + CAST(coalesce(r.sampled_variance, 0)
+                 AS DOUBLE PRECISION)) / 16777216 AS variance
           FROM rule_history AS h
           LEFT JOIN rules AS r ON r.source = h.source AND r.target = h.target
        ) AS c""",

@@ -295,7 +295,9 @@ def sample_credits(sweep: Sweep, variables: Variables, stream: Stream) -> tuple[
     agenda = sweep.start()
     while agenda:
         if found := credited(sweep, agenda[0], variables):
-            credits[found[0]] += int(found[1] * ONE_USE + 0.5)
+            uses = int(found[1] * ONE_USE + 0.5)
+            if uses:
+                credits[found[0]] += uses
         variables = sweep.choose(sweep.options(agenda[0], variables), variables, stream)
         agenda = sweep.after(agenda, variables)
     return variables, credits

@@ -2,12 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import Drawn
+from hierogram.daemon.learning.kinds.kind import Drawn, left_out_change
 from hierogram.daemon.learning.kinds.state import Averages as AnyAverages
 from hierogram.daemon.learning.kinds.state import State as AnyState
 from hierogram.samplers.counts.changes import Change, weigh_trees
@@ -17,21 +17,14 @@ from hierogram.samplers.counts.occurrences import Occurrences, rule_occurrences
 from hierogram.samplers.forests.averages import Averages, add_trees
 from hierogram.samplers.forests.batch import Batch, State
 from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees
-from hierogram.samplers.forests.records import (
-    Fragments,
-    fragments_of,
-    moved,
-    read_averages,
-    trees_among,
-    write_averages,
-)
-from hierogram.samplers.forests.samples import samples_of, trees_of
+from hierogram.samplers.forests.records import Fragments, fragments_of, left_out, moved, read_averages, write_averages
+from hierogram.samplers.forests.samples import trees_of
 from hierogram.samplers.grammar.columns import Blobs, no_blobs
-from hierogram.samplers.grammar.uses import ONE_USE, SWEEPS_A_DRAW
+from hierogram.samplers.grammar.uses import ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
 from hierogram.storage.records import Settings
 from hierogram.storage.records.columns import RuleDeltas
 
-_DRAW = (ONE_USE, SWEEPS_A_DRAW * ONE_USE)
+_DRAW = (ONE_USE, SWEEPS_A_DRAW * ONE_SQUARE)
 """What a rule of a single draw is expected to be used, and the variance of that."""
 
 
@@ -69,6 +62,10 @@ class ForestPairs(ABC):
         """Each pair's record."""
         return write_averages(fragment_averages(averages))
 
+    def left_out(self, records: Blobs, first: int = 0) -> NDArray[np.int64]:
+        """What pairs expect to use and do not count: their records say it, whichever pairs they are."""
+        return left_out(records)
+
     def average(self, averages: AnyAverages, state: AnyState, due: NDArray[np.bool_]) -> None:
         """Average over the present trees of the pairs that are due, too."""
         add_trees(fragment_averages(averages), self.batch, variables(state), due)
@@ -80,12 +77,14 @@ class ForestPairs(ABC):
             changes += present_changes(after, 1)
         if before is not None:
             changes += present_changes(before, -1)
-        fragments, trees = average_change(*(_averages_of(drawn, settings) for drawn in (before, after)))
-        moves = [change.of_pairs(first) for change in changes + trees]
+        old, new = (fragments_of(no_blobs(0) if drawn is None else drawn.records) for drawn in (before, after))
+        fragments = moved(old, new)
+        moves = [change.of_pairs(first) for change in changes]
         deltas = count_changes(self.batch, moves, fragments.of_pairs(first))
         entries = deltas.entries
         numbers = (deltas.counts, deltas.sampled, deltas.variances)
-        return self.rules(deltas, np.flatnonzero(np.any([column[:entries] != 0 for column in numbers], axis=0)))
+        rules = self.rules(deltas, np.flatnonzero(np.any([column[:entries] != 0 for column in numbers], axis=0)))
+        return replace(rules, left_out=left_out_change(self, before, after, first))
 
     def occurrences(self, state: AnyState) -> Occurrences:
         """The rules of every pair's derivation, by pair."""
@@ -115,33 +114,6 @@ def present_changes(drawn: Drawn, weight: int) -> list[Change]:
         Change(trees_of(drawn.trees, chosen & ~alone), weight, 0),
         Change(trees_of(drawn.trees, chosen & alone), weight, uses, variance),
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Averaged:
-    """What records of averages count for: fragments with their weights, and trees that earlier versions retained."""
-
-    fragments: Fragments
-    trees: Change
-
-
-def averages_of(records: Blobs, settings: Settings) -> Averaged:
-    """What the records count for; raises `DerivationError` where one cannot be read.
-
-    A retained tree counts for as much as it did when it was kept, whatever other samples its pair has.
-    """
-    samples = max(settings.samples, 1)
-    trees = Change(samples_of(trees_among(records)), 0, ONE_USE // samples, ONE_USE // samples**2)
-    return Averaged(fragments_of(records), trees)
-
-
-def _averages_of(drawn: Drawn | None, settings: Settings) -> Averaged:
-    return averages_of(no_blobs(0) if drawn is None else drawn.records, settings)
-
-
-def average_change(before: Averaged, after: Averaged) -> tuple[Fragments, list[Change]]:
-    """By how much the weights of fragments and the sampled counts of trees change."""
-    return moved(before.fragments, after.fragments), [before.trees.negative(), after.trees]
 
 
 def count_changes(batch: Batch, changes: Sequence[Change], fragments: Fragments | None = None) -> CountDeltas:

@@ -15,6 +15,7 @@ from hierogram.daemon.learning.kinds.trials import Trial, TrialOptions
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.occurrences import Occurrences
 from hierogram.samplers.grammar.columns import Blobs
+from hierogram.samplers.grammar.uses import CLASSES
 from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks
 from hierogram.storage.records import LabelRow, PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
@@ -59,6 +60,12 @@ class Loaded(Protocol):
     def write_averages(self, averages: Averages) -> Blobs:
         """Each pair's record, empty where it has averaged over nothing; inverse of `read_averages`."""
 
+    def left_out(self, records: Blobs, first: int = 0) -> NDArray[np.int64]:
+        """What the pairs from `first` on expect to use of rules that they do not count, by number of nonterminals.
+
+        int64[CLASSES], in units of 1/`ONE_USE`; of pairs with a record. Raises `DerivationError`.
+        """
+
     def average(self, averages: Averages, state: State, due: NDArray[np.bool_]) -> None:
         """Average over the present derivations of the pairs that are due, too; changes the averages in place."""
 
@@ -71,6 +78,15 @@ class Loaded(Protocol):
 
     def occurrences(self, state: State) -> Occurrences:
         """The rules of every pair's derivation, by pair."""
+
+
+def left_out_change(loaded: Loaded, before: Drawn | None, after: Drawn | None, first: int) -> tuple[int, ...]:
+    """By how much the expected uses change that no rule counts, by number of nonterminals, in units of 1/`ONE_USE`."""
+    change = np.zeros(CLASSES, np.int64)
+    for drawn, sign in ((before, -1), (after, 1)):
+        if drawn is not None:
+            change += sign * loaded.left_out(drawn.records, first)
+    return tuple(change.tolist())
 
 
 class Course(Protocol):

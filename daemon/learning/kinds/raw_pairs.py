@@ -1,12 +1,13 @@
 """From stored pairs, with or without links, to what the ITG samplers work on; and what their derivations count."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import Drawn
+from hierogram.daemon.learning.kinds.kind import Drawn, left_out_change
 from hierogram.daemon.learning.kinds.pairs import is_hiero, number_words, streams_of
 from hierogram.daemon.learning.kinds.state import Averages, State
 from hierogram.samplers.counts.occurrences import Occurrences
@@ -77,6 +78,10 @@ class LoadedRawPairs:
         assert isinstance(averages, ItgAverages)
         return write_averages(self.batch, averages)
 
+    def left_out(self, records: Blobs, first: int = 0) -> NDArray[np.int64]:
+        """What pairs expect to use and do not count."""
+        return uses_of_records(self.batch, records, first)[1]
+
     def average(self, averages: Averages, state: State, due: NDArray[np.bool_]) -> None:
         """Average over the present derivations of the pairs that are due, too."""
         assert isinstance(averages, ItgAverages)
@@ -85,7 +90,8 @@ class LoadedRawPairs:
     def rule_deltas(self, before: Drawn | None, after: Drawn | None, settings: Settings, first: int = 0) -> RuleDeltas:
         """By how much the counts of rules change."""
         parts = [self._uses(before, -1, first), self._uses(after, 1, first)]
-        return self._columns(added_up([part for some in parts for part in some]))
+        rules = self._columns(added_up([part for some in parts for part in some]))
+        return replace(rules, left_out=left_out_change(self, before, after, first))
 
     def _uses(self, drawn: Drawn | None, weight: int, first: int) -> list[RuleUses]:
         if drawn is None:
@@ -95,7 +101,7 @@ class LoadedRawPairs:
             chosen[~drawn.chosen] = _LEFT_OUT
         found = [
             uses_of_trees(self.batch, drawn.trees, chosen, first),
-            uses_of_records(self.batch, drawn.records, first),
+            uses_of_records(self.batch, drawn.records, first)[0],
         ]
         return [RuleUses(*uses[:2], *(weight * column for column in uses[2:])) for uses in found]
 

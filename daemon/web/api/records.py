@@ -165,6 +165,7 @@ class StoreAnswer(BaseModel):
     rule_tokens: int
     sampled_tokens: int
     expected_tokens: float
+    left_out: dict[str, float]
     rejected: int
     sweeps: int
     last_log_likelihood: float | None

@@ -1,7 +1,7 @@
 """Averages of ITG derivations: for each pair, in how many of its sweeps it used which of its rules, and as bytes.
 
 The rules that a pair of n and m words can use have places: straight, inverted, the null emissions of its n source and m
-target words, and its n · m word pairs, row by row.
+target words, and its n · m word pairs, row by row. There is a number for each of them, so nothing is let go.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.derivations import get_number, put_number
 from hierogram.samplers.grammar.columns import Blobs
-from hierogram.samplers.grammar.uses import LEAST_KEPT, MOST_SWEEPS, ONE_USE
+from hierogram.samplers.grammar.uses import MOST_SWEEPS
 from hierogram.samplers.itg.batch import ItgBatch
 from hierogram.samplers.itg.derivations import (
     NODE,
@@ -27,7 +27,6 @@ from hierogram.samplers.itg.derivations import (
 BINARY = 2
 """Rules with children, whose places come first."""
 
-_SWEEPS_A_PRUNING = 16
 _BYTES_A_NUMBER = 5
 
 
@@ -65,18 +64,15 @@ def empty_averages(batch: ItgBatch) -> ItgAverages:
 
 @njit
 def _end_sweep(averages, pair, first, last):
-    """Count one more sweep of a pair; forget what is negligible, and in the long run what is long ago."""
+    """Count one more sweep of a pair; in the long run, let a sweep so far weigh half of one to come.
+
+    Halves are rounded down: less than one use is lost of a place, of `MOST_SWEEPS` / 2 sweeps or more.
+    """
     averages.sweeps[pair] += 1
-    halve = averages.sweeps[pair] == MOST_SWEEPS
-    if halve:
+    if averages.sweeps[pair] == MOST_SWEEPS:
         averages.sweeps[pair] //= 2
-    least = 0
-    if averages.sweeps[pair] % _SWEEPS_A_PRUNING == 0:
-        least = LEAST_KEPT * averages.sweeps[pair]
-    if halve or least > 0:
         for at in range(first, last):
-            uses = np.int64(averages.uses[at]) >> (1 if halve else 0)
-            averages.uses[at] = uses if uses * ONE_USE >= least else 0
+            averages.uses[at] >>= np.uint32(1)
 
 
 @njit

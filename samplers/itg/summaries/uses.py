@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.exceptions import DerivationError
-from hierogram.samplers.forests.averages import error_variance
+from hierogram.samplers.forests.averages import class_of, error_variance, expected_uses, mean_uses
 from hierogram.samplers.forests.derivations import get_number
 from hierogram.samplers.grammar.columns import Blobs
-from hierogram.samplers.grammar.uses import ONE_USE, SWEEPS_A_DRAW
+from hierogram.samplers.grammar.uses import CLASSES, ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
 from hierogram.samplers.itg.batch import ItgBatch
 from hierogram.samplers.itg.derivations import NODE, lay_out
 from hierogram.samplers.itg.summaries.averages import BINARY, first_place, next_entry, place_of
@@ -23,7 +23,7 @@ from hierogram.samplers.itg.summaries.averages import BINARY, first_place, next_
 class RuleUses(NamedTuple):
     """Uses of rules, m of them: `rules` int64[m] their numbers, `pairs` int64[m] the pairs' places in the batch;
     `counts`, `sampled`, `variances` int64[m] what each changes of the rule's count, of its expected uses and of the
-    variance of their error, the last two in units of 1/`ONE_USE`.
+    variance of their error, in units of 1/`ONE_USE` and of 1/`ONE_SQUARE`.
     """
 
     rules: NDArray[np.int64]
@@ -74,7 +74,7 @@ def _list_trees(batch, trees, chosen, first, words, found, nodes):
             return taken, k
         # A pair that has averaged over nothing expects to use what it uses now.
         alone = chosen[k] == 2
-        weights = 1, ONE_USE if alone else 0, SWEEPS_A_DRAW * ONE_USE if alone else 0
+        weights = 1, ONE_USE if alone else 0, SWEEPS_A_DRAW * ONE_SQUARE if alone else 0
         for at in range(length):
             rule = _rule_at(batch, pair, place_of(nodes[at], n, m), words)
             taken = _put(found, taken, rule, pair, weights)
@@ -102,7 +102,8 @@ def _count_entries(batch, records, first):
 
 
 @njit
-def _list_records(batch, records, first, words, found):
+def _list_records(batch, records, first, words, found, left_out):
+    """What counts of all records, and into `left_out` what does not; how many rules there are."""
     taken = 0
     for k in range(len(records.offsets) - 1):
         position, last = records.offsets[k], records.offsets[k + 1]
@@ -114,9 +115,13 @@ def _list_records(batch, records, first, words, found):
         at = begin
         while position < last:
             at, uses, position = next_entry(records.content, position, last, at, end)
-            mean = uses * ONE_USE // sweeps
-            rule = _rule_at(batch, pair, at - begin, words)
-            taken = _put(found, taken, rule, pair, (0, mean, error_variance(mean, sweeps)))
+            mean = expected_uses(uses * ONE_USE, sweeps, True)
+            if mean > 0:
+                rule = _rule_at(batch, pair, at - begin, words)
+                taken = _put(found, taken, rule, pair, (0, mean, error_variance(mean, sweeps)))
+            else:
+                left_out[class_of(BINARY if at - begin < BINARY else 0)] += mean_uses(uses * ONE_USE, sweeps)
+    return taken
 
 
 def _room(size: int) -> RuleUses:
@@ -138,8 +143,9 @@ def uses_of_trees(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], first
     return RuleUses(*(column[:taken] for column in found))
 
 
-def uses_of_records(batch: ItgBatch, records: Blobs, first: int = 0) -> RuleUses:
-    """What records of averages, of the pairs from `first` on, count for.
+def uses_of_records(batch: ItgBatch, records: Blobs, first: int = 0) -> tuple[RuleUses, NDArray[np.int64]]:
+    """What records of averages, of the pairs from `first` on, count for; and what they expect to use beside that, by
+    number of nonterminals, int64[CLASSES], in units of 1/`ONE_USE`.
 
     Raises `DerivationError` where a record does not fit its pair.
     """
@@ -147,8 +153,9 @@ def uses_of_records(batch: ItgBatch, records: Blobs, first: int = 0) -> RuleUses
     if wrong >= 0:
         raise DerivationError(f"the averages of pair number {wrong} of the batch do not fit its words")
     found = _room(number)
-    _list_records(batch, records, first, (batch.source_words, batch.target_words), found)
-    return found
+    left_out = np.zeros(CLASSES, np.int64)
+    taken = _list_records(batch, records, first, (batch.source_words, batch.target_words), found, left_out)
+    return RuleUses(*(column[:taken] for column in found)), left_out
 
 
 def added_up(parts: list[RuleUses]) -> RuleUses:

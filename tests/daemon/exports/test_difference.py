@@ -129,10 +129,10 @@ def test_the_commands(hierogram: Run, corpus: Path) -> None:
 def test_what_moved_by_more_than_its_error_is_told_from_noise(store: Store, store_url: str, tmp_path: Path) -> None:
     options = ExportOptions(format="tsv")
     commit(store, [], [delta(side, "x", 1, 20 * ONE_USE) for side in "abc"])
-    query(store_url, "UPDATE rules SET sampled_variance = sampled_count / 20")
+    query(store_url, "UPDATE rules SET sampled_variance = 4096 * sampled_count / 20")
     export(store, tmp_path / "before", options)
     commit(store, [], [delta("a", "x", 0, 2 * ONE_USE), delta("b", "x", 0, 5 * ONE_USE), delta("d", "x", 1, ONE_USE)])
-    query(store_url, "UPDATE rules SET sampled_variance = sampled_count / 20")
+    query(store_url, "UPDATE rules SET sampled_variance = 4096 * sampled_count / 20")
     export(store, tmp_path / "after", options)
     found = compare(tmp_path / "before", tmp_path / "after", 10)
     # Standard errors of the differences are near √2, and √0.05 for the rule that was added.

@@ -51,10 +51,11 @@ def test_what_is_stored_is_what_the_derivations_use(raw: Store) -> None:
         )
     binary = sum(found.get(sides, (0, 0))[0] for sides in (STRAIGHT, INVERTED))
     assert binary == sum(lexical.values()) - len(RAW)
-    # What is expected adds up to as many uses, but for what is rounded down or forgotten.
+    # What is expected adds up to as many uses, but for what is rounded; what is not counted is left out.
     expected = sum(sampled for sides, (_, sampled) in found.items() if sides[0] and sides not in (STRAIGHT, INVERTED))
     words = sum(len(source.split()) for source, _ in RAW)
-    assert words - 0.5 < expected / ONE_USE <= words
+    assert abs(words - status.left_out["0"] - expected / ONE_USE) < 0.05
+    assert checked.left_out == status.left_out
     assert {row.label for row in raw.labels()} == {"pair", "source null", "target null"}
     assert all(row.strength > 0 for row in raw.labels())
 

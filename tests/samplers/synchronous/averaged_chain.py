@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from tests.reference.forest import Forest
 from tests.reference.models import Model
 from tests.reference.rules import Rule
 from tests.samplers.synchronous.kernel_chain import KernelChain, rules_of_deltas
 
 from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
-from hierogram.samplers.forests.averages import Averages, empty_averages
+from hierogram.samplers.forests.averages import BYTES_A_SLOT, Averages, empty_averages
 from hierogram.samplers.forests.records import Fragments
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL
 from hierogram.samplers.synchronous.passes import SweepPlan
@@ -18,17 +19,19 @@ from hierogram.samplers.synchronous.sweeps import GIBBS
 
 
 def all_fragments(averages: Averages) -> Fragments:
-    """Every entry with its uses in all sweeps, also those that would not be counted."""
-    columns: list[list[int]] = [[], [], [], [], []]
+    """Every entry with its uses in all sweeps, also those that would not be counted; its variance is what it may have
+    missed.
+    """
+    columns: list[list[int]] = [[], [], [], [], [], []]
     for pair in range(len(averages.sweeps)):
         for k in range(averages.first[pair], averages.first[pair] + averages.taken[pair]):
             entry = averages.entry[k]
-            start = int(averages.room[pair]) + int(entry["start"])
-            row = (pair, int(entry["root"]), start, start + int(entry["size"]), int(entry["uses"]))
+            start = BYTES_A_SLOT * int(averages.first[pair]) + int(entry["start"])
+            end = start + int(entry["size"])
+            row = (pair, int(entry["root"]), start, end, int(entry["uses"]), int(entry["missed"]))
             for column, value in zip(columns, row, strict=True):
                 column.append(value)
-    arrays = [np.array(column, np.int64) for column in columns]
-    return Fragments(averages.content, *arrays, np.zeros(len(arrays[0]), np.int64))
+    return Fragments(averages.content, *(np.array(column, np.int64) for column in columns))
 
 
 class AveragedChain(KernelChain):
@@ -41,9 +44,9 @@ class AveragedChain(KernelChain):
         super().__init__(forests, model, seed=seed, span_limit=span_limit, method=method, leaving=leaving)
         self.forget()
 
-    def forget(self) -> None:
-        """Begin the averages anew."""
-        self.chain = self.chain._replace(averages=empty_averages(self.batch))
+    def forget(self, slots: NDArray[np.int64] | None = None) -> None:
+        """Begin the averages again, with so many slots for each pair."""
+        self.chain = self.chain._replace(averages=empty_averages(self.batch, slots))
 
     def average(self) -> None:
         """One sweep over all pairs, averaged."""
@@ -51,6 +54,15 @@ class AveragedChain(KernelChain):
         stages = np.full(len(self.forests), EVERY_LEVEL, np.int16)
         plan = SweepPlan(self.sweeps, stages, averaged=np.ones(len(self.forests), np.bool_), leaving=self.leaving)
         self.chain, _ = self.kernel.step(self.seed, self.chain, plan)
+
+    def kept(self, pair: int) -> dict[Rule, tuple[int, int]]:
+        """The rules that a pair keeps: uses, and the most that they may have missed."""
+        every = all_fragments(self.chain.averages)
+        own = np.flatnonzero(every.pairs == pair)
+        deltas = add_fragments(empty_deltas(), self.batch, Fragments(every.content, *(c[own] for c in every[1:])))
+        missed = rules_of_deltas(deltas._replace(counts=deltas.variances), self.forests)
+        uses = rules_of_deltas(deltas._replace(counts=deltas.sampled), self.forests)
+        return {rule: (uses[rule], missed[rule]) for rule in uses}
 
     def uses(self) -> Counter[Rule]:
         """The uses of all pairs in all sweeps averaged, by rule, in whole parts of a use."""

@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from tests.reference import corpus, examples, gibbs
+from tests.reference.averages import Average
 from tests.reference.corpus import Corpus
 from tests.reference.enumeration import conditional, posterior, spread, tree_rules
 from tests.reference.forest import Forest, direct_forest
@@ -14,7 +15,9 @@ from tests.reference.rules import Rule, rules_of
 from tests.reference.streams import Stream
 from tests.samplers.synchronous.averaged_chain import AveragedChain
 
-from hierogram.samplers.grammar.uses import LEAST_KEPT, MOST_SWEEPS, ONE_USE
+from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
+from hierogram.samplers.forests.records import fragments_of, left_out, write_averages
+from hierogram.samplers.grammar.uses import CLASSES, LEAST_KEPT, MOST_SWEEPS, ONE_USE
 from hierogram.samplers.synchronous.sweeps import METROPOLIS
 
 EXACT = 1e-10
@@ -90,6 +93,70 @@ def test_the_kernel_credits_what_its_twin_does(model: Model, span_limit: int, le
     assert kernel.variables() == joint
     assert kernel.uses() == Counter({rule: uses for rule, uses in credits.items() if uses})
     assert int(kernel.chain.averages.total.sum()) == credits.total()
+
+
+@pytest.mark.parametrize("slots", [5, 9, 200])
+def test_what_is_kept_is_what_the_twin_keeps(slots: int) -> None:
+    model = PitmanYor(discount=0.5, strength=5.0, rate=2.0)
+    forests = [direct_forest(*pair) for pair in examples.random_pairs(61, 4, 5, "abc")]
+    kernel = AveragedChain(forests, model, seed=5)
+    kernel.forget(np.full(len(forests), slots))
+    twins = [Average(slots) for _ in forests]
+    whole = Corpus(forests)
+    joint = whole.start(kernel.seed)
+    mover = corpus.gibbs(model)
+    floors = 0
+    for number in range(1, 50):
+        kernel.average()
+        for p, forest in enumerate(forests):
+            sweep = mover(forest, RuleCounts(whole.rules(joint, without=p)))
+            assert isinstance(sweep, Sweep)
+            variables, found = gibbs.sample_credits(sweep, joint[p], Stream(kernel.seed, p, number))
+            joint = corpus.replaced(joint, p, variables)
+            twins[p].sweep({rule: (uses, 1) for rule, uses in found.items()})
+            assert twins[p].is_within_its_errors()
+        for p, twin in enumerate(twins):
+            assert kernel.kept(p) == {rule: (entry.uses, entry.missed) for rule, entry in twin.entries.items()}
+            assert int(kernel.chain.averages.floor[p]) == twin.floor
+            floors += twin.floor > 0
+    assert floors
+
+
+def test_rules_without_room_for_their_fragments_may_have_had_their_uses() -> None:
+    forests = [direct_forest(*pair) for pair in examples.random_pairs(61, 4, 5, "abc")]
+    whole, short = (AveragedChain(forests, DP, seed=5) for _ in range(2))
+    short.kernel.workers[0] = short.kernel.workers[0]._replace(fragments=np.zeros(4, np.uint8))
+    for _ in range(12):
+        whole.average()
+        short.average()
+    assert whole.variables() == short.variables()
+    assert (short.chain.averages.total == whole.chain.averages.total).all()
+    lost = 0
+    for p in range(len(forests)):
+        kept, floor = short.kept(p), int(short.chain.averages.floor[p])
+        for rule, (uses, missed) in whole.kept(p).items():
+            assert missed == 0
+            known, may_have_missed = kept.get(rule, (0, floor))
+            assert known <= uses <= known + may_have_missed
+            lost += known < uses
+    assert lost
+
+
+def test_what_is_not_counted_is_added_up_by_nonterminals() -> None:
+    forests = [direct_forest(*pair) for pair in examples.random_pairs(62, 6, 6, "ab")]
+    kernel = AveragedChain(forests, DP, seed=2)
+    for _ in range(40):
+        kernel.average()
+    averages = kernel.chain.averages
+    records = write_averages(averages)
+    deltas = add_fragments(empty_deltas(), kernel.batch, fragments_of(records))
+    missing = ((averages.total * 2 + 40) // 80).sum(axis=0)
+    for entry, uses in enumerate(deltas.sampled[: deltas.entries].tolist()):
+        missing[min(int(deltas.nonterminals[entry]), CLASSES - 1)] -= uses
+    assert left_out(records).tolist() == missing.tolist()
+    assert (missing[:3] > 300).all()
+    # A class has no more than the rules of that class were credited with: rounding apart, nothing is negative.
+    assert (missing > -len(forests)).all()
 
 
 def exact_uses(forests: list[Forest], model: Model, span_limit: int) -> Counter[Rule]:

@@ -9,7 +9,7 @@ import pytest
 from tests.storage.building import Delta, commit, delta, deltas_of, pairs_of, query
 from tests.storage.plans import assert_no_scan, plan_of, plans
 
-from hierogram.samplers.grammar.uses import ONE_USE
+from hierogram.samplers.grammar.uses import ONE_SQUARE, ONE_USE
 from hierogram.storage.checks.repair import RuleMending
 from hierogram.storage.events import rule_news
 from hierogram.storage.exceptions import CountError
@@ -21,7 +21,7 @@ from hierogram.storage.store import Store
 def moved(source: str, uses: float, variance: float = 0.0) -> Delta:
     """A rule whose expected uses, and the variance of their error, change so."""
     change = delta(source, source.upper(), 0, round(uses * ONE_USE))
-    return change._replace(sampled_variance=round(variance * ONE_USE))
+    return change._replace(sampled_variance=round(variance * ONE_SQUARE))
 
 
 def told(events: Sequence[Event]) -> list[tuple[object, ...]]:

@@ -70,7 +70,7 @@ def test_a_commit_that_fails_remembers_nothing(store: Store, store_url: str, day
 
 def test_what_moves_by_more_than_its_error_is_news(store: Store, store_url: str, days: list[datetime]) -> None:
     commit(store, [], [used("a", "x", 20), used("b", "y", 20)])
-    query(store_url, "UPDATE rules SET sampled_variance = 2 * 4096")
+    query(store_url, "UPDATE rules SET sampled_variance = 2 * 4096 * 4096")
     commit(store, [], [used("a", "x", 3), used("b", "y", 5)])
     rows = query(store_url, "SELECT source, change, error, news FROM rule_changes ORDER BY source")
     assert rows == [("a", 3, 2, 0), ("b", 5, 2, 1)]

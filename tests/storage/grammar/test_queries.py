@@ -136,7 +136,7 @@ def test_means_unless_draws_are_asked_for(store: Store, store_url: str) -> None:
     commit(
         store, [], [delta("la", "the", 3, ONE_USE // 2), delta("la", "it", 1, 3 * ONE_USE // 2), delta("la", "to", 1)]
     )
-    query(store_url, "UPDATE rules SET sampled_variance = 1024 WHERE target = 'it'")
+    query(store_url, "UPDATE rules SET sampled_variance = 1024 * 4096 WHERE target = 'it'")
     found = store.find_rules("la")
     assert [(rule.target, rule.mean, rule.mean_error, rule.count) for rule in found] == [
         ("it", 1.5, 0.5, 1),

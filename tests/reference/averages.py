@@ -1,0 +1,99 @@
+"""Which rules a pair keeps, how often it used them, what it may have missed: docs/model.md, section 4, in plain Python.
+
+Beside them what each rule truly had, with the weights that sweeps have: what is kept must never be further from that
+than it says.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+ONE_USE = 4096
+LEAST = ONE_USE // 32
+MOST_SWEEPS = 2048
+SWEEPS_A_PRUNING = 16
+BYTES_A_SLOT = 10
+
+
+@dataclass
+class Entry:
+    """A rule's uses since it was entered, the most that it can have had before, and the slots that it takes."""
+
+    uses: int
+    missed: int
+    slots: int
+
+    @property
+    def most(self) -> int:
+        """The most uses that the rule can have had."""
+        return self.uses + self.missed
+
+
+@dataclass
+class Average:
+    """What one pair keeps in so many slots; `truth` is what each rule had, `weight` that of all sweeps."""
+
+    slots: int
+    entries: dict[Hashable, Entry] = field(default_factory=dict)
+    floor: int = 0
+    sweeps: int = 0
+    total: int = 0
+    truth: dict[Hashable, Fraction] = field(default_factory=dict)
+    largest: int = 1
+
+    def sweep(self, credits: Mapping[Hashable, tuple[int, int]]) -> None:
+        """One more sweep, with the uses of each of its rules and the bytes that its fragment has."""
+        known = [rule for rule in credits if rule in self.entries]
+        for rule in known:
+            self.entries[rule].uses += credits[rule][0]
+        for rule, (uses, size) in credits.items():
+            if rule not in known:
+                self._enter(rule, uses, -(-size // BYTES_A_SLOT))
+            self.truth[rule] = self.truth.get(rule, Fraction(0)) + uses
+            self.total += uses
+        self.sweeps += 1
+        if self.sweeps == MOST_SWEEPS:
+            self._halve()
+        if self.sweeps % SWEEPS_A_PRUNING == 0:
+            self._prune()
+
+    def _enter(self, rule: Hashable, uses: int, slots: int) -> None:
+        self.largest = max(self.largest, slots)
+        if not self._has_room(slots):
+            self._prune()
+        while not self._has_room(slots):
+            self._let_go(min(self.entries, key=lambda known: self.entries[known].most))
+        self.entries[rule] = Entry(uses, self.floor, slots)
+
+    def _has_room(self, slots: int) -> bool:
+        return sum(entry.slots for entry in self.entries.values()) + slots <= self.slots
+
+    def _let_go(self, rule: Hashable) -> None:
+        self.floor = max(self.floor, self.entries.pop(rule).most)
+
+    def _prune(self) -> None:
+        for rule in [rule for rule, entry in self.entries.items() if entry.most < LEAST * self.sweeps]:
+            self._let_go(rule)
+
+    def _halve(self) -> None:
+        self.sweeps //= 2
+        self.total = (self.total + 1) // 2
+        self.floor = (self.floor + 1) // 2
+        for entry in self.entries.values():
+            most = (entry.most + 1) // 2
+            entry.uses //= 2
+            entry.missed = most - entry.uses
+        self.truth = {rule: uses / 2 for rule, uses in self.truth.items()}
+
+    def bound(self) -> Fraction:
+        """The most that any rule can have missed in all, as docs/model.md proves it; two units are for rounding."""
+        room = self.slots - self.largest + 1
+        return Fraction(LEAST * self.sweeps) + Fraction(self.largest * self.total + 2 * self.slots, room) + 2
+
+    def is_within_its_errors(self) -> bool:
+        """Whether no rule had fewer uses than are kept, or more than those and the ones that it may have missed."""
+        for rule, truth in self.truth.items():
+            entry = self.entries.get(rule, Entry(0, self.floor, 0))
+            if not entry.uses <= truth <= entry.most or entry.missed > self.bound():
+                return False
+        return self.floor <= self.bound()
