@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from dataclasses import dataclass
 
 import numpy as np
@@ -171,12 +172,12 @@ class Translator:
         threads = threads or os.cpu_count() or 1
         ahead = _AHEAD * threads
         with ThreadPoolExecutor(threads, thread_name_prefix="translate") as pool:
-            asked = {"markup": markup, "distinct": distinct}
-            going = [pool.submit(self.translate, line, best, **asked) for line in lines[:ahead]]
+            translate = partial(self.translate, best=best, markup=markup, distinct=distinct)
+            going = [pool.submit(translate, line) for line in lines[:ahead]]
             for number in range(len(lines)):
                 done = going.pop(0).result()
                 if number + ahead < len(lines):
-                    going.append(pool.submit(self.translate, lines[number + ahead], best, **asked))
+                    going.append(pool.submit(translate, lines[number + ahead]))
                 yield done
 
     def _divided(self, parts: list[Part]) -> Iterator[list[Part]]:
