@@ -51,7 +51,7 @@ def asking_routes(visit: Visit, asker: Asker, seconds: float, rows: int) -> APIR
         take_turn(request)
         try:
             return asker.ask(question, seconds, _MOST_ROWS, _MOST_CELLS)
-        except QuestionError as error:
+        except (QuestionError, SlowQueryError) as error:
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
         finally:
             turns.release()

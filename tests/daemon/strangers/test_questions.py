@@ -1,0 +1,288 @@
+"""Strangers ask what they like of a real daemon: it samples on, answers others within a second, and stays small.
+
+The daemon has 1,024 descriptors. `pytest -m campaign tests/daemon/strangers` runs it on both databases.
+"""
+
+import os
+import resource
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx2
+import pytest
+from tests.conftest import ask_url_of
+from tests.daemon.campaigns.daemon import Daemon, assert_sound, wait_until
+from tests.storage.building import query
+
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(3_600)]
+
+MOST_MEMORY_MB = 1_200
+SECONDS = 3.0
+"""What a question may take here."""
+ROUND = 4
+"""Questions at a time: two are answered, the others hear that others are being answered, and ask again."""
+
+_ALL = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a) SELECT"
+_COLUMNS = ", ".join(f"randomblob(8000000) AS c{n}" for n in range(100))
+ON_SQLITE = [
+    f"{_ALL} sum(length(randomblob(8000000))) FROM a",
+    f"{_ALL} sum(instr(zeroblob(8000000), zeroblob(4000000) || x'01')) FROM a",
+    f"SELECT {_COLUMNS}",
+    f"SELECT {_COLUMNS} FROM rules, rules AS b",
+    # Of our own making from here on.
+    f"{_ALL} count(*) FROM a",
+    f"{_ALL} hex(zeroblob(4000000)) FROM a",
+    f"{_ALL} n FROM a",
+    f"{_ALL} n, randomblob(5000) FROM a",
+    f"{_ALL} group_concat(hex(randomblob(3000000))) FROM a",
+    f"{_ALL} max(b) FROM (SELECT n, randomblob(100000) AS b FROM a ORDER BY b)",
+    f"{_ALL} count(DISTINCT randomblob(100000)) FROM a",
+    "WITH RECURSIVE a(b) AS (SELECT randomblob(100000) UNION SELECT randomblob(100000) FROM a) SELECT count(*) FROM a",
+    "WITH RECURSIVE a(b) AS (SELECT 'x' UNION ALL SELECT b || b FROM a) SELECT length(b) FROM a",
+    f"{_ALL} json_group_array(hex(randomblob(1000000))) FROM a",
+    f"{_ALL} sum(length(printf('%.*c', 7999999, 'x'))) FROM a",
+    f"{_ALL} sum(length(replace(hex(zeroblob(3000000)), '00', '0'))) FROM a",
+    f"{_ALL} sum(hex(zeroblob(2000000)) LIKE '%0_0_0_0_1%') FROM a",
+    f"{_ALL} sum(hex(zeroblob(20000)) GLOB '*0*0*0*0*0*[1-9]*') FROM a",
+    "SELECT " + "+".join(["(SELECT count(*) FROM sqlite_master a, sqlite_master b, sqlite_master c)"] * 30),
+    "SELECT count(*) FROM sqlite_master a, sqlite_master b, sqlite_master c, sqlite_master d, sqlite_master e",
+    "SELECT " + "(" * 900 + "1" + ")" * 900,
+    "SELECT " + ", ".join(str(n) for n in range(1_990)) + f" FROM ({_ALL} n FROM a)",
+    f"{_ALL} sum(n) OVER (ORDER BY randomblob(100000)) FROM a",
+    f"{_ALL} zeroblob(8000000) FROM a",
+    "SELECT load_extension('/lib/x86_64-linux-gnu/libc.so.6')",
+    "ATTACH '/etc/passwd' AS theirs",
+    "PRAGMA hard_heap_limit = 0",
+    "SELECT writefile('/tmp/hierogram-theirs', 'x')",
+    "SELECT fts3_tokenizer('simple', x'4141414141414141')",
+    "VACUUM INTO '/tmp/hierogram-theirs'",
+    "SELECT CAST(x'ff' AS TEXT)",
+]
+ON_POSTGRES = [
+    "SELECT count(pg_advisory_lock(g)) FROM generate_series(1, 1000000) g",
+    "SELECT repeat('a', 45000) FROM generate_series(1, 20000)",
+    # Of our own making from here on.
+    "SELECT count(pg_advisory_xact_lock(g)) FROM generate_series(1, 1000000) g",
+    "SELECT count(pg_try_advisory_lock_shared(1, g::int)) FROM generate_series(1, 1000000) g",
+    "SELECT query_to_xml('SELECT count(pg_advisory_lock(g)) FROM generate_series(1, 1000000) g', true, true, '')",
+    "SELECT * FROM ts_stat('SELECT to_tsvector(pg_advisory_lock(1)::text)')",
+    "SELECT set_config('statement_timeout', '0', false), pg_sleep(1000)",
+    "SELECT set_config('client_connection_check_interval', '0', false), pg_sleep(1000)",
+    "SELECT set_config('work_mem', '20GB', false), count(DISTINCT g) FROM generate_series(1, 100000000) g",
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity",
+    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity",
+    "SELECT pg_create_physical_replication_slot('theirs', true)",
+    "SELECT pg_logical_emit_message(false, 'a', repeat('b', 1000000)) FROM generate_series(1, 100000)",
+    "SELECT pg_notify('all', repeat('a', 7000)) FROM generate_series(1, 1000000)",
+    "SELECT lo_create(g) FROM generate_series(1, 100000) g",
+    "SELECT pg_read_file('/etc/passwd')",
+    "SELECT pg_export_snapshot()",
+    "SELECT pg_sleep(1000)",
+    "SELECT count(*) FROM generate_series(1, 1000000000000) g",
+    "SELECT g FROM generate_series(1, 1000000000) g ORDER BY random()",
+    "SELECT string_agg(md5(g::text), '') FROM generate_series(1, 1000000000) g",
+    "SELECT " + ", ".join(f"repeat('x', 100000) AS c{n}" for n in range(400)) + " FROM generate_series(1, 100000)",
+    "SELECT " + ", ".join(str(n) for n in range(1_600)) + " FROM generate_series(1, 100000000)",
+    "SELECT CAST(10 AS numeric) ^ 100000 FROM generate_series(1, 100000)",
+    "SELECT factorial(20000) FROM generate_series(1, 100000)",
+    "SELECT regexp_replace(repeat('ab', 100000), '(a|ab|b)*c', '') FROM generate_series(1, 100000)",
+    "SELECT count(*) FROM pg_class a, pg_class b, pg_class c, pg_class d",
+    "SELECT * FROM rules FOR UPDATE",
+    "SELECT 1; DELETE FROM rules",
+    "DO $$ BEGIN LOOP END LOOP; END $$",
+    "LOCK TABLE rules IN ACCESS EXCLUSIVE MODE",
+    "SELECT * FROM pg_authid",
+]
+
+
+@contextmanager
+def attacked(url: str, folder: Path) -> Iterator[Daemon]:
+    """A daemon with few descriptors, on a store with pairs that are sampled for ever."""
+    role = {"HIEROGRAM_HTTP__ASK_URL": found} if (found := ask_url_of(url)) else {}
+    daemon = Daemon(url, folder, HIEROGRAM_HTTP__ASK_SECONDS=f"{SECONDS:g}", **role)
+    daemon.start()
+    try:
+        assert daemon.process is not None
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (1_024, 1_024))
+        daemon.wait_until_listening()
+        yield daemon
+    finally:
+        if daemon.process is not None and daemon.process.poll() is None:
+            daemon.process.kill()
+            daemon.process.wait()
+
+
+def processes(parent: int) -> list[int]:
+    """The process and all that descend from it."""
+    found = [parent]
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for task in Path(f"/proc/{parent}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                found += processes(int(child))
+    return found
+
+
+def memory_mb(parent: int) -> float:
+    """What the process and its children hold in memory."""
+    pages = 0
+    for process in processes(parent):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            pages += int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / (1 << 20)
+
+
+def status(daemon: Daemon) -> tuple[float, int]:
+    """How long the status took, in seconds, and how many sweeps there have been."""
+    daemon.check()
+    began = time.monotonic()
+    answer = httpx2.get(daemon.address("/v1/status"), timeout=60)
+    assert answer.status_code == 200, answer.text
+    return time.monotonic() - began, answer.json()["store"]["sweeps"]
+
+
+def ask(daemon: Daemon, question: str, form: str) -> int:
+    """Asks until somebody answers; returns the status of the answer, and how much of it came is of no matter."""
+    until = time.monotonic() + 300
+    while True:
+        with httpx2.stream("GET", daemon.address(f"/ask{form}"), params={"sql": question}, timeout=120) as answer:
+            size = sum(len(piece) for piece in answer.iter_bytes())
+        if answer.status_code != 503:
+            assert size < 64 << 20
+            return answer.status_code
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+class Watch:
+    """What others see of the daemon while it is attacked: the slowest status, and the most memory."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        assert daemon.process is not None
+        self.daemon = daemon
+        self.process = daemon.process.pid
+        self.memory = 0.0
+        usual = [status(daemon)[0] for _ in range(10)]
+        # A second, or on a machine that is busy with other things some times what it takes without an attack.
+        self.patience = max(1.0, 5 * max(usual))
+        self.slowest = 0.0
+
+    def until_done(self, asked: list["Future[int]"]) -> None:
+        while not all(future.done() for future in asked):
+            self.memory = max(self.memory, memory_mb(self.process))
+            took, _ = status(self.daemon)
+            self.slowest = max(self.slowest, took)
+            assert took < self.patience, f"status took {took:.2f} s"
+            assert self.memory < MOST_MEMORY_MB
+            time.sleep(0.02)
+
+
+def attack(daemon: Daemon, questions: list[str]) -> dict[str, int]:
+    """Asks all of them, some at a time, in all three forms; returns the statuses of the answers."""
+    watch = Watch(daemon)
+    found: dict[str, int] = {}
+    _, before = status(daemon)
+    with ThreadPoolExecutor(ROUND) as pool:
+        for first in range(0, len(questions), ROUND):
+            some = questions[first : first + ROUND]
+            asked = [
+                pool.submit(ask, daemon, question, ("", ".csv", ".json")[(first + n) % 3])
+                for n, question in enumerate(some)
+            ]
+            watch.until_done(asked)
+            found |= {question: future.result() for question, future in zip(some, asked, strict=True)}
+    wait_until(lambda: status(daemon)[1] > before, "sampling goes on", seconds=60)
+    left = [process for process in processes(watch.process) if "questions" in command(process)]
+    assert len(left) <= 1, "no more than the process that waits for the next question"
+    print(f"slowest status {watch.slowest:.2f} s (patience {watch.patience:.2f}), memory {watch.memory:.0f} MB")
+    return found
+
+
+def command(process: int) -> str:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{process}/cmdline").read_text()
+    return ""
+
+
+def asked_of(url: str, which: str) -> int:
+    """How many sessions of those who ask a Postgres has."""
+    [(found,)] = query(url, f"SELECT count(*) FROM pg_stat_activity WHERE usename = 'hierogram_ask' AND {which}")
+    return int(str(found))
+
+
+def test_questions_of_strangers(learned_url: str, tmp_path: Path) -> None:
+    questions = ON_SQLITE if learned_url.startswith("sqlite") else ON_POSTGRES
+    with attacked(learned_url, tmp_path) as daemon:
+        found = attack(daemon, questions)
+        assert set(found.values()) <= {200, 422, 503}, found
+        assert ask(daemon, "SELECT count(*) FROM rules", ".json") == 200
+        if not learned_url.startswith("sqlite"):
+            held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
+            assert query(learned_url, held) == [(0,)]
+            assert query(learned_url, "SELECT count(*) FROM pg_replication_slots") == [(0,)]
+            wait_until(lambda: asked_of(learned_url, "state <> 'idle'") == 0, "what was asked has ended", seconds=10)
+        daemon.end()
+    assert_sound(learned_url)
+
+
+def test_answers_that_nobody_reads(learned_url: str, tmp_path: Path) -> None:
+    """Forty clients ask for as much as there may be, and do not read it: their answers lie in files."""
+    much = (
+        f"{_ALL} n, hex(zeroblob(2000)) FROM a"
+        if learned_url.startswith("sqlite")
+        else "SELECT g, repeat('ab', 2000) FROM generate_series(1, 100000) g"
+    )
+    with attacked(learned_url, tmp_path) as daemon, ThreadPoolExecutor(4) as pool:
+        watch = Watch(daemon)
+        opened: list[httpx2.Client] = []
+
+        def open_one(number: int) -> int:
+            client = httpx2.Client(timeout=300)
+            opened.append(client)
+            until = time.monotonic() + 600
+            form = (".csv", ".json")[number % 2]
+            while True:
+                request = client.build_request("GET", daemon.address(f"/ask{form}"), params={"sql": much})
+                answer = client.send(request, stream=True)
+                if answer.status_code != 503:
+                    return answer.status_code
+                answer.close()
+                assert time.monotonic() < until
+                time.sleep(0.2)
+
+        asked = [pool.submit(open_one, number) for number in range(40)]
+        watch.until_done(asked)
+        assert {future.result() for future in asked} <= {200, 422}
+        print(f"slowest status {watch.slowest:.2f} s (patience {watch.patience:.2f}), memory {watch.memory:.0f} MB")
+        for client in opened:
+            client.close()
+        daemon.end()
+
+
+def test_killed_while_questions_run(learned_url: str, tmp_path: Path) -> None:
+    """Whoever answers dies with the daemon. HIEROGRAM_TEST_KILLS sets another number than twenty."""
+    slow = ON_SQLITE[0] if learned_url.startswith("sqlite") else "SELECT pg_sleep(1000)"
+    for _ in range(int(os.environ.get("HIEROGRAM_TEST_KILLS", "20"))):
+        with attacked(learned_url, tmp_path) as daemon, ThreadPoolExecutor(2) as pool:
+            assert daemon.process is not None
+            parent = daemon.process.pid
+
+            def endless() -> None:
+                with suppress(httpx2.TransportError, AssertionError):
+                    while True:
+                        ask(daemon, slow, ".json")
+
+            asked = [pool.submit(endless) for _ in range(2)]
+
+            def answering(parent: int = parent) -> list[int]:
+                return [process for process in processes(parent) if "questions" in command(process)]
+
+            born = wait_until(lambda: len(found := answering()) >= 2 and found, "questions run")
+            daemon.kill()
+            wait_until(lambda: not any(command(process) for process in born), "its children end", seconds=3)  # noqa: B023
+            for future in asked:
+                future.result()
+            if not learned_url.startswith("sqlite"):
+                wait_until(lambda: asked_of(learned_url, "true") == 0, "its questions end", seconds=5)
