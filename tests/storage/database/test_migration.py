@@ -134,7 +134,8 @@ def test_an_old_store_keeps_what_it_holds(store: Store, store_url: str) -> None:
         open_store(store_url)
     assert upgrade(store_url) == ("0002", REVISIONS[-1])
     with open_store(store_url) as upgraded:
-        assert upgraded.pairs() == before
+        # What they averaged is in a form that cannot be read: they average again.
+        assert upgraded.pairs() == [row._replace(expected_uses=row.expected_uses and b"") for row in before]
         assert [row.aligned_by for row in before] == ["given"] * 3
         assert upgraded.integrity() == []
 
