@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.forests.samples import Trees
+from hierogram.samplers.forests.derivations import Trees
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,6 @@ class Change:
     count: int
     sampled: int
     variance: int = 0
-
-    def negative(self) -> "Change":
-        """The change that takes this one back."""
-        return replace(self, count=-self.count, sampled=-self.sampled, variance=-self.variance)
 
     def of_pairs(self, first: int) -> "Change":
         """The same, where pair 0 of the trees is pair `first` of the batch."""
@@ -70,7 +66,7 @@ def _merge_equal(weighted, kept):
                 weighted.variances[k] = 0
                 break
     for k in range(len(kept)):
-        kept[k] = weighted.counts[k] != 0 or weighted.sampled[k] != 0
+        kept[k] = weighted.counts[k] != 0 or weighted.sampled[k] != 0 or weighted.variances[k] != 0
 
 
 def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:

@@ -5,7 +5,10 @@ node order, so that sampling goes on exactly where it stopped; a *tree* lists th
 top-down in source order, which is all that a rule count needs.
 """
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.exceptions import DerivationError
@@ -16,6 +19,24 @@ from hierogram.samplers.grammar.columns import Blobs
 
 _MORE = 0x80
 _MOST_BITS = 56
+
+
+class Trees(NamedTuple):
+    """Trees of pairs, m of them: tree k, of pair `pairs[k]`, is `content[starts[k] : ends[k]]`.
+
+    `pairs`, `starts` and `ends` int64[m], pairs ascending.
+    """
+
+    content: NDArray[np.uint8]
+    pairs: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+
+def trees_of(blobs: Blobs, chosen: NDArray[np.bool_] | None = None) -> Trees:
+    """One tree of each chosen pair (of all, if None), as `encode_trees` gives them."""
+    pairs = np.arange(blobs.size) if chosen is None else np.flatnonzero(chosen)
+    return Trees(blobs.content, pairs, blobs.offsets[pairs], blobs.offsets[pairs + 1])
 
 
 @njit

@@ -100,7 +100,7 @@ def join_deltas(parts: Sequence[RuleDeltas]) -> RuleDeltas:
 class PairUpdates:
     """New derivations of pairs, and how far the pairs have come.
 
-    `ids` int64[n]; `states` all variables of each pair's forest and `samples` its retained samples, as bytes;
+    `ids` int64[n]; `states` all variables of each pair's forest and `samples` what it averaged, as bytes;
     `burned_in` bool[n] whether the pair has been through every stage; `stages`, `sweeps` int64[n]. `since` int64[n] is
     the sweep that the pair had when its derivation was read: the store checks that no one else has sampled the pair
     meanwhile, since count changes are from that derivation to the new one. Where it is -1, nothing is checked.

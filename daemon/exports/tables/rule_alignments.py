@@ -71,9 +71,8 @@ def _reader() -> Columns:
     from hierogram.daemon.learning.kinds.registry import kind_of
     from hierogram.samplers.counts.changes import Change
     from hierogram.samplers.counts.rule_alignments import SIDE_BITS, RuleLinks, fragment_links, rule_links
-    from hierogram.samplers.forests.derivations import decode_states, encode_trees
+    from hierogram.samplers.forests.derivations import decode_states, encode_trees, trees_of
     from hierogram.samplers.forests.records import fragments_of, read_averages, write_averages
-    from hierogram.samplers.forests.samples import trees_of
     from hierogram.samplers.grammar.columns import join_blobs, no_blobs
     from hierogram.samplers.grammar.uses import ONE_USE
 

@@ -16,9 +16,8 @@ from hierogram.samplers.counts.deltas import add_trees as count_trees
 from hierogram.samplers.counts.occurrences import Occurrences, rule_occurrences
 from hierogram.samplers.forests.averages import Averages, add_trees
 from hierogram.samplers.forests.batch import Batch, State
-from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees
+from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees, trees_of
 from hierogram.samplers.forests.records import Fragments, fragments_of, left_out, moved, read_averages, write_averages
-from hierogram.samplers.forests.samples import trees_of
 from hierogram.samplers.grammar.columns import Blobs, no_blobs
 from hierogram.samplers.grammar.uses import ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
 from hierogram.storage.records import Settings

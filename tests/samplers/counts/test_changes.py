@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 
 from hierogram.samplers.counts.changes import Change, weigh_trees
-from hierogram.samplers.forests.samples import Trees, trees_of
+from hierogram.samplers.forests.derivations import Trees, trees_of
 from hierogram.samplers.grammar.columns import join_blobs
 
 

@@ -2,13 +2,18 @@
 
 import numpy as np
 import pytest
+from tests.reference.forest import direct_forest
+from tests.samplers.synchronous.kernel_chain import to_batch
 
-from hierogram.samplers.counts.deltas import CountDeltas, add_state, empty_deltas
+from hierogram.samplers.counts.changes import Change, weigh_trees
+from hierogram.samplers.counts.deltas import CountDeltas, add_state, add_trees, empty_deltas
 from hierogram.samplers.counts.rendering import render_rules, spellings
-from hierogram.samplers.exceptions import KeyCollisionError
-from hierogram.samplers.forests.batch import Batch, State, make_batch
+from hierogram.samplers.exceptions import DerivationError, KeyCollisionError
+from hierogram.samplers.forests.batch import Batch, State, initial_state, make_batch
+from hierogram.samplers.forests.derivations import encode_trees, trees_of
 from hierogram.samplers.forests.forest import Bitext, Forests, Node, assemble
 from hierogram.samplers.forests.fragments import add_up
+from hierogram.samplers.grammar.columns import join_blobs, split_blobs
 from hierogram.samplers.grammar.keys import hash_words
 from hierogram.samplers.grammar.limits import MAX_LABEL
 
@@ -82,3 +87,17 @@ def test_two_rules_with_one_key_are_noticed() -> None:
 def test_labels_out_of_bounds_are_refused(label: int) -> None:
     with pytest.raises(ValueError, match="label"):
         assemble([[Node((0, 1), (0, 1), [[]], label)]])
+
+
+@pytest.mark.parametrize("damaged", [b"\x7f", b"\1", b"\1\1\1\1\1\1\1"])
+def test_trees_that_do_not_fit_their_forest_are_refused(damaged: bytes) -> None:
+    pairs = to_batch([direct_forest(("a", "b"), ("x", "y"), {(0, 0), (1, 1)})] * 3, 0)
+    good = split_blobs(encode_trees(pairs.forests, initial_state(1, pairs)))
+    trees = trees_of(join_blobs([good[0], damaged, good[2]]))
+    with pytest.raises(DerivationError, match="a tree of pair number 1 of the batch does not fit its forest"):
+        add_trees(empty_deltas(), pairs, weigh_trees([Change(trees, 1, 0)]))
+    counted = add_trees(empty_deltas(), pairs, weigh_trees([Change(trees_of(join_blobs(good)), 1, 0)]))
+    assert int(counted.counts.sum()) == 3 * len(good[0])
+    some = trees_of(join_blobs(good), np.array([True, False, True]))
+    assert some.pairs.tolist() == [0, 2]
+    assert [some.content[a:b].tobytes() for a, b in zip(some.starts, some.ends, strict=True)] == [good[0], good[2]]
