@@ -59,7 +59,8 @@ def readers_of(process: int) -> list[int]:
     return found
 
 
-def _is_there(process: int) -> bool:
+def is_there(process: int) -> bool:
+    """Whether the process runs."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -126,7 +127,7 @@ class Daemon:
         readers = readers_of(self.process.pid)
         self.process.kill()
         assert self.process.wait(PATIENCE) == -signal.SIGKILL
-        wait_until(lambda: not any(map(_is_there, readers)), "its readers are gone")
+        wait_until(lambda: not any(map(is_there, readers)), "its readers are gone")
 
     def kill_reader(self) -> bool:
         """Kills the process that it has files read in, where there is one; whether there was."""

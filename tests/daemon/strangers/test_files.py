@@ -5,14 +5,17 @@ import os
 import re
 import resource
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from random import Random
 
 import pytest
-from tests.daemon.campaigns.daemon import Daemon, assert_sound, readers_of, stored_lines, wait_until
+from tests.daemon.campaigns.daemon import Daemon, assert_sound, is_there, readers_of, stored_lines, wait_until
 from tests.daemon.conftest import QUICK
 from tests.daemon.strangers.files_attacks import APART, EITHER, GOOD, TAKEN, Attack, attacks, path_of
 
@@ -242,3 +245,67 @@ def test_a_daemon_that_reads_a_stopped_file_ends_when_asked(store_url: str, tmp_
         daemon.start()
         daemon.wait_until_listening()
         (daemon.spool / "large.bars").unlink(missing_ok=True)
+
+
+class Loop:
+    """The loop of the spool in a process of its own, without the rest of the daemon, which takes long to start."""
+
+    def __init__(self, url: str, spool: Path) -> None:
+        self._command = [sys.executable, "-m", "tests.daemon.strangers.files_loop", url, str(spool)]
+        self._environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            self._command, env=self._environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def kill(self) -> bool:
+        """Kills it; whether it had a reader, which has to go with it."""
+        found = readers_of(self.process.pid)
+        assert self.process.poll() is None
+        self.process.kill()
+        self.process.wait()
+        wait_until(lambda: not any(map(is_there, found)), "its readers are gone")
+        return bool(found)
+
+
+def test_killed_while_files_are_read(store_url: str, tmp_path: Path) -> None:
+    """The loop or its reader, a hundred times, or HIEROGRAM_TEST_KILLS: no pair is lost, none stored twice."""
+    kills = int(os.environ.get("HIEROGRAM_TEST_KILLS", "100"))
+    random = Random(8)
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    with open_store(store_url, create=True, settings=QUICK):
+        pass
+    loop = Loop(store_url, spool)
+    said: list[str] = []
+    with_readers = of_readers = 0
+    loop.start()
+    try:
+        for number in range(kills):
+            if len([path for path in spool.iterdir() if path.is_file()]) < 2:
+                lines = [f"la maison {number}-{k} ||| the house {number}-{k} ||| 0-0 1-1 2-2" for k in range(30_000)]
+                said += lines
+                part = spool / "x.part"
+                part.write_text("".join(f"{line}\n" for line in lines))
+                part.rename(spool / f"{number}.bars")
+            if random.random() < 0.8:
+                wait_until(lambda: readers_of(loop.process.pid), "a reader")
+            time.sleep(random.uniform(0.0, 2.0))
+            found = readers_of(loop.process.pid)
+            if found and random.random() < 0.2:
+                of_readers += 1
+                os.kill(found[0], signal.SIGKILL)
+                time.sleep(random.uniform(0.0, 0.5))
+            with_readers += loop.kill()
+            loop.start()
+        wait_until(lambda: not any(path.is_file() for path in spool.iterdir()), "the spool is empty")
+        loop.kill()
+    finally:
+        loop.process.kill()
+        loop.process.wait()
+    print(f"{kills} kills, {with_readers} with a reader at work, {of_readers} of a reader before")
+    assert list((spool / "failed").iterdir()) == []
+    assert sorted(stored_lines(store_url)) == sorted(said)
+    with open_store(store_url) as store:
+        assert store.integrity() == []
