@@ -46,6 +46,27 @@ def wait_until(reached: Callable[[], Any], what: str, seconds: float = PATIENCE,
     return answer
 
 
+def readers_of(process: int) -> list[int]:
+    """The processes that a daemon has files read in."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            # Those that end meanwhile are nobody's.
+            with suppress(OSError):
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == process and b"hierogram.daemon.child" in (folder / "cmdline").read_bytes():
+                    found.append(int(folder.name))
+    return found
+
+
+def is_there(process: int) -> bool:
+    """Whether the process runs."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 class Daemon:
     """`hierogram serve` on a store, with a spool and a port; commits come often, so that kills find some."""
 
@@ -100,10 +121,22 @@ class Daemon:
         assert self.process.poll() is None, f"the daemon ended: {self.log.read_text()[-3000:]}"
 
     def kill(self) -> None:
+        """Kills it; its readers have to go with it."""
         assert self.process is not None
         self.check()
+        readers = readers_of(self.process.pid)
         self.process.kill()
         assert self.process.wait(PATIENCE) == -signal.SIGKILL
+        wait_until(lambda: not any(map(is_there, readers)), "its readers are gone")
+
+    def kill_reader(self) -> bool:
+        """Kills the process that it has files read in, where there is one; whether there was."""
+        assert self.process is not None
+        readers = readers_of(self.process.pid)
+        for reader in readers:
+            with suppress(ProcessLookupError):
+                os.kill(reader, signal.SIGKILL)
+        return bool(readers)
 
     def end(self) -> None:
         """Asks it to end, which it has to do in good order."""

@@ -52,6 +52,9 @@ def kill_while_fed(daemon: Daemon, feeding: Feeding, kills: int) -> None:
                 # On a machine where it takes long to start, it takes long to get anything done.
                 longest = max(2.0, time.monotonic() - started)
             time.sleep(random.uniform(0.0, longest))
+            # Once a run at most: a file whose reader dies twice is set apart.
+            if random.random() < 0.3 and daemon.kill_reader():
+                time.sleep(random.uniform(0.0, longest))
             daemon.kill()
         feeding.check()
         assert_sound(daemon.url)

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.corpora.memories import HEAD, TAIL, unit
-from tests.daemon.corpora.test_ingest import rows
-from tests.daemon.serving.test_intake import Looks, nothing, run
+from tests.daemon.serving.looks import Looks, nothing, run
 
 from hierogram.daemon.corpora.reading import AS_THE_STORE, Beginning, read_apart
 from hierogram.daemon.exceptions import ChildError, InputError
@@ -82,7 +81,7 @@ def test_names_of_any_bytes_are_taken_in_and_set_apart(store: Store, tmp_path: P
     reason = put(folder / "failed", b"bad\xff\n.bars.reason", b"").parent
     assert reason.exists()
     assert store.count_pairs() == 2
-    assert rows(store.url, "SELECT name FROM corpora ORDER BY id") == [("default",), (r"n\xe9ws",)]
+    assert {entry["corpus"] for entry in log if entry["event"] == "file taken in"} == {"default", r"n\xe9ws"}
 
 
 @pytest.mark.parametrize("length", [249, 250, 255])

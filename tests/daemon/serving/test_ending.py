@@ -1,0 +1,42 @@
+"""The process ends within its time, whatever its threads do."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+_SCRIPT = """
+import logging, re, threading
+from hierogram.daemon.serving.signals import end_within
+
+def hang(kind):
+    if kind == "sleeps":
+        threading.Event().wait()
+    elif kind == "keeps Python's lock":
+        re.match("(a+)+b", "a" * 60)
+
+logging.basicConfig(format="%(message)s")
+kind = {kind!r}
+end_within(1.0, 3)
+if kind != "nothing":
+    threading.Thread(target=hang, args=(kind,)).start()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "said"),
+    [
+        ("nothing", 0, ""),
+        ("sleeps", 3, "the end took over 1 s: the process ends now\n"),
+        ("keeps Python's lock", -signal.SIGALRM, ""),
+    ],
+)
+def test_the_process_ends_whatever_a_thread_does(kind: str, code: int, said: str) -> None:
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT.format(kind=kind)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (code, said)
+    assert time.monotonic() - began < 40

@@ -1,0 +1,27 @@
+"""The loop of the spool alone, in a process that can be killed: `python -m tests.daemon.strangers.files_loop URL FOLDER`."""
+
+import sys
+import threading
+from pathlib import Path
+
+import structlog
+
+from hierogram.daemon.configuration import Configuration, SpoolSection
+from hierogram.daemon.serving.health import Board
+from hierogram.daemon.serving.intake import Intake
+from hierogram.daemon.serving.supervision import Heart
+from hierogram.storage.store import open_store
+
+
+def main() -> None:
+    url, folder = sys.argv[1:]
+    configuration = Configuration(spool=SpoolSection(folder=Path(folder), poll_seconds=0.05))
+    with open_store(url) as store:
+        store.close_abandoned_batches()
+        intake = Intake(store, lambda: configuration, Board(), structlog.stdlib.get_logger())
+        intake.prepare(configuration)
+        intake.run(threading.Event(), Heart())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,311 @@
+"""Strangers put all kinds of files into the spool of a daemon, which samples on, answers, and keeps its memory."""
+
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.daemon.campaigns.daemon import Daemon, assert_sound, is_there, readers_of, stored_lines, wait_until
+from tests.daemon.conftest import QUICK
+from tests.daemon.strangers.files_attacks import APART, EITHER, GOOD, TAKEN, Attack, attacks, path_of
+
+from hierogram.storage.store import open_store
+
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(3_600)]
+
+MOST_BYTES = 1_200_000_000
+MOST_SECONDS = 1.0
+DESCRIPTORS = 1_024
+
+
+class Watch:
+    """Asks the daemon how it is, four times a second, and looks at its memory, that of its children included."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._end = threading.Event()
+        self.slow: list[float] = []
+        self.answers = 0
+        self.memory = 0
+        self.wrong: list[str] = []
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        assert self._daemon.process is not None
+        while not self._end.wait(0.25):
+            self.memory = max(self.memory, memory_of(self._daemon.process.pid))
+            began = time.monotonic()
+            answer = self._daemon.get("/v1/status")
+            # On a machine that does much else, everything takes as many times as long.
+            took = (time.monotonic() - began) / max(1.0, os.getloadavg()[0] / len(os.sched_getaffinity(0)))
+            if answer is None or answer.status_code != 200:
+                self.wrong.append("nobody answers" if answer is None else answer.text)
+                continue
+            json.loads(answer.content)
+            self.answers += 1
+            if took > MOST_SECONDS:
+                self.slow.append(took)
+
+    def check(self) -> None:
+        """Ends watching; fails where the daemon was not what it has to be."""
+        self._end.set()
+        self._thread.join()
+        print(f"{self.answers} answers, slow: {self.slow}, memory at most {self.memory >> 20} MiB")
+        assert self.wrong == []
+        assert self.answers > 0
+        assert self.memory < MOST_BYTES
+        assert self.slow == []
+
+
+def memory_of(process: int) -> int:
+    """Bytes that a process and its children have in memory, what they share counted once."""
+    total = 0
+    for number in (process, *readers_of(process)):
+        with suppress(OSError):
+            rollup = Path(f"/proc/{number}/smaps_rollup").read_text()
+            found = re.search(r"^Pss: +(\d+) kB$", rollup, re.MULTILINE)
+            total += 1024 * int(found[1]) if found else 0
+    return total
+
+
+@contextmanager
+def attacked(url: str, folder: Path) -> Iterator[tuple[Daemon, Watch]]:
+    """A daemon with few descriptors that is watched, and that is sound in the end and ends in good order."""
+    with open_store(url, create=True, settings=QUICK):
+        pass
+    # The time without progress is shorter than what people have, so that the campaign is not longer.
+    daemon = Daemon(url, folder, HIEROGRAM_INTAKE__READER_SECONDS="8", HIEROGRAM_DAEMON__GRACE_SECONDS="20")
+    with daemon.running():
+        assert daemon.process is not None
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
+        watch = Watch(daemon)
+        try:
+            yield daemon, watch
+        finally:
+            watch.check()
+        wait_until(daemon.settled, "the daemon samples on", pause=0.5)
+        daemon.end()
+    assert_sound(url)
+
+
+def drop(daemon: Daemon, name: bytes, content: bytes) -> None:
+    """As one should: written elsewhere, then renamed."""
+    hidden = daemon.spool / ".hidden"
+    hidden.write_bytes(content)
+    path = path_of(daemon.spool, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    hidden.rename(path)
+
+
+def put(daemon: Daemon, attack: Attack) -> None:
+    part = path_of(daemon.spool, attack.name).parent / ".attack"
+    part.parent.mkdir(parents=True, exist_ok=True)
+    attack.make(part)
+    part.rename(path_of(daemon.spool, attack.name))
+
+
+def empty(daemon: Daemon) -> bool:
+    """Whether nothing lies in the spool that is still to be taken."""
+    daemon.check()
+    for place, folders, files in os.walk(os.fsencode(daemon.spool)):
+        if place == os.fsencode(daemon.spool):
+            folders[:] = [name for name in folders if name not in (b"done", b"failed")]
+        if any(not name.startswith(b".") for name in files):
+            return False
+    return True
+
+
+def fate_of(daemon: Daemon, attack: Attack) -> tuple[str, str]:
+    """What became of a file, and the reason."""
+    for fate, folder in ((TAKEN, "done"), (APART, "failed")):
+        path = path_of(daemon.spool / folder, attack.name)
+        if os.path.lexists(path):
+            reasons = [
+                reason
+                for reason in path.parent.glob("*.reason")
+                if os.fsencode(reason.name).startswith(os.fsencode(path.name)[:200])
+            ]
+            return fate, "".join(reason.read_text() for reason in reasons if fate == APART)
+    return "gone", ""
+
+
+def test_every_file_is_taken_in_or_set_apart(store_url: str, tmp_path: Path) -> None:
+    with attacked(store_url, tmp_path) as (daemon, _):
+        everything = list(attacks())
+        for attack in everything:
+            put(daemon, attack)
+        drop(daemon, b"last.bars", GOOD)
+        wait_until(lambda: empty(daemon), "the spool is empty", seconds=1_800, pause=0.5)
+        wrong = []
+        for attack in everything:
+            fate, reason = fate_of(daemon, attack)
+            if attack.fate not in (fate, EITHER) or fate == "gone" or not re.search(attack.reason, reason):
+                wrong.append((attack.name[:40], attack.fate, attack.reason, fate, reason[:200]))
+        assert not wrong, "\n".join(map(str, wrong))
+        assert os.path.lexists(daemon.spool / "done" / "last.bars")
+
+
+def test_a_file_and_a_folder_have_one_name(store_url: str, tmp_path: Path) -> None:
+    with attacked(store_url, tmp_path) as (daemon, _):
+        for content in (GOOD, b"what\n"):
+            drop(daemon, b"news", content)
+            wait_until(lambda: empty(daemon), "the file is gone")
+            drop(daemon, b"news/a", content)
+            wait_until(lambda: empty(daemon), "the folder is empty")
+            (daemon.spool / "news").rmdir()
+        assert (daemon.spool / "done" / "news.1" / "a").exists()
+        assert (daemon.spool / "failed" / "news.1" / "a.reason").exists()
+
+
+def test_a_reader_that_is_killed_or_stopped_twice_loses_its_file(store_url: str, tmp_path: Path) -> None:
+    """And a good file that was hit once is taken in."""
+    lines = b"".join(b"la maison %d ||| the house %d ||| 0-0 1-1 2-2\n" % (k, k) for k in range(400_000))
+    with attacked(store_url, tmp_path) as (daemon, _):
+        for number, times in ((signal.SIGKILL, 1), (signal.SIGKILL, 2), (signal.SIGSTOP, 2)):
+            name = b"hit-%d-%d.bars" % (number, times)
+            drop(daemon, name, lines)
+            hit: set[int] = set()
+            for _ in range(times):
+                reader = another_reader(daemon, hit)
+                os.kill(reader, number)
+                hit.add(reader)
+            wait_until(lambda: empty(daemon), "the file is gone")
+            folder = "done" if times == 1 else "failed"
+            assert path_of(daemon.spool / folder, name).exists()
+        reason = (daemon.spool / "failed" / f"hit-{signal.SIGSTOP:d}-2.bars.reason").read_text()
+        assert "stood still for 8 s" in reason
+    found = stored_lines(store_url)
+    assert len(found) == len(set(found)) == 400_000
+
+
+def another_reader(daemon: Daemon, known: set[int]) -> int:
+    [reader] = wait_until(lambda: set(readers(daemon)) - known, "a reader")
+    return reader
+
+
+def readers(daemon: Daemon) -> list[int]:
+    assert daemon.process is not None
+    return readers_of(daemon.process.pid)
+
+
+def test_files_that_change_while_they_are_read(store_url: str, tmp_path: Path) -> None:
+    """Some vanish, some are cut, some grow, some become a FIFO or a folder; good ones come in between."""
+    many = GOOD * 20_000
+    with attacked(store_url, tmp_path) as (daemon, _):
+        for turn in range(12):
+            path = daemon.spool / f"change-{turn}"
+            drop(daemon, os.fsencode(path.name), many)
+            time.sleep(0.05 * (turn % 5))
+            with suppress(FileNotFoundError):
+                (Path.unlink, cut, grow, turn_into_fifo)[turn % 4](path)
+            drop(daemon, b"good-%d" % turn, GOOD)
+        wait_until(lambda: empty(daemon), "the spool is empty")
+        assert len(list((daemon.spool / "done").glob("good-*"))) == 12
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, 1_000)
+
+
+def grow(path: Path) -> None:
+    with path.open("r+b", buffering=0) as file:
+        file.seek(0, os.SEEK_END)
+        for _ in range(200):
+            file.write(GOOD)
+            time.sleep(0.01)
+
+
+def turn_into_fifo(path: Path) -> None:
+    fifo = path.with_name(".fifo")
+    os.mkfifo(fifo)
+    fifo.replace(path)
+
+
+def test_a_daemon_that_reads_a_stopped_file_ends_when_asked(store_url: str, tmp_path: Path) -> None:
+    with attacked(store_url, tmp_path) as (daemon, _):
+        drop(daemon, b"large.bars", GOOD * 2_000_000)
+        [reader] = wait_until(lambda: readers(daemon), "a reader")
+        os.kill(reader, signal.SIGSTOP)
+        time.sleep(0.5)
+        began = time.monotonic()
+        daemon.end()
+        assert time.monotonic() - began < 20
+        assert not Path(f"/proc/{reader}").exists()
+        daemon.start()
+        daemon.wait_until_listening()
+        (daemon.spool / "large.bars").unlink(missing_ok=True)
+
+
+class Loop:
+    """The loop of the spool in a process of its own, without the rest of the daemon, which takes long to start."""
+
+    def __init__(self, url: str, spool: Path) -> None:
+        self._command = [sys.executable, "-m", "tests.daemon.strangers.files_loop", url, str(spool)]
+        self._environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            self._command, env=self._environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def kill(self) -> bool:
+        """Kills it; whether it had a reader, which has to go with it."""
+        found = readers_of(self.process.pid)
+        assert self.process.poll() is None
+        self.process.kill()
+        self.process.wait()
+        wait_until(lambda: not any(map(is_there, found)), "its readers are gone")
+        return bool(found)
+
+
+def test_killed_while_files_are_read(store_url: str, tmp_path: Path) -> None:
+    """The loop or its reader, a hundred times, or HIEROGRAM_TEST_KILLS: no pair is lost, none stored twice."""
+    kills = int(os.environ.get("HIEROGRAM_TEST_KILLS", "100"))
+    random = Random(8)
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    with open_store(store_url, create=True, settings=QUICK):
+        pass
+    loop = Loop(store_url, spool)
+    said: list[str] = []
+    with_readers = of_readers = 0
+    loop.start()
+    try:
+        for number in range(kills):
+            if len([path for path in spool.iterdir() if path.is_file()]) < 2:
+                lines = [f"la maison {number}-{k} ||| the house {number}-{k} ||| 0-0 1-1 2-2" for k in range(30_000)]
+                said += lines
+                part = spool / "x.part"
+                part.write_text("".join(f"{line}\n" for line in lines))
+                part.rename(spool / f"{number}.bars")
+            if random.random() < 0.8:
+                wait_until(lambda: readers_of(loop.process.pid), "a reader")
+            time.sleep(random.uniform(0.0, 2.0))
+            found = readers_of(loop.process.pid)
+            if found and random.random() < 0.2:
+                of_readers += 1
+                os.kill(found[0], signal.SIGKILL)
+                time.sleep(random.uniform(0.0, 0.5))
+            with_readers += loop.kill()
+            loop.start()
+        wait_until(lambda: not any(path.is_file() for path in spool.iterdir()), "the spool is empty")
+        loop.kill()
+    finally:
+        loop.process.kill()
+        loop.process.wait()
+    print(f"{kills} kills, {with_readers} with a reader at work, {of_readers} of a reader before")
+    assert list((spool / "failed").iterdir()) == []
+    assert sorted(stored_lines(store_url)) == sorted(said)
+    with open_store(store_url) as store:
+        assert store.integrity() == []
