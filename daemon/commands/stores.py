@@ -112,8 +112,8 @@ def status(context: typer.Context, as_json: AsJson = False, store: StoreUrl = No
     for name, text in _status_lines(now):
         say(f"{name:<16}{text}")
     if writer:
-        resident = _memory_of(writer)
-        memory = "" if resident is None else f", {resident / 1e6:,.0f} MB of memory"
+        size = _memory_of(writer)
+        memory = "" if size is None else f", {size / 1e6:,.0f} MB of memory"
         who = f"{writer.command}, process {writer.pid} on {writer.host}{memory}"
         say(f"{'writer':<16}{who}, since {writer.since:%Y-%m-%d %H:%M:%S} UTC")
 

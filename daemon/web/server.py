@@ -30,7 +30,8 @@ from hierogram.daemon.web.protocol.service import Service
 from hierogram.storage.browsing.reader import Reader
 
 _LOOK_SECONDS = 0.25
-_BACKLOG = 1024
+_BACKLOG = 4096
+_A_TURN = 16
 _BEYOND = 32
 """Connections beyond those that may be: they hear that they shall come later, and a few ask whether we live."""
 _KEPT_BACK = 256
@@ -269,9 +270,18 @@ class _Listener(socket.socket):
     """
 
     room = 1 << 30
+    _taken = 0
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """See `socket.socket.accept`; connections for which there is no descriptor to spare are closed."""
+        """See `socket.socket.accept`; connections for which there is no descriptor to spare are closed.
+
+        Few are taken in one turn of the event loop: of thousands that come at once, the first would have to make room
+        for the last before what they ask is looked at.
+        """
+        self._taken += 1
+        if self._taken > _A_TURN:
+            self._taken = 0
+            raise BlockingIOError
         for _ in range(_BACKLOG):
             connection, address = super().accept()
             if connection.fileno() < self.room:

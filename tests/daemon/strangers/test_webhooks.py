@@ -118,5 +118,5 @@ def test_receivers_cannot_keep_the_daemon_from_its_work(store_url: str, tmp_path
                 time.sleep(0.3)
             daemon.feed(number)
         daemon.sampled_all()
-        assert daemon.faults == []
+        assert not daemon.faults, "\n".join(daemon.faults)
         daemon.daemon.end()
