@@ -12,6 +12,7 @@ import typer
 from hierogram.daemon.exceptions import UsageError
 
 if TYPE_CHECKING:
+    from hierogram.samplers.grammar.kinds import Notation
     from hierogram.storage.records import Settings
     from hierogram.storage.store import Store
 
@@ -129,6 +130,13 @@ def interruptible(consequence: str) -> Iterator[None]:
     except KeyboardInterrupt as error:
         note(f"hierogram: interrupted: {consequence}")
         raise typer.Exit(INTERRUPTED) from error
+
+
+def nouns_of(store: "Store") -> "Notation":
+    """The kind of grammar that the store holds, which says what its things are called: pairs or trees."""
+    from hierogram.samplers.grammar.kinds import notation_of
+
+    return notation_of(store.settings().grammar)
 
 
 def plural(number: int, noun: str) -> str:
