@@ -12,11 +12,11 @@ from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.web.pages.forms import from_elsewhere
 from hierogram.daemon.web.pages.queries import texts
-from hierogram.daemon.web.pages.rendering.view import HEADERS, address
+from hierogram.daemon.web.pages.rendering.view import HEADERS, address, plain
 from hierogram.daemon.web.pages.visit import Visit
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
 from hierogram.storage.browsing.asking import Answered, ask
-from hierogram.storage.browsing.cookbook import cookbook
+from hierogram.storage.browsing.cookbook import cookbook_of, tables_of
 from hierogram.storage.exceptions import QuestionError, SlowQueryError
 
 _AT_A_TIME = 2
@@ -61,7 +61,7 @@ def asking_routes(visit: Visit, seconds: float, rows: int) -> APIRouter:
             "sql": question,
             "answer": answer,
             "trouble": trouble,
-            "cookbook": cookbook(),
+            **_starting_points(visit),
             "seconds": seconds,
             "_csv": address("/ask.csv", sql=question),
             "_json": address("/ask.json", sql=question),
@@ -72,7 +72,7 @@ def asking_routes(visit: Visit, seconds: float, rows: int) -> APIRouter:
     def as_json(request: Request) -> Response:
         """An answer as JSON: names of columns, and rows; without a question, the cookbook."""
         if not request.query_params.get("sql"):
-            return JSONResponse({"cookbook": [entry._asdict() for entry in cookbook()]}, headers=HEADERS)
+            return JSONResponse(plain(_starting_points(visit)), headers=HEADERS)
         return JSONResponse(whole(request)._asdict(), headers=HEADERS)
 
     @router.get("/ask.csv")
@@ -87,3 +87,9 @@ def asking_routes(visit: Visit, seconds: float, rows: int) -> APIRouter:
         return Response(text.getvalue().encode("utf-8", "replace"), media_type="text/csv", headers=headers)
 
     return router
+
+
+def _starting_points(visit: Visit) -> dict[str, Any]:
+    """Questions about what this store holds, and the tables and columns that can be asked."""
+    with visit.reader.look() as look:
+        return {"cookbook": cookbook_of(look), "tables": tables_of(look)}
