@@ -13,6 +13,7 @@ from hierogram.daemon.exceptions import UsageError
 
 if TYPE_CHECKING:
     from hierogram.daemon.corpora.texts import TextSide
+    from hierogram.samplers.grammar.kinds import Notation
     from hierogram.storage.records import Settings
     from hierogram.storage.store import Store
 
@@ -163,6 +164,13 @@ def note_text(side: "TextSide", named: str, lines: Sequence[str], tokenized: boo
     advice = None if tokenized else text_advice(side, named, lines, f"--tokenize {option}", "--tokenized")
     if advice is not None:
         note(advice)
+
+
+def nouns_of(store: "Store") -> "Notation":
+    """The kind of grammar that the store holds, which says what its things are called: pairs or trees."""
+    from hierogram.samplers.grammar.kinds import notation_of
+
+    return notation_of(store.settings().grammar)
 
 
 def plural(number: int, noun: str) -> str:

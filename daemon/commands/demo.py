@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import chosen_store, interruptible, note, open_or_make, plural, say, was_given
+from hierogram.daemon.commands.common import (
+    chosen_store,
+    interruptible,
+    note,
+    nouns_of,
+    open_or_make,
+    plural,
+    say,
+    was_given,
+)
 from hierogram.daemon.commands.grammar import align_pending, announce_compilation, say_aligned, say_learned, telling
 from hierogram.daemon.progress import progress
 
@@ -128,7 +137,7 @@ def _learn(store: "Store", sweeps: int) -> None:
     from hierogram.daemon.learning.learning import learn
 
     with progress("learn", "pairs") as shown:
-        say_learned(learn(store, sweeps=sweeps, options=LearnOptions(report=telling(shown))))
+        say_learned(learn(store, sweeps=sweeps, options=LearnOptions(report=telling(shown))), nouns_of(store))
 
 
 def _export(store: "Store", output: Path) -> None:

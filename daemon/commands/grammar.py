@@ -13,6 +13,7 @@ from hierogram.daemon.commands.common import (
     StoreUrl,
     interruptible,
     note,
+    nouns_of,
     plural,
     say,
     say_json,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.grammar.diagnosis import Diagnosis
     from hierogram.daemon.learning.learner import LearnProgress
     from hierogram.daemon.learning.reports import LearnReport
+    from hierogram.samplers.grammar.kinds import Notation
     from hierogram.storage.records import LearningRun, RuleRow
     from hierogram.storage.store import Store
 
@@ -47,7 +49,12 @@ def learn(
     sharing: Sharing,
     sweeps: Annotated[
         int | None,
-        typer.Option(min=0, help="Sweeps over all pairs after their burn-in.", show_default="74"),
+        typer.Option(
+            min=0,
+            help="Sweeps over all pairs or trees after their burn-in, which is not counted here: with the settings of "
+            "a new store it takes new pairs 26 sweeps, new trees 200 (--annealing of `hierogram init`).",
+            show_default="74",
+        ),
     ] = None,
     threads: Annotated[
         int | None,
@@ -90,11 +97,12 @@ def learn(
             correct_requested(opened, threads)
         if not as_json:
             say_aligned(aligned)
+        kind = nouns_of(opened)
         run = run_to_continue(opened, sweeps)
         if run is not None:
             note(_continued(run))
         with stopping("hierogram: the sweep at hand is finished and committed; a second signal ends at once") as stop:
-            with progress("learn", "pairs") as shown:
+            with progress("learn", kind.many) as shown:
                 options = LearnOptions(
                     threads if chosen is None else threads or 1,
                     telling(shown),
@@ -105,7 +113,7 @@ def learn(
                 done = sample(opened, sweeps=sweeps, options=options, leave_unfinished=True)
             if done.finished:
                 stop.ignore()
-                _report(done, aligned, as_json)
+                _report(done, aligned, kind, as_json)
                 opened.finish_run()
     if not done.finished:
         note("hierogram: interrupted: what was sampled is committed; run `hierogram learn` again to go on as if not")
@@ -122,12 +130,12 @@ def _continued(run: "LearningRun") -> str:
     return f"goes on with a run that was interrupted: {run.done:,} of its {plural(run.sweeps, 'sweep')} are done"
 
 
-def _report(done: "LearnReport", aligned: "AlignReport", as_json: bool) -> None:
+def _report(done: "LearnReport", aligned: "AlignReport", kind: "Notation", as_json: bool) -> None:
     if as_json:
         # What `trained` says was called `taught` before.
         say_json({**asdict(done), "aligned": {**asdict(aligned), "taught": aligned.trained}})
     else:
-        say_learned(done)
+        say_learned(done, kind)
     sys.stdout.flush()
 
 
@@ -167,12 +175,13 @@ def telling(shown: Progress) -> "Callable[[LearnProgress], None]":
     return tell
 
 
-def say_learned(done: "LearnReport") -> None:
+def say_learned(done: "LearnReport", kind: "Notation") -> None:
     """What learning did, for people."""
     rate = done.pair_sweeps / max(done.sampling_seconds, 1e-9)
+    parts = f" ({done.burn_in:,} of burn-in, {done.sweeps - done.burn_in:,} after it)" if done.burn_in else ""
     say(
-        f"{plural(done.pairs, 'pair')}, {plural(done.sweeps, 'sweep')} in {done.seconds:.1f} s "
-        f"({rate:,.0f} pairs/s while sampling)"
+        f"{plural(done.pairs, kind.one)}, {plural(done.sweeps, 'sweep')}{parts} in {done.seconds:.1f} s "
+        f"({rate:,.0f} {kind.many}/s while sampling)"
     )
     say(f"  log-likelihood {done.log_likelihood_before:>14,.0f} → {done.log_likelihood_after:,.0f}")
     say(f"  rules          {done.rules_before:>14,} → {done.rules_after:,}")
@@ -278,7 +287,8 @@ def rules(
 ) -> None:
     """Show rules, most used first, with their expected uses, the error of these, and probabilities both ways.
 
-    A side is written as in `la [X,1] de`: words, and nonterminals numbered in source order. In a store of a tree
+    A side is written as in `la [X,1] de`: words, and nonterminals numbered in source order. Where no rule has it,
+    rules are shown whose words differ from it in accents or capital letters. In a store of a tree
     grammar WORDS is the label of the fragments' roots, and the probability that of the fragment given it.
     """
     from hierogram.storage.store import open_store
@@ -293,14 +303,24 @@ def rules(
         notation = notation_of(opened.settings().grammar)
         if not found and not opened.status().rules:
             raise NothingLearnedError(opened.url)
+        respelled = not found
+        if respelled:
+            found = opened.find_respelled_rules(
+                source, wanted.target, words=words, limit=wanted.limit, drawn=wanted.drawn
+            )  # fmt: skip
+        like = [] if found else opened.like_words((words or (source or wanted.target or "").split(" "))[0])
         fragments = FRAGMENTS in notation.offers
     if wanted.tree and not fragments:
         raise UsageError(notation.cannot("be drawn with --tree: its rules are no fragments of trees"))
+    if found and respelled:
+        note("no rule is spelled so: these differ in accents or capital letters")
     if as_json:
         say_json([asdict(rule) for rule in found])
         return
     if not found:
         note("no rule is like that" + (": try --containing" if source is not None else ""))
+        if like:
+            note(f"words like it, or beginning so: {', '.join(like)}")
         return
     if fragments:
         _say_fragments(found, wanted)

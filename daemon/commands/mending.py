@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import FOUND, AsJson, StoreUrl, note, plural, say, say_json, store_url
+from hierogram.daemon.commands.common import FOUND, AsJson, StoreUrl, note, nouns_of, plural, say, say_json, store_url
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
 
 if TYPE_CHECKING:
     from hierogram.daemon.learning.repairing import RepairReport
+    from hierogram.samplers.grammar.kinds import Notation
 
 _MEGABYTE = 1_000_000
 _NAMED = 20
@@ -29,8 +30,10 @@ def verify(context: typer.Context, as_json: AsJson = False, store: StoreUrl = No
     from hierogram.daemon.learning.verifying import verify as recount
     from hierogram.storage.store import open_store
 
-    with open_store(store_url(context, store)) as opened, progress("verify", "pairs") as shown:
-        found = recount(opened, lambda pairs, total: shown.update(pairs, total, pairs))
+    with open_store(store_url(context, store)) as opened:
+        kind = nouns_of(opened)
+        with progress("verify", kind.many) as shown:
+            found = recount(opened, lambda pairs, total: shown.update(pairs, total, pairs))
     advice = f"{_GO_BACK if found.damaged_file else _MEND} ({_HOW})" if found.problems else None
     if as_json:
         say_json({**asdict(found), "advice": advice})
@@ -39,7 +42,7 @@ def verify(context: typer.Context, as_json: AsJson = False, store: StoreUrl = No
             say(problem)
         if found.more_problems:
             say(f"… and {plural(found.more_problems, 'more problem')}")
-        checked = f"{plural(found.pairs, 'pair')} with a derivation and {plural(found.rules, 'rule')}"
+        checked = f"{plural(found.pairs, kind.one)} with a derivation and {plural(found.rules, 'rule')}"
         if not found.problems:
             expected = found.sampled_tokens / 8
             say(f"sound: {checked} counted again, {found.rule_tokens:,} uses and {expected:,.0f} expected ones")
@@ -68,25 +71,28 @@ def repair(
     from hierogram.daemon.learning.repairing import repair as mend
     from hierogram.storage.store import open_store
 
-    with open_store(store_url(context, store)) as opened, progress("repair", "pairs") as shown:
-        done = mend(opened, lambda pairs, total: shown.update(pairs, total, pairs), keep=not dry_run)
+    with open_store(store_url(context, store)) as opened:
+        kind = nouns_of(opened)
+        with progress("repair", kind.many) as shown:
+            done = mend(opened, lambda pairs, total: shown.update(pairs, total, pairs), keep=not dry_run)
     if as_json:
         say_json({**asdict(done), "dry_run": dry_run})
     else:
-        _say_changes(done, dry_run)
+        _say_changes(done, dry_run, kind)
     if done.left:
         note(f"hierogram: {plural(len(done.left), 'problem')} cannot be repaired: go back to a backup from before")
         raise typer.Exit(FOUND)
 
 
-def _say_changes(done: "RepairReport", dry_run: bool) -> None:
+def _say_changes(done: "RepairReport", dry_run: bool, kind: "Notation") -> None:
+    one, many = kind.one, kind.many
     if not done.changed and not done.left:
         say("sound: there is nothing to repair")
     elif done.changed:
         say("this would change, nothing was changed:" if dry_run else "repaired:")
     for number, what in (
-        (done.going_on, "pair goes on from its derivation|pairs go on from their derivations"),
-        (done.resampled, "time of a pair's last sampling corrected|times of pairs' last sampling corrected"),
+        (done.going_on, f"{one} goes on from its derivation|{many} go on from their derivations"),
+        (done.resampled, f"time of a {one}'s last sampling corrected|times of {many}' last sampling corrected"),
         (done.rules_corrected, "rule corrected|rules corrected"),
         (done.rules_added, "rule added|rules added"),
         (done.rules_removed, "rule removed|rules removed"),

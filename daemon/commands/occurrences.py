@@ -9,6 +9,7 @@ from hierogram.daemon.commands.common import (
     StoreUrl,
     interruptible,
     note,
+    nouns_of,
     plural,
     say,
     say_json,
@@ -25,11 +26,11 @@ def support(
         list[str] | None,
         typer.Argument(metavar="[RULE]...", help="A rule, `source ||| target`; without it only the index is made."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Pairs to show.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Pairs, or trees, to show.")] = 20,
     as_json: AsJson = False,
     store: StoreUrl = None,
 ) -> None:
-    """Show the pairs whose present derivation uses a rule.
+    """Show the pairs, or trees, whose present derivation uses a rule.
 
     Brings the table rule_pairs up to date first, on which the view rule_support stands: only pairs that were sampled
     since the last time are counted again.
@@ -46,14 +47,14 @@ def support(
         interruptible("what was indexed stays; run the same command again to go on"),
         open_store(store_url(context, store)) as opened,
     ):
-        indexed = 0
+        kind, indexed = nouns_of(opened), 0
         if waiting := opened.count_unindexed():
             from hierogram.daemon.commands.grammar import announce_compilation
 
             announce_compilation()
             from hierogram.daemon.grammar.occurrences import index_support
 
-            with progress("index", "pairs") as shown:
+            with progress("index", kind.many) as shown:
                 indexed = index_support(opened, lambda number: shown.update(number, waiting, number))
         if not opened.status().rules:
             raise NothingLearnedError(opened.url)
@@ -61,12 +62,12 @@ def support(
     if as_json:
         say_json([pair._asdict() for pair in found] if wanted else {"indexed": indexed})
     elif not wanted:
-        say(f"{plural(indexed, 'pair')} indexed")
+        say(f"{plural(indexed, kind.one)} indexed")
     elif not found:
         note(f"no present derivation uses {wanted}")
     else:
         say_table(
-            ("pair", "corpus", "uses", "source", "target", "alignment"),
+            (kind.one, "corpus", "uses", "source", "target", "alignment"),
             [(str(pair.id), pair.corpus, str(pair.uses), pair.source, pair.target, pair.alignment) for pair in found],
             numeric=(0, 2),
         )

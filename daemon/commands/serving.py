@@ -11,6 +11,7 @@ from hierogram.daemon.commands.common import (
     chosen_store,
     interruptible,
     note,
+    nouns_of,
     open_or_make,
     plural,
     say,
@@ -169,17 +170,18 @@ def withdraw(
     ):
         found = ids or opened.choose_pairs(corpus=corpus, origin=origin, external_ids=external_id or ())
         if not found:
-            raise InputError("no stored pair is like that: nothing was withdrawn")
+            raise InputError(f"no stored {nouns_of(opened).one} is like that: nothing was withdrawn")
+        kind = nouns_of(opened)
         holder = opened.lease()
         number = _request(opened, found) if holder else _withdraw(opened, found)
     if not number:
-        raise InputError("no stored pair has that number: nothing was withdrawn")
+        raise InputError(f"no stored {kind.one} has that number: nothing was withdrawn")
     if as_json:
         say_json({"pairs": number, "done": holder is None})
     elif holder:
-        say(f"{plural(number, 'pair')}: `{holder.command}` (process {holder.pid} on {holder.host}) takes them out")
+        say(f"{plural(number, kind.one)}: `{holder.command}` (process {holder.pid} on {holder.host}) takes them out")
     else:
-        say(f"{plural(number, 'pair')} withdrawn")
+        say(f"{plural(number, kind.one)} withdrawn")
 
 
 def _request(opened: "Store", ids: list[int]) -> int:
@@ -195,5 +197,5 @@ def _withdraw(opened: "Store", ids: list[int]) -> int:
     from hierogram.daemon.learning.lease import holding_lease
     from hierogram.daemon.learning.withdrawing import withdraw_all
 
-    with holding_lease(opened, "hierogram withdraw"), progress("withdraw", "pairs") as shown:
+    with holding_lease(opened, "hierogram withdraw"), progress("withdraw", nouns_of(opened).many) as shown:
         return withdraw_all(opened, ids, lambda done: shown.update(done, len(ids), done))

@@ -18,6 +18,7 @@ from hierogram.daemon.commands.common import (
 from hierogram.daemon.commands.flags import given, with_options
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.memory import resident_bytes
+from hierogram.samplers.grammar.kinds import Notation, notation_of
 from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER
 from hierogram.storage.records import Settings
 
@@ -109,7 +110,7 @@ def status(context: typer.Context, as_json: AsJson = False, store: StoreUrl = No
         lag = {"pairs": sum(now.behind.values()), "states": now.behind}
         say_json({**asdict(now), "lag": lag, "settings": asdict(settings), "writer": held})
         return
-    for name, text in _status_lines(now):
+    for name, text in _status_lines(now, notation_of(settings.grammar)):
         say(f"{name:<16}{text}")
     if writer:
         size = _memory_of(writer)
@@ -123,6 +124,8 @@ def _memory_of(writer: "Claim") -> int | None:
     from hierogram.storage.operations.processes import host_name
 
     return resident_bytes(writer.pid) if writer.host == host_name() else None
+
+
 def _left_out(now: "StoreStatus") -> str:
     """What pairs expect of rules that are too rare in them to be counted, and of which rules how much."""
     whole = now.expected_tokens + sum(now.left_out.values())
@@ -131,14 +134,14 @@ def _left_out(now: "StoreStatus") -> str:
     return f"{share}, by nonterminals: {parts}" if parts else share
 
 
-def _status_lines(now: "StoreStatus") -> list[tuple[str, str]]:
+def _status_lines(now: "StoreStatus", kind: Notation) -> list[tuple[str, str]]:
     states = ", ".join(f"{number:,} {state}" for state, number in now.pairs.items())
     likelihood = "not known yet" if now.last_log_likelihood is None else f"{now.last_log_likelihood:,.1f}"
     return [
         ("store", f"{now.url} (schema {now.schema}, position {now.position:,})"),
-        ("pairs", f"{sum(now.pairs.values()):,} ({states})"),
+        (kind.many, f"{sum(now.pairs.values()):,} ({states})"),
         *((f"  {name}", f"{number:,}") for name, number in now.corpora.items()),
-        ("lag", f"{plural(sum(now.behind.values()), 'pair')} not settled yet"),
+        ("lag", f"{plural(sum(now.behind.values()), kind.one)} not settled yet"),
         ("rules", f"{now.rules:,}, used {now.rule_tokens:,} times ({now.expected_tokens:,.0f} expected)"),
         ("  not counted", _left_out(now)),
         ("sweeps", f"{now.sweeps:,}"),

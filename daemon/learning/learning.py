@@ -74,7 +74,9 @@ def learn(
 def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started: float) -> LearnReport:
     with Learner(store, options) as learner:
         work = _Work(learner, run)
-        finished = work.burn_in() and work.go_on()
+        finished = work.burn_in()
+        burn_in = learner.sweeps
+        finished = finished and work.go_on()
         work.look()
         after = learner.likelihood if learner.likelihood is not None else learner.measure()
         before = work.before or (learner.chain.rule_types, learner.chain.rule_tokens, after)
@@ -90,6 +92,7 @@ def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started
             after,
             learner.curve,
             finished,
+            burn_in,
         )
 
 

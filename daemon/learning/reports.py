@@ -9,7 +9,7 @@ class LearnReport:
 
     The *before* figures are those of the initial state of the pairs that were new, counted together with what was there
     (every node a rule of its own); `curve` holds (sweep, log-likelihood) as far as computed. A run that is not
-    `finished` was asked to stop.
+    `finished` was asked to stop. `burn_in` of the sweeps took new pairs, or trees, through their schedule.
     """
 
     pairs: int
@@ -25,3 +25,4 @@ class LearnReport:
     log_likelihood_after: float
     curve: list[tuple[int, float]] = field(default_factory=list)
     finished: bool = True
+    burn_in: int = 0

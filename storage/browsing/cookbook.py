@@ -2,7 +2,21 @@
 
 from functools import cache
 from importlib.resources import files
+from itertools import islice
 from typing import NamedTuple
+
+from sqlalchemy import text
+
+from hierogram.samplers.grammar.kinds import SOURCE, TWO_SIDES, notation_of
+from hierogram.samplers.grammar.rules import parse_side
+from hierogram.storage.browsing.pairs import neighbours
+from hierogram.storage.browsing.phrases import Phrase
+from hierogram.storage.browsing.reader import Look, literal
+from hierogram.storage.browsing.rules import rivals
+from hierogram.storage.browsing.search import Used, most_used
+from hierogram.storage.browsing.words import common_words, telling_words
+from hierogram.storage.schema.tables import metadata
+from hierogram.storage.schema.views import VIEWS
 
 
 class Recipe(NamedTuple):
@@ -22,6 +36,94 @@ def cookbook() -> tuple[Recipe, ...]:
         found.append(Recipe(title.strip(), sql.strip()))
     return tuple(found)
 
+
+class Columns(NamedTuple):
+    """A table or view of the store, and its columns."""
+
+    name: str
+    columns: list[str]
+    is_view: bool
+
+
+def tables_of(look: Look) -> list[Columns]:
+    """What can be asked: the views, which are made for people, then the tables."""
+    views = [
+        Columns(name, list(look.connection.execute(text(f"SELECT * FROM {name} LIMIT 0")).keys()), True)
+        for name in VIEWS
+    ]
+    return [*views, *(Columns(table.name, [column.name for column in table.columns], False)
+                      for table in sorted(metadata.tables.values(), key=lambda table: table.name))]  # fmt: skip
+
+
+def cookbook_of(look: Look) -> list[Recipe]:
+    """The questions, about words, rules and pairs of this store in the place of the examples.
+
+    The word is one that tells what the texts are about, the rules are the most used ones with it. What a store does not
+    have leaves its example as it is.
+    """
+    asked = look.asked
+    look.asked = []
+    try:
+        found = _examples_of(look)
+    finally:
+        look.asked = asked
+    notation = notation_of(look.settings().grammar)
+    recipes = []
+    for title, sql in cookbook():
+        if TWO_SIDES not in notation.offers and any(example in sql for example in _OF_TWO_SIDES):
+            continue
+        for example, ours in found.items():
+            title, sql = title.replace(example, ours), sql.replace(example, ours)
+        recipes.append(Recipe(title.replace("pair", notation.one), sql))
+    return recipes
+
+
+def _examples_of(look: Look) -> dict[str, str]:
+    """What takes the place of each example, as it stands in the questions."""
+    notation = notation_of(look.settings().grammar)
+    frequent = [word for word, _ in common_words(look, SOURCE, _FREQUENT)]
+    telling = [word for word, _ in telling_words(look, _TELLING).get(SOURCE, [])]
+    found: dict[str, str] = {}
+    rules: list[Used] = []
+    word = ""
+    for word in islice([*telling, *frequent], _TELLING):
+        if rules := most_used(look, Phrase((word,)), SOURCE, _RULES):
+            break
+    if rules:
+        two_sides = TWO_SIDES in notation.offers
+        longer = [
+            rule for rule in rules if " " in rule.source and all(isinstance(s, str) for s in parse_side(rule.source))
+        ]
+        rule = (longer or rules)[0] if two_sides else rules[0]
+        other = rivals(look, SOURCE, Phrase((word,)).side(), 1) if two_sides else []
+        rendering = other[0].other if other else rule.target
+        target_words = [symbol for symbol in parse_side(rendering) if isinstance(symbol, str)] if two_sides else []
+        found |= {
+            "'la maison'": literal(rule.source),
+            "'the house'": literal(rule.target),
+            "'% maison %'": literal(f"% {word} %"),
+            "'maison'": literal(word),
+            "'house'": literal(target_words[-1] if target_words else word),
+        }
+    for around in frequent if TWO_SIDES in notation.offers else []:
+        sides = (parse_side(rule.source) for rule in most_used(look, Phrase((around,)), SOURCE, _RULES))
+        gapped = [side for side in sides if [type(symbol) for symbol in side] == [str, int, str]]
+        if gapped:
+            first, _, last = map(str, gapped[0])
+            found |= {
+                "ne … pas": f"{first} … {last}",
+                "'ne'": literal(first),
+                "'pas'": literal(last),
+                "'% ne %[X,_]% pas %'": literal(f"% {first} %[X,_]% {last} %"),
+            }
+            break
+    _, first_pair = neighbours(look, 0)
+    return found if first_pair is None else found | {"pair_id = 1": f"pair_id = {first_pair}"}
+
+
+_FREQUENT, _TELLING, _RULES = 8, 12, 200
+_OF_TWO_SIDES = ("'house'", "'ne'", "[X,2]")
+"""Examples of questions that only rules of two languages answer."""
 
 EXAMPLES = {
     "'la maison'": ":source", "'the house'": ":target", "'maison'": ":word", "'house'": ":other_word",

@@ -280,9 +280,9 @@ def telling_words(look: Look, limit: int) -> dict[str, list[tuple[str, int]]]:
     rows = look.rows(
         f"""WITH windows (start) AS (VALUES {starts})
 SELECT p.id, p.source, p.target
-  FROM windows AS w
+  FROM windows AS s
   {"JOIN" if look.postgres else "CROSS JOIN"} sentence_pairs AS p
-    ON p.id >= w.start AND p.id < w.start + {_PAIRS_A_WINDOW}
+    ON p.id >= s.start AND p.id < s.start + {_PAIRS_A_WINDOW}
  ORDER BY p.id""",
         False,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.database.access import Access
 from hierogram.storage.database.connection import reading
 from hierogram.storage.database.transactions import writing
@@ -11,6 +12,7 @@ from hierogram.storage.grammar import occurrences as support
 from hierogram.storage.grammar import queries, runs
 from hierogram.storage.operations import claims
 from hierogram.storage.operations.settings import set_key_salt
+from hierogram.storage.pairs.spellings import like_words
 from hierogram.storage.records import (
     LabelRow,
     LearningRun,
@@ -134,6 +136,34 @@ class Grammar(Access):
         with reading(self._engine) as connection:
             wanted = queries.Wanted(source, target, words, source_words, target_words, after, drawn)
             return queries.find_rules(connection, wanted, limit)
+
+    def find_respelled_rules(
+        self,
+        source: str | None = None,
+        target: str | None = None,
+        *,
+        words: Sequence[str] = (),
+        limit: int = 20,
+        drawn: bool = False,
+    ) -> list[RuleRow]:
+        """Rules that `find_rules` would find if their words had other accents or capital letters, likelier words first.
+
+        Likelier are words that occur more often.
+        """
+        with reading(self._engine) as connection:
+            wanted = queries.Wanted(source, target, words, (), (), None, drawn)
+            found: dict[int, RuleRow] = {}
+            for conditions in queries.respelled(connection, wanted):
+                found |= {rule.id: rule for rule in queries.find_rules(connection, conditions, limit)}
+                if len(found) >= limit:
+                    break
+            return list(found.values())[:limit]
+
+    def like_words(self, word: str, limit: int = 8) -> list[str]:
+        """Words of either side that look like the word, begin with it, or are spelled almost so."""
+        with reading(self._engine) as connection:
+            found = [one for side in (SOURCE, TARGET) for one in like_words(connection, side, word, limit)]
+            return list(dict.fromkeys(one.token for one in found))[:limit]
 
     def unindexed_pairs(self, after_id: int = 0, limit: int = 1_000) -> tuple[int, list[PairRow]]:
         """The position, and pairs above `after_id` whose present derivation is not in the index of rules' pairs."""

@@ -1,15 +1,18 @@
 """Looking rules up, and how much a store holds."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Double, Select, cast, func, select, tuple_
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
+from hierogram.samplers.grammar.rules import escape_terminal, terminal_of
 from hierogram.samplers.grammar.uses import ONE_SQUARE, ONE_USE
 from hierogram.storage.database.transactions import read_state
+from hierogram.storage.operations.settings import read_settings
+from hierogram.storage.pairs.spellings import readings, spellings
 from hierogram.storage.records import (
     LabelRow,
     RuleRow,
@@ -76,6 +79,51 @@ def find_rules(connection: Connection, conditions: Wanted, limit: int) -> list[R
     ).order_by(used.desc(), best.c.source, best.c.target)
     rows: list[tuple[Any, ...]] = [tuple(row) for row in connection.execute(statement)]
     return [RuleRow(*row) for row in rows]
+
+
+def respelled(connection: Connection, conditions: Wanted) -> list[Wanted]:
+    """The same conditions with words that differ from theirs in accents or capital letters, the likeliest first."""
+    two_sides = TWO_SIDES in notation_of(read_settings(connection).grammar).offers
+    sides = [
+        (side, text.split(" ") if two_sides and text else [])
+        for side, text in ((SOURCE, conditions.source), (TARGET, conditions.target))
+    ]
+    wanted = [
+        *(
+            (f"{side} ", (side,), [word for symbol in symbols if (word := terminal_of(symbol))])
+            for side, symbols in sides
+        ),
+        (" ", (SOURCE, TARGET), conditions.words),
+        (f"{SOURCE} ", (SOURCE,), conditions.source_words),
+        (f"{TARGET} ", (TARGET,), conditions.target_words),
+    ]
+    # By place and word, as a word may be spelled otherwise on each side.
+    choices = {
+        place + word: [one.token for side in places for one in spellings(connection, side, word)]
+        for place, places, words in wanted
+        for word in words
+    }
+
+    def read(place: str, words: Sequence[str], reading: Mapping[str, str]) -> list[str]:
+        return [reading[place + word] for word in words]
+
+    def side_of(side: str, text: str | None, reading: Mapping[str, str]) -> str | None:
+        if not text or not two_sides:
+            return text
+        words = ((symbol, terminal_of(symbol)) for symbol in text.split(" "))
+        return " ".join(escape_terminal(reading[f"{side} {word}"]) if word else symbol for symbol, word in words)
+
+    return [
+        replace(
+            conditions,
+            source=side_of(SOURCE, conditions.source, reading),
+            target=side_of(TARGET, conditions.target, reading),
+            words=read(" ", conditions.words, reading),
+            source_words=read(f"{SOURCE} ", conditions.source_words, reading),
+            target_words=read(f"{TARGET} ", conditions.target_words, reading),
+        )
+        for reading in readings(choices)
+    ]
 
 
 def means(columns: ReadOnlyColumnCollection[str, Any]) -> tuple[ColumnElement[Any], ColumnElement[Any]]:

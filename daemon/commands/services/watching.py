@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hierogram.daemon.commands.common import AsJson, StoreUrl, is_terminal, plural, say, store_url
+from hierogram.samplers.grammar.kinds import notation_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -68,10 +69,12 @@ def _seen(reader: "Reader", rules: int) -> dict[str, Any]:
         now = store_status(look, reader.url)
         sweeps = last_sweeps(look, _SWEEPS)
         latest = latest_rules(look, rules)
+        kind = notation_of(look.settings().grammar)
     seconds = sum(sweep.seconds for sweep in sweeps)
     return {
         "store": now.url,
         "position": now.position,
+        "holds": kind.one,
         "pairs": now.pairs,
         "lag": sum(now.behind.values()),
         "rules": now.rules,
@@ -87,9 +90,9 @@ def _lines(seen: dict[str, Any]) -> list[str]:
     likelihood = seen["log_likelihood"]
     return [
         f"{seen['store']}, position {seen['position']:,}",
-        f"{plural(sum(seen['pairs'].values()), 'pair')} ({states}), {seen['lag']:,} not settled yet",
+        f"{plural(sum(seen['pairs'].values()), seen['holds'])} ({states}), {seen['lag']:,} not settled yet",
         f"{plural(seen['rules'], 'rule')}, {plural(seen['sweeps'], 'sweep')},"
-        f" {seen['pair_sweeps_per_second']:,.0f} pairs a second lately"
+        f" {seen['pair_sweeps_per_second']:,.0f} {seen['holds']}s a second lately"
         + ("" if likelihood is None else f", log-likelihood {likelihood:,.1f}"),
         *(f"  {rule['source']} ||| {rule['target']}  {rule['uses']:,}" for rule in seen["latest_rules"]),
     ]

@@ -15,11 +15,11 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from hierogram.daemon.web.pages.forms import from_elsewhere
 from hierogram.daemon.web.pages.queries import texts
-from hierogram.daemon.web.pages.rendering.view import HEADERS, address
+from hierogram.daemon.web.pages.rendering.view import HEADERS, address, plain
 from hierogram.daemon.web.pages.visit import Visit
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
 from hierogram.storage.browsing.asking import Answered, Asker
-from hierogram.storage.browsing.cookbook import cookbook
+from hierogram.storage.browsing.cookbook import cookbook_of, tables_of
 from hierogram.storage.exceptions import QuestionError, SlowQueryError
 
 _AT_A_TIME = 2
@@ -81,7 +81,7 @@ def asking_routes(visit: Visit, asker: Asker, seconds: float, rows: int) -> APIR
                 turns.release()
         content = shown | {
             "sql": question,
-            "cookbook": cookbook(),
+            **_starting_points(visit),
             "seconds": seconds,
             "_csv": address("/ask.csv", sql=question),
             "_json": address("/ask.json", sql=question),
@@ -92,7 +92,7 @@ def asking_routes(visit: Visit, asker: Asker, seconds: float, rows: int) -> APIR
     def as_json(request: Request) -> Response:
         """An answer as JSON: names of columns, and rows; without a question, the cookbook."""
         if not request.query_params.get("sql"):
-            return JSONResponse({"cookbook": [entry._asdict() for entry in cookbook()]}, headers=HEADERS)
+            return JSONResponse(plain(_starting_points(visit)), headers=HEADERS)
         answer = whole(request)
         return _streamed(answer, _json(answer), "application/json", HEADERS)
 
@@ -137,3 +137,9 @@ def _csv(answer: Answered) -> Iterator[bytes]:
             text.truncate()
         writer.writerow(json.loads(line))
     yield text.getvalue().encode("utf-8", "replace")
+
+
+def _starting_points(visit: Visit) -> dict[str, Any]:
+    """Questions about what this store holds, and the tables and columns that can be asked."""
+    with visit.reader.look() as look:
+        return {"cookbook": cookbook_of(look), "tables": tables_of(look)}

@@ -14,15 +14,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from tests.conftest import ask_url_of
+from tests.daemon.learning.treebanks import put
 from tests.daemon.web.conftest import Connect, FakeService
-from tests.storage.building import query
+from tests.storage.building import pair, pairs_of, query
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.web.app import build_browser
 from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.browsing.cookbook import cookbook
 from hierogram.storage.browsing.reader import Reader
-from hierogram.storage.store import Store
+from hierogram.storage.store import Store, open_store
 
 TOKEN = "a token of some length"
 HTML = {"Accept": "text/html"}
@@ -272,6 +273,97 @@ def test_the_cookbook_is_that_of_the_document(learned_client: TestClient) -> Non
     assert len({recipe.title for recipe in cookbook()}) == len(cookbook())
     for recipe in cookbook():
         assert learned_client.get("/ask.json", params={"sql": recipe.sql}).status_code == 200, recipe.title
+
+
+def test_questions_are_about_this_store(learned_client: TestClient) -> None:
+    told = learned_client.get("/ask.json").json()
+    ours = [recipe["sql"] for recipe in told["cookbook"]]
+    assert len(ours) == len(cookbook())
+    answers = [learned_client.get("/ask.json", params={"sql": sql}) for sql in ours]
+    assert {answer.status_code for answer in answers} == {200}
+    # Those that name a side, a word or a gap find something, whatever the store is about.
+    assert all(answer.json()["rows"] for answer in answers[:7])
+    tables = {table["name"]: table["columns"] for table in told["tables"]}
+    assert "folded" in tables["vocabulary"]
+    assert "p_target_given_source" in tables["rule_table"]
+    for name, columns in tables.items():
+        answer = learned_client.get("/ask.json", params={"sql": f"SELECT * FROM {name} LIMIT 1"})
+        # A column that a migration added stands last on Postgres.
+        assert sorted(answer.json()["columns"]) == sorted(columns)
+    page = learned_client.get("/ask", headers=HTML).text
+    assert "<code>p_target_given_source</code>" in page
+
+
+TREEBANK = [
+    "(S (NP (DT the) (NN dog)) (VP (VBD saw) (NP (DT the) (NN cat))))",
+    "(S (NP (DT a) (NN dog)) (VP (VBD slept)))",
+    "(S (NP (DT the) (NN cat)) (VP (VBD slept)))",
+]
+
+
+@pytest.fixture
+def tree_client(store_url: str, connect: Connect) -> Iterator[TestClient]:
+    """A client of a store of trees, once on each database."""
+    from hierogram.daemon.learning.learning import learn
+    from hierogram.storage.records import Settings
+
+    with open_store(store_url, create=True, settings=Settings(grammar="trees", annealing=4)) as store:
+        put(store, TREEBANK)
+        learn(store, sweeps=4)
+        yield connect(FakeService(store))
+
+
+def test_labels_of_trees_are_searched(tree_client: TestClient) -> None:
+    for typed in ("NP", "np", "(NP", "(NP)"):
+        found = tree_client.get("/search.json", params={"q": typed}).json()
+        assert found["labels"] == ["NP"]
+        assert found["rules"]
+        assert {rule["source"] for rule in found["rules"]} == {"NP"}
+    [*within] = tree_client.get("/search.json?q=(S+the").json()["rules"]
+    assert all(rule["source"] == "S" and " the)" in rule["target"] for rule in within)
+    for typed in ("NP (DT", "(NP DT"):
+        rules = tree_client.get("/search.json", params={"q": typed}).json()["rules"]
+        assert rules
+        assert all(rule["source"] == "NP" and "(DT" in rule["target"] for rule in rules)
+    assert tree_client.get("/search.json?q=(XYZ").json()["rules"] == []
+    assert tree_client.get("/search.json?q=THE").json()["readings"] == ["the"]
+    assert tree_client.get("/index.json").json()["known_labels"][:2] == ["DT", "NN"]
+
+
+def test_trees_are_called_trees(tree_client: TestClient) -> None:
+    rule = tree_client.get("/search.json?q=NP").json()["rules"][0]
+    sides = f"source={quote(rule['source'])}&target={quote(rule['target'])}"
+    paths = ["/", "/search?q=NP", "/search?q=nowhere", f"/rule?{sides}", f"/rule/pairs?{sides}", "/word?token=dog",
+             "/word?token=nowhere", "/now", "/pairs/1", "/pairs/1/withdraw", "/withdrawn/1", "/pairs/99",
+             "/ask"]  # fmt: skip
+    for path in paths:
+        page = tree_client.get(path, headers=HTML).text
+        page = re.sub(r"(?s)<details class=\"behind\">.*?</details>|<dl class=\"tables\">.*?</dl>", "", page)
+        said = re.sub(r"<[^>]*>", " ", page.partition("<main")[2].partition("</main>")[0])
+        assert not re.search(r"(?i)\bpairs?\b", said), (path, re.findall(r"(?i).{40}\bpairs?\b.{20}", said))
+    lines = tree_client.get("/word.json?token=dog").json()
+    assert [line["source"] for line in lines["lines"]] == ["a dog slept", "the dog saw the cat"]
+    assert lines["dispersion"]["holding"] == 2
+
+
+def test_the_curve_compares_what_can_be_compared(store: Store, connect: Connect) -> None:
+    from hierogram.daemon.learning.learning import learn
+
+    batch = store.begin_ingest("corpus", "file", "bars")
+    store.add_pairs(batch, pairs_of([pair(f"a b c{n}", f"x y z{n}", "0-0 1-1 2-2") for n in range(12)]))
+    store.finish_ingest(batch)
+    done = learn(store, sweeps=30)
+    now = connect(FakeService(store)).get("/now.json").json()
+    assert now["annealed"]
+    assert now["curve"][0] == [0, pytest.approx(done.log_likelihood_before), None]
+    stages = {row["id"]: row["stage"] for row in now["sweeps"]}
+    for sweep, early, late in now["curve"][1:]:
+        assert (early is None, late is None) == ((False, True) if stages[sweep] == 1 else (True, False))
+    assert {stages[sweep] for sweep, *_ in now["curve"][1:]} == {1, 2}
+    assert done.burn_in == 26
+    assert done.sweeps == 56
+    trend = now["diagnostics"]["log_likelihood"]
+    assert trend["values"] <= sum(late is not None for _, _, late in now["curve"])
 
 
 def test_a_page_of_another_site_asks_in_vain(learned_client: TestClient, learned: Store) -> None:

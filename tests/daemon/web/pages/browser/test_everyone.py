@@ -148,3 +148,18 @@ def test_words_without_spaces(many: Store, serve: Serve, visit: Visit) -> None:
     for side in ("s", "t"):
         boxes = [word.bounding_box() for word in page.locator(f"svg.trees .word[data-key^={side}]").all()]
         assert all(left["x"] + left["width"] <= right["x"] for left, right in pairwise(boxes))
+
+
+def test_a_narrow_screen_hides_no_number(many: Store, serve: Serve, visit: Visit) -> None:
+    page = visit(f"{serve(many)}/search?q=word", viewport={"width": 390, "height": 740})
+    for cell in page.locator("table.rules td").all()[:12]:
+        box = cell.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+    numbers = page.locator("table.rules .num")
+    assert numbers.count() >= 2
+    for number in numbers.all()[:6]:
+        box = number.bounding_box()
+        assert box["x"] + box["width"] <= 390
+    assert page.get_by_role("columnheader").count() >= 2
+    assert violations(page) == []
