@@ -101,7 +101,7 @@ def recognise(lines: Sequence[bytes], path: str) -> str:
         return TSV
     if len(lines[0]) > MAX_LINE_BYTES:
         raise InputError(
-            f"{path}: line 1 is longer than {MAX_LINE_BYTES:,} bytes, which is too long: divide it into a sentence pair "
+            f"{path}: line 1 is longer than {MAX_LINE_BYTES:,} bytes, too long to be read: divide it into a pair "
             "a line, or name the format with --format, so that this line alone is rejected"
         )
     raise InputError(

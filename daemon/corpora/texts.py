@@ -140,7 +140,7 @@ def pipeline_of(
     """
     if isinstance(settings, Settings):
         settings = {"languages": settings.languages, "tokenize": settings.tokenize, "case": settings.case}
-    known = settings.get("languages") or ()
+    known: Sequence[str] = settings.get("languages") or []
     own = (str(known[0]), str(known[1])) if len(known) == 2 else None
     for given, named in ((languages, "languages"), (tokenize, "tokenize")):
         if given and own and given != own:
