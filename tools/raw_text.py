@@ -118,8 +118,8 @@ def main() -> None:
         print(f"{door:22}  BLEU {_bleu(folder, f'{number}.out'):.2f}", flush=True)
     tuned = {}
     for kind in ("hand", "raw"):
-        options = ("--lm", f"{kind}.lm", "--iterations", "1", "--json", "-o", f"{kind}.toml")
-        found = _run("tune", f"{kind}.db", f"dev.{kind}.fr", "-r", f"dev.{kind}.en", *options, folder=folder)
+        texts = (f"dev.{kind}.fr", "-r", f"dev.{kind}.en", "--lm", f"{kind}.lm", "-o", f"{kind}.toml")
+        found = _run("tune", f"{kind}.db", *texts, "--iterations", "1", "--json", folder=folder)
         tuned[kind] = json.loads(found)["rounds"][0]["bleu"]
     print(f"tune, first round       by hand {tuned['hand']:.2f}, raw {tuned['raw']:.2f}")
     divided = {"hand": ["--tokenized"], "raw": ["--tokenize", "fr,en"]}

@@ -177,6 +177,8 @@ def _ingest_trees(url: str, path: str, how: Transformations | None, reading: Rea
 
 
 def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
+    from hierogram.daemon.corpora.texts import LOOKS_DIVIDED
+
     if as_json:
         say_json(_as_json(done))
     else:
@@ -186,6 +188,11 @@ def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
             f"{done.origin}: most sentences end in a word with its full stop, which makes another word of it: "
             "`hierogram ingest --tokenize fr,en`, or a store made by `hierogram init --languages fr,en --tokenize`, "
             "divides text into tokens"
+        )
+    if done.divided:
+        note(
+            f"{done.origin}: {LOOKS_DIVIDED}, and are divided again, which spoils some (d' eau becomes d ' eau): "
+            "withdraw them, and take them into a store without --tokenize, or give raw text"
         )
     damage = _damage(done)
     if damage is not None:

@@ -12,7 +12,7 @@ from hierogram.daemon.corpora.inputs import Source
 from hierogram.daemon.corpora.kinds import check_takes
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.corpora.repeats import Repeats
-from hierogram.daemon.corpora.texts import Languages, looks_running, pipeline_of
+from hierogram.daemon.corpora.texts import Languages, looks_divided, looks_running, pipeline_of
 from hierogram.daemon.corpora.validation import Fields, validate
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.prefetch import ahead
@@ -43,8 +43,10 @@ class IngestProgress:
 
 @dataclass(slots=True)
 class IngestReport:
-    """What became of an input: totals, rejections by reason, and the first of them in full; `running`, whether most of
-    its first lines look like text that is not divided into tokens, and are not to be divided.
+    """What became of an input: totals, rejections by reason, and the first of them in full.
+
+    `running`: whether most of its first lines look like text that is not divided into tokens, and are not to be
+    divided; `divided`: whether they look like tokens already, and are divided again.
     """
 
     batch: int
@@ -57,6 +59,7 @@ class IngestReport:
     first_rejected: list[RejectedLine] = field(default_factory=list)
     seconds: float = 0.0
     running: bool = False
+    divided: bool = False
 
     def add(self, totals: IngestTotals, rejected: Sequence[RejectedLine]) -> None:
         """Enter a chunk."""
@@ -155,18 +158,21 @@ class Intake:
         rejected: list[RejectedLine] = []
         for fields in chunks:
             if not self._looked:
-                self._looked, self.report.running = True, self._looks_running(fields)
+                self._looked = True
+                self._look(fields)
             sound, wrong = validate(self._pipeline.prepared(fields), self._max_tokens, self._repeats)
             pairs.append(sound if self._entries is None else self._entries.of(sound))
             rejected += wrong
         return Checked(join_pairs(pairs), in_runs(rejected))
 
-    def _looks_running(self, fields: Fields) -> bool:
-        """Whether most lines without links are running text on a side, and stay it."""
-        if self._pipeline.rules is not None or self._entries is not None:
-            return False
+    def _look(self, fields: Fields) -> None:
+        """Notes whether lines without links are running text on a side and stay it, or are tokens and are divided."""
+        if self._entries is not None:
+            return
         raw = [k for k, alignment in enumerate(fields.alignments) if alignment is None]
-        return any(looks_running([side[k] for k in raw]) for side in (fields.sources, fields.targets))
+        looks = looks_running if self._pipeline.rules is None else looks_divided
+        found = any(looks([side[k] for k in raw]) for side in (fields.sources, fields.targets))
+        self.report.running, self.report.divided = found and looks is looks_running, found and looks is looks_divided
 
     def store(
         self, lines: Checked, receipt: Callable[[IngestTotals, list[RejectedLine]], Receipt] | None = None

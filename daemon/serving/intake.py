@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.corpora.ingest import Handling
-from hierogram.daemon.corpora.texts import pipeline_of, two_languages
+from hierogram.daemon.corpora.texts import LOOKS_RUNNING, pipeline_of, two_languages
 from hierogram.daemon.exceptions import InputError, SpoolError, UsageError
 from hierogram.daemon.serving.health import Board
 from hierogram.daemon.serving.logs import Log
@@ -124,3 +124,10 @@ class Intake:
                 reasons=dict(report.reasons),
                 seconds=round(report.seconds, 3),
             )
+            if report.running:
+                self._log.warning(
+                    "text is not divided into tokens",
+                    file=offer.name,
+                    reason=LOOKS_RUNNING,
+                    remedy='tokenize = true and languages = "fr,en" in [spool], or a store made with --tokenize',
+                )
