@@ -13,8 +13,11 @@ _SECONDS_A_LINE = 10.0
 class Progress(Protocol):
     """What is told of a piece of work."""
 
-    def update(self, done: float, total: float | None, count: int, note: str = "") -> None:
-        """The work is at `done` of `total` (None: unknown); `count` units are done, `note` is the rest in words."""
+    def update(self, done: float, total: float | None, count: int, note: str = "", unit: str | None = None) -> None:
+        """The work is at `done` of `total` (None: unknown); `count` units are done, `note` is the rest in words.
+
+        `unit` says what is counted in this part of the work, where that is not what the whole is counted in.
+        """
 
 
 class _Lines:
@@ -26,7 +29,7 @@ class _Lines:
         self.started = self.last = time.monotonic()
         self.pause = _QUIET_SECONDS
 
-    def update(self, done: float, total: float | None, count: int, note: str = "") -> None:
+    def update(self, done: float, total: float | None, count: int, note: str = "", unit: str | None = None) -> None:
         """See `Progress.update`."""
         now = time.monotonic()
         if now - self.last < self.pause:
@@ -34,7 +37,7 @@ class _Lines:
         self.last = now
         self.pause = _SECONDS_A_LINE
         share = f" {100 * done / total:.0f} %," if total else ""
-        print(f"{self.title}:{share} {_counted(count, self.unit, now - self.started)}{note and ', ' + note}",
+        print(f"{self.title}:{share} {_counted(count, unit or self.unit, now - self.started)}{note and ', ' + note}",
               file=sys.stderr, flush=True)  # fmt: skip
 
 

@@ -15,10 +15,10 @@ class _Bar:
         self._unit = unit
         self._started = time.monotonic()
 
-    def update(self, done: float, total: float | None, count: int, note: str = "") -> None:
+    def update(self, done: float, total: float | None, count: int, note: str = "", unit: str | None = None) -> None:
         """See `hierogram.daemon.progress.Progress.update`."""
         rate = count / max(time.monotonic() - self._started, 1e-9)
-        said = f"{count:,} {self._unit}  {rate:,.0f}/s  {note}"
+        said = f"{count:,} {unit or self._unit}  {rate:,.0f}/s  {note}"
         self._progress.update(self._task, completed=done, total=total, said=said)
 
 

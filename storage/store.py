@@ -291,10 +291,14 @@ class Store(Pairs, Grammar, HumanLinks, Events):
         manifest: str | None = None,
         error: str | None = None,
         seconds: float | None = None,
+        version: str | None = None,
     ) -> None:
-        """Records how an export ended (failed if there is an `error`); raises `ExportUnknownError`."""
+        """Records how an export ended (failed if there is an `error`); raises `ExportUnknownError`.
+
+        `version` is the name of the folder of a version, for the event.
+        """
         with writing(self._engine, self._memory) as transaction:
-            outcome = exports.Outcome(rules, bytes, sha256, position, manifest, error, seconds)
+            outcome = exports.Outcome(rules, bytes, sha256, position, manifest, error, seconds, version)
             exports.finish_export(transaction, export_id, outcome)
 
     def close_abandoned_exports(self) -> list[int]:

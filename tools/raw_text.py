@@ -104,7 +104,7 @@ def main() -> None:
     same = (folder / "hand.lm").read_bytes() == (folder / "raw.lm").read_bytes()
     print(f"lm --store raw.db       the same file as by hand: {same}")
     (folder / "bare.cdec.gz").write_bytes((folder / "raw.cdec.gz").read_bytes())
-    doors = {
+    doors: dict[str, tuple[str, ...]] = {
         "by hand": ("translate", "hand.db", "test.hand.fr", "--lm", "hand.lm"),
         "raw, not divided": ("translate", "hand.db", "test.raw.fr", "--lm", "hand.lm", "--tokenized"),
         "translate, store": ("translate", "raw.db", "test.raw.fr", "--lm", "raw.lm"),
@@ -118,13 +118,13 @@ def main() -> None:
         print(f"{door:22}  BLEU {_bleu(folder, f'{number}.out'):.2f}", flush=True)
     tuned = {}
     for kind in ("hand", "raw"):
-        options = ("--lm", f"{kind}.lm", "--iterations", "1", "--json", "-o", f"{kind}.toml")
-        found = _run("tune", f"{kind}.db", f"dev.{kind}.fr", "-r", f"dev.{kind}.en", *options, folder=folder)
+        texts = (f"dev.{kind}.fr", "-r", f"dev.{kind}.en", "--lm", f"{kind}.lm", "-o", f"{kind}.toml")
+        found = _run("tune", f"{kind}.db", *texts, "--iterations", "1", "--json", folder=folder)
         tuned[kind] = json.loads(found)["rounds"][0]["bleu"]
     print(f"tune, first round       by hand {tuned['hand']:.2f}, raw {tuned['raw']:.2f}")
+    divided = {"hand": ["--tokenized"], "raw": ["--tokenize", "fr,en"]}
     links = [
-        _run("align", f"test.{kind}.fr", f"test.{kind}.en", *options, folder=folder)
-        for kind, options in (("hand", ()), ("raw", ("--tokenize", "fr,en")))
+        _run("align", f"test.{kind}.fr", f"test.{kind}.en", *how, folder=folder) for kind, how in divided.items()
     ]
     print(f"align --tokenize        the same links as by hand: {links[0] == links[1]}")
     # Last, as a daemon samples on.

@@ -111,7 +111,7 @@ class AnsweringAligner:
         answers = []
         for texts, both in zip(pairs, sides, strict=True):
             given = Beside(known.counts(*both), known={0: by_people.get(_as_stored(texts), KnownLinks())})
-            answers.append(self._answer(texts, both, given, symmetrization))
+            answers.append(_answered(texts, both, given, symmetrization, self._seed))
         return found.position, answers
 
     def _read(self, sides: Sequence[tuple[Side, Side]], texts: Sequence[Texts]) -> AnsweringCounts:
@@ -127,33 +127,44 @@ class AnsweringAligner:
         known = found.vocabulary
         return found._replace(vocabulary=(max(known[0], len(words[0])), max(known[1], len(words[1]))))
 
-    def _answer(self, texts: Texts, sides: tuple[Side, Side], given: Beside, symmetrization: str) -> AnsweredPair:
-        source, target = sides
-        known = given.known or {}
-        people = known.get(0, KnownLinks())
-        options = incremental_options(1, Request(seed=self._seed))
-        cells: list[NDArray[np.float32]] = []
-        decoded: list[DirectionLinks] = []
-        for number, direction in enumerate((make_direction(target, source), make_direction(source, target))):
-            evidence = evidence_of(direction.sides, known, number == 0) if any(people) else None
-            kernel = build(options, direction, given.prior[number], evidence)
-            total = kernel.run([chain_seed(options.seed, number, chain) for chain in range(options.chains)])
-            cells.append(total.cells / np.float32(total.samples[0]))
-            decoded.append(decode(direction, options.model, total))
-        height, width = len(source.words), len(target.words)
-        forward, backward = cells[0].reshape(width, height).T, cells[1].reshape(height, width)
-        for link in people.fixed:
-            forward[link] = backward[link] = 1
-        joined = symmetrize(symmetrization, decoded[0].links, decoded[1].links, source.offset, target.offset)
-        return AnsweredPair(
-            tokens_of(texts[0]),
-            tokens_of(texts[1]),
-            forward,
-            backward,
-            decoded[0],
-            decoded[1],
-            people.kept(zip(joined.source.tolist(), joined.target.tolist(), strict=True)),
-        )
+
+def _answered(texts: Texts, sides: tuple[Side, Side], given: Beside, symmetrization: str, seed: int) -> AnsweredPair:
+    """Samples the links of one pair beside the counts of others."""
+    source, target = sides
+    known = given.known or {}
+    people = known.get(0, KnownLinks())
+    options = incremental_options(1, Request(seed=seed))
+    cells: list[NDArray[np.float32]] = []
+    decoded: list[DirectionLinks] = []
+    for number, direction in enumerate((make_direction(target, source), make_direction(source, target))):
+        evidence = evidence_of(direction.sides, known, number == 0) if any(people) else None
+        kernel = build(options, direction, given.prior[number], evidence)
+        total = kernel.run([chain_seed(options.seed, number, chain) for chain in range(options.chains)])
+        cells.append(total.cells / np.float32(total.samples[0]))
+        decoded.append(decode(direction, options.model, total))
+    height, width = len(source.words), len(target.words)
+    forward, backward = cells[0].reshape(width, height).T, cells[1].reshape(height, width)
+    for link in people.fixed:
+        forward[link] = backward[link] = 1
+    joined = symmetrize(symmetrization, decoded[0].links, decoded[1].links, source.offset, target.offset)
+    return AnsweredPair(
+        tokens_of(texts[0]),
+        tokens_of(texts[1]),
+        forward,
+        backward,
+        decoded[0],
+        decoded[1],
+        people.kept(zip(joined.source.tolist(), joined.target.tolist(), strict=True)),
+    )
+
+
+def warm_up() -> None:
+    """Compiles, or loads, all that an answer needs: aligns a pair in memory alone, with a fixed link and without."""
+    texts = ("a b", "x y")
+    sides = read_side([texts[0]]), read_side([texts[1]])
+    prior = _Known(AlignerCounts([], [], []), (2, 2)).counts(*sides)
+    for fixed in ((), ((0, 0),)):
+        _answered(texts, sides, Beside(prior, known={0: KnownLinks(frozenset(fixed))}), "gdfa", 1)
 
 
 def _as_stored(texts: Texts) -> Texts:

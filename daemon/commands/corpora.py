@@ -51,7 +51,9 @@ class Reading:
         Option("Divide running text into tokens, by the rules of two languages: fr,en.", metavar="SRC,TGT"),
     ] = None
     corpus: Annotated[str, Option("Corpus that the pairs belong to.", metavar="NAME")] = "default"
-    strict: Annotated[bool, Option("Exit with 1 if any line was rejected.")] = False
+    strict: Annotated[bool, Option("Exit with 1 if any line was rejected, not only where the input is damaged.")] = (
+        False
+    )
     trees: Annotated[bool, Option("The file has trees in brackets, or packed forests; the store is one of trees.")] = (
         False
     )
@@ -96,10 +98,11 @@ def ingest(
 
     Pairs without an alignment are aligned when the store learns, together with what is there.
     Tokens are separated by spaces or tabs. Lines that cannot be stored are kept in the table rejected_lines with the
-    reason, and the others go in; an input of which too much cannot be stored is not taken. The same input offered again
-    is stored once. Entries of a --dictionary are pairs of the corpus `dictionary`, unless told otherwise; those of one
-    word on each side have a link that is fixed. A store's first trees settle for its life how trees are transformed and
-    which words are known.
+    reason, and the others go in; an input of which too much cannot be stored is not taken. An input that is empty,
+    whose files have different numbers of lines, or that has lines that are not UTF-8 ends with exit code 1; with
+    --strict, any that has a rejected line. The same input offered again is stored once. Entries of a --dictionary are
+    pairs of the corpus `dictionary`, unless another one is named; those of one word on each side have a link that is
+    fixed. A store's first trees settle for its life how trees are transformed and which words are known.
     """
     if entries.dictionary:
         if len(files) != 1 or reading.trees or reading.tokenize is not None:
@@ -176,6 +179,8 @@ def _ingest_trees(url: str, path: str, how: Transformations | None, reading: Rea
 
 
 def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
+    from hierogram.daemon.corpora.texts import LOOKS_DIVIDED
+
     if as_json:
         say_json(_as_json(done))
     else:
@@ -186,8 +191,29 @@ def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
             "`hierogram ingest --tokenize fr,en`, or a store made by `hierogram init --languages fr,en --tokenize`, "
             "divides text into tokens"
         )
-    if strict and done.totals.rejected:
+    if done.divided:
+        note(
+            f"{done.origin}: {LOOKS_DIVIDED}, and are divided again, which spoils some (d' eau becomes d ' eau): "
+            "withdraw them, and take them into a store without --tokenize, or give raw text"
+        )
+    damage = _damage(done)
+    if damage is not None:
+        note(f"hierogram: {done.origin}: {damage}")
+    if damage is not None or (strict and done.totals.rejected):
         raise typer.Exit(FOUND)
+
+
+def _damage(done: "IngestReport") -> str | None:
+    """What is wrong with the input as a whole, though some of its lines may be stored; None: nothing."""
+    from hierogram.daemon.corpora.rejections import INVALID_UTF8, LENGTH_MISMATCH
+
+    if not done.lines:
+        return "is empty: there was nothing to store"
+    if LENGTH_MISMATCH in done.reasons:
+        return "its files have different numbers of lines, so pairs before the end may be wrong too: compare the files"
+    if wrong := done.reasons[INVALID_UTF8]:
+        return f"{plural(wrong, 'line')} of {done.lines:,} not UTF-8: convert the file, as by iconv -f latin1 -t utf8"
+    return None
 
 
 def _as_json(done: "IngestReport") -> dict[str, object]:

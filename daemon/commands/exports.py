@@ -31,8 +31,18 @@ if TYPE_CHECKING:
 
 def telling(shown: Progress) -> "Report":
     """Tells a progress of an export's."""
-    doing = {"read": "reading", "align": "aligning", "write": "writing"}
-    return lambda what, done, total: shown.update(done, total, done, doing[what])
+    doing = {
+        "read": ("reading", "rules"),
+        "count": ("counting", "pairs"),
+        "align": ("aligning", "pairs"),
+        "write": ("writing", "rules"),
+    }
+
+    def tell(what: str, done: int, total: int | None) -> None:
+        said, unit = doing[what]
+        shown.update(done, total, done, said, unit)
+
+    return tell
 
 
 @with_options

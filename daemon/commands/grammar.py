@@ -170,7 +170,7 @@ def telling(shown: Progress) -> "Callable[[LearnProgress], None]":
 
     def tell(now: "LearnProgress") -> None:
         likelihood = "" if now.log_likelihood is None else f", log-likelihood {now.log_likelihood:,.0f}"
-        shown.update(now.done, now.total, now.done, f"sweep {now.sweep}, stage {now.stage}{likelihood}")
+        shown.update(now.done, now.total, now.done, f"sweep {now.sweep}, stage {now.stage}{likelihood}", "pair sweeps")
 
     return tell
 

@@ -36,8 +36,10 @@ class IngestProgress:
 
 @dataclass(slots=True)
 class IngestReport:
-    """What became of an input: totals, rejections by reason, and the first of them in full; `running`, whether most of
-    its first lines look like text that is not divided into tokens, and are not to be divided.
+    """What became of an input: totals, rejections by reason, and the first of them in full.
+
+    `running`: whether most of its first lines look like text that is not divided into tokens, and are not to be
+    divided; `divided`: whether they look like tokens already, and are divided again.
     """
 
     batch: int
@@ -50,6 +52,7 @@ class IngestReport:
     first_rejected: list[RejectedLine] = field(default_factory=list)
     seconds: float = 0.0
     running: bool = False
+    divided: bool = False
 
     def add(self, totals: IngestTotals, rejected: Sequence[RejectedLine]) -> None:
         """Enter a chunk."""
@@ -212,8 +215,8 @@ def store_parts(
     done = batch.report
     try:
         with closing(parts):
-            for lines, bytes_read, running in parts:
-                done.running = running
+            for lines, bytes_read, running, divided in parts:
+                done.running, done.divided = running, divided
                 batch.store(lines)
                 if report:
                     report(IngestProgress(done.lines, done.totals, bytes_read, begun.bytes_total))

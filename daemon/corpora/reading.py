@@ -12,7 +12,7 @@ from hierogram.daemon.child import SignOfLife
 from hierogram.daemon.corpora.inputs import Input, Source
 from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
 from hierogram.daemon.corpora.repeats import Repeats
-from hierogram.daemon.corpora.texts import Languages, looks_running, pipeline_of
+from hierogram.daemon.corpora.texts import Languages, looks_divided, looks_running, pipeline_of
 from hierogram.daemon.corpora.validation import Fields, validate
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.grammar.known_links import KnownLinks
@@ -82,17 +82,19 @@ class Beginning(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Lines that go into the store in one transaction, the bytes that were read until there, and `Checks.running`."""
+    """Lines that go into the store in one transaction, the bytes read until there, and what `Checks` notes of them."""
 
     lines: Checked
     bytes_read: int
-    running: bool
+    running: bool = False
+    divided: bool = False
 
 
 class Checks:
     """What an input's lines go through before the store; raises `UsageError` where its languages are not the store's.
 
-    `running` is whether most of the first lines look like text that is not divided into tokens, and are not to be.
+    `running`: whether most of the first lines look like text that is not divided into tokens, and are not to be;
+    `divided`: whether they look like tokens already, and are divided again.
     """
 
     def __init__(self, settings: Settings, handling: Handling, repeats: Repeats | None = None) -> None:
@@ -102,7 +104,7 @@ class Checks:
         self._repeats = Repeats() if repeats is None else repeats
         self._looked = False
         self.languages = self._pipeline.languages
-        self.running = False
+        self.running = self.divided = False
 
     def read(self, chunks: Iterable[Fields]) -> Checked:
         """What the chunks hold; an input's chunks are read in their order, each once."""
@@ -110,23 +112,26 @@ class Checks:
         rejected: list[RejectedLine] = []
         for fields in chunks:
             if not self._looked:
-                self._looked, self.running = True, self._looks_running(fields)
+                self._looked = True
+                self._look(fields)
             sound, wrong = validate(self._pipeline.prepared(fields), self._max_tokens, self._repeats)
             pairs.append(sound if self._entries is None else self._entries.of(sound))
             rejected += wrong
         return Checked(join_pairs(pairs), in_runs(rejected))
 
-    def _looks_running(self, fields: Fields) -> bool:
-        """Whether most lines without links are running text on a side, and stay it."""
-        if self._pipeline.rules is not None or self._entries is not None:
-            return False
+    def _look(self, fields: Fields) -> None:
+        """Notes whether lines without links are running text on a side and stay it, or are tokens and are divided."""
+        if self._entries is not None:
+            return
         raw = [k for k, alignment in enumerate(fields.alignments) if alignment is None]
-        return any(looks_running([side[k] for k in raw]) for side in (fields.sources, fields.targets))
+        looks = looks_running if self._pipeline.rules is None else looks_divided
+        found = any(looks([side[k] for k in raw]) for side in (fields.sources, fields.targets))
+        self.running, self.divided = found and looks is looks_running, found and looks is looks_divided
 
     def parts(self, source: Source) -> Generator[Part, None, None]:
         """All of an open input."""
         for chunks in _several(source.fields):
-            yield Part(self.read(chunks), source.bytes_read, self.running)
+            yield Part(self.read(chunks), source.bytes_read, self.running, self.divided)
 
     def close(self) -> None:
         """Give temporary files back."""

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Sequence
 
 from hierogram.daemon.corpora.formats import JSONL, PARALLEL, PIPE, PIPES, TMX, TSV
+from hierogram.daemon.corpora.lines import MAX_LINE_BYTES
 from hierogram.daemon.exceptions import InputError
 
 _LOOKED_AT = 100
@@ -98,6 +99,11 @@ def recognise(lines: Sequence[bytes], path: str) -> str:
         raise InputError(f"{path}: holds {look}: {_advice(look, path)}")
     if 1 <= first.count(b"\t") <= 2:
         return TSV
+    if len(lines[0]) > MAX_LINE_BYTES:
+        raise InputError(
+            f"{path}: line 1 is longer than {MAX_LINE_BYTES:,} bytes, too long to be read: divide it into a pair "
+            "a line, or name the format with --format, so that this line alone is rejected"
+        )
     raise InputError(
         f"{path}: line 1 is neither JSON nor `source ||| target [||| links]`, nor source, a tab, target: name the "
         "format with --format, or give two or three files SOURCE TARGET [ALIGNMENT]"

@@ -140,7 +140,7 @@ def pipeline_of(
     """
     if isinstance(settings, Settings):
         settings = {"languages": settings.languages, "tokenize": settings.tokenize, "case": settings.case}
-    known = settings.get("languages") or ()
+    known: Sequence[str] = settings.get("languages") or []
     own = (str(known[0]), str(known[1])) if len(known) == 2 else None
     for given, named in ((languages, "languages"), (tokenize, "tokenize")):
         if given and own and given != own:
@@ -180,9 +180,9 @@ def looks_running(lines: Iterable[str | bytes]) -> bool:
     return 2 * sum(_ATTACHED.search(text) is not None for text in texts) > len(texts)
 
 
-def looks_divided(lines: Iterable[str]) -> bool:
+def looks_divided(lines: Iterable[str | bytes]) -> bool:
     """Whether most lines look like tokens: they have spaces before a full stop or a comma, as no raw text has."""
-    texts = list(lines)
+    texts = [line.decode(errors="replace") if isinstance(line, bytes) else line for line in lines]
     return 2 * sum(_DETACHED.search(text) is not None for text in texts) > len(texts)
 
 

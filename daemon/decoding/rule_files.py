@@ -251,7 +251,10 @@ def find_rule_file(path: Path, format: str | None = None) -> RuleFile:
     promised = promised_format(path.name.removesuffix("" if named is None else suffix_of(named)))
     told = format or manifest.get("format") or (promised.name if promised else None)
     if told is None:
-        raise InputError(f"{path}: neither a manifest nor the name says what format this is: give --format")
+        raise InputError(
+            f"{path}: neither a manifest nor the name says what format this is: give --format, or end the name "
+            f"in {', '.join(FORMATS[name].suffix for name in (*LAYOUTS, *TABLES))}"
+        )
     if told not in (*LAYOUTS, *TABLES):
         known = ", ".join((*LAYOUTS, *TABLES))
         raise InputError(f"{path}: {told} is no format of translation rules; there are {known}")

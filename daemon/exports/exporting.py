@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from hierogram.daemon.corpora.texts import pipeline_of
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError
@@ -39,8 +39,16 @@ from hierogram.samplers.grammar.kinds import LINKS, notation_of
 from hierogram.samplers.grammar.uses import ONE_USE, SWEEPS_A_DRAW
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records import StoreStatus
+from hierogram.storage.records import UNALIGNED, StoreStatus
 from hierogram.storage.store import Store
+
+
+class Record(Protocol):
+    """Records in the store that an export is done."""
+
+    def __call__(self, manifest: Manifest, version: str | None = None) -> None:
+        """The manifest, and the name of the folder of a version."""
+
 
 Report = Callable[[str, int, int | None], None]
 """Hears what is being done (`read`, `align`, `write`), how much of it is done, and of how much, where that is known."""
@@ -146,7 +154,7 @@ def publish(
             (new / MANIFEST).write_text(manifest.text(), encoding="utf-8")
             publish_folder(new, final)
             retired = retire(versions, now)
-        record(manifest)
+        record(manifest, final.name)
     return Published(final, manifest, retired)
 
 
@@ -160,14 +168,12 @@ def _check_folder(folder: Path, path: Path) -> None:
 
 
 @contextmanager
-def _recorded(
-    store: Store, name: str, path: Path, format: str, job: str | None = None
-) -> Iterator[Callable[[Manifest], None]]:
-    """The record of an export in the store: done, when told its manifest, or failed, and why."""
+def _recorded(store: Store, name: str, path: Path, format: str, job: str | None = None) -> Iterator[Record]:
+    """The record of an export in the store: done, when it gets the manifest (and a version), or failed, and why."""
     started = time.monotonic()
     export_id = store.record_export(name, str(path), format, job)
 
-    def done(manifest: Manifest) -> None:
+    def done(manifest: Manifest, version: str | None = None) -> None:
         store.finish_export(
             export_id,
             rules=manifest.rules,
@@ -176,6 +182,7 @@ def _recorded(
             position=manifest.position,
             manifest=manifest.text(),
             seconds=time.monotonic() - started,
+            version=version,
         )
 
     try:
@@ -225,14 +232,17 @@ class _Work:
     def _load(self, database: Scratch, status: StoreStatus) -> None:
         """Makes the view `rules` of what is to be written."""
         wanted, snapshot = self._wanted, self._snapshot
-        pairs = sum(status.pairs.values()) if wanted.counted.corpus is None else None
+        linked = sum(number for state, number in status.pairs.items() if state != UNALIGNED)
+        pairs = linked if wanted.counted.corpus is None else None
         if wanted.format.words:
             blocks = snapshot.pair_blocks(wanted.counted.corpus)
-            load_word_pairs(database, blocks, wanted.samples, lambda done: self._report("read", done, pairs))
+            load_word_pairs(database, blocks, wanted.samples, lambda done: self._report("count", done, pairs))
             return
         shape = sorted(shape_of(wanted.options).union(wanted.format.shape))
-        last = status.rules if wanted.counted.corpus is None else None
-        load_rules(database, snapshot, wanted.counted, shape, lambda done: self._report("read", done, last))
+        sampled, whole = wanted.counted.sampled, wanted.counted.corpus is None
+        total = snapshot.count_rules(sampled=sampled) if whole else None
+        what = "read" if whole else "count"
+        load_rules(database, snapshot, wanted.counted, shape, lambda done: self._report(what, done, total))
         if self._needs_alignments():
             load_inner_alignments(database, snapshot, wanted.counted, lambda done: self._report("align", done, pairs))
 

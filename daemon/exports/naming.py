@@ -6,7 +6,7 @@ from pathlib import Path
 from hierogram.daemon.exceptions import ExportError, UsageError
 from hierogram.daemon.exports.compression import compression_of, suffix_of
 from hierogram.daemon.exports.formats.format import Compression, Format
-from hierogram.daemon.exports.formats.registry import check_kind, find_format, promised_format, usual_format
+from hierogram.daemon.exports.formats.registry import check_kind, endings, find_format, promised_format, usual_format
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.kinds import Notation
 
@@ -33,7 +33,8 @@ def decided(options: ExportOptions, notation: Notation, path: Path | None = None
 
     A format that is not named is that which the path's name ends in, else the usual one of the kind; likewise the
     compression, which is none where there is a path whose name says nothing. Raises `UsageError` where name and options
-    contradict each other, `ExportError` where the kind of grammar has no such format or features.
+    contradict each other or the name has another ending, `ExportError` where the kind of grammar has no such format or
+    features.
     """
     named = None if path is None else compression_of(path.name)
     stem = "" if path is None else path.name.removesuffix("" if named is None else suffix_of(named))
@@ -43,6 +44,11 @@ def decided(options: ExportOptions, notation: Notation, path: Path | None = None
         if promised not in (None, format):
             raise UsageError(f"{path}: its name promises {promised.name}, and --format is {format.name}: change either")
     else:
+        if path is not None and promised is None and Path(stem).suffix:
+            raise UsageError(
+                f"{path}: no format ends in {Path(stem).suffix}: end the name in {endings()}, or name the format with "
+                "--format"
+            )
         format = promised or usual_format(notation)
     try:
         check_kind(format, notation)

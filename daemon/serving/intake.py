@@ -9,7 +9,7 @@ from pathlib import Path
 from hierogram.daemon.child import Child
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.corpora.reading import Handling
-from hierogram.daemon.corpora.texts import pipeline_of, two_languages
+from hierogram.daemon.corpora.texts import LOOKS_RUNNING, pipeline_of, two_languages
 from hierogram.daemon.exceptions import ChildUnavailableError, DaemonError, InputError, SpoolError, UsageError
 from hierogram.daemon.files import readable
 from hierogram.daemon.serving.health import Board
@@ -167,6 +167,13 @@ class Intake:
                 reasons=dict(report.reasons),
                 seconds=round(report.seconds, 3),
             )
+            if report.running:
+                self._log.warning(
+                    "text is not divided into tokens",
+                    file=offer.name,
+                    reason=LOOKS_RUNNING,
+                    remedy='tokenize = true and languages = "fr,en" in [spool], or a store made with --tokenize',
+                )
 
     def _fail(self, folder: Path, offer: Offer, key: object, error: Exception) -> None:
         """Reading or storing a file has failed, not by what the file says: once it may be chance."""

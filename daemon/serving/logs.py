@@ -30,6 +30,8 @@ def open_log(section: LogSection) -> Log:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(section.level.upper())
+    # Each request that a webhook makes is a line of ours already.
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

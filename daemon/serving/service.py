@@ -17,7 +17,7 @@ from hierogram.daemon.serving.resampling import Resampling
 from hierogram.daemon.serving.scheduling import Scheduling
 from hierogram.daemon.serving.signals import Signals, Sleeper, end_within, heeding_signals
 from hierogram.daemon.serving.supervision import Loop, Patience, Supervisor
-from hierogram.daemon.serving.warming import warm_up
+from hierogram.daemon.serving.warming import get_ready
 from hierogram.daemon.serving.webhooks import Webhooks
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.exceptions import StoreError
@@ -179,7 +179,7 @@ def serve(
     with lease:
         service.prepare()
         # Before the daemon says that it is ready, and while a signal still ends it at once.
-        warm_up(store.settings())
+        get_ready(store.settings(), log, answers=configuration.http.enabled)
         _run(service, file, given)
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from hierogram.storage.options import Option, OptionError
 
@@ -51,7 +51,7 @@ class TermOptions:
             raise OptionError("min_words", f"{self.min_words} is more than --max-words {self.max_words}")
 
 
-FOR_GLOSSARIES = {"top": MOST_TERMS, "min_words": 1, "consistency": 0.9}
+FOR_GLOSSARIES: dict[str, Any] = {"top": MOST_TERMS, "min_words": 1, "consistency": 0.9}
 """Options of a glossary's terms, where others are not named: all that nearly always have one rendering, words too.
 
 Every sentence gets these translations, whatever stands around them: with the usual share of .5 they make translations

@@ -13,7 +13,7 @@ from hierogram.storage.database.transactions import read_state
 from hierogram.storage.schema.tables import corpora
 
 Block = tuple[int, Sequence[str]]
-"""How far a block reaches, and its columns, a value a line; the last line has no end."""
+"""The rows of all blocks up to this one, and its columns, a value a line; the last line has no end."""
 
 _IDS_A_BLOCK = 4_096
 """Few enough that a block of the longest rules stays below SQLite's limit for one value."""
@@ -23,10 +23,7 @@ PAIR_COLUMNS = ("source", "target", "alignment")
 
 
 def rule_blocks(connection: Connection, columns: Sequence[str], *, sampled: bool) -> Iterator[Block]:
-    """The columns of all rules in use, then the count, or, `sampled`, expected uses in units of 1/`ONE_USE`.
-
-    Blocks reach to ids.
-    """
+    """The columns of all rules in use, then the count, or, `sampled`, expected uses in units of 1/`ONE_USE`."""
     count = "sampled_count" if sampled else "count"
     last = read_state(connection).last_rule_id
     return _blocks(connection, "rules", (*columns, count), last, f"AND {count} > 0")
@@ -70,8 +67,10 @@ def _blocks(connection: Connection, table: str, columns: Sequence[str], last: in
         f"string_agg(CAST({name} AS text), '\n')" if postgres else f"group_concat({name}, '\n')" for name in columns
     )
     statement = text(f"SELECT {', '.join(joined)} FROM {table} WHERE id > :after AND id <= :until {condition}")
+    rows = 0
     for after in range(0, last, _IDS_A_BLOCK):
         until = min(after + _IDS_A_BLOCK, last)
         [block] = connection.execute(statement, {"after": after, "until": until})
         if block[0] is not None:
-            yield until, block
+            rows += str(block[0]).count("\n") + 1
+            yield rows, block

@@ -32,7 +32,7 @@ def record_export(writing: Writing, name: str, path: str, format: str, job: str 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an export ended: what was written, or what went wrong."""
+    """How an export ended: what was written, or what went wrong; `version` is the name of a version's folder."""
 
     rules: int | None = None
     bytes: int | None = None
@@ -41,27 +41,32 @@ class Outcome:
     manifest: str | None = None
     error: str | None = None
     seconds: float | None = None
+    version: str | None = None
 
 
 def finish_export(writing: Writing, export_id: int, outcome: Outcome) -> None:
     """Records how an export ended: failed if there is an error; raises `ExportUnknownError`."""
     state = DONE if outcome.error is None else FAILED
+    values = asdict(outcome)
+    version = values.pop("version")
     changed = writing.connection.execute(
-        update(exports).where(exports.c.id == export_id).values(finished_at=now(), state=state, **asdict(outcome))
+        update(exports).where(exports.c.id == export_id).values(finished_at=now(), state=state, **values)
     )
     if changed.rowcount != 1:
         raise ExportUnknownError(f"export {export_id} is not recorded: begin with record_export")
-    _tell(writing, export_id)
+    _tell(writing, export_id, version)
 
 
 _TOLD = ("name", "path", "format", "job", "rules", "bytes", "sha256", "position", "error", "seconds")
 
 
-def _tell(writing: Writing, export_id: int) -> None:
-    """Tells how an export ended."""
+def _tell(writing: Writing, export_id: int, version: str | None = None) -> None:
+    """Appends the event of how an export ended."""
     wanted = select(exports.c.state, *(exports.c[name] for name in _TOLD)).where(exports.c.id == export_id)
     row = writing.connection.execute(wanted).one()
     detail = {name: value for name, value in zip(_TOLD, row[1:], strict=True) if value is not None}
+    if version is not None:
+        detail["version"] = version
     kind = EXPORT_DONE if row.state == DONE else EXPORT_FAILED
     append(writing, [NewEvent(kind, number=row.rules, detail={"export": export_id, **detail})])
 

@@ -99,6 +99,11 @@ class Snapshot:
         """Columns of the rules with a count, and the count, the quickest way to read them all: see `storage.bulk`."""
         return rule_blocks(self._connection, columns, sampled=sampled)
 
+    def count_rules(self, *, sampled: bool = False) -> int:
+        """How many rules `rule_blocks` gives."""
+        column = rules.c.sampled_count if sampled else rules.c.count
+        return self._connection.scalar(select(func.count()).select_from(rules).where(column > 0)) or 0
+
     def variance_a_use(self) -> float | None:
         """The variance of the error of expected uses over these, of all rules together; None without any."""
         sums = select(func.sum(rules.c.sampled_variance), func.sum(rules.c.sampled_count))

@@ -112,7 +112,7 @@ def _scorer(store: "Store", options: ScoreOptions, shown: Progress) -> "Scorer":
     from hierogram.daemon.scoring.scoring import Scorer
 
     def report(doing: str, done: int, total: int | None) -> None:
-        shown.update(done, total, done, doing)
+        shown.update(done, total, done, doing, "rules" if doing == "reading rules" else None)
 
     return Scorer(Learned(store, report), options, report)
 

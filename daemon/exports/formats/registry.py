@@ -49,6 +49,11 @@ def check_kind(format: Format, notation: Notation) -> None:
         raise ValueError(notation.cannot(f"be exported as {format.name}: there are {suited}"))
 
 
+def endings() -> str:
+    """The endings that files of each format have, to be shown."""
+    return ", ".join(format.suffix for format in EVERY.values())
+
+
 def promised_format(name: str) -> Format | None:
     """The format that a file's name, without the ending of a compression, ends in; None where it is that of none."""
     return next((format for format in EVERY.values() if name.endswith(format.suffix)), None)

@@ -8,7 +8,7 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
 from hierogram.daemon.web.protocol.bodies import whole
-from hierogram.daemon.web.protocol.problems import ProblemError
+from hierogram.daemon.web.protocol.problems import ProblemError, faults_of, said
 
 JSON = "application/json"
 
@@ -47,7 +47,7 @@ async def read_json(request: Request, model: type[_Body], most_bytes: int) -> _B
     try:
         return model.model_validate(json.loads(content))
     except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}" for fault in error.errors())
-        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, faults) from error
+        faults = faults_of(error.errors())
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, said(faults), faults=faults) from error
     except (ValueError, RecursionError) as error:
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is no JSON: {error}") from error

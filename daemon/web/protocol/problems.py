@@ -1,10 +1,11 @@
 """Answers that say what went wrong: `application/problem+json` [RFC 9457]."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
+from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.encoders import jsonable_encoder
 from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
@@ -49,13 +50,61 @@ async def _of_store(_request: Request, error: Exception) -> JSONResponse:
     return answer(try_later(str(error), STORE_RETRY_SECONDS))
 
 
+_TYPES = {
+    "string": "a text", "int": "a whole number", "float": "a number", "bool": "true or false", "list": "a list",
+    "dict": "an object", "model": "an object", "model_attributes": "an object", "decimal": "a number",
+    "tuple": "a list", "datetime": "a date with a time", "date": "a date",
+}  # fmt: skip
+_BOUNDS = {
+    "greater_than_equal": "at least {ge}",
+    "greater_than": "more than {gt}",
+    "less_than_equal": "at most {le}",
+    "less_than": "less than {lt}",
+    "string_too_short": "a text of at least {min_length} characters",
+    "string_too_long": "a text of at most {max_length} characters: divide it",
+    "too_short": "a list of at least {min_length}",
+    "too_long": "a list of at most {max_length}: send the rest in another request",
+    "literal_error": "one of {expected}",
+    "enum": "one of {expected}",
+    "string_pattern_mismatch": "a text of the form {pattern}",
+    "finite_number": "a finite number",
+}
+_SHOWN_CHARACTERS = 60
+
+
+def faults_of(errors: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """What pydantic found, in plain words: `where` it is (`pairs.0.source`), and as `reason` what has to be there."""
+    return [{"where": ".".join(map(str, error["loc"])) or "body", "reason": _reason(error)} for error in errors]
+
+
+def said(faults: Iterable[Mapping[str, str]]) -> str:
+    """The faults as a sentence."""
+    return "; ".join(f"{fault['where']}: {fault['reason']}" for fault in faults)
+
+
+def _reason(error: Mapping[str, Any]) -> str:
+    kind, context = str(error["type"]), error.get("ctx", {})
+    if kind == "missing":
+        return "is missing: add it"
+    if kind == "extra_forbidden":
+        return "is not known here: leave it out, or see whether its name is right"
+    if kind in _BOUNDS:
+        wanted = _BOUNDS[kind].format_map({name: str(value) for name, value in context.items()})
+    else:
+        wanted = _TYPES.get(kind.removesuffix("_type").removesuffix("_parsing").removesuffix("_from_float"), "")
+    if not wanted:
+        return str(error["msg"])
+    value = error.get("input")
+    shown = json.dumps(value, ensure_ascii=False, default=str)
+    if len(shown) > _SHOWN_CHARACTERS:
+        shown = f"{shown[:_SHOWN_CHARACTERS]}…"
+    return f"has to be {wanted}, and is {shown}"
+
+
 def problem_of_parameters(error: RequestValidationError) -> ProblemError:
     """What is wrong with the parameters of a request."""
-    faults = [
-        {"where": ".".join(map(str, fault["loc"])), "reason": fault["msg"]} for fault in error.errors()
-    ]  # fmt: skip
-    detail = "; ".join(f"{fault['where']}: {fault['reason']}" for fault in faults)
-    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail, faults=jsonable_encoder(faults))
+    faults = faults_of(error.errors())
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, said(faults), faults=faults)
 
 
 async def _of_parameters(_request: Request, error: Exception) -> JSONResponse:

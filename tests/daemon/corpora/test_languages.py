@@ -112,6 +112,17 @@ def test_text_that_is_not_divided_into_tokens_is_noticed(
     assert "full stop" not in done.out
 
 
+def test_tokens_that_are_divided_again_are_noticed(hierogram: Run, store_url: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(
+        "l' eau est là . ||| the water is there .\nun chat ||| a cat\nqui , toi ? ||| who , you ?\n"
+    )
+    chosen = ("--store", store_url)
+    assert hierogram(*chosen, "init", "--languages", "fr,en", "--tokenize").code == 0
+    assert "so they are tokens already, and are divided again" in hierogram(*chosen, "ingest", "a").err
+    (tmp_path / "b").write_text("L'eau est là. ||| The water is there.\n")
+    assert "divided again" not in hierogram(*chosen, "ingest", "b").err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

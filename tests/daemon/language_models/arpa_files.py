@@ -88,7 +88,7 @@ ngram  3=        2
 class Quiet:
     """Progress that nobody sees."""
 
-    def update(self, done: float, total: float | None, count: int, note: str = "") -> None:
+    def update(self, done: float, total: float | None, count: int, note: str = "", unit: str | None = None) -> None:
         pass
 
 

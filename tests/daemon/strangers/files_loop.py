@@ -1,4 +1,4 @@
-"""The loop of the spool alone, in a process that can be killed: `python -m tests.daemon.strangers.files_loop URL FOLDER`."""
+"""The loop of the spool alone, in a process that can be killed: called with the URL of a store and a folder."""
 
 import sys
 import threading

@@ -1,0 +1,133 @@
+"""What people are told: refusals that say what to do, exit codes that mean something, progress that adds up."""
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from structlog.testing import capture_logs
+from tests.daemon.conftest import LINES, Run
+
+from hierogram.daemon.alignment import answering
+from hierogram.daemon.configuration import LogSection
+from hierogram.daemon.exports.exporting import export
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.serving import warming
+from hierogram.daemon.serving.logs import open_log
+from hierogram.storage.records import Settings
+from hierogram.storage.store import Store
+
+
+def test_a_name_that_ends_in_no_format_is_refused(hierogram: Run, learned_url: str, tmp_path: Path) -> None:
+    store = ("--store", learned_url)
+    for name in ("x.foo", "x.foo.gz"):
+        refused = hierogram(*store, "export", "-o", name)
+        assert (refused.code, (tmp_path / name).exists()) == (2, False)
+        assert "no format ends in .foo: end the name in .cdec, " in refused.err
+    assert hierogram(*store, "export", "-o", "x.foo", "--format", "cdec").code == 0
+    assert hierogram(*store, "export", "-o", "grammar").code == 0
+    (tmp_path / "x.foo.json").unlink()
+    (tmp_path / "in").write_text("la\n")
+    refused = hierogram("translate", "x.foo", "in")
+    assert (refused.code, "or end the name in .cdec, " in refused.err) == (3, True)
+
+
+@pytest.mark.parametrize("command", ["translate", "tune"])
+def test_a_grammar_without_a_text_is_told_so(hierogram: Run, tmp_path: Path, command: str) -> None:
+    (tmp_path / "g.cdec.gz").write_bytes(b"")
+    (tmp_path / "version").mkdir()
+    for grammar in ("g.cdec.gz", "version", "s.db"):
+        options = ("-r", "in", "-o", "w.toml") if command == "tune" else ()
+        refused = hierogram(command, grammar, *options)
+        assert refused.code == 2
+        assert f"{grammar} is a grammar, and no file of sentences is named" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("files", "damage"),
+    [
+        ({"a": b"la\nmaison\n", "b": b"the\n"}, "its files have different numbers of lines"),
+        ({"a": b""}, "is empty: there was nothing to store"),
+        ({"a": b"la ||| the\n\xe9t\xe9 ||| summer\nne ||| not\n"}, "1 line of 3 not UTF-8: convert the file"),
+        ({"a": b"la ||| the\nne\n"}, None),
+    ],
+)
+def test_damaged_inputs_do_not_end_with_0(
+    hierogram: Run, tmp_path: Path, files: dict[str, bytes], damage: str | None
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    ran = hierogram("ingest", *files)
+    assert ran.code == (0 if damage is None else 1), ran.err
+    assert damage is None or damage in ran.err
+    assert hierogram("ingest", *files, "--strict").code == 1
+
+
+def test_a_line_of_a_megabyte_is_said_to_be_too_long(hierogram: Run, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("la maison " * 120_000)
+    refused = hierogram("ingest", "a")
+    assert (refused.code, "line 1 is longer than 1,048,576 bytes" in refused.err) == (3, True)
+
+
+def test_progress_of_an_export_counts_what_it_says(learned: Store, tmp_path: Path) -> None:
+    from hierogram.daemon.learning.learning import learn
+
+    # Rules come and go, so that their numbers are beyond how many there are.
+    learn(learned, sweeps=3)
+    heard: dict[str, list[tuple[int, int | None]]] = defaultdict(list)
+    for name in ("g.cdec", "g.s2t"):
+        manifest = export(
+            learned, tmp_path / name, ExportOptions(), lambda what, done, total: heard[what].append((done, total))
+        )
+        assert manifest.rules
+    for what, told in heard.items():
+        assert all(total is None or done <= total for done, total in told), what
+        assert told[-1][0] == told[-1][1], what
+    assert heard["count"][-1] == (len(LINES), len(LINES))
+
+
+def test_waiting_for_kernels_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warming, "_QUIET_SECONDS", 0.0)
+    warmed: list[str] = []
+    monkeypatch.setattr(warming, "warm_up", lambda _: warmed.append("sampling"))
+    monkeypatch.setattr(warming, "warm_up_answers", lambda: warmed.append("answers"))
+    log = open_log(LogSection())
+    with capture_logs() as lines:
+        warming.get_ready(Settings(), log, answers=True)
+        warming.get_ready(Settings(grammar="trees"), log, answers=True)
+        warming.get_ready(Settings(), log, answers=False)
+    assert warmed == ["sampling", "answers", "sampling", "sampling"]
+    assert [line["event"] for line in lines].count("samplers ready") == 3
+
+
+def test_an_answer_is_warmed_up_in_memory() -> None:
+    answering.warm_up()
+
+
+def test_libraries_say_nothing_of_each_webhook() -> None:
+    import logging
+
+    open_log(LogSection(level="info"))
+    assert not logging.getLogger("httpx2").isEnabledFor(logging.INFO)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("align", {"pairs": [{"source": 3, "target": "a"}]}, "pairs.0.source: has to be a text, and is 3"),
+        ("align", {"pairs": [{"source": "a"}]}, "pairs.0.target: is missing: add it"),
+        ("align", {"pairs": [], "least": 2}, "least: has to be at most 1"),
+        ("align", {"pairs": [], "symmetrization": "x"}, "symmetrization: has to be one of 'intersect'"),
+        ("translate", {"sentences": "la"}, 'sentences: has to be a list, and is "la"'),
+        ("translate", {"sentences": [], "text": "a"}, "text: is not known here: leave it out"),
+        ("translate", {"sentences": ["a"] * 101}, "sentences: has to be a list of at most 100"),
+        ("translate?best=0", {"sentences": []}, 'query.best: has to be at least 1, and is "0"'),
+        ("translate?best=x", {"sentences": []}, 'query.best: has to be a whole number, and is "x"'),
+    ],
+)
+def test_wrong_requests_are_answered_in_plain_words(
+    learned_client: TestClient, path: str, body: dict[str, object], said: str
+) -> None:
+    answer = learned_client.post(f"/v1/{path}", json=body)
+    assert (answer.status_code, said in answer.json()["detail"]) == (422, True), answer.text
+    assert answer.json()["faults"]
