@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -82,7 +82,7 @@ class Asker:
         url = parse_url(store) if isinstance(store, str) else store
         file = sqlite_file(url)
         self._file = None if file is None else str(file.absolute())
-        self._connect: dict[str, Any] = {}
+        self._connect: MutableMapping[str, Any] = {}
         self.refusal = OFF if self._file is None and ask_url is None else None
         if self._file is None and ask_url is not None:
             try:

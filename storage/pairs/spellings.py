@@ -5,9 +5,9 @@ The vocabulary keeps a folded form of each word beside it, with an index, so tha
 
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice, product
-from typing import NamedTuple
 
 from sqlalchemy import Connection, Select, select
 
@@ -42,7 +42,8 @@ def folded(token: str) -> str:
     return (unicodedata.normalize("NFC", kept) or token)[:LONGEST_FOLDED]
 
 
-class Spelling(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Spelling:
     """A word of the vocabulary: its id, and how often it occurs in pairs."""
 
     token: str
@@ -111,4 +112,4 @@ def _of_side(side: str) -> Select[tuple[str, int, int]]:
 
 
 def _read(connection: Connection, statement: Select[tuple[str, int, int]], most: int) -> list[Spelling]:
-    return [Spelling(*row) for row in connection.execute(statement.limit(most)) if row.count]
+    return [Spelling(*row) for row in connection.execute(statement.limit(most)).tuples() if row[2]]
