@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -82,13 +82,13 @@ class Asker:
         url = parse_url(store) if isinstance(store, str) else store
         file = sqlite_file(url)
         self._file = None if file is None else str(file.absolute())
-        self._connect: MutableMapping[str, Any] = {}
+        self._connect: dict[str, Any] = {}
         self.refusal = OFF if self._file is None and ask_url is None else None
         if self._file is None and ask_url is not None:
             try:
                 role = parse_url(ask_url)
                 if role.get_backend_name() == POSTGRES:
-                    self._connect = role.get_dialect()().create_connect_args(role)[1]
+                    self._connect = dict(role.get_dialect()().create_connect_args(role)[1])
                 else:
                     self.refusal = WRONG
             except (StoreUrlError, ValueError):

@@ -112,4 +112,5 @@ def _of_side(side: str) -> Select[tuple[str, int, int]]:
 
 
 def _read(connection: Connection, statement: Select[tuple[str, int, int]], most: int) -> list[Spelling]:
-    return [Spelling(*row) for row in connection.execute(statement.limit(most)).tuples() if row[2]]
+    rows = connection.execute(statement.limit(most)).tuples()
+    return [Spelling(token, word_id, count) for token, word_id, count in rows if count]
