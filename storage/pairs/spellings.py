@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice, product
+from typing import Any
 
 from sqlalchemy import Connection, Select, select
 
@@ -107,10 +108,10 @@ def _frequent_first(words: Sequence[Spelling]) -> list[Spelling]:
     return sorted(words, key=lambda word: (-word.count, word.token))
 
 
-def _of_side(side: str) -> Select[tuple[str, int, int]]:
+def _of_side(side: str) -> Select[Any]:
     return select(vocabulary.c.token, vocabulary.c.id, vocabulary.c.count).where(vocabulary.c.side == side)
 
 
-def _read(connection: Connection, statement: Select[tuple[str, int, int]], most: int) -> list[Spelling]:
+def _read(connection: Connection, statement: Select[Any], most: int) -> list[Spelling]:
     rows = connection.execute(statement.limit(most)).tuples()
     return [Spelling(token, word_id, count) for token, word_id, count in rows if count]
