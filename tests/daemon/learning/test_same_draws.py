@@ -90,7 +90,11 @@ def learned(run: Run, folder: Path, settings: list[str], ingest: list[str], swee
 
 def case_phrases(run: Run, folder: Path) -> dict[str, str]:
     return learned(
-        run, folder, ["--seed", "3", "--schedule", "paper"], [bars(folder / "c.bars", 1, 400), "--format", "pipes"], "12"
+        run,
+        folder,
+        ["--seed", "3", "--schedule", "paper"],
+        [bars(folder / "c.bars", 1, 400), "--format", "pipes"],
+        "12",
     )
 
 
