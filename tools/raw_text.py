@@ -123,9 +123,7 @@ def main() -> None:
         tuned[kind] = json.loads(found)["rounds"][0]["bleu"]
     print(f"tune, first round       by hand {tuned['hand']:.2f}, raw {tuned['raw']:.2f}")
     divided = {"hand": ["--tokenized"], "raw": ["--tokenize", "fr,en"]}
-    links = [
-        _run("align", f"test.{kind}.fr", f"test.{kind}.en", *how, folder=folder) for kind, how in divided.items()
-    ]
+    links = [_run("align", f"test.{kind}.fr", f"test.{kind}.en", *how, folder=folder) for kind, how in divided.items()]
     print(f"align --tokenize        the same links as by hand: {links[0] == links[1]}")
     # Last, as a daemon samples on.
     _served(folder)

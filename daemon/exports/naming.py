@@ -10,6 +10,8 @@ from hierogram.daemon.exports.formats.registry import check_kind, endings, find_
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.kinds import Notation
 
+_TEXT = ".txt"
+"""An ending that promises text, in whatever format a kind of grammar usually has."""
 GRAMMAR, GLUE = "grammar", "glue"
 """What files are called, before the suffixes, that have no other name."""
 
@@ -44,7 +46,7 @@ def decided(options: ExportOptions, notation: Notation, path: Path | None = None
         if promised not in (None, format):
             raise UsageError(f"{path}: its name promises {promised.name}, and --format is {format.name}: change either")
     else:
-        if path is not None and promised is None and Path(stem).suffix:
+        if path is not None and promised is None and Path(stem).suffix not in ("", _TEXT):
             raise UsageError(
                 f"{path}: no format ends in {Path(stem).suffix}: end the name in {endings()}, or name the format with "
                 "--format"

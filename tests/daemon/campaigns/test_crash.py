@@ -86,7 +86,7 @@ def test_killed_while_raw_pairs_are_aligned(store_url: str, tmp_path: Path, alig
     with daemon.running():
         feeding.finish()
         for file in [*(daemon.spool / "done").glob("*.bars"), *tmp_path.glob("command-*.bars")]:
-            command = [*COMMAND, "--store", store_url, "ingest", str(file), "--format", "bars"]
+            command = [*COMMAND, "--store", store_url, "ingest", str(file), "--format", "pipes"]
             subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
         wait_until(daemon.settled, "all pairs are settled", pause=0.5)
         daemon.end()

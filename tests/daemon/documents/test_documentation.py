@@ -39,7 +39,7 @@ def test_every_query_of_the_document_finds_something(
     assert hierogram("--store", learned_url, "learn", "--sweeps", "6").code == 0
     assert hierogram("--store", learned_url, "support").code == 0
     (tmp_path / "bad").write_text("a b\n")
-    assert hierogram("--store", learned_url, "ingest", "bad", "--format", "bars").code == 0
+    assert hierogram("--store", learned_url, "ingest", "bad", "--format", "pipes").code == 0
     assert hierogram("--store", learned_url, "export").code == 0
     assert len(QUERIES) > 20
     engine = create_engine(parse_url(learned_url))

@@ -90,18 +90,22 @@ def learned(run: Run, folder: Path, settings: list[str], ingest: list[str], swee
 
 def case_phrases(run: Run, folder: Path) -> dict[str, str]:
     return learned(
-        run, folder, ["--seed", "3", "--schedule", "paper"], [bars(folder / "c.bars", 1, 400), "--format", "bars"], "12"
+        run,
+        folder,
+        ["--seed", "3", "--schedule", "paper"],
+        [bars(folder / "c.bars", 1, 400), "--format", "pipes"],
+        "12",
     )
 
 
 def case_phrases_in_blocks(run: Run, folder: Path) -> dict[str, str]:
     settings = ["--sweeps-per-level", "2", "--levels", "4", "--thinning", "3"]
-    return learned(run, folder, settings, [bars(folder / "c.bars", 2, 2500), "--format", "bars"], "9")
+    return learned(run, folder, settings, [bars(folder / "c.bars", 2, 2500), "--format", "pipes"], "9")
 
 
 def case_phrases_dirichlet(run: Run, folder: Path) -> dict[str, str]:
     settings = ["--model", "dirichlet", "--strength", "100", "--span-limit", "0", "--sweeps-per-level", "3"]
-    return learned(run, folder, settings, [bars(folder / "c.bars", 3, 200), "--format", "bars"], "8")
+    return learned(run, folder, settings, [bars(folder / "c.bars", 3, 200), "--format", "pipes"], "8")
 
 
 def case_unaligned_pairs(run: Run, folder: Path) -> dict[str, str]:

@@ -10,8 +10,9 @@ from tests.daemon.conftest import LINES, Run
 
 from hierogram.daemon.alignment import answering
 from hierogram.daemon.configuration import LogSection
-from hierogram.daemon.exports.exporting import export
+from hierogram.daemon.exports.exporting import export, publish
 from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.exports.publication import Versions
 from hierogram.daemon.serving import warming
 from hierogram.daemon.serving.logs import open_log
 from hierogram.storage.records import Settings
@@ -131,3 +132,10 @@ def test_wrong_requests_are_answered_in_plain_words(
     answer = learned_client.post(f"/v1/{path}", json=body)
     assert (answer.status_code, said in answer.json()["detail"]) == (422, True), answer.text
     assert answer.json()["faults"]
+
+
+def test_the_event_of_a_version_names_it(learned: Store, tmp_path: Path) -> None:
+    made = publish(learned, Versions(tmp_path, "news"))
+    [event] = [event for event in learned.events().events if event.kind == "export-done"]
+    assert event.detail["version"] == made.folder.name
+    assert (tmp_path / str(event.detail["version"]) / "manifest.json").exists()

@@ -124,7 +124,7 @@ def taught(url: str) -> Store:
     sources = [f"{source} alpha beta" if k < 4 else source for k, source in enumerate(sources)]
     targets = [f"{target} one two" if k < 4 else target for k, target in enumerate(targets)]
     store = open_store(url, create=True, settings=QUICK)
-    batch = store.begin_ingest("invented", "memory", "bars")
+    batch = store.begin_ingest("invented", "memory", "pipes")
     rows = [
         NewPair(s, t, None, s.count(" ") + 1, t.count(" ") + 1, k)
         for k, (s, t) in enumerate(zip(sources, targets, strict=True))
