@@ -5,9 +5,10 @@ The vocabulary keeps a folded form of each word beside it, with an index, so tha
 
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice, product
-from typing import NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, Select, select
 
@@ -42,7 +43,8 @@ def folded(token: str) -> str:
     return (unicodedata.normalize("NFC", kept) or token)[:LONGEST_FOLDED]
 
 
-class Spelling(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Spelling:
     """A word of the vocabulary: its id, and how often it occurs in pairs."""
 
     token: str
@@ -106,9 +108,10 @@ def _frequent_first(words: Sequence[Spelling]) -> list[Spelling]:
     return sorted(words, key=lambda word: (-word.count, word.token))
 
 
-def _of_side(side: str) -> Select[tuple[str, int, int]]:
+def _of_side(side: str) -> Select[Any]:
     return select(vocabulary.c.token, vocabulary.c.id, vocabulary.c.count).where(vocabulary.c.side == side)
 
 
-def _read(connection: Connection, statement: Select[tuple[str, int, int]], most: int) -> list[Spelling]:
-    return [Spelling(*row) for row in connection.execute(statement.limit(most)) if row.count]
+def _read(connection: Connection, statement: Select[Any], most: int) -> list[Spelling]:
+    rows: list[tuple[Any, ...]] = [tuple(row) for row in connection.execute(statement.limit(most))]
+    return [Spelling(token, word_id, count) for token, word_id, count in rows if count]
