@@ -156,7 +156,7 @@ def test_status_tells_who_writes(hierogram: Run, corpus: Path) -> None:
 def test_people_get_words_and_tables(hierogram: Run, corpus: Path) -> None:
     hierogram("init", *SHORT)
     assert "9 pairs stored, 0 known already, 0 lines rejected" in hierogram("ingest", str(corpus)).out
-    assert "9 pairs, 7 sweeps in" in hierogram("learn", "--sweeps", "1").out
+    assert "9 pairs, 7 sweeps (6 of burn-in, 1 after it) in" in hierogram("learn", "--sweeps", "1").out
     assert "pairs           9 (0 unaligned, 0 waiting, 0 sampling, 9 settled)" in hierogram("status").out
     head, first, *_ = hierogram("rules").out.splitlines()
     assert head.split("\t") == ["mean", "±", "p(e|f)", "p(f|e)", "source", "target"]
@@ -353,3 +353,14 @@ def test_an_interruption_ends_in_good_order(hierogram: Run, corpus: Path, monkey
     assert said.code == 130
     assert "interrupted: what was stored stays" in said.err
     assert json.loads(hierogram("status", "--json").out)["pairs"]["waiting"] == 0
+
+
+def test_rules_are_found_without_accents(learned_url: str, hierogram: Run) -> None:
+    exact = hierogram("--store", learned_url, "rules", "maison", "--json")
+    for typed in ("MAISON", "mai\u0308son"):
+        found = hierogram("--store", learned_url, "rules", typed, "--json")
+        assert json.loads(found.out) == json.loads(exact.out)
+        assert "differ in accents or capital letters" in found.err
+        assert hierogram("--store", learned_url, "rules", "--containing", typed).out
+    assert "differ in accents" not in exact.err
+    assert "words like it, or beginning so: maison" in hierogram("--store", learned_url, "rules", "mais").err
