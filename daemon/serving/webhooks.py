@@ -67,7 +67,9 @@ class Webhooks:
         import httpx2
 
         assert section.url is not None
-        async with httpx2.AsyncClient(follow_redirects=False, trust_env=False) as client:
+        # Attempts are seldom: what a receiver did to the connection of the last one must not concern the next.
+        once = httpx2.Limits(max_keepalive_connections=0)
+        async with httpx2.AsyncClient(follow_redirects=False, trust_env=False, limits=once) as client:
             while not stop.is_set():
                 self._store.queue_deliveries(section.url, section.events)
                 for delivery in self._store.due_deliveries(section.url, time.time()):
@@ -143,8 +145,13 @@ async def send(
                 said += piece
                 if len(said) > _MOST_SAID:
                     break
-            return answered, f"answered {answered}: {said[:_MOST_SAID].decode(errors='replace')}"
+            return answered, f"answered {answered}: {_plain(said[:_MOST_SAID].decode(errors='replace'))}"
     except TimeoutError:
         return answered, f"Timeout: the answer was not complete after {section.timeout_seconds:g} s"
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        return None, f"{type(error).__name__}: {error}"[:_MOST_SAID]
+        return None, _plain(f"{type(error).__name__}: {error}"[:_MOST_SAID])
+
+
+def _plain(said: str) -> str:
+    """What a receiver said, as it can be noted: Postgres takes no NUL, and a log no line ends."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in said)

@@ -208,6 +208,19 @@ def dripping(first: bytes, then: bytes) -> Iterator[str]:
             listener.shutdown(socket.SHUT_RDWR)
 
 
+def test_whatever_a_receiver_says_can_be_noted(store: Store, store_url: str) -> None:
+    with (
+        dripping(b"HTTP/1.1 500 No\r\n\r\n" + bytes(range(256)) * 4, b"\0") as url,
+        sending(store, url=url, attempts=1),
+    ):
+        until(begun(store, store_url))
+        export(store)
+        until(lambda: store.count_deliveries()["failed"] == 1)
+    [(error,)] = query(store_url, "SELECT error FROM webhook_deliveries")
+    assert str(error).startswith("answered 500: ")
+    assert "\0" not in str(error)
+
+
 @pytest.fixture
 def sqlite_store(tmp_path: Path) -> Iterator[Store]:
     with open_store(f"sqlite:///{tmp_path}/events.db", create=True) as store:
