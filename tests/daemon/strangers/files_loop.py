@@ -1,4 +1,4 @@
-"""The loop of the spool alone, in a process that can be killed: `python -m tests.daemon.strangers.files_loop URL FOLDER`."""
+"""The loop of the spool alone, on a store and a folder, in a process that can be killed."""
 
 import sys
 import threading
