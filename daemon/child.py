@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from struct import Struct
-from typing import Any, BinaryIO, Concatenate, ParamSpec, TypeVar
+from typing import IO, Any, BinaryIO, Concatenate, ParamSpec, TypeVar
 
 from hierogram.daemon.exceptions import ChildError, ChildUnavailableError, DaemonError
 from hierogram.daemon.files import readable
@@ -73,7 +73,7 @@ class Child:
         request = pickle.dumps((work, given, named, self._memory), pickle.HIGHEST_PROTOCOL)
         well = False
         try:
-            self._send(request)
+            self._send(request, wait)
             while True:
                 kind, content = self._message(wait)
                 if kind == _ITEM:
@@ -130,34 +130,46 @@ class Child:
                 raise ChildUnavailableError(
                     f"no process can be started to read files in: {error.strerror or error}"
                 ) from error
-            assert self._process.stdout is not None
-            os.set_blocking(self._process.stdout.fileno(), False)
+            for stream in (self._process.stdin, self._process.stdout):
+                assert stream is not None
+                os.set_blocking(stream.fileno(), False)
         return self._process
 
-    def _send(self, request: bytes) -> None:
+    def _send(self, request: bytes, wait: Callable[[], None]) -> None:
         stdin = self._started().stdin
         assert stdin is not None
+        content = memoryview(_LENGTH.pack(len(request)) + request)
         try:
-            _write(stdin, request)
+            self._move(stdin, select.POLLOUT, content, os.write, wait)
         except BrokenPipeError:
             raise self._died() from None
 
     def _message(self, wait: Callable[[], None]) -> tuple[int, Any]:
-        heard = time.monotonic()
-        [length] = _LENGTH.unpack(self._bytes(_LENGTH.size, wait, heard))
+        [length] = _LENGTH.unpack(self._bytes(_LENGTH.size, wait))
         if length > _MOST_MESSAGE_BYTES:
             raise ChildError(f"reading gave {length:,} bytes at once, over {_MOST_MESSAGE_BYTES:,}")
-        kind, content = pickle.loads(self._bytes(length, wait, heard))
+        kind, content = pickle.loads(self._bytes(length, wait))
         return kind, content
 
-    def _bytes(self, size: int, wait: Callable[[], None], heard: float) -> bytearray:
+    def _bytes(self, size: int, wait: Callable[[], None]) -> bytearray:
         assert self._process is not None
         assert self._process.stdout is not None
-        pipe = self._process.stdout.fileno()
-        poll = select.poll()
-        poll.register(pipe, select.POLLIN)
         content = bytearray(size)
-        missing = memoryview(content)
+        self._move(self._process.stdout, select.POLLIN, memoryview(content), _read_into, wait)
+        return content
+
+    def _move(
+        self,
+        pipe: IO[bytes],
+        readiness: int,
+        missing: memoryview,
+        move: Callable[[int, memoryview], int],
+        wait: Callable[[], None],
+    ) -> None:
+        """Reads or writes all bytes; raises `ChildError` where none go through for too long, or the process ends."""
+        poll = select.poll()
+        poll.register(pipe, readiness)
+        heard = time.monotonic()
         while missing:
             if not poll.poll(_LOOK_SECONDS * 1000):
                 wait()
@@ -165,12 +177,11 @@ class Child:
                     raise ChildError(f"reading stood still for {self._silent:g} s and was ended")
                 continue
             with suppress(BlockingIOError):
-                read = os.readv(pipe, [missing])
-                if not read:
+                moved = move(pipe.fileno(), missing)
+                if not moved:
                     raise self._died()
-                missing = missing[read:]
+                missing = missing[moved:]
                 heard = time.monotonic()
-        return content
 
     def _died(self) -> ChildError:
         assert self._process is not None
@@ -240,6 +251,10 @@ def _work(answers: BinaryIO, request: bytes) -> None:
         answer(_FAILED, readable(f"reading failed: {type(error).__name__}: {error}"))
     else:
         answer(_END)
+
+
+def _read_into(pipe: int, missing: memoryview) -> int:
+    return os.readv(pipe, [missing])
 
 
 def _write(stream: Any, message: bytes) -> None:

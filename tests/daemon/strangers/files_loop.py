@@ -1,4 +1,4 @@
-"""The loop of the spool alone, in a process that can be killed: called with the URL of a store and a folder."""
+"""The loop of the spool alone, on a store and a folder, in a process that can be killed."""
 
 import sys
 import threading
