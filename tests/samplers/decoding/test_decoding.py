@@ -128,7 +128,7 @@ def test_distinct_translations_are_the_best_derivations_of_each() -> None:
             np.testing.assert_allclose([score for _, _, score, _ in found], expected, atol=1e-9, rtol=0)
             check(example, found, derived)
         fewer += len(best) < len(derived)
-    assert fewer > 20
+    assert fewer > 10
 
 
 def test_a_search_for_distinct_translations_ends(monkeypatch: pytest.MonkeyPatch) -> None:
