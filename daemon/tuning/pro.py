@@ -66,13 +66,16 @@ def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:
 def as_wide(
     trained: NDArray[np.float64], last: NDArray[np.float64], differences: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the trained weights, scaled so that they tell pairs as far apart as the last ones do.
+    """Return the trained weights scaled so that they set pairs no further apart than the last ones, and are no larger.
 
-    That is the root mean square of w · x over the pairs x, `differences` float64[n, F]. The sum of absolute weights
-    would not do: a feature that hardly varies is trained to a weight that says nothing and is larger than all others.
-    A feature that was not trained (0) keeps its weight.
+    The first is the root mean square of w · x over the pairs x, `differences` float64[n, F]; the second the sum of
+    absolute weights: a feature that hardly varies in pairs may be trained to a weight as large as it likes, though in
+    other translations it varies. A feature that was not trained (0) keeps its weight.
     """
+    known = trained != 0
     new, wide = np.linalg.norm(differences @ trained), np.linalg.norm(differences @ last)
+    size = np.abs(last[known]).sum()
     if not new:
         return last
-    return np.where(trained != 0, trained * (wide / new if wide else 1.0), last)
+    scale = min(wide / new if wide else 1.0, (size or 1.0) / np.abs(trained).sum())
+    return np.where(known, trained * scale, last)

@@ -115,14 +115,21 @@ class _Lists:
         """The place of the candidate of each sentence that weights put first, int64[s]."""
         return np.array([int(np.argmax(features @ weights)) for features, _ in self._lists], np.int64)
 
-    def quality(self, first: NDArray[np.int64]) -> tuple[float, float]:
-        """BLEU of the candidates at these places, and their mean sentence BLEU where that is 0 for many."""
+    def quality(self, first: NDArray[np.int64], length: float) -> tuple[float, float]:
+        """How good the candidates at these places are; their mean sentence BLEU, where that is 0 for many."""
         rows = np.array([statistics[k] for k, (_, statistics) in zip(first, self._lists, strict=True)])
-        return bleu_of(rows.sum(axis=0)).score, float(sentence_bleu(rows).mean())
+        return fitted(bleu_of(rows.sum(axis=0)), length), float(sentence_bleu(rows).mean())
 
     def ranked(self, weights: NDArray[np.float64]) -> list[Ranked]:
         """Scores and lengths of the candidates under weights."""
         return [Ranked(features @ weights, own[:, LENGTH], own[:, REFERENCE]) for features, own in self._lists]
+
+
+def fitted(bleu: Bleu, length: float) -> float:
+    """Return BLEU, less the share by which a text is longer or shorter than `length` times its references (0: any)."""
+    if not length or not bleu.ratio:
+        return bleu.score
+    return bleu.score * min(bleu.ratio / length, length / bleu.ratio)
 
 
 def step(
@@ -135,23 +142,22 @@ def step(
 ) -> NDArray[np.float64]:
     """Return the next weights float64[F]: between the best ones so far and the trained ones.
 
-    Of shares of the trained weights up to `options.interpolation`, each with the weight of `words` fitted, the one is
-    taken whose first candidates have the best BLEU. A step that changes the first candidate of more than `trusted`
-    (0 to 1) of the sentences is halved until it does not.
+    Of shares of the trained weights up to `options.interpolation` the one is taken whose first candidates have the best
+    BLEU. A step that changes the first candidate of more than `trusted` (0 to 1) of the sentences is halved until it
+    does not; then the weight of `words` is fitted.
     """
     before = lists.first(best)
     chosen, highest = best, (-1.0, -1.0)
     for share in (*(own for own in _SHARES if own < options.interpolation), options.interpolation):
-        aim = best + share * (trained - best)
-        if words is not None and options.length:
-            aim[words] += fit_length(lists.ranked(aim), float(np.abs(aim).max()), options.length)
         for halved in range(_HALVINGS + 1):
-            weights = best + (aim - best) / 2**halved
-            first = lists.first(weights)
-            if (first != before).mean() <= trusted:
-                if (quality := lists.quality(first)) > highest:
-                    chosen, highest = weights, quality
-                break
+            weights = best + share / 2**halved * (trained - best)
+            if (lists.first(weights) != before).mean() > trusted:
+                continue
+            if words is not None and options.length:
+                weights[words] += fit_length(lists.ranked(weights), float(np.abs(weights).max()), options.length)
+            if (quality := lists.quality(lists.first(weights), options.length if words is not None else 0)) > highest:
+                chosen, highest = weights, quality
+            break
     return chosen
 
 
@@ -173,6 +179,7 @@ def tune(
     pools = [_Pool(References(texts)) for texts in references]
     history: list[Iteration] = []
     best = 0
+    length = options.length if words is not None else 0.0
     trusted = _TRUSTED
     while True:
         decoded = decode(weights)
@@ -184,7 +191,7 @@ def tune(
         history.append(Iteration(weights, bleu_of(total), new))
         number = len(history)
         if number > 1:
-            better = history[-1].bleu.score > history[best].bleu.score
+            better = fitted(history[-1].bleu, length) > fitted(history[best].bleu, length)
             trusted = min(1.0, trusted * _WIDER) if better else max(_NARROWEST, trusted * _NARROWER)
             best = number - 1 if better else best
         if number > options.iterations:
@@ -199,6 +206,7 @@ def tune(
         last, weights = weights, step(_Lists(pools), start, trained, trusted, options, words)
         if not new and _is_settled(last, weights):
             break
+    best = max(range(len(history)), key=lambda number: history[number].bleu.score)
     return Tuned(history[best].weights, history, best)
 
 

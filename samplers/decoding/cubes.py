@@ -31,6 +31,9 @@ from hierogram.samplers.decoding.weighing import GLUE, LM, LM_UNKNOWN, LN_10, UN
 from hierogram.samplers.language_models.model import UNKNOWN
 
 _ONE = np.uint64(1)
+MARGIN = 2.0
+"""Natural log probability by which a nonterminal's words may fit to their neighbours better than they promise: a rule
+over the best items of its cells is joined as long as this could make it one of those that are popped."""
 
 
 @njit_inline
@@ -66,8 +69,12 @@ def _estimate(task, chart, candidate):
     total = cube.base
     if cube.rules > 0:
         total = task.weighed.ahead[chart.candidates[candidate].rule]
+    best = True
     for k in range(cube.arity):
         total += chart.items[_item_at(chart, candidate, k)].rank
+        best &= chart.coordinates[chart.candidates[candidate].place + 1 + k] == 0
+    if best:
+        total += MARGIN * max(task.weighed.weights[LM], 0.0) * cube.arity
     return total
 
 

@@ -37,6 +37,10 @@ CREDITS = "tests/samplers/synchronous/test_expected_uses.py"
 AVERAGES = "tests/samplers/forests/test_averages.py"
 
 _DECODING = ("tests/samplers/decoding/test_decoding.py", "-k", "all_derivations and (True-3 or True-4)")
+_PRUNING = ("tests/samplers/decoding/test_cube_pruning.py", "-k", "twin")
+_DISTINCT = ("tests/samplers/decoding/test_decoding.py", "-k", "distinct_translations_are")
+_TRANSLATING = "tests/daemon/decoding/test_translating.py"
+_GRADIENT = ("tests/daemon/tuning/test_tuning.py", "-k", "gradient")
 _LONG = (DRAWS, "-k", "long_rules")
 _SHORT = (DRAWS, "-m", "campaign", "-k", "longer_pairs and PY-0")
 
@@ -893,6 +897,90 @@ FAULTS = (
         "1.0 - float((self._kept_by_length * factors).sum())",
         "1.0 - 0.5 * float((self._kept_by_length * factors).sum())",
         SCORES,
+    ),
+    Fault(
+        "items are popped in the order of what places promise before they are joined",
+        "decoding/cubes.py",
+        "    there.priority = there.score + task.weighed.weights[LM] * LN_10 * promised\n",
+        "    there.priority += 0.0 * promised\n",
+        _PRUNING,
+    ),
+    Fault(
+        "joined items are popped without what their open words promise",
+        "decoding/cubes.py",
+        "    there.priority = there.score + task.weighed.weights[LM] * LN_10 * promised\n",
+        "    there.priority = there.score + 0.0 * promised\n",
+        _PRUNING,
+    ),
+    Fault(
+        "every place has the margin of a rule over the best items",
+        "decoding/cubes.py",
+        "        best &= chart.coordinates[chart.candidates[candidate].place + 1 + k] == 0\n",
+        "        best &= chart.coordinates[chart.candidates[candidate].place + 1 + k] >= 0\n",
+        _PRUNING,
+    ),
+    Fault(
+        "what the language model was asked is taken for any state",
+        "decoding/states.py",
+        "    if there.state != state or there.word != word:\n",
+        "    if there.state == -1 or there.word != word:\n",
+        _DECODING,
+    ),
+    Fault(
+        "translations of other items count as seen",
+        "decoding/kbest.py",
+        "    key = mix(there.said + mix(np.uint64(there.item) + _BASE)) | _ONE\n",
+        "    key = mix(there.said + mix(_BASE)) | _ONE\n",
+        _DISTINCT,
+    ),
+    Fault(
+        "candidates that are taken bring no others",
+        "decoding/kbest.py",
+        "        known.cursor = lists.entries[best].grown\n",
+        "        known.cursor = 64\n",
+        _DISTINCT,
+    ),
+    Fault(
+        "given translations count as passed through",
+        "daemon/decoding/translating.py",
+        "                bring(side, 0)\n",
+        "                bring(side, 1)\n",
+        (_TRANSLATING, "-k", "given"),
+    ),
+    Fault(
+        "a division looks back one word further",
+        "daemon/decoding/translating.py",
+        "range(cut, cut - cut // _LOOK_BACK, -1)",
+        "range(cut, cut - cut // _LOOK_BACK - 1, -1)",
+        (_TRANSLATING, "-k", "division"),
+    ),
+    Fault(
+        "a division looks back half as far",
+        "daemon/decoding/translating.py",
+        "_LOOK_BACK = 3\n",
+        "_LOOK_BACK = 6\n",
+        (_TRANSLATING, "-k", "division"),
+    ),
+    Fault(
+        "the gradient lacks the regularization that the loss has",
+        "daemon/tuning/pro.py",
+        "_REGULARIZATION * weights - wrong @ differences",
+        "-wrong @ differences",
+        _GRADIENT,
+    ),
+    Fault(
+        "the loss counts squared weights twice",
+        "daemon/tuning/pro.py",
+        "+ _REGULARIZATION / 2 * (weights @ weights)",
+        "+ _REGULARIZATION * (weights @ weights)",
+        _GRADIENT,
+    ),
+    Fault(
+        "a step of tuning changes as many sentences as it likes",
+        "daemon/tuning/tuning.py",
+        "            if (lists.first(weights) != before).mean() > trusted:\n",
+        "            if (lists.first(weights) != before).mean() > 1:\n",
+        ("tests/daemon/tuning/test_tuning.py", "-k", "trusted"),
     ),
     *CHART_FAULTS,
 )

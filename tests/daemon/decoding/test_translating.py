@@ -89,6 +89,31 @@ def test_markup_is_taken_apart() -> None:
     assert marked_parts("<n translation='x'></n> a") == [Part(("a",))]
 
 
+def test_a_given_translation_is_not_passed_through(translator: Translator) -> None:
+    found = translator.translate('<n translation="arrive">vient</n> zut', markup=True)
+    assert found.text == "arrive zut"
+    assert found.candidates[0].features["unknown"] == 1
+    found = translator.translate('<n translation="arrive">vient</n>', markup=True)
+    assert "unknown" not in found.candidates[0].features
+
+
+@pytest.mark.parametrize("mark", [9, 8, 7, 6, 3])
+def test_a_division_looks_back_over_a_third_of_a_part(tmp_path: Path, mark: int) -> None:
+    made = equipment(tmp_path, max_words=9)
+    translator = made.translator(made.grammar(str(grammar_file(tmp_path))))
+    words = ["," if k == mark else "la" for k in range(1, 19)]
+    found = translator.translate(" ".join(words))
+    assert found._pieces[0].source_words == (mark if mark >= 7 else 9)
+
+
+def test_distinct_translations_have_other_words_each(translator: Translator) -> None:
+    several = translator.translate("la maison blanche", 20)
+    distinct = translator.translate("la maison blanche", 20, distinct=True)
+    texts = [one.text for one in several.candidates]
+    assert [one.text for one in distinct.candidates] == list(dict.fromkeys(texts))
+    assert len(texts) > len(set(texts))
+
+
 def test_long_sentences_are_translated_in_parts(tmp_path: Path) -> None:
     made = equipment(tmp_path, max_words=10)
     short = made.translator(made.grammar(str(grammar_file(tmp_path))))

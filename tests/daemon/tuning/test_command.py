@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import sys
 import tomllib
 from pathlib import Path
 
@@ -57,6 +58,8 @@ def test_tuned_weights_translate_better(hierogram: Run, inputs: Path) -> None:
     assert written["rounds"][scores.index(max(scores))]["weights"] == written["weights"]
     first = written["rounds"][0]["weights"]
     assert first["p_target_given_source"] == DEFAULT_WEIGHTS["p_target_given_source"]
+    assert (made["best_round"], made["start_won"]) == (scores.index(max(scores)) + 1, False)
+    assert written["tuning"]["best_round"] == made["best_round"]
     assert written["tuning"]["references"] == ["dev.en", "dev2.en"]
     assert written["tuning"]["seed"] == 1
     assert written["rounds"][-1]["candidates"] == 0 or len(scores) == 16
@@ -73,6 +76,24 @@ def test_tuning_goes_on_from_weights_and_does_not_depend_on_threads(hierogram: R
     assert files[0] == files[1]
     first = tomllib.loads(files[0])["rounds"][0]["weights"]
     assert (first["Good"], first["Bad"], first["words"]) == (0.125, 0.5, 0)
+
+
+def test_where_the_starting_weights_win_it_is_reported(hierogram: Run, inputs: Path) -> None:
+    (inputs / "best.toml").write_text("[weights]\nGood = 1.0\nBad = -1.0\n")
+    arguments = ("tune", "grammar.cdec", "dev.fr", "-r", "dev.en", "-o", "w.toml", "--weights", "best.toml")
+    made = json.loads(hierogram(*arguments, "--json").out)
+    assert (made["best_round"], made["start_won"]) == (1, True)
+    assert "the starting weights won" in hierogram(*arguments).err
+    assert read_weights("w.toml")["Good"] == 1.0
+
+
+def test_without_scipy_it_ends_before_anything_is_read(
+    hierogram: Run, inputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    ran = hierogram("tune", "nowhere.cdec", "dev.fr", "-r", "dev.en", "-o", "weights.toml")
+    assert (ran.code, "pip install 'hierogram[tune]'" in ran.err) == (2, True)
+    assert "read" not in ran.err
 
 
 def test_what_does_not_go_together_is_told(hierogram: Run, inputs: Path) -> None:

@@ -9,8 +9,8 @@ from tests.daemon.tuning.decoder import ListDecoder
 from hierogram.daemon.tuning.bleu import SIZE, References, bleu_of, sentence_bleu
 from hierogram.daemon.tuning.lengths import Ranked, fit_length, length_ratio
 from hierogram.daemon.tuning.options import TuningOptions
-from hierogram.daemon.tuning.pro import draw_pairs, interpolate, train
-from hierogram.daemon.tuning.tuning import Candidates, tune
+from hierogram.daemon.tuning.pro import as_wide, draw_pairs, logistic_loss, train
+from hierogram.daemon.tuning.tuning import Candidates, _Lists, _Pool, step, tune
 
 PLANTED = [1.0, -0.5, 0.25, 0.0, 2.0]
 OPTIONS = TuningOptions(iterations=8, drawn_pairs=500)
@@ -129,9 +129,106 @@ def test_a_feature_that_never_differs_keeps_its_weight() -> None:
     assert trained == pytest.approx([2, -0.01, 0], abs=0.15)
     assert trained[1] == pytest.approx(-0.01, abs=0.002)
     last = np.array([3.0, 1.0, 7.0])
-    assert interpolate(last, np.array([1.0, -3.0, 0.0]), 0.5) == pytest.approx([2.0, -1.0, 7.0])
-    assert interpolate(np.zeros(2), np.array([1.0, 3.0]), 1.0) == pytest.approx([0.25, 0.75])
-    assert np.array_equal(interpolate(last, np.zeros(3), 0.5), last)
+    wide = as_wide(trained, last, differences)
+    assert wide[2] == 7
+    assert wide[0] / wide[1] == pytest.approx(trained[0] / trained[1])
+    # Of two bounds, the spread of the pairs and the sum of absolute weights, the nearer one.
+    assert np.abs(wide[:2]).sum() == pytest.approx(4)
+    assert np.linalg.norm(differences @ wide) < np.linalg.norm(differences @ last)
+    narrow = np.array([0.5, 0.5, 7.0])
+    both = as_wide(np.array([1.0, 50.0, 0.0]), np.array([50.0, 0.5, 7.0]), differences)
+    assert np.linalg.norm(differences @ both) == pytest.approx(np.linalg.norm(differences @ np.array([50.0, 0.5, 7.0])))
+    assert np.abs(as_wide(trained, narrow, differences)[:2]).sum() == pytest.approx(1)
+    assert np.abs(as_wide(trained, np.zeros(3), differences)).sum() == pytest.approx(1)
+    assert np.array_equal(as_wide(np.zeros(3), last, differences), last)
+
+
+def test_the_gradient_is_that_of_the_loss() -> None:
+    random = np.random.default_rng(5)
+    differences = random.normal(size=(40, 4))
+    for weights in random.normal(size=(5, 4)) * 2:
+        value, gradient = logistic_loss(weights, differences)
+        plain = sum(np.log1p(np.exp(-margin)) for margin in differences @ weights) + weights @ weights / 2
+        assert value == pytest.approx(plain)
+        for k, unit in enumerate(np.eye(4) * 1e-6):
+            up, down = (logistic_loss(weights + sign * unit, differences)[0] for sign in (1, -1))
+            assert gradient[k] == pytest.approx((up - down) / 2e-6, rel=1e-5, abs=1e-5)
+    # Where margins are large, neither overflows.
+    value, gradient = logistic_loss(np.full(4, 1e4), differences)
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
+
+
+def test_a_step_changes_no_more_sentences_than_are_trusted() -> None:
+    random = np.random.default_rng(6)
+    pools = []
+    for k in range(60):
+        reference = tuple(f"w{k}{j}" for j in range(8))
+        pool = _Pool(References([reference]))
+        words = [tuple("x" if j < wrong else word for j, word in enumerate(reference)) for wrong in range(6)]
+        pool.add(Candidates(words, np.stack([random.normal(size=6), -np.arange(6.0)], axis=1)))
+        pools.append(pool)
+    lists = _Lists(pools)
+    best, trained = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    shares = []
+    for trusted in (0.05, 0.2, 0.5, 1.0):
+        weights = step(lists, best, trained, trusted, TuningOptions(), None)
+        shares.append(float((lists.first(weights) != lists.first(best)).mean()))
+        assert 0 < shares[-1] <= trusted
+    assert shares == sorted(shares)
+    assert shares[-1] > 0.7
+
+
+class TrapDecoder:
+    """A decoder of lists whose last feature lies: lists that a good start finds say little of what it does alone.
+
+    Of the eight candidates that these weights put first one or two have it, and are a little better; further down are
+    candidates that have ten times as much of it, and no right word.
+    """
+
+    def __init__(self, sentences: int = 80) -> None:
+        random = Random(7)
+        self.references = [[tuple(f"w{k}{j}" for j in range(12))] for k in range(sentences)]
+        self._lists = []
+        for [reference] in self.references:
+            words, rows = [], []
+            for rank in range(30):
+                wrong = random.randint(2, 4) if rank < 8 else 12
+                # Few lists have it at all.
+                lies = (0.3 if rank == 0 and random.random() < 0.1 else 0.0) if rank < 8 else 8.0
+                wrong -= 2 * (lies == 0.3)
+                places = set(random.sample(range(12), wrong))
+                words.append(tuple("x" if place in places else word for place, word in enumerate(reference)))
+                rows.append([-wrong + random.gauss(0, 2.0), random.gauss(0, 1), lies])
+            self._lists.append(Candidates(words, np.array(rows)))
+
+    def __call__(self, weights):
+        found = []
+        for words, features in self._lists:
+            first = np.argsort(-(features @ weights), kind="stable")[:8]
+            found.append(Candidates([words[k] for k in first], features[first]))
+        return found
+
+
+def test_no_round_is_far_below_the_start() -> None:
+    decode = TrapDecoder()
+    tuned = tune(decode, decode.references, np.array([1.0, 0.2, 0.0]), TuningOptions(iterations=10))
+    scores = [iteration.bleu.score for iteration in tuned.history]
+    assert scores[0] > 40
+    assert min(scores) > scores[0] - 2, scores
+    assert max(scores) == scores[tuned.best] > scores[0]
+
+
+def test_where_the_start_wins_it_is_reported() -> None:
+    texts = iter(["a b c d e f", "a b c d e x", "a b c d e y", "a b c d e z"])
+
+    def decode(weights):
+        words = [tuple(next(texts).split()), tuple("abx")]
+        return [Candidates(words, np.array([[1.0, 1.0], [0.0, 2.0]]))]
+
+    tuned = tune(decode, [[tuple("abcdef")]], np.ones(2), TuningOptions(iterations=3))
+    assert tuned.best == 0
+    assert np.array_equal(tuned.weights, np.ones(2))
 
 
 def random_lists(random: np.random.Generator) -> list[Ranked]:

@@ -11,6 +11,7 @@ from operator import add
 from typing import NamedTuple
 
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, Task
+from hierogram.samplers.decoding.cubes import MARGIN
 from hierogram.samplers.decoding.weighing import GLUE, LM, LM_UNKNOWN, LN_10, UNKNOWN_WORDS, WORDS
 from hierogram.samplers.language_models.model import EMPTY, END, UNKNOWN, score
 
@@ -168,7 +169,7 @@ class Search:
         return made
 
     def estimate(self, cube: Cube, place: Sequence[int]) -> float:
-        """The rule with the n-grams inside its runs of words, and the ranks of the items."""
+        """The rule with the n-grams inside its runs of words, the ranks of the items, a margin over the best ones."""
         rule = cube.rules[place[0]]
         if 0 <= rule < self.rules:
             total = float(self.task.weighed.ahead[rule])
@@ -177,7 +178,10 @@ class Search:
             if rule >= self.rules:
                 words = self.side(rule)
                 total += self.through(words, EMPTY)[0] * LN_10 * self.weight(LM)
-        return added(total, *(cell[k].rank for cell, k in zip(cube.cells, place[1:], strict=True)))
+        promise = added(total, *(cell[k].rank for cell, k in zip(cube.cells, place[1:], strict=True)))
+        if any(place[1:]):
+            return promise
+        return promise + MARGIN * max(self.weight(LM), 0.0) * len(cube.cells)
 
     def weight(self, feature: int) -> float:
         return float(self.task.weighed.weights[feature])

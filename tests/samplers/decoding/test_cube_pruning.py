@@ -69,5 +69,5 @@ def test_it_is_seldom_worse_than_the_order_of_cdec() -> None:
         found, expected = best_of(decoder, task), Search(task, combine_on_push=True).best()
         worse += found < expected - 1e-9
         better += found > expected + 1e-9
-    assert worse <= 3, (worse, better)
-    assert better >= worse
+    assert worse <= 12, (worse, better)
+    assert better > worse

@@ -37,10 +37,10 @@ def tree(decoded: Decoded, decoder: Decoder, row: int) -> Node:
     return node(0)
 
 
-def found_by(example: Example, best: int, pops: int = 0) -> Found:
+def found_by(example: Example, best: int, pops: int = 0, *, distinct: bool = False) -> Found:
     sentence, words = sentence_of(example)
     decoder = decoder_of(example, pops)
-    decoded = decoder.decode(sentence, best)
+    decoded = decoder.decode(sentence, best, distinct=distinct)
     out = decoded.outputs
     spelled = [
         tuple(words[w] for w in out.words[out.word_start[k] : out.word_start[k + 1]]) for k in range(len(out.scores))
@@ -111,6 +111,33 @@ def test_with_few_pops_what_is_found_is_right_but_may_not_be_the_best() -> None:
         check(example, found, expected)
         worse += found[0][2] < expected[0].score - 1e-9
     assert 0 < worse < 40
+
+
+def test_distinct_translations_are_the_best_derivations_of_each() -> None:
+    fewer = 0
+    for seed in range(600, 680):
+        example = random_example(random.Random(seed))
+        best: dict[tuple[str, ...], float] = {}
+        derived = derivations(example.model, example.sentence)
+        for one in derived:
+            best.setdefault(one.words, one.score)
+        for wanted in (5, MANY):
+            found = found_by(example, wanted, distinct=True)
+            assert len({words for _, words, _, _ in found}) == len(found) == min(wanted, len(best))
+            expected = list(best.values())[:wanted]
+            np.testing.assert_allclose([score for _, _, score, _ in found], expected, atol=1e-9, rtol=0)
+            check(example, found, derived)
+        fewer += len(best) < len(derived)
+    assert fewer > 10
+
+
+def test_a_search_for_distinct_translations_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    example = random_example(random.Random(19))
+    whole = found_by(example, MANY, distinct=True)
+    monkeypatch.setattr("hierogram.samplers.decoding.kbest.MOST_ENTRIES", 1)
+    some = found_by(example, MANY, distinct=True)
+    assert 0 < len(some) <= len(whole)
+    assert all(a[:3] == b[:3] for a, b in zip(some, whole, strict=False))
 
 
 def test_pools_that_are_too_small_grow(monkeypatch: pytest.MonkeyPatch) -> None:
