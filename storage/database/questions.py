@@ -53,6 +53,8 @@ _CONNECT_SECONDS = 10
 _MOST_DIGITS = 4_000
 """Of a number that goes out as a number; Python makes no texts of longer ones."""
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
 _PLAIN_TYPES = frozenset({16, 20, 21, 23, 26, 700, 701, 1082, 1114, 1184, 1700})
 """Object ids of Postgres' types whose values are short: truth values, numbers, dates and times."""
 _ROLE = """
@@ -256,12 +258,14 @@ def _write(rows: Iterator[Iterable[object]], question: Question, answer: IO[byte
 
 
 def _line(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+    return _ENCODER.encode(value).encode("utf-8", "replace") + b"\n"
 
 
 def _cell(value: object, cut: Callable[[str], str]) -> Cell:
     """Returns the value as JSON has it; what is too long is shortened and goes through `cut`."""
-    if value is None or isinstance(value, bool | int):
+    if isinstance(value, str):
+        return _short(value, cut)
+    if value is None or isinstance(value, int):
         return value
     if isinstance(value, float):
         # JSON has no numbers without end.

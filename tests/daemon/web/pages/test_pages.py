@@ -187,7 +187,8 @@ def test_questions_as_csv_and_json(learned_client: TestClient) -> None:
     assert f">{len(rows['rows'])} rows<" in page
 
 
-def test_what_is_cut_is_said(learned_client: TestClient, learned: Store) -> None:
+def test_what_is_cut_is_said(learned: Store, connect: Connect) -> None:
+    learned_client = connect(FakeService(learned), ask_seconds=300)
     long = "hex(zeroblob(20000))" if learned.engine.dialect.name == "sqlite" else "repeat('00', 20000)"
     sql = f"SELECT {long} AS long, 1 AS one UNION ALL SELECT 'short', 2"
     assert "1 long value is cut" in learned_client.get("/ask", params={"sql": sql}, headers=HTML).text
