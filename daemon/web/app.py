@@ -87,7 +87,7 @@ def build_app(
         dependencies=[Depends(refuse_unknown)],
         docs_url=None,
         redoc_url=None,
-        lifespan=_lifespan(reader, asking and asking.asker),
+        lifespan=_lifespan(reader, asking.asker if asking else None),
     )
     answer_problems(app)
     describe(app, with_token=configuration.token is not None)
@@ -113,7 +113,7 @@ def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
     """The pages of a store without a daemon, where nothing can be changed."""
     sessions = _sessions(configuration)
     asking = _asking(reader, configuration)
-    pages = build_pages(reader, sessions, asking=asking, lifespan=_lifespan(asking and asking.asker))
+    pages = build_pages(reader, sessions, asking=asking, lifespan=_lifespan(asking.asker if asking else None))
     return Guard(pages, configuration, RequestMetrics(), sessions)
 
 
