@@ -88,7 +88,7 @@ class Asker:
             try:
                 role = parse_url(ask_url)
                 if role.get_backend_name() == POSTGRES:
-                    self._connect = role.get_dialect()().create_connect_args(role)[1]
+                    self._connect = dict(role.get_dialect()().create_connect_args(role)[1])
                 else:
                     self.refusal = WRONG
             except (StoreUrlError, ValueError):
