@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
+from queue import SimpleQueue
 from typing import IO, Any, NoReturn, TypedDict
 from urllib.parse import quote
 
@@ -99,16 +100,15 @@ def main() -> NoReturn:
     threading.stack_size(_STACK_BYTES)
     asked: IO[bytes] = os.fdopen(0, "rb", buffering=0)
     answer = os.fdopen(1, "wb", buffering=1 << 16)
+    # Before the driver is loaded, which may take seconds on a busy machine.
+    lines: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_listen, args=(asked, lines), daemon=True).start()
     postgres: Any = None
     if sys.argv[1:] == ["postgresql"]:
         import psycopg as postgres
     _limit_memory()
-    line = _read_line(asked)
-    if not line:
-        os._exit(0)
-    question: Question = json.loads(line)
+    question: Question = json.loads(lines.get())
     _limit_time(question["seconds"])
-    threading.Thread(target=_end_with, args=(asked,), daemon=True).start()
     try:
         rows = _rows_of_sqlite(question) if postgres is None else _rows_of_postgres(postgres, question)
         end: dict[str, object] = _write(rows, question, answer)
@@ -136,9 +136,11 @@ def _read_line(asked: IO[bytes]) -> bytes:
     return bytes(found)
 
 
-def _end_with(asked: IO[bytes]) -> None:
-    """Ends this process when whoever started it is gone."""
+def _listen(asked: IO[bytes], lines: "SimpleQueue[bytes]") -> None:
+    """Hands the question on, and ends this process when whoever started it is gone."""
     with suppress(OSError):
+        if line := _read_line(asked):
+            lines.put(line)
         while asked.read(1 << 10):
             pass
     os.kill(os.getpid(), signal.SIGKILL)
