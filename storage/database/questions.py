@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
+from queue import SimpleQueue
 from typing import IO, Any, NoReturn, TypedDict
 from urllib.parse import quote
 
@@ -52,6 +53,8 @@ _BUSY_SECONDS = 10
 _CONNECT_SECONDS = 10
 _MOST_DIGITS = 4_000
 """Of a number that goes out as a number; Python makes no texts of longer ones."""
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 _PLAIN_TYPES = frozenset({16, 20, 21, 23, 26, 700, 701, 1082, 1114, 1184, 1700})
 """Object ids of Postgres' types whose values are short: truth values, numbers, dates and times."""
@@ -97,16 +100,15 @@ def main() -> NoReturn:
     threading.stack_size(_STACK_BYTES)
     asked: IO[bytes] = os.fdopen(0, "rb", buffering=0)
     answer = os.fdopen(1, "wb", buffering=1 << 16)
+    # Before the driver is loaded, which may take seconds on a busy machine.
+    lines: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_listen, args=(asked, lines), daemon=True).start()
     postgres: Any = None
     if sys.argv[1:] == ["postgresql"]:
         import psycopg as postgres
     _limit_memory()
-    line = _read_line(asked)
-    if not line:
-        os._exit(0)
-    question: Question = json.loads(line)
+    question: Question = json.loads(lines.get())
     _limit_time(question["seconds"])
-    threading.Thread(target=_end_with, args=(asked,), daemon=True).start()
     try:
         rows = _rows_of_sqlite(question) if postgres is None else _rows_of_postgres(postgres, question)
         end: dict[str, object] = _write(rows, question, answer)
@@ -134,9 +136,11 @@ def _read_line(asked: IO[bytes]) -> bytes:
     return bytes(found)
 
 
-def _end_with(asked: IO[bytes]) -> None:
-    """Ends this process when whoever started it is gone."""
+def _listen(asked: IO[bytes], lines: "SimpleQueue[bytes]") -> None:
+    """Hands the question on, and ends this process when whoever started it is gone."""
     with suppress(OSError):
+        if line := _read_line(asked):
+            lines.put(line)
         while asked.read(1 << 10):
             pass
     os.kill(os.getpid(), signal.SIGKILL)
@@ -256,12 +260,14 @@ def _write(rows: Iterator[Iterable[object]], question: Question, answer: IO[byte
 
 
 def _line(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+    return _ENCODER.encode(value).encode("utf-8", "replace") + b"\n"
 
 
 def _cell(value: object, cut: Callable[[str], str]) -> Cell:
     """Returns the value as JSON has it; what is too long is shortened and goes through `cut`."""
-    if value is None or isinstance(value, bool | int):
+    if isinstance(value, str):
+        return _short(value, cut)
+    if value is None or isinstance(value, int):
         return value
     if isinstance(value, float):
         # JSON has no numbers without end.

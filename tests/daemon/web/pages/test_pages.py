@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from starlette.testclient import TestClient
 from tests.conftest import ask_url_of
 from tests.daemon.learning.treebanks import put
@@ -262,6 +263,44 @@ def test_questions_as_csv_and_json(learned_client: TestClient) -> None:
         rows["columns"], *([source, str(count)] for source, count in rows["rows"])
     ]  # fmt: skip
     assert f">{len(rows['rows'])} rows<" in page
+
+
+def test_what_is_cut_is_said(learned: Store, connect: Connect) -> None:
+    learned_client = connect(FakeService(learned), ask_seconds=300)
+    long = "hex(zeroblob(20000))" if learned.engine.dialect.name == "sqlite" else "repeat('00', 20000)"
+    sql = f"SELECT {long} AS long, 1 AS one UNION ALL SELECT 'short', 2"
+    assert "1 long value is cut" in learned_client.get("/ask", params={"sql": sql}, headers=HTML).text
+    found = learned_client.get("/ask.json", params={"sql": sql}).json()
+    assert (found["more"], found["cut"], [len(str(row[0])) for row in found["rows"]]) == (False, 1, [10_001, 5])
+    headers = learned_client.get("/ask.csv", params={"sql": sql}).headers
+    assert (headers["x-more-rows"], headers["x-cut-values"]) == ("False", "1")
+    all_of_them = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a) SELECT n FROM a LIMIT 100001"
+    found = learned_client.get("/ask.json", params={"sql": all_of_them}).json()
+    assert (len(found["rows"]), found["more"]) == (100_000, True)
+
+
+def test_slow_questions_free_their_place(learned: Store, connect: Connect) -> None:
+    client = connect(FakeService(learned), ask_seconds=0.3)
+    endless = "WITH RECURSIVE a(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM a) SELECT count(*) FROM a"
+    for path in ("/ask", "/ask.json", "/ask.csv"):
+        answer = client.get(path, params={"sql": endless}, headers=HTML)
+        assert answer.status_code == 422
+        assert "takes more than 0.3 s" in answer.text
+
+
+def test_asking_on_postgres_needs_a_role_of_its_own(learned: Store, connect: Connect) -> None:
+    client = connect(FakeService(learned), ask_url=None)
+    page = client.get("/ask", headers=HTML)
+    assert page.status_code == 200
+    on_postgres = learned.engine.dialect.name != "sqlite"
+    assert ("ask_url" in page.text) == on_postgres
+    for path in ("/ask", "/ask.json", "/ask.csv"):
+        answer = client.get(path, params={"sql": "SELECT 1"}, headers=HTML)
+        assert answer.status_code == (403 if on_postgres else 200)
+        assert ("ask_url" in answer.text) == on_postgres
+    with pytest.raises(ValidationError, match="ask_url") as refused:
+        HttpConfiguration(ask_url="sqlite:///secret.db")
+    assert "secret" not in str(refused.value.errors()[0]["msg"])
 
 
 def test_the_cookbook_is_that_of_the_document(learned_client: TestClient) -> None:
