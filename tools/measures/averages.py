@@ -5,6 +5,8 @@ python -m hierogram.tools.measures.averages corpus.zh corpus.en align.gdfa --pai
 Two chains by the default schedule. What one of them says after so many sweeps is compared with what the other says at
 the end of all: the squared error summed over rules. Of the rules with half a use or more it is told how many both
 have: their share of each grammar's rules and of their uses (means), and of the rules that either has (Jaccard).
+
+With --kept, what pairs keep after so many sweeps of one chain is compared with the exact sums of the same draws.
 """
 
 from collections.abc import Callable
@@ -18,12 +20,13 @@ from numpy.typing import NDArray
 from hierogram.samplers.counts.chain import ChainState
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, RuleTable, empty_table
-from hierogram.samplers.forests.averages import Averages, empty_averages
+from hierogram.samplers.forests.averages import SWEEPS_A_PRUNING, Averages, empty_averages
 from hierogram.samplers.forests.batch import Batch, initial_state
 from hierogram.samplers.forests.fragments import key_of_hashes
+from hierogram.samplers.forests.records import write_averages
 from hierogram.samplers.grammar.schedules import quick_schedule
 from hierogram.samplers.grammar.settings import RANDOM
-from hierogram.samplers.grammar.uses import ONE_USE
+from hierogram.samplers.grammar.uses import LEAST_KEPT, LEAST_SHOWN, ONE_USE
 from hierogram.samplers.synchronous.passes import SweepPlan
 from hierogram.samplers.synchronous.sweeps import Blocks, build
 from hierogram.tools.measures.results import Corpus
@@ -124,6 +127,67 @@ def chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> dict[str, Use
     return found
 
 
+class PairUses(NamedTuple):
+    """Uses in all sweeps of rules of pairs: `names` uint64[n, 3] pair and hashes of both sides; `sums` float64[n]."""
+
+    names: NDArray[np.uint64]
+    sums: NDArray[np.float64]
+
+
+def _pair_uses(averages: Averages) -> PairUses:
+    taken = averages.taken
+    pairs = np.repeat(np.arange(len(taken)), taken)
+    entry = averages.entry[np.repeat(averages.first[:-1] - np.cumsum(taken) + taken, taken) + np.arange(len(pairs))]
+    names = np.stack((pairs.astype(np.uint64), entry["source_hash"], entry["target_hash"]), axis=1)
+    return PairUses(names, entry["uses"] / float(ONE_USE))
+
+
+def _added(parts: list[PairUses]) -> PairUses:
+    names, row = np.unique(np.concatenate([part.names for part in parts]), axis=0, return_inverse=True)
+    sums = np.bincount(row.ravel(), np.concatenate([part.sums for part in parts]), len(names))
+    return PairUses(names, sums.astype(np.float64))
+
+
+def sums_of_chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int, *, exact: bool) -> tuple[Averages, PairUses]:
+    """The averages of a chain at its end, and its sums; `exact`: begun again before a rule is let go, and added up."""
+    _, model = load(corpus)
+    kernel = build(model, batch, blocks=Blocks.suited_to(batch.size))
+    derivations = initial_state(seed, batch, RANDOM)
+    state = ChainState(derivations, count_rules(batch, derivations, empty_table(batch.longest_rule), model))
+    schedule = quick_schedule()
+    averages = empty_averages(batch)
+    room = 4 * np.diff(averages.first)
+    parts: list[PairUses] = []
+    for number in range(1, schedule.burn_in + sweeps + 1):
+        if exact and averages.sweeps.max() == SWEEPS_A_PRUNING - 1:
+            parts.append(_pair_uses(averages))
+            averages = empty_averages(batch, room)
+        numbers = np.full(batch.size, number, np.int64)
+        plan = SweepPlan(
+            numbers, schedule.stages(numbers), schedule.powers(numbers), True,
+            np.full(batch.size, number > schedule.burn_in), schedule.leaving,
+        )  # fmt: skip
+        state, _ = kernel.step(seed, state._replace(averages=averages), plan)
+    return averages, _added([*parts, _pair_uses(averages)])
+
+
+def _say_what_is_kept(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> None:
+    averages, kept = sums_of_chain(batch, corpus, seed, sweeps, exact=False)
+    _, exact = sums_of_chain(batch, corpus, seed, sweeps, exact=True)
+    size = len(write_averages(averages).content) / batch.size
+    typer.echo(f"{averages.taken.mean():.1f} entries and {size:.0f} bytes a pair after {sweeps} sweeps")
+    both = _added([PairUses(exact.names, exact.sums), PairUses(kept.names, np.zeros(len(kept.sums)))])
+    same = _added([PairUses(exact.names, np.zeros(len(exact.sums))), kept])
+    typer.echo("| exact means | rules of pairs | kept of their uses | rules without an entry |")
+    typer.echo("|---|---:|---:|---:|")
+    for least, most in ((LEAST_KEPT, LEAST_SHOWN), (LEAST_SHOWN, None)):
+        means = ONE_USE * both.sums / sweeps
+        chosen = (means >= least) & (means < (most or np.inf))
+        share = same.sums[chosen].sum() / both.sums[chosen].sum()
+        name = f"1/{ONE_USE // least}" + (f" to 1/{ONE_USE // most}" if most else " and more")
+        typer.echo(f"| {name} | {int(chosen.sum()):,} | {share:.2%} | {float((same.sums[chosen] == 0).mean()):.2%} |")
+
+
 def main(
     source: Annotated[Path, typer.Argument(help="Source sides, a sentence a line.")],
     target: Annotated[Path, typer.Argument(help="Target sides.")],
@@ -131,10 +195,14 @@ def main(
     pairs: Annotated[int, typer.Option(help="Pairs to take.")] = 3_000,
     sweeps: Annotated[int, typer.Option(help="Sweeps of the long runs, a power of two.")] = 1_024,
     seed: Annotated[int, typer.Option(help="Seed of the first chain.")] = 1,
+    kept: Annotated[bool, typer.Option("--kept", help="Compare what pairs keep with exact sums.")] = False,
 ) -> None:
-    """Compare averages over sweeps with means over draws."""
+    """Compare averages over sweeps with means over draws, or with exact sums."""
     corpus = Corpus(str(source), str(target), str(alignment), pairs=pairs, seed=seed, threads=1)
     batch, _ = load(corpus)
+    if kept:
+        _say_what_is_kept(batch, corpus, seed, sweeps)
+        return
     one, other = (chain(batch, corpus, seed + k, sweeps) for k in range(2))
     truth = other[f"{sweeps} sweeps"]
     typer.echo("| | squared error | two chains share: rules | uses | Jaccard | with the long run: Jaccard |")

@@ -50,6 +50,7 @@ def test_counts_equal_a_recount_after_every_run(filled: Store) -> None:
         ("UPDATE rules SET count = count + 1 WHERE id = (SELECT min(id) FROM rules WHERE count > 0)", "count is"),
         ("UPDATE rules SET sampled_count = sampled_count - 1 WHERE id = (SELECT max(id) FROM rules)", "sampled_count"),
         ("UPDATE rules SET sampled_variance = 0 WHERE id = (SELECT max(id) FROM rules)", "sampled_variance"),
+        ("UPDATE store_state SET left_out_1 = left_out_1 + 1", "left_out of rules with 1 nonterminals"),
         ("UPDATE rules SET length = length + 1 WHERE id = (SELECT min(id) FROM rules)", "length is"),
         ("DELETE FROM derivations WHERE pair_id = (SELECT min(pair_id) FROM derivations)", "recount"),
         (
@@ -57,7 +58,7 @@ def test_counts_equal_a_recount_after_every_run(filled: Store) -> None:
             "pair 60",
         ),
     ],
-    ids=["count", "expected uses", "error", "length", "derivation lost", "expected uses damaged"],
+    ids=["count", "expected uses", "error", "left out", "length", "derivation lost", "expected uses damaged"],
 )
 def test_a_single_planted_error_is_found(filled: Store, store_url: str, damage: str, complaint: str) -> None:
     learn(filled, sweeps=2)

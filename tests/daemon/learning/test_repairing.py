@@ -48,6 +48,7 @@ DAMAGE = {
     "all rules deleted": "DELETE FROM rules",
     "extra rule": EXTRA,
     "totals": "UPDATE store_state SET rules = 5, rule_tokens = 6, sampled_tokens = 7, settled = 8, source_types = 9",
+    "left out": "UPDATE store_state SET left_out_0 = 5, left_out_3 = 9",
     "ids": "UPDATE store_state SET last_rule_id = 1, last_word_id = 2, last_pair_id = 3",
     "key runs emptied": "DELETE FROM rule_key_runs",
     "rule words": f"DELETE FROM rule_words WHERE rule_id = {USED}",
