@@ -132,8 +132,7 @@ def _continued(run: "LearningRun") -> str:
 
 def _report(done: "LearnReport", aligned: "AlignReport", kind: "Notation", as_json: bool) -> None:
     if as_json:
-        # What `trained` says was called `taught` before.
-        say_json({**asdict(done), "aligned": {**asdict(aligned), "taught": aligned.trained}})
+        say_json({**asdict(done), "aligned": asdict(aligned)})
     else:
         say_learned(done, kind)
     sys.stdout.flush()
