@@ -49,7 +49,8 @@ def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
         sources, targets = read_sentences(paths[0]), read_sentences(paths[1])
         if len(sources) != len(targets):
             raise InputError(
-                f"{paths[0]} has {len(sources):,} lines, {paths[1]} has {len(targets):,}: "
+                f"{paths[0]} has {len(sources):,} line{'s' * (len(sources) != 1)}, {paths[1]} {len(targets):,} "
+                f"line{'s' * (len(targets) != 1)}: "
                 "a sentence and its translation must stand on the same line"
             )
         return sources, targets

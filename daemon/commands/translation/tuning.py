@@ -22,7 +22,6 @@ from hierogram.daemon.commands.grammar import announce_compilation
 from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.progress import progress
 from hierogram.daemon.tuning.options import TuningOptions
-from hierogram.daemon.tuning.pro import need_scipy
 from hierogram.storage.options import Option
 
 
@@ -69,6 +68,8 @@ def tune(
     The weights of the best round are written, with the scores of all rounds. --weights says where to begin; where these
     win, the report says so.
     """
+    from hierogram.daemon.tuning.pro import need_scipy
+
     need_scipy()
     announce_compilation()
     from hierogram.daemon.alignment.files import read_sentences

@@ -29,9 +29,9 @@ class Paint:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     what: Annotated[str, Option("What to paint.", positional=True)]
-    coats: Annotated[int, Option("Number of coats.", least=1, most=9, also=("layers",))] = 2
+    coats: Annotated[int, Option("Number of coats.", least=1, most=9)] = 2
     share: Annotated[float | None, Option("Share of water.", above=0, below=1, shown="as it comes")] = None
-    colour: Annotated[Colour, Option("Colour.", also=("color",))] = Colour.RED
+    colour: Annotated[Colour, Option("Colour.")] = Colour.RED
     tool: Annotated[str, Option("Tool", values={"brush": "", "roller": "for walls"})] = "brush"
     into: Annotated[Path | None, Option("Tin.", flags=("--into", "-i"), metavar="TIN")] = None
     names: Annotated[tuple[str, ...] | None, Option("Names.")] = None
@@ -82,16 +82,6 @@ def test_flags_give_fields_of_their_types() -> None:
     assert loud
 
 
-def test_another_name_is_taken_and_not_shown() -> None:
-    made, chosen, _ = run("wall", "--layers", "4", "--color", "green")
-    assert (made.coats, made.colour, chosen) == (4, Colour.GREEN, {"what", "coats", "colour"})
-    shown = CliRunner().invoke(app, ["--help"]).output
-    assert "--coats" in shown
-    assert "--layers" not in shown
-    with pytest.raises(UsageError, match="--coats and --layers are one option"):
-        run("wall", "--layers", "4", "--coats", "5")
-
-
 def test_help_says_bounds_values_and_defaults() -> None:
     shown = " ".join(CliRunner().invoke(app, ["--help"]).output.split())
     for said in (
@@ -120,7 +110,7 @@ def test_what_cannot_be_names_the_flag(arguments: tuple[str, ...], said: str) ->
 
 
 def test_bounds_of_the_command_line_are_those_declared() -> None:
-    for wrong in (("--coats", "0"), ("--coats", "10"), ("--layers", "0")):
+    for wrong in (("--coats", "0"), ("--coats", "10")):
         ran = CliRunner().invoke(app, ["wall", *wrong])
         assert ran.exit_code == 2
         assert f"Invalid value for '{wrong[0]}'" in ran.output
@@ -136,10 +126,7 @@ def test_plain_values_and_back() -> None:
     assert set(all_plain(made)) == set(declared(Paint))
 
 
-def test_other_names_are_taken_as_keys() -> None:
-    assert from_plain(Paint, {"what": "wall", "layers": 3, "color": "green"}).coats == 3
-    with pytest.raises(ValidationError):
-        from_plain(Paint, {"what": "wall", "layers": 3, "coats": 4})
+def test_unknown_keys_are_refused() -> None:
     with pytest.raises(ValidationError):
         from_plain(Paint, {"what": "wall", "lacquer": 3})
 

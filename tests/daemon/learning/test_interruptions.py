@@ -247,7 +247,7 @@ def committing(batch, store, records, labels, run):
 if point == "commit":
     ResidentBatch.commit = committing
 elif point == "report":
-    grammar.say_learned = lambda done: (strike(), report(done))
+    grammar.say_learned = lambda *done: (strike(), report(*done))
 elif point == "exit":
     atexit.register(strike)
 main()

@@ -55,7 +55,7 @@ DAMAGE = {
     "words of a rule that is gone": "INSERT INTO rule_words SELECT word_id, rule_id + 1000000 FROM rule_words",
     "vocabulary count": "UPDATE vocabulary SET count = count + 3 WHERE id IN (1, 2)",
     "vocabulary row": "DELETE FROM vocabulary WHERE id = 2",
-    "unknown word": "INSERT INTO vocabulary VALUES (9999, 'source', 'ghost', 4)",
+    "unknown word": "INSERT INTO vocabulary VALUES (9999, 'source', 'ghost', 4, 'ghost')",
     "aligner lexicon": "UPDATE aligner_lexicon SET forward = forward + 2 WHERE source = 's1'",
     "aligner words": "DELETE FROM aligner_words WHERE side = 'target'",
     "aligner jumps": "UPDATE aligner_jumps SET count = 99 WHERE width = 1",

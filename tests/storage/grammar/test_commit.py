@@ -103,8 +103,8 @@ def test_new_rules_come_with_all_they_have(store: Store, store_url: str) -> None
     }
     (sweep,) = query(
         store_url,
-        "SELECT stage, pairs, log_likelihood, edges_sampled, edges_changed, cuts_sampled, cuts_changed, seconds"
-        " FROM sweeps",
+        "SELECT stage, pairs, log_likelihood, edges_sampled, edges_changed, cuts_sampled, cuts_changed, seconds,"
+        " log_likelihood_before FROM sweeps",
     )
     assert sweep == tuple(SWEEP)
     status = store.status()
