@@ -32,8 +32,10 @@ def length_ratio(lists: Sequence[Ranked], change: float) -> float:
 def fit_length(lists: Sequence[Ranked], largest: float, ratio: float) -> float:
     """The change of the words' weight by which the best candidates have `ratio` times the words of their references.
 
-    Where the lists cannot show it, it goes as far as half the `largest` weight.
+    Where the lists cannot show it, it goes as far as half the `largest` weight; 0 where they have it already.
     """
+    if length_ratio(lists, 0.0) == ratio:
+        return 0.0
     low, high = -_FURTHEST * largest, _FURTHEST * largest
     # The more a word weighs, the longer is the best candidate of each list.
     for _ in range(_HALVINGS):

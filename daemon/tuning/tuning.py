@@ -145,19 +145,29 @@ def step(
     Of shares of the trained weights up to `options.interpolation` the one is taken whose first candidates have the best
     BLEU. A step that changes the first candidate of more than `trusted` (0 to 1) of the sentences is halved until it
     does not; then the weight of `words` is fitted.
+
+    Where all these steps change no candidate, as of few sentences with the same words, decoding would repeat itself:
+    then of longer steps the one that changes fewest sentences is taken, if its first candidates are better.
     """
     before = lists.first(best)
+    length = options.length if words is not None else 0.0
     chosen, highest = best, (-1.0, -1.0)
+    longer, fewest = best, 2.0
     for share in (*(own for own in _SHARES if own < options.interpolation), options.interpolation):
         for halved in range(_HALVINGS + 1):
             weights = best + share / 2**halved * (trained - best)
-            if (lists.first(weights) != before).mean() > trusted:
+            changed = float((lists.first(weights) != before).mean())
+            if changed > trusted:
+                if changed < fewest:
+                    longer, fewest = weights, changed
                 continue
-            if words is not None and options.length:
-                weights[words] += fit_length(lists.ranked(weights), float(np.abs(weights).max()), options.length)
-            if (quality := lists.quality(lists.first(weights), options.length if words is not None else 0)) > highest:
+            if words is not None and length:
+                weights[words] += fit_length(lists.ranked(weights), float(np.abs(weights).max()), length)
+            if (quality := lists.quality(lists.first(weights), length)) > highest:
                 chosen, highest = weights, quality
             break
+    if (lists.first(chosen) == before).all() and lists.quality(lists.first(longer), length) > highest:
+        return longer
     return chosen
 
 

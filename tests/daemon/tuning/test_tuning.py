@@ -179,6 +179,22 @@ def test_a_step_changes_no_more_sentences_than_are_trusted() -> None:
     assert shares[-1] > 0.7
 
 
+def test_a_step_leaves_what_repeats_itself() -> None:
+    # Four sentences of the same words: what changes one changes all.
+    pools = []
+    for k in range(4):
+        pool = _Pool(References([tuple(f"w{k}{j}" for j in range(8))]))
+        words = [tuple("x" if j < wrong else f"w{k}{j}" for j in range(8)) for wrong in (5, 3)]
+        pool.add(Candidates(words, np.array([[1.0, -5.0], [0.0, -3.0]])))
+        pools.append(pool)
+    lists = _Lists(pools)
+    best, trained = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    weights = step(lists, best, trained, 0.25, TuningOptions(), None)
+    assert lists.first(weights).tolist() == [1, 1, 1, 1]
+    # The other way the longer step would be worse, and nothing changes.
+    assert lists.first(step(lists, trained, best, 0.25, TuningOptions(), None)).tolist() == [1, 1, 1, 1]
+
+
 class TrapDecoder:
     """A decoder of lists whose last feature lies: lists that a good start finds say little of what it does alone.
 
@@ -247,6 +263,9 @@ def test_the_weight_of_words_is_fitted_to_the_length_of_references() -> None:
         change = fit_length(lists, 5.0, ratio)
         assert length_ratio(lists, change) == pytest.approx(ratio, abs=0.025)
         assert length_ratio(lists, change - 0.05) <= length_ratio(lists, change) <= length_ratio(lists, change + 0.05)
+    # Lists that have it already, all of whose candidates are as long as their references: nothing to fit.
+    alike = [Ranked(np.arange(3.0), np.full(3, 8.0), np.full(3, 8.0))]
+    assert fit_length(alike, 5.0, 1.0) == 0
     # At most half of the largest weight.
     assert fit_length(lists, 0.02, 1.0) == pytest.approx(0.01)
     assert fit_length(lists, 0.02, 0.5) == pytest.approx(-0.01)
