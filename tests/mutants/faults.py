@@ -925,6 +925,7 @@ FAULTS = (
         "    if there.state != state or there.word != word:\n",
         "    if there.state == -1 or there.word != word:\n",
         _DECODING,
+        (Change("decoding/chart.py", "_MEMORIES = 1 << 14", "_MEMORIES = 1"),),
     ),
     Fault(
         "translations of other items count as seen",

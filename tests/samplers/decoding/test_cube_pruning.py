@@ -60,6 +60,15 @@ def dense_example(rng: random.Random) -> Example:
     return Example(Model(rules, weights, ngrams, 2, 10), sentence, source, target)
 
 
+@pytest.mark.parametrize("pops", [4, 20])
+def test_the_kernel_finds_what_its_twin_finds_where_many_places_are_near(pops: int) -> None:
+    for seed in range(12):
+        example = dense_example(random.Random(seed))
+        decoder = decoder_of(example, pops)
+        task = task_of(decoder, example)
+        assert best_of(decoder, task) == pytest.approx(Search(task, combine_on_push=False).best(), abs=1e-9)
+
+
 def test_it_is_seldom_worse_than_the_order_of_cdec() -> None:
     worse = better = 0
     for seed in range(60):
