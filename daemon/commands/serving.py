@@ -1,5 +1,6 @@
 """Commands of the daemon, and those that stand in for it or speak with it: serve, browse, datasette, withdraw."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -107,6 +108,8 @@ def browse(
 
     def ready(address: str) -> None:
         say(f"{reader.url} at {address}")
+        # Nothing else is printed until it ends; who reads a pipe waits for the address.
+        sys.stdout.flush()
         note("Ctrl-C ends it")
 
     with interruptible("nothing was changed"), Reader(named or store_url(context, store)) as reader:
