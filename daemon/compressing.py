@@ -1,45 +1,143 @@
-"""Files that are compressed as they are written, if their names say so."""
+"""Files that are compressed, counted and digested as they are written; the same content gives the same bytes."""
 
-import gzip
+import hashlib
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, Protocol
-
-import zstandard
 
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.files import appearing
 
+_GZIP_WINDOW = 31
+_LONG_DISTANCE_WINDOW = 27
+"""128 MiB, the most that a reader takes without being asked to."""
 
-class Writable(Protocol):
-    """What bytes are written to."""
+
+class Compression(StrEnum):
+    """A way to compress a file."""
+
+    AUTO = "auto"
+    ZSTD = "zstd"
+    GZIP = "gzip"
+    NONE = "none"
+
+    @property
+    def suffix(self) -> str:
+        """Return what a compressed file's name ends in."""
+        return _SUFFIXES.get(self, "")
+
+
+_SUFFIXES = {Compression.ZSTD: ".zst", Compression.GZIP: ".gz"}
+
+
+def divided_name(name: str) -> tuple[str, Compression | None]:
+    """Take the ending of a compression off a file's name; returns the rest, and the compression (None: no ending)."""
+    for compression, suffix in _SUFFIXES.items():
+        if name.endswith(suffix):
+            return name.removesuffix(suffix), compression
+    return name, None
+
+
+class _Compressor(Protocol):
+    def compress(self, data: bytes, /) -> bytes: ...
+    def flush(self) -> bytes: ...
+
+
+class _Plain:
+    def compress(self, data: bytes, /) -> bytes:
+        return data
+
+    def flush(self) -> bytes:
+        return b""
+
+
+def _compressor(compression: Compression, level: int | None, long_distance: bool, threads: int) -> _Compressor:
+    if compression is Compression.ZSTD:
+        # Here, because commands that compress nothing start without it.
+        import zstandard
+
+        parameters = zstandard.ZstdCompressionParameters.from_level(
+            3 if level is None else level,
+            threads=threads,
+            write_checksum=True,
+            enable_ldm=long_distance,
+            **({"window_log": _LONG_DISTANCE_WINDOW} if long_distance else {}),
+        )
+        return zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    if compression is Compression.GZIP:
+        # The header that zlib writes holds no time and no name.
+        return zlib.compressobj(6 if level is None else min(level, 9), zlib.DEFLATED, _GZIP_WINDOW)
+    return _Plain()
+
+
+class CompressedFile:
+    """A file that is being written; `bytes` and `sha256` are those of what lies on the disk, once all is written."""
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        compression: Compression,
+        *,
+        level: int | None = None,
+        long_distance: bool = False,
+        threads: int = 0,
+    ) -> None:
+        self.bytes = 0
+        self._file = file
+        self._digest = hashlib.sha256()
+        self._compressor = _compressor(compression, level, long_distance, threads)
+
+    @property
+    def sha256(self) -> str:
+        """The digest, hexadecimal."""
+        return self._digest.hexdigest()
 
     def write(self, data: bytes, /) -> int:
-        """Write bytes."""
+        """Append bytes; returns how many."""
+        self._put(self._compressor.compress(data))
+        return len(data)
+
+    def finish(self) -> None:
+        """Write what is held back; nothing can be written after it."""
+        self._put(self._compressor.flush())
+
+    def _put(self, data: bytes) -> None:
+        if data:
+            self._file.write(data)
+            self._digest.update(data)
+            self.bytes += len(data)
 
 
 @contextmanager
-def written(path: Path) -> Iterator[Writable]:
-    """A file to write, compressed if its name ends in .gz or .zst; it appears when all went well.
+def written(path: Path) -> Iterator[CompressedFile]:
+    """Write a file, compressed if its name ends in .gz or .zst, which appears when all went well.
 
     Raises `ExportError`.
     """
+    compression = divided_name(path.name)[1] or Compression.NONE
     try:
-        with appearing(path.absolute()) as file, _compressing(file, path.suffix) as stream:
-            yield stream
+        with appearing(path.absolute()) as file:
+            compressed = CompressedFile(file, compression, level=9 if compression is Compression.GZIP else None)
+            yield compressed
+            compressed.finish()
     except OSError as error:
         raise ExportError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 @contextmanager
-def _compressing(file: BinaryIO, suffix: str) -> Iterator[Writable]:
-    if suffix == ".gz":
-        # Neither a name nor the time goes into the file: the same lines give the same bytes.
-        with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as stream:
-            yield stream
-    elif suffix == ".zst":
-        with zstandard.ZstdCompressor(write_checksum=True).stream_writer(file, closefd=False) as stream:
-            yield stream
-    else:
-        yield file
+def compressed(
+    path: Path,
+    compression: Compression = Compression.NONE,
+    *,
+    level: int | None = None,
+    long_distance: bool = False,
+    threads: int = 0,
+) -> Iterator[CompressedFile]:
+    """Write a new file, compressed as it is asked for; raises `OSError`, also where there is a file of that name."""
+    with path.open("xb") as file:
+        stream = CompressedFile(file, compression, level=level, long_distance=long_distance, threads=threads)
+        yield stream
+        stream.finish()

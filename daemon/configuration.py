@@ -25,16 +25,15 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hierogram.daemon.child import MEMORY_BYTES, SILENT_SECONDS
-from hierogram.daemon.corpora.limits import Limits
-from hierogram.daemon.corpora.lines import MAX_LINE_BYTES
+from hierogram.daemon.corpora.rejections import MAX_LINE_BYTES, Limits
 from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.exceptions import ConfigurationError
-from hierogram.daemon.exports.jobs import ExportJob
+from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.plain_options import constraints
-from hierogram.daemon.scoring.options import KeepOptions
+from hierogram.daemon.scoring.records import KeepOptions
 from hierogram.daemon.workers.section import WorkersSection
 from hierogram.storage.options import declared
-from hierogram.storage.records.events import EVENT_KINDS, EXPORT_DONE, EXPORT_FAILED
+from hierogram.storage.records.operations import EVENT_KINDS, EXPORT_DONE, EXPORT_FAILED
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -242,7 +241,7 @@ class WebhooksSection(Section):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
+    """Return whether only this machine reaches the address."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:

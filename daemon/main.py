@@ -11,26 +11,44 @@ from hierogram.daemon.commands import (
     aligning,
     corpora,
     demo,
+    evaluation,
     exports,
-    grammar,
-    mending,
-    schedule,
+    language_models,
+    learning,
+    rules,
+    scores,
     serving,
     stores,
+    terms,
+    translating,
     treebanks,
+    upkeep,
 )
-from hierogram.daemon.commands import occurrences as support
 from hierogram.daemon.commands.common import BAD_INPUT, DEFAULT_STORE, USAGE, ChosenStore, was_given
-from hierogram.daemon.commands.services import events, evidence, links, scores, terms, watching
-from hierogram.daemon.commands.translation import evaluation, language_models, translating, tuning
+from hierogram.daemon.commands.flags import with_store
 from hierogram.daemon.exceptions import DaemonError, UsageError
 from hierogram.daemon.memory import collect_seldom
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.storage.exceptions import StoreError, StoreUrlError
 
+STORE, LEARN, LOOK, TRANSLATE, SERVE, TOOLS = "Store", "Learn", "Look", "Translate", "Serve", "Tools"
+"""The groups of commands, in the order in which help shows them."""
+
 
 class Commands(TyperGroup):
-    """The commands; completion is installed for the shell that one is in, and for no other."""
+    """The commands in their groups; completion is installed for the shell that one is in, and for no other."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each group."""
+        widest = max(map(len, self.commands))
+        for panel in (STORE, LEARN, LOOK, TRANSLATE, SERVE, TOOLS):
+            rows = [
+                (name.ljust(widest), command.get_short_help_str(formatter.width - 6 - widest))
+                for name, command in self.commands.items()
+                if getattr(command, "rich_help_panel", None) == panel
+            ]
+            with formatter.section(panel):
+                formatter.write_dl(rows)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """See `TyperGroup.parse_args`; nothing is done where more is said than that."""
@@ -71,7 +89,7 @@ def choose_store(
         ),
     ] = DEFAULT_STORE,
     show_version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say the version and end.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end.")
     ] = False,
 ) -> None:
     """A grammar store that keeps learning: translation rules from word-aligned sentence pairs.
@@ -81,47 +99,44 @@ def choose_store(
     context.obj = ChosenStore(store, was_given(context, "store"))
 
 
-for command, example in (
-    (stores.init, "hierogram --store sqlite:///news.db init --seed 7 --discount 0.4"),
-    (corpora.ingest, "hierogram ingest --corpus news news.fr.gz news.en.gz news.align.gz"),
-    (grammar.learn, "hierogram learn --sweeps 50"),
-    (grammar.rules, "hierogram rules --containing maison blanche --limit 5"),
-    (support.support, "hierogram support 'la maison ||| the house'"),
-    (evidence.evidence, "hierogram evidence 'la maison blanche est vide .' --format prompt"),
-    (exports.export, "hierogram export -o grammar.cdec.gz --format cdec --max-scope 2 --min-count 2"),
-    (exports.diff, "hierogram diff grammars/news-20260101T030000Z grammars/latest"),
-    (stores.status, "hierogram status --json"),
-    (events.events, "hierogram events --after 120 --follow --json"),
-    (watching.watch, "hierogram watch --every 5"),
-    (grammar.diagnose, "hierogram diagnose --pairs 2000 --plot chains.png"),
-    (scores.score, "hierogram score --below 0 --json > doubtful.jsonl"),
-    (terms.terms, "hierogram terms --top 200 -o terms.tbx --languages fr,en"),
-    (mending.verify, "hierogram verify || echo damaged"),
-    (mending.repair, "hierogram repair --dry-run"),
-    (mending.backup, "hierogram backup backups/monday.db"),
-    (aligning.align, "hierogram align news.fr news.en --tokenize fr,en -o news.align"),
-    (aligning.evaluate_alignment, "hierogram evaluate-alignment gold.talp news.align"),
-    (language_models.lm, "hierogram lm news.en --tokenize en -o news.lm -o news.arpa.gz --order 3"),
-    (tuning.tune, "hierogram tune grammar.cdec.gz dev.fr -r dev.en --lm news.lm -o weights.toml"),
-    (evaluation.evaluate, "hierogram evaluate baseline.en averaged.en -r test.en"),
-    (serving.serve, "hierogram serve --spool incoming"),
-    (serving.browse, "hierogram browse hierogram-demo.db"),
-    (translating.translate, "hierogram translate grammar.cdec.gz news.fr --lm news.lm -o news.en"),
-    (translating.pack_grammar, "hierogram pack-grammar grammar.cdec.gz grammar.packed"),
-    (serving.datasette, "hierogram datasette hierogram-demo.db -o datasette.json"),
-    (treebanks.parse, "hierogram parse grammar.txt news.en -o news.trees"),
-    (treebanks.evaluate_parse, "hierogram evaluate-parse gold.mrg news.trees"),
-    (serving.withdraw, "hierogram withdraw --corpus news"),
-    (demo.demo, "hierogram demo --data bible_alignments-0.4.2-py3-none-any.whl"),
+for panel, command, example in (
+    (STORE, stores.init, "hierogram --store sqlite:///news.db init --seed 7 --discount 0.4"),
+    (STORE, corpora.ingest, "hierogram ingest --corpus news news.fr.gz news.en.gz news.align.gz"),
+    (STORE, stores.status, "hierogram status --watch"),
+    (STORE, stores.events, "hierogram events --after 120 --follow --json"),
+    (STORE, upkeep.withdraw, "hierogram withdraw --corpus news"),
+    (STORE, upkeep.verify, "hierogram verify || echo damaged"),
+    (STORE, upkeep.repair, "hierogram repair --dry-run"),
+    (STORE, upkeep.backup, "hierogram backup backups/monday.db"),
+    (LEARN, demo.demo, "hierogram demo --data bible_alignments-0.4.2-py3-none-any.whl"),
+    (LEARN, learning.learn, "hierogram learn --sweeps 50"),
+    (LEARN, learning.diagnose, "hierogram diagnose --pairs 2000 --plot chains.png"),
+    (LEARN, aligning.align, "hierogram align news.fr news.en --tokenize fr,en -o news.align"),
+    (LEARN, aligning.links, "hierogram links 17 --fixed '0-0 1-2' --forbidden 1-1"),
+    (LOOK, rules.rules, "hierogram rules --containing maison blanche --limit 5"),
+    (LOOK, rules.evidence, "hierogram evidence 'la maison blanche est vide .' --format prompt"),
+    (LOOK, scores.score, "hierogram score --below 0 --json > doubtful.jsonl"),
+    (LOOK, terms.terms, "hierogram terms --top 200 -o terms.tbx --languages fr,en"),
+    (TRANSLATE, exports.export, "hierogram export -o grammar.cdec.gz --format cdec --max-scope 2 --min-count 2"),
+    (TRANSLATE, exports.schedule, "hierogram schedule nightly --run"),
+    (TRANSLATE, exports.diff, "hierogram diff grammars/news-20260101T030000Z grammars/latest"),
+    (TRANSLATE, translating.translate, "hierogram translate grammar.cdec.gz news.fr --lm news.lm -o news.en"),
+    (TRANSLATE, language_models.lm, "hierogram lm news.en --tokenize en -o news.lm -o news.arpa.gz --order 3"),
+    (TRANSLATE, translating.tune, "hierogram tune grammar.cdec.gz dev.fr -r dev.en --lm news.lm -o weights.toml"),
+    (TRANSLATE, treebanks.parse, "hierogram parse grammar.txt news.en -o news.trees"),
+    (TRANSLATE, evaluation.evaluate, "hierogram evaluate baseline.en averaged.en -r test.en"),
+    (SERVE, serving.serve, "hierogram serve --spool incoming"),
+    (SERVE, serving.browse, "hierogram browse hierogram-demo.db"),
 ):
-    app.command(epilog=f"\b\nExample:\n  {example}")(command)
-
-app.add_typer(schedule.app, name="schedule")
-app.add_typer(links.app, name="links")
+    app.command(
+        epilog=f"\b\nExample:\n  {example}",
+        rich_help_panel=panel,
+        cls=stores.InitCommand if command is stores.init else None,
+    )(with_store(command))
 
 # Tools stand beside the daemon and may use all of it; they bring their commands themselves.
 for entry in sorted(entry_points(group="hierogram.commands")):
-    app.command(entry.name)(entry.load())
+    app.command(entry.name, rich_help_panel=TOOLS)(with_store(entry.load()))
 
 
 def _fail(error: Exception, code: int) -> NoReturn:
@@ -130,7 +145,7 @@ def _fail(error: Exception, code: int) -> NoReturn:
 
 
 def main() -> None:
-    """Run the command line; errors that a person can mend are one line on standard error."""
+    """Run the command line; errors that a person can repair are one line on standard error."""
     collect_seldom()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that lacks a letter shows its code instead; it must not end the command.

@@ -4,7 +4,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
 
 _QUIET_SECONDS = 2.0
 _SECONDS_A_LINE = 10.0
@@ -45,13 +49,45 @@ def _counted(count: int, unit: str, seconds: float) -> str:
     return f"{count:,} {unit}, {count / max(seconds, 1e-9):,.0f}/s"
 
 
+class _Bar:
+    def __init__(self, progress: "RichProgress", task: "TaskID", unit: str) -> None:
+        self._progress = progress
+        self._task = task
+        self._unit = unit
+        self._started = time.monotonic()
+
+    def update(self, done: float, total: float | None, count: int, note: str = "", unit: str | None = None) -> None:
+        """See `Progress.update`."""
+        rate = count / max(time.monotonic() - self._started, 1e-9)
+        said = f"{count:,} {unit or self._unit}  {rate:,.0f}/s  {note}"
+        self._progress.update(self._task, completed=done, total=total, said=said)
+
+
+@contextmanager
+def _bar(title: str, unit: str) -> Iterator[_Bar]:
+    """A bar on standard error that goes away when the work is done."""
+    # Slow to load, and needed on a terminal alone.
+    from rich.console import Console
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichProgress
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn("{task.fields[said]}", markup=False),
+        TimeRemainingColumn(),
+    )
+    with RichProgress(*columns, console=Console(stderr=True), transient=True) as shown:
+        yield _Bar(shown, shown.add_task(title, total=None, said=""), unit)
+
+
 @contextmanager
 def progress(title: str, unit: str) -> Iterator[Progress]:
     """Progress of one piece of work, counted in `unit`, on standard error."""
     if not sys.stderr.isatty():
         yield _Lines(title, unit)
         return
-    from hierogram.daemon.terminal import bar
-
-    with bar(title, unit) as shown:
+    with _bar(title, unit) as shown:
         yield shown

@@ -1,4 +1,4 @@
-"""What can go wrong in the samplers, by name."""
+"""Errors of the samplers."""
 
 
 class SamplerError(Exception):

@@ -1,4 +1,4 @@
-"""What can go wrong with a store; every message says what was wrong, where, and what to do."""
+"""Errors of a store; every message says what was wrong, where, and what to do."""
 
 
 class StoreError(Exception):

@@ -1,4 +1,4 @@
-"""How options are declared: a dataclass, whose fields say their type, their default, and an `Option` with the rest.
+"""Declare options: by a dataclass, whose fields say their type, their default, and an `Option` with the rest.
 
     @dataclass(frozen=True)
     class Limits:
@@ -27,12 +27,13 @@ class OptionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What is declared of an option beside its type and its default.
+    """Declare an option beside its type and its default.
 
     `help` is one sentence. Numbers are at least `least` and at most `most`, above `above` and below `below`. A text is
     one of `values`; where these are a mapping from texts, it says what each means. `shown` says what the default is,
     where its value does not. `metavar` stands for the value in help. `flags` are the names on the command line, where
-    they are other than `--the-name`; a `positional` option has none.
+    they are other than `--the-name`; a `positional` option has none. Nor has an option for experts (`expert`), which
+    commands take as `--set name=value`.
     """
 
     help: str
@@ -45,6 +46,7 @@ class Option:
     metavar: str | None = None
     flags: tuple[str, ...] = ()
     positional: bool = False
+    expert: bool = False
 
     def text(self) -> str:
         """The help, with the values that there are."""
@@ -90,7 +92,7 @@ class Declared:
 
     @property
     def required(self) -> bool:
-        """Whether there is no default."""
+        """Return whether there is no default."""
         return self.default is MISSING
 
 
@@ -110,7 +112,7 @@ def declared(options: type) -> dict[str, Declared]:
 
 
 def check(options: "DataclassInstance") -> None:
-    """Raises `OptionError` where a value of the dataclass is out of its bounds, or not among its values."""
+    """Raise `OptionError` where a value of the dataclass is out of its bounds, or not among its values."""
     for name, field in declared(type(options)).items():
         reason = field.option.problem(getattr(options, name))
         if reason:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine
 
-from hierogram.storage.aligner import aligner as alignments
-from hierogram.storage.aligner.facade import HumanLinks
+from hierogram.storage.aligner.aligner import Alignments, change_alignments
+from hierogram.storage.aligner.human_links import HumanLinks
 from hierogram.storage.database import migration
 from hierogram.storage.database.backup import back_up
 from hierogram.storage.database.checkpoints import log_bytes
@@ -19,32 +19,25 @@ from hierogram.storage.database.connection import (
     copy_log,
     make_engine,
     parse_url,
-    reading,
     reading_snapshot,
     shown_url,
     sqlite_file,
-    writing_connection,
 )
-from hierogram.storage.database.transactions import create_state, read_state, writing
-from hierogram.storage.events.facade import Events
+from hierogram.storage.database.settings import read_settings, write_settings
+from hierogram.storage.database.transactions import create_state, read_state
+from hierogram.storage.events.feed import Events
 from hierogram.storage.exceptions import SettingsFixedError, StoreUrlError
-from hierogram.storage.exports import exports
-from hierogram.storage.exports.jobs import Jobs
+from hierogram.storage.exports.exports import Exports
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.grammar import queries, runs
-from hierogram.storage.grammar.facade import Grammar
-from hierogram.storage.operations import claims
-from hierogram.storage.operations.settings import read_settings, write_settings
-from hierogram.storage.pairs import withdrawals
-from hierogram.storage.pairs.facade import Pairs, Receipt
+from hierogram.storage.grammar.occurrences import Occurrences
+from hierogram.storage.grammar.rules import Grammar, status
+from hierogram.storage.grammar.runs import LearningRuns
+from hierogram.storage.pairs.ingest import Ingest, Receipt
+from hierogram.storage.pairs.pairs import Pairs
+from hierogram.storage.pairs.withdrawals import Withdrawals, withdraw
 from hierogram.storage.records import (
     AlignerChange,
-    AlignerCounts,
-    Claim,
-    ExportRow,
-    LinkRow,
     PairRow,
-    PairUpdates,
     RuleDeltas,
     RuleRow,
     Settings,
@@ -107,7 +100,7 @@ def _check_settings(store: Store, given: Settings) -> None:
         )
 
 
-class Store(Pairs, Grammar, HumanLinks, Events):
+class Store(Pairs, Ingest, Withdrawals, Grammar, LearningRuns, Occurrences, Alignments, HumanLinks, Events, Exports):
     """A persistent store of sentence pairs, their derivations, and the grammar that these use.
 
     Every method is one transaction; methods may be called from several threads. All raise
@@ -116,12 +109,12 @@ class Store(Pairs, Grammar, HumanLinks, Events):
 
     def settings(self) -> Settings:
         """The settings that the store was made with."""
-        with reading(self._engine) as connection:
+        with self._reading() as connection:
             return read_settings(connection)
 
     def position(self) -> int:
-        """How many writing transactions the store has seen."""
-        with reading(self._engine) as connection:
+        """Return how many writing transactions the store has seen."""
+        with self._reading() as connection:
             return read_state(connection).position
 
     def check(self) -> None:
@@ -129,9 +122,9 @@ class Store(Pairs, Grammar, HumanLinks, Events):
         migration.check_schema(self._engine)
 
     def status(self) -> StoreStatus:
-        """How much the store holds; takes the same time whatever its size."""
-        with reading(self._engine) as connection:
-            found = queries.status(connection, url=self.url, schema=self._schema)
+        """Return how much the store holds; takes the same time whatever its size."""
+        with self._reading() as connection:
+            found = status(connection, url=self.url, schema=self._schema)
         file = sqlite_file(self._engine.url)
         return found if file is None else replace(found, log_bytes=log_bytes(str(file)))
 
@@ -143,85 +136,13 @@ class Store(Pairs, Grammar, HumanLinks, Events):
         All or nothing. Raises `PairMovedError` where a pair is gone or was sampled meanwhile, and all that `commit`
         raises.
         """
+        # Whoever only looks needs no numpy.
         from hierogram.storage.grammar.commits import save_derivations
 
-        with writing(self._engine, self._memory) as transaction:
-            claims.check_lease(transaction, self._lease, self.url)
-            alignments.change_alignments(transaction, aligner or AlignerChange())
-            withdrawals.withdraw(transaction, rows)
+        with self._committing() as transaction:
+            change_alignments(transaction, aligner or AlignerChange())
+            withdraw(transaction, rows)
             save_derivations(transaction, None, deltas)
-
-    def take_lease(self, command: str, seconds: float) -> None:
-        """Claims the grammar for this store object, for so long: no one else may commit derivations meanwhile.
-
-        `command` tells others who holds it. Raises `StoreHeldError` where someone else does.
-        """
-        with writing(self._engine, self._memory) as transaction:
-            token = claims.take_lease(transaction, command, seconds, self.url)
-        self._lease = token
-
-    def renew_lease(self, seconds: float) -> None:
-        """Holds the claim for so many seconds from now; raises `LeaseLostError` where it is gone."""
-        if self._lease is not None:
-            with writing_connection(self._engine) as connection:
-                claims.renew_lease(connection, self._lease, seconds)
-
-    def release_lease(self) -> None:
-        """Gives the claim up."""
-        token, self._lease = self._lease, None
-        if token is not None:
-            with writing_connection(self._engine) as connection:
-                claims.release_lease(connection, token)
-
-    def lease(self) -> Claim | None:
-        """Who writes the grammar; None where nobody does."""
-        with reading(self._engine) as connection:
-            return claims.lease(connection)
-
-    def close_abandoned_batches(self) -> list[int]:
-        """Closes, as failed, the batches whose readers have ended without closing them; returns their ids."""
-        with writing(self._engine, self._memory) as transaction:
-            return claims.close_abandoned_batches(transaction)
-
-    def align(
-        self, change: AlignerChange, updates: PairUpdates | None = None, deltas: RuleDeltas | None = None
-    ) -> None:
-        """Writes what the aligner has done: alignments, links, its counts, and new derivations with their changes.
-
-        Pairs with new derivations begin their schedule anew, with other random streams than before. All or nothing.
-        Raises what `commit` does, and `PairMovedError` where another process has aligned a pair.
-        """
-        from hierogram.storage.grammar.commits import save_derivations
-
-        with writing(self._engine, self._memory, durable=False) as transaction:
-            claims.check_lease(transaction, self._lease, self.url)
-            alignments.change_alignments(transaction, change)
-            save_derivations(transaction, updates, deltas)
-            if updates is not None:
-                runs.count_restarts(transaction, updates)
-
-    def aligner_counts(self, sources: Collection[str], targets: Collection[str]) -> AlignerCounts:
-        """The aligner's counts of these words, among each other and with no word, and of all jumps."""
-        with reading(self._engine) as connection:
-            return alignments.aligner_counts(connection, sources, targets)
-
-    def stalest_links(self, limit: int, below: int | None = None) -> list[LinkRow]:
-        """Pairs that the aligner has aligned and has been over least often, without those on their way to settling.
-
-        With `below`, only those that it has been over less often than that.
-        """
-        with reading(self._engine) as connection:
-            return alignments.stalest_links(connection, limit, below)
-
-    def links_by_id(self, ids: Collection[int]) -> list[LinkRow]:
-        """Those of the pairs that the aligner has seen, in id order."""
-        with reading(self._engine) as connection:
-            return alignments.links_by_id(connection, ids)
-
-    def untrained_pairs(self, after_id: int, limit: int) -> list[LinkRow]:
-        """Pairs with a given alignment that the aligner has not seen, with an id above `after_id`, in id order."""
-        with reading(self._engine) as connection:
-            return alignments.untrained_pairs(connection, after_id, limit)
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
@@ -236,22 +157,21 @@ class Store(Pairs, Grammar, HumanLinks, Events):
         max_scope: int | None = None,
         hiero: bool = False,
         min_count: int = 1,
-        sampled: bool = False,
+        expected: bool = False,
     ) -> Iterator[Iterator[RuleRow]]:
         """`Snapshot.iterate_rules` in a snapshot of its own: `with store.iterate_rules() as rules:`."""
         with self.snapshot() as snapshot:
-            yield snapshot.iterate_rules(max_scope=max_scope, hiero=hiero, min_count=min_count, sampled=sampled)
+            yield snapshot.iterate_rules(max_scope=max_scope, hiero=hiero, min_count=min_count, expected=expected)
 
     @contextmanager
     def repairing(self, *, keep: bool = True) -> Iterator[tuple[Repair, Snapshot]]:
-        """One transaction in which the store is mended, and what it shows meanwhile; nobody else writes.
+        """One transaction in which the store is repaired, and what it shows meanwhile; nobody else writes.
 
         All or nothing, and nothing without `keep`. Raises `StoreHeldError` and `LeaseLostError` as `commit` does.
         """
         from hierogram.storage.checks.repair import Repair
 
-        with suppress(_NotKeptError), writing(self._engine, self._memory) as transaction:
-            claims.check_lease(transaction, self._lease, self.url)
+        with suppress(_NotKeptError), self._committing() as transaction:
             yield Repair(transaction), Snapshot(transaction.connection, url=self.url, schema=self._schema)
             if not keep:
                 raise _NotKeptError
@@ -266,55 +186,14 @@ class Store(Pairs, Grammar, HumanLinks, Events):
             return back_up(connection, target, report)
 
     def integrity(self) -> list[str]:
-        """What is wrong between the store's tables, one line each; empty when all is well."""
+        """Return what is wrong between the store's tables, one line each; empty when all is well."""
         with self.snapshot() as snapshot:
             return snapshot.integrity()
 
     def file_damage(self) -> list[str]:
-        """What makes the database itself unreadable, one line each; nothing on Postgres."""
+        """Return what makes the database itself unreadable, one line each; nothing on Postgres."""
         with self.snapshot() as snapshot:
             return snapshot.file_damage()
-
-    def record_export(self, name: str, path: str, format: str, job: str | None = None) -> int:
-        """Records that an export has begun, as a run of a job, if any; returns its id."""
-        with writing(self._engine, self._memory) as transaction:
-            return exports.record_export(transaction, name, path, format, job)
-
-    def finish_export(
-        self,
-        export_id: int,
-        *,
-        rules: int | None = None,
-        bytes: int | None = None,
-        sha256: str | None = None,
-        position: int | None = None,
-        manifest: str | None = None,
-        error: str | None = None,
-        seconds: float | None = None,
-        version: str | None = None,
-    ) -> None:
-        """Records how an export ended (failed if there is an `error`); raises `ExportUnknownError`.
-
-        `version` is the name of the folder of a version, for the event.
-        """
-        with writing(self._engine, self._memory) as transaction:
-            outcome = exports.Outcome(rules, bytes, sha256, position, manifest, error, seconds, version)
-            exports.finish_export(transaction, export_id, outcome)
-
-    def close_abandoned_exports(self) -> list[int]:
-        """Closes, as failed, the exports whose processes have ended without doing so; returns their ids."""
-        with writing(self._engine, self._memory) as transaction:
-            return exports.close_abandoned_exports(transaction)
-
-    def exports(self, limit: int = 20, job: str | None = None) -> list[ExportRow]:
-        """The last exports (of a job), newest first."""
-        with reading(self._engine) as connection:
-            return exports.list_exports(connection, limit, job)
-
-    @property
-    def jobs(self) -> Jobs:
-        """The jobs of the schedule."""
-        return Jobs(self._engine)
 
 
 class _NotKeptError(Exception):

@@ -120,9 +120,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Templates:
     return Templates(tmp_path_factory.mktemp("templates"))
 
 
-_ROLE = re.findall(
-    r"```sql\n(.*?)```", (Path(__file__).parents[1] / "docs" / "pages.md").read_text(), re.DOTALL
-)[0]
+_ROLE = re.findall(r"```sql\n(.*?)```", (Path(__file__).parents[1] / "docs" / "pages.md").read_text(), re.DOTALL)[0]
 """What docs/pages.md has people run on Postgres."""
 
 

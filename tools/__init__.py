@@ -1,1 +1,1 @@
-"""What people run beside the daemon: benchmarks, comparisons, reproductions."""
+"""Programs beside the daemon: benchmarks, comparisons, reproductions."""

@@ -1,9 +1,12 @@
 """`hierogram bench`: the system's speed on a bitext, as one report that anyone can repeat."""
 
 import json
+import os
+import platform
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,61 +15,73 @@ import typer
 from hierogram.daemon.commands.flags import with_options
 from hierogram.storage.options import Option
 
-SECTIONS = (
-    "forests",
-    "sweeps",
-    "long",
-    "curves",
-    "schemes",
-    "ingest",
-    "learning",
-    "absorbing",
-    "starting",
-    "trees",
-    "itg",
-    "extraction",
-    "asking",
-    "exporting",
-    "translating",
-    "pages",
-    "services",
-)
+SECTIONS = {
+    "forests": "sampling.measure_forests",
+    "sweeps": "sampling.measure_sweeps",
+    "long": "sampling.measure_long_pairs",
+    "curves": "sampling.measure_curves",
+    "schemes": "sampling.measure_schemes",
+    "ingest": "stores.measure_ingest",
+    "learning": "stores.measure_learning",
+    "absorbing": "stores.measure_absorbing",
+    "starting": "sampling.measure_starting",
+    "trees": "treebanks.measure_trees",
+    "itg": "itg.measure_itg",
+    "extraction": "translating.measure_extraction",
+    "asking": "exporting.measure_asking",
+    "exporting": "exporting.measure_exporting",
+    "translating": "translating.measure_translating",
+    "pages": "answers.measure_pages",
+    "services": "answers.measure_services",
+}
+"""The function that measures each section: a module of `hierogram.tools.measures`, and its name there."""
 _DEFAULT_SECTIONS = ("forests", "sweeps", "long", "ingest", "learning", "starting")
 
 
-def _measures() -> dict[str, Callable[..., dict[str, Any]]]:
-    from hierogram.tools import services
-    from hierogram.tools.measures import (
-        exporting,
-        grammars,
-        itg,
-        pages,
-        sampling,
-        starting,
-        stores,
-        translating,
-        treebanks,
-    )
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or "unknown"
 
+
+def describe_machine() -> dict[str, str | int | float]:
+    """Processor, cores, load before the run (a loaded machine measures too slow), and versions."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
-        "forests": sampling.measure_forests,
-        "sweeps": sampling.measure_sweeps,
-        "long": sampling.measure_long_pairs,
-        "curves": sampling.measure_curves,
-        "schemes": sampling.measure_schemes,
-        "ingest": stores.measure_ingest,
-        "learning": stores.measure_learning,
-        "absorbing": stores.measure_absorbing,
-        "starting": starting.measure_starting,
-        "trees": treebanks.measure_trees,
-        "itg": itg.measure_itg,
-        "extraction": grammars.measure_extraction,
-        "asking": grammars.measure_asking,
-        "exporting": exporting.measure_exporting,
-        "translating": translating.measure_translating,
-        "pages": pages.measure_pages,
-        "services": services.measure_services,
+        "processor": _processor(),
+        "cores": os.cpu_count() or 1,
+        "memory_gb": round(memory / 1e9, 1),
+        "load_before": round(os.getloadavg()[0], 2),
+        "system": platform.platform(),
+        "python": sys.version.split()[0],
+        **{name: version(name) for name in ("hierogram", "numpy", "numba", "sqlalchemy")},
     }
+
+
+Ticks = tuple[int, int]
+"""Ticks that all processors have counted while they had something to do, and those that the host gave to others."""
+
+
+def processor_times() -> Ticks | None:
+    """Return the ticks until now; None where the system does not say."""
+    statistics = Path("/proc/stat")
+    if not statistics.exists():
+        return None
+    user, nice, system, _, _, interrupts, soft, stolen = map(int, statistics.read_text().split()[1:9])
+    return user + nice + system + interrupts + soft + stolen, stolen
+
+
+def stolen_share(before: Ticks | None, after: Ticks | None) -> float | None:
+    """Return what share of the processors' time a virtual machine did not get when it wanted it.
+
+    None where the system does not say.
+    """
+    if before is None or after is None:
+        return None
+    return round((after[1] - before[1]) / max(after[0] - before[0], 1), 3)
 
 
 def _flat(figures: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
@@ -86,10 +101,10 @@ def _flat(figures: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """How sections are measured."""
+class BenchOptions:
+    """Options of all sections."""
 
-    pairs: Annotated[int | None, Option("Only the first so many pairs, or trees.", least=1)] = None
+    pairs: Annotated[int | None, Option("Only the first n pairs, or trees.", least=1)] = None
     threads: Annotated[int, Option("Threads of the sampler.", least=1)] = 2
     seed: Annotated[int, Option("Seed of the random streams.")] = 1
     postgres: Annotated[str | None, Option("URL of an empty Postgres database, for ingest or pages.")] = None
@@ -100,7 +115,7 @@ class Measured:
 
 @with_options
 def bench(
-    how: Measured,
+    how: BenchOptions,
     source: Annotated[
         Path | None, typer.Argument(help="Source side, a sentence a line.", exists=True, dir_okay=False)
     ] = None,
@@ -131,7 +146,6 @@ def bench(
       hierogram bench corpus.zh corpus.en --only itg
       hierogram bench --only trees --treebank trees.ptb --pairs 2000
     """
-    from hierogram.tools.measures.machine import describe_machine, processor_times, stolen_share
     from hierogram.tools.measures.results import Corpus, measured
 
     chosen = tuple(only or _DEFAULT_SECTIONS)
@@ -155,12 +169,10 @@ def bench(
     for name in chosen:
         print(f"measuring {name} …", file=sys.stderr, flush=True)
         before = processor_times()
-        result = measured(name, _measures()[name], corpus)
-        report["sections"][name] = {
-            **result.figures,
-            "peak_memory_mb": round(result.peak_memory / 1e6, 1),
-            "stolen_share": stolen_share(before, processor_times()),
-        }
+        module, function = SECTIONS[name].split(".")
+        measure = getattr(import_module(f"hierogram.tools.measures.{module}"), function)
+        figures = measured(name, measure, corpus)
+        report["sections"][name] = {**figures, "stolen_share": stolen_share(before, processor_times())}
         if not as_json:
             _say(name, report["sections"][name])
     if as_json:

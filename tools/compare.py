@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hierogram.daemon.commands.common import AsJson, StoreUrl, interruptible, note, plural, say, say_json, store_url
+from hierogram.daemon.commands.common import AsJson, interruptible, note, plural, say, say_json, store_url
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import Progress, progress
@@ -25,8 +25,8 @@ _HELD_OUT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Comparing:
-    """What is compared, and how."""
+class CompareOptions:
+    """Options of the comparison."""
 
     held_out: Annotated[str | None, Option("Source text whose n-grams should be covered.", metavar="FILE")] = None
     hold_out: Annotated[
@@ -44,7 +44,7 @@ class Comparing:
 @with_options
 def compare(
     context: typer.Context,
-    chosen: Comparing,
+    chosen: CompareOptions,
     files: Annotated[
         list[str] | None,
         typer.Argument(
@@ -55,7 +55,6 @@ def compare(
         ),
     ] = None,
     as_json: AsJson = False,
-    store: StoreUrl = None,
 ) -> None:
     """Compare sampled grammars with Hiero's heuristic one: rules by scope, ratio, coverage, compressed size.
 
@@ -70,13 +69,13 @@ def compare(
         raise UsageError(f"{chosen.keep} is there already: name another file, or compare it with --store {chosen.keep}")
     if not files and (chosen.hold_out or chosen.keep or chosen.sweeps is not None):
         raise UsageError("--hold-out, --keep and --sweeps go with FILES to learn from")
-    from hierogram.daemon.commands.grammar import announce_compilation
+    from hierogram.daemon.commands.learning import announce_compilation
 
     announce_compilation()
     from hierogram.storage.store import open_store
     from hierogram.tools.comparison.comparing import compare as measure
-    from hierogram.tools.comparison.held_out import read_sentences
-    from hierogram.tools.extraction.extraction import Limits
+    from hierogram.tools.comparison.comparing import read_sentences
+    from hierogram.tools.comparison.extraction import Limits
 
     with interruptible("nothing was compared"), ExitStack() as stack:
         sentences = read_sentences(chosen.held_out) if chosen.held_out is not None else []
@@ -84,7 +83,7 @@ def compare(
             opened, kept = stack.enter_context(_learned(files, chosen, 0 if sentences else _wanted(chosen)))
             sentences = sentences or kept
         else:
-            opened = stack.enter_context(open_store(store_url(context, store)))
+            opened = stack.enter_context(open_store(store_url(context)))
         shown = stack.enter_context(_Works())
         done = measure(
             opened,
@@ -106,8 +105,8 @@ def compare(
         _say(done)
 
 
-def _wanted(chosen: Comparing) -> int:
-    """How many pairs are to be held out."""
+def _wanted(chosen: CompareOptions) -> int:
+    """Return how many pairs are to be held out."""
     return _HELD_OUT if chosen.hold_out is None else chosen.hold_out
 
 
@@ -135,15 +134,15 @@ class _Works:
 
 
 @contextmanager
-def _learned(files: list[str], chosen: Comparing, held_out: int) -> Iterator["tuple[Store, list[str]]"]:
+def _learned(files: list[str], chosen: CompareOptions, held_out: int) -> Iterator["tuple[Store, list[str]]"]:
     """A store that has learned from the files but for some pairs, and the source sides of those."""
-    from hierogram.daemon.commands.grammar import align_pending, telling
+    from hierogram.daemon.commands.learning import align_pending, telling
     from hierogram.daemon.corpora.ingest import ingest
-    from hierogram.daemon.corpora.inputs import Input
+    from hierogram.daemon.corpora.reading import Input
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.learning.learning import learn
     from hierogram.storage.store import open_store
-    from hierogram.tools.comparison.held_out import HoldingOut
+    from hierogram.tools.comparison.comparing import HoldingOut
 
     folder: AbstractContextManager[str] = tempfile.TemporaryDirectory(prefix="hierogram-compare-")
     with folder as place:
@@ -169,7 +168,7 @@ def _learned(files: list[str], chosen: Comparing, held_out: int) -> Iterator["tu
 
 def _spacing(files: list[str], held_out: int) -> int:
     """Every how many-th line to hold out, so that it is about `held_out` lines and at most a tenth of them."""
-    from hierogram.daemon.corpora.inputs import Input
+    from hierogram.daemon.corpora.reading import Input
 
     with Input(files) as source:
         lines = sum(len(fields.numbers) for fields in source.fields)

@@ -21,7 +21,7 @@ from typing import Annotated
 import typer
 
 from hierogram.daemon.alignment.evaluation import evaluate, read_gold, read_links
-from hierogram.daemon.alignment.files import read_sentences, write_lines
+from hierogram.daemon.corpora.lines import read_sentences, write_lines
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS
 
@@ -42,7 +42,7 @@ class CorpusFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AlignerRow:
     """One aligner on one corpus; error rates are None without manual links. Time on the clock and of all processors."""
 
     corpus: str
@@ -58,7 +58,7 @@ class Row:
 
 
 def corpus_of(folders: Sequence[Path]) -> CorpusFiles:
-    """The corpus of one folder, or of several joined; manual links are those of the first.
+    """Return the corpus of one folder, or of several joined; manual links are those of the first.
 
     A folder holds `corpus.XX` for two languages, in the order in which its name has them (else of the alphabet), and
     `gold.talp` where there are manual links. Raises `InputError`.
@@ -77,7 +77,10 @@ def corpus_of(folders: Sequence[Path]) -> CorpusFiles:
 
 
 def demo_corpus(folder: Path) -> CorpusFiles:
-    """The verses of the demo, all of which have manual links, as files in the folder; they are fetched if need be."""
+    """Return the verses of the demo, all of which have manual links, as files in the folder.
+
+    They are fetched if need be.
+    """
     from hierogram.daemon.demo.data import fetch, read_verses
 
     verses = list(read_verses(fetch()))
@@ -131,7 +134,7 @@ def align_eflomal(source: Path, target: Path, output: Path) -> float:
     return seconds
 
 
-def measure(corpus: CorpusFiles, aligner: str, seed: int, threads: int, folder: Path) -> Row:
+def measure(corpus: CorpusFiles, aligner: str, seed: int, threads: int, folder: Path) -> AlignerRow:
     """Run one aligner on one corpus in a fresh process; raises `RuntimeError` where it fails."""
     source, target, output = folder / "source", folder / "target", folder / "links"
     for path, parts in ((source, corpus.source), (target, corpus.target)):
@@ -150,7 +153,7 @@ def measure(corpus: CorpusFiles, aligner: str, seed: int, threads: int, folder: 
         result = evaluate(gold, links[: len(gold)])
         aer, precision, recall = result.aer, result.precision, result.recall
     number = sum(map(len, links))
-    return Row(corpus.name, len(links), aligner, aer, precision, recall, number, *figures)
+    return AlignerRow(corpus.name, len(links), aligner, aer, precision, recall, number, *figures)
 
 
 def run_one(aligner: str, source: str, target: str, output: str, seed: str, threads: str) -> None:
@@ -183,7 +186,7 @@ HEAD = ("corpus", "pairs", "aligner", "AER", "precision", "recall", "links", "se
 _LAYOUT = "{:<40.40} {:>7} {:<8} {:>7} {:>9} {:>7} {:>9} {:>8} {:>7} {:>6}"
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: AlignerRow) -> list[str]:
     rates = ["–" if rate is None else f"{rate:.4f}" for rate in (row.aer, row.precision, row.recall)]
     costs = [f"{row.links:,}", f"{row.seconds:.1f}", f"{row.cpu_seconds:.1f}", f"{row.peak_mib:.0f}"]
     return [row.corpus, f"{row.pairs:,}", row.aligner, *rates, *costs]

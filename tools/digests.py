@@ -20,7 +20,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,13 +39,16 @@ def _digest(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=12).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, folder: Path) -> Any:
     """Return a JSON value without what differs from run to run."""
     if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items() if not _TIMES.search(name)}
+        return {name: _plain(part, folder) for name, part in value.items() if not _TIMES.search(name)}
     if isinstance(value, list):
-        return [_plain(part) for part in value]
-    return _STAMP.sub("", value) if isinstance(value, str) else value
+        return [_plain(part, folder) for part in value]
+    if isinstance(value, str) and value.startswith("{"):
+        with suppress(ValueError):
+            return _plain(json.loads(value), folder)
+    return _STAMP.sub("", value.replace(str(folder), "")) if isinstance(value, str) else value
 
 
 class Digests:
@@ -74,7 +77,7 @@ class Digests:
             values = [json.loads(content)]
         except ValueError:
             values = [json.loads(line) for line in content.splitlines()]
-        self.found[name] = _digest(json.dumps(_plain(values), sort_keys=True).encode())
+        self.found[name] = _digest(json.dumps(_plain(values, self.folder), sort_keys=True).encode())
 
     def store(self, name: str, path: Path) -> None:
         """Note the digest of each table of a SQLite store, whatever the order of its rows."""
@@ -84,7 +87,8 @@ class Digests:
             columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
             kept = ", ".join(f'"{column}"' for column in columns if not _TIMES.search(column))
             if kept and table not in ("alembic_version", "claims", "sqlite_stat1"):
-                rows = sorted(repr(row) for row in connection.execute(f"SELECT {kept} FROM {table}"))
+                found = connection.execute(f"SELECT {kept} FROM {table}")
+                rows = sorted(repr([_plain(value, self.folder) for value in row]) for row in found)
                 self.found[f"{name}: {table}"] = _digest("\n".join(rows).encode())
         connection.close()
 
@@ -133,8 +137,8 @@ _STORES = {
     "linked": (["--seed", "3"], ["linked.txt"], "6"),
     "paper": (["--seed", "3", "--schedule", "paper"], ["linked.txt"], "6"),
     "unaligned": (["--seed", "4"], ["c.f", "c.e"], "4"),
-    "trees": (["--grammar", "trees", "--annealing", "10"], ["--trees", "t.mrg"], "12"),
-    "itg": (["--grammar", "itg"], ["short.f", "short.e"], "4"),
+    "trees": (["--kind", "trees", "--set", "annealing=10"], ["--trees", "t.mrg"], "12"),
+    "itg": (["--kind", "itg"], ["short.f", "short.e"], "4"),
 }
 _FORMATS = ("cdec", "moses", "joshua", "thrax", "jsonl", "tsv", "parquet", "glossary", "lexicon")
 

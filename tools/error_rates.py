@@ -15,7 +15,7 @@ import typer
 
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, every_model
 from hierogram.tools.compare_aligners import CorpusFiles, corpus_of, measure
-from hierogram.tools.papers.keeping import Kept
+from hierogram.tools.measures.results import Kept
 
 HEAD = "| corpus | pairs | model | AER: mean | least | most | precision | recall | processor seconds |"
 JOINT = "itg"
@@ -32,7 +32,7 @@ def run(corpus: CorpusFiles, model: str, seed: int, threads: int) -> dict[str, f
 
 
 def line_of(corpus: str, model: str, runs: list[dict[str, float]]) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     rates = [one["aer"] for one in runs]
     means = {name: float(np.mean([one[name] for one in runs])) for name in runs[0]}
     return (
@@ -63,7 +63,7 @@ def main(
             runs = []
             for seed in range(1, seeds + 1):
                 one = partial(run, corpus, name, seed, threads)
-                runs.append(kept.find(f"{corpus.name}, {name}, seed {seed}", one, Path(corpus.source[0])))
+                runs.append(kept.find(f"{corpus.name}, {name}, seed {seed}", one))
             print(line_of(corpus.name, name, runs), flush=True)
 
 

@@ -8,28 +8,28 @@ The first folder's pairs, those with manual links, come last, so that they are a
 import json
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from hierogram.daemon.alignment.aligning import align
 from hierogram.daemon.alignment.evaluation import GoldLinks, evaluate, links_of, read_gold
-from hierogram.daemon.alignment.files import read_sentences
 from hierogram.daemon.alignment.incremental import IncrementalAligner, align_pending
 from hierogram.daemon.alignment.requests import Request
+from hierogram.daemon.corpora.lines import read_sentences
 from hierogram.storage.records import NewPairs, Settings
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.compare_aligners import CorpusFiles, corpus_of
+from hierogram.tools.measures.results import timed
 
-T = TypeVar("T")
 LONGEST = 361
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ArrivalRow:
     """One corpus. Seconds are those of processors; AER is that of the pairs that arrived and have manual links."""
 
     corpus: str
@@ -43,12 +43,6 @@ class Row:
     batch_aer: float
     arrival_aer: float
     rejuvenated_aer: float
-
-
-def _timed(work: Callable[[], T]) -> tuple[T, float]:
-    started = time.process_time()
-    done = work()
-    return done, time.process_time() - started
 
 
 def read_corpus(corpus: CorpusFiles) -> tuple[list[str], list[str], list[GoldLinks]]:
@@ -77,14 +71,15 @@ def put_pairs(store: Store, sources: Sequence[str], targets: Sequence[str], firs
     store.finish_ingest(batch)
 
 
-def measure(corpus: CorpusFiles, threads: int) -> Row:
+def measure(corpus: CorpusFiles, threads: int) -> ArrivalRow:
     """Align the corpus at once, then its first nine tenths and the rest on arrival."""
     sources, targets, gold = read_corpus(corpus)
     pairs = len(sources)
     kept = pairs - pairs // 10
     evaluated = min(len(gold), pairs - kept)
     align(["a b", "c"], ["a b", "c"])
-    batch, batch_seconds = _timed(lambda: list(align(sources, targets, Request(threads=threads)).lines()))
+    request = Request(threads=threads)
+    batch_seconds, batch = timed(lambda: list(align(sources, targets, request).lines()), time.process_time)
 
     def error(lines: Sequence[str]) -> float:
         found = [links_of(line) for line in lines[pairs - evaluated :]]
@@ -97,11 +92,11 @@ def measure(corpus: CorpusFiles, threads: int) -> Row:
             align_pending(store, threads)
             put_pairs(store, sources, targets, kept, pairs)
             aligner = IncrementalAligner(store, threads)
-            _, arrival_seconds = _timed(lambda: aligner.align_new(pairs))
+            arrival_seconds, _ = timed(lambda: aligner.align_new(pairs), time.process_time)
             arrived = [row.alignment for row in store.pairs()]
-            _, rejuvenation_seconds = _timed(lambda: aligner.rejuvenate(pairs - kept))
+            rejuvenation_seconds, _ = timed(lambda: aligner.rejuvenate(pairs - kept), time.process_time)
             rejuvenated = [row.alignment for row in store.pairs()]
-    return Row(
+    return ArrivalRow(
         corpus.name,
         pairs,
         pairs - kept,
@@ -120,7 +115,7 @@ HEAD = ("corpus", "pairs", "arrived", "batch s", "arrival s", "again s", "share"
 _LAYOUT = "{:<40.40} {:>7} {:>7} {:>8} {:>9} {:>8} {:>7} {:>9} {:>8} {:>7}"
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: ArrivalRow) -> list[str]:
     seconds = (row.batch_seconds, row.arrival_seconds, row.rejuvenation_seconds)
     rates = (row.batch_aer, row.arrival_aer, row.rejuvenated_aer)
     known = [f"{rate:.4f}" if row.evaluated else "–" for rate in rates]

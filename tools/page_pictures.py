@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from hierogram.daemon.configuration import HttpConfiguration
-from hierogram.daemon.web.pages.rendering.view import address
+from hierogram.daemon.web.pages.rendering import address
 from hierogram.daemon.web.server import browse
 from hierogram.samplers.grammar.rules import Rule, render_side
 from hierogram.storage.browsing.reader import Reader
@@ -36,7 +36,7 @@ def make_pictures(
     pair: Annotated[int, typer.Option(help="Pair to show.")] = 3,
     word: Annotated[str, typer.Option(help="Source word to show.")] = "λόγος",
     question: Annotated[str, typer.Option(help="SQL to ask.")] = (
-        "SELECT source, target, round(mean, 1) AS mean, scope\n  FROM rule_table\n WHERE nonterminals > 0"
+        "SELECT source, target, round(expected_uses, 1) AS uses, scope\n  FROM rule_table\n WHERE nonterminals > 0"
         " AND length > scope + 1\n ORDER BY 3 DESC, source, target\n LIMIT 12"
     ),
     chromium: Annotated[Path, typer.Option(help="The browser.", exists=True)] = Path("/usr/bin/chromium"),

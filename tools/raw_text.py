@@ -36,7 +36,7 @@ def _write(path: Path, lines: list[str]) -> None:
 
 
 def make_texts(corpus: Path, folder: Path, pairs: int, held_out: int) -> None:
-    """Writes raw text and the same divided by hand, both languages, for learning, tuning and testing."""
+    """Write raw text and the same divided by hand, both languages, for learning, tuning and testing."""
     from sacremoses import MosesDetokenizer, MosesTokenizer
 
     sides = [(corpus / f"corpus.{language}").read_text().splitlines() for language in LANGUAGES]
@@ -59,7 +59,7 @@ def _bleu(folder: Path, translations: str) -> float:
 
 
 def _served(folder: Path) -> None:
-    """Has a daemon translate the raw text of the test set and align pairs of it; writes what it answers."""
+    """Have a daemon translate the raw text of the test set and align pairs of it; writes what it answers."""
     (folder / "serve.toml").write_text('store = "raw.db"\n[translating]\nlm = "raw.lm"\n[http]\nport = 0\n')
     command = [sys.executable, "-m", "hierogram.daemon.main", "serve", "--config", "serve.toml"]
     with (folder / "serve.log").open("w") as log, subprocess.Popen(command, cwd=folder, stderr=log) as daemon:
@@ -82,7 +82,7 @@ def _served(folder: Path) -> None:
 
 
 def main() -> None:
-    """Prints a line for each door."""
+    """Print a line for each door."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--work", type=Path, required=True)

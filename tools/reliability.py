@@ -1,4 +1,4 @@
-"""How far the probabilities of links can be believed: those that the service gives, beside manual links.
+"""Measure how far probabilities of links can be believed: those that the service gives, beside manual links.
 
     python -m hierogram.tools.reliability gold-fr-en-alibi gold-es-en-collins200+europarl-es-en-5k --plot curves.png
 
@@ -22,6 +22,7 @@ from hierogram.storage.records import Settings
 from hierogram.storage.store import open_store
 from hierogram.tools.compare_aligners import corpus_of
 from hierogram.tools.incremental_alignment import LONGEST, put_pairs, read_corpus
+from hierogram.tools.measures.results import drawn
 
 BINS = 10
 _MOST_LEFT_OUT = 200
@@ -84,22 +85,14 @@ def measure(folders: str, threads: int) -> Reliability:
 
 
 def draw(rows: list[Reliability], path: Path) -> None:
-    """The curves, with the diagonal of perfect calibration."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    figure, panel = pyplot.subplots(figsize=(5, 5))
-    panel.plot([0, 1], [0, 1], color="gray", linestyle=":", linewidth=1)
-    for row in rows:
-        panel.plot([b.probability for b in row.bins], [b.right for b in row.bins], marker="o", label=row.corpus)
-    panel.set_xlabel("probability of a link")
-    panel.set_ylabel("share that is right")
-    panel.legend(fontsize="small")
-    figure.tight_layout()
-    figure.savefig(path, dpi=100)
-    pyplot.close(figure)
+    """Return the curves, with the diagonal of perfect calibration."""
+    with drawn(path, size=(5, 5)) as panel:
+        panel.plot([0, 1], [0, 1], color="gray", linestyle=":", linewidth=1)
+        for row in rows:
+            panel.plot([b.probability for b in row.bins], [b.right for b in row.bins], marker="o", label=row.corpus)
+        panel.set_xlabel("probability of a link")
+        panel.set_ylabel("share that is right")
+        panel.legend(fontsize="small")
 
 
 def reliability(

@@ -12,9 +12,9 @@ runs. (A single run says little: of six equal runs, the last is outside the rang
 """
 
 import json
-import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import mean, stdev
@@ -25,15 +25,16 @@ import typer
 
 from hierogram.daemon.configuration import SamplingSection
 from hierogram.daemon.corpora.ingest import ingest
-from hierogram.daemon.corpora.inputs import Input
+from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.serving.health import Board
-from hierogram.daemon.serving.resampling import Turns
+from hierogram.daemon.serving.health import HealthRegistry
+from hierogram.daemon.serving.sampling import SamplingTurns
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
+from hierogram.tools.measures.results import BitextFile, Kept, temporary_folder
 
 SEEDS = (1, 2, 3, 4, 5)
 BATCHES = 10
@@ -55,10 +56,10 @@ class _Daemon:
     """The turns of a daemon's sampling, as many as are asked for."""
 
     def __init__(self, store: Store, threads: int) -> None:
-        self.board = Board()
+        self.health = HealthRegistry()
         self._learner = Learner(store, LearnOptions(threads, likelihood_seconds=1e6))
         section = SamplingSection(threads=threads, new_share=1.0, idle_share=1.0)
-        self._turns = Turns(self._learner, section, _Never(), self.board, structlog.stdlib.get_logger())
+        self._turns = SamplingTurns(self._learner, section, _Never(), self.health, structlog.stdlib.get_logger())
         self._longest = 0
 
     def turn(self) -> None:
@@ -69,7 +70,7 @@ class _Daemon:
     def settle(self) -> None:
         while True:
             self.turn()
-            if not self.board.lag().pairs:
+            if not self.health.lag().pairs:
                 return
 
     @property
@@ -77,7 +78,7 @@ class _Daemon:
         return self._learner.pair_sweeps
 
     def sweep(self, pair_sweeps: int) -> None:
-        """Turns until all have settled, and further ones as long as they end within so many sweeps of pairs."""
+        """Turns until all have settled, and further ones as long as they end within n sweeps of pairs."""
         self.settle()
         while self.pair_sweeps + self._longest <= pair_sweeps:
             self.turn()
@@ -101,17 +102,17 @@ def _parts(lines: Lines) -> list[Lines]:
 def in_one_run(store: Store, folder: Path, lines: Lines, rounds: int, threads: int) -> None:
     """`hierogram learn` over the whole corpus."""
     _offer(store, folder, lines)
-    learn(store, sweeps=rounds * store.settings().thinning, options=LearnOptions(threads))
+    learn(store, sweeps=rounds * store.settings().round_sweeps, options=LearnOptions(threads))
 
 
 def _pair_sweeps(store: Store, lines: Lines, rounds: int) -> int:
     settings = store.settings()
     schedule = kind_of(settings).course(settings)
-    return len(lines) * (schedule.burn_in + rounds * schedule.thinning)
+    return len(lines) * (schedule.burn_in + rounds * settings.round_sweeps)
 
 
 def at_once(store: Store, folder: Path, lines: Lines, rounds: int, threads: int) -> None:
-    """The whole corpus is offered to the daemon at once."""
+    """Return the whole corpus is offered to the daemon at once."""
     _offer(store, folder, lines)
     daemon = _Daemon(store, threads)
     daemon.sweep(_pair_sweeps(store, lines, rounds))
@@ -152,35 +153,38 @@ WAYS: dict[str, Way] = {
 }
 
 
-def _measure(way: Way, lines: Lines, seed: int, rounds: int, threads: int) -> Result:
+def _measure(name: str, lines: Lines, seed: int, rounds: int, threads: int) -> Result:
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="hierogram-") as name:
-        folder = Path(name)
-        with open_store(f"sqlite:///{folder / 'store.db'}", create=True, settings=Settings(seed=seed)) as store:
-            way(store, folder, lines, rounds, threads)
-            with Learner(store, LearnOptions(threads)) as learner:
-                likelihood = learner.measure()
-            status = store.status()
-            sweeps = sum(row.sweep for row in store.pairs())
-            problems = verify(store).problems
-            if problems:
-                raise RuntimeError(f"the store is damaged: {problems[0]}")
+    with (
+        temporary_folder() as folder,
+        open_store(f"sqlite:///{folder / 'store.db'}", create=True, settings=Settings(seed=seed)) as store,
+    ):
+        WAYS[name](store, folder, lines, rounds, threads)
+        with Learner(store, LearnOptions(threads)) as learner:
+            likelihood = learner.measure()
+        status = store.status()
+        sweeps = sum(row.sweep for row in store.pairs())
+        problems = verify(store).problems
+        if problems:
+            raise RuntimeError(f"the store is damaged: {problems[0]}")
+    seconds = time.perf_counter() - started
+    typer.echo(f"{key(name, seed)}: {likelihood:,.0f} in {seconds:.0f} s", err=True)
     return {
         "log_likelihood": likelihood,
         "pairs": status.pairs["settled"],
         "rules": status.rules,
         "sweeps": sweeps / status.pairs["settled"],
-        "seconds": time.perf_counter() - started,
+        "seconds": seconds,
     }
 
 
 def key(name: str, seed: int) -> str:
-    """The name of a way's result in the file of results."""
+    """Return the name of a way's result in the file of results."""
     return f"{name}, seed {seed}"
 
 
 def table(results: dict[str, Result], seeds: Sequence[int]) -> str:
-    """The ways as Markdown: what they led to over the seeds, and whether that is the quality of a batch run."""
+    """Return the ways as Markdown: what they led to over the seeds, and whether that is the quality of a batch run."""
     runs = {name: [results[key(name, seed)] for seed in seeds] for name in WAYS}
     values = {name: [result["log_likelihood"] for result in way] for name, way in runs.items()}
     low, high = min(values[BATCH]), max(values[BATCH])
@@ -211,10 +215,10 @@ def table(results: dict[str, Result], seeds: Sequence[int]) -> str:
 
 
 def main(
-    source: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
-    target: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
-    alignment: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
-    pairs: Annotated[int, typer.Option(min=BATCHES, help="Only the first so many pairs.")] = 10_000,
+    source: BitextFile,
+    target: BitextFile,
+    alignment: BitextFile,
+    pairs: Annotated[int, typer.Option(min=BATCHES, help="Only the first n pairs.")] = 10_000,
     rounds: Annotated[int, typer.Option(min=1, help="Tens of sweeps after the schedule.")] = 20,
     threads: Annotated[int, typer.Option(min=1)] = 2,
     seeds: Annotated[int, typer.Option(min=2, max=len(SEEDS), help="Seeds of each way.")] = len(SEEDS),
@@ -227,14 +231,12 @@ def main(
             {"source": s.rstrip("\n"), "target": t.rstrip("\n"), "alignment": a.rstrip("\n"), "id": number}
             for number, (s, t, a) in enumerate(columns)
         ]
-    known: dict[str, Result] = json.loads(results.read_text()) if results.exists() else {}
-    for name, way in WAYS.items():
+    kept = Kept(results)
+    known: dict[str, Result] = {}
+    for name in WAYS:
         for seed in SEEDS[:seeds]:
-            if key(name, seed) not in known:
-                result = known[key(name, seed)] = _measure(way, lines, seed, rounds, threads)
-                results.write_text(json.dumps(known, indent=2) + "\n")
-                shown = f"{result['log_likelihood']:,.0f} in {result['seconds']:.0f} s"
-                typer.echo(f"{key(name, seed)}: {shown}", err=True)
+            run = partial(_measure, name, lines, seed, rounds, threads)
+            known[key(name, seed)] = kept.find(key(name, seed), run)
     typer.echo(table(known, SEEDS[:seeds]))
 
 

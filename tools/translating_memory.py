@@ -9,16 +9,15 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hierogram.tools.measures.stores import temporary_folder
+from hierogram.tools.measures.results import temporary_folder, timed
 
 _WORDS = 50_000
 _SENTENCES = 50
@@ -33,7 +32,7 @@ _NAMES = ("EGivenF", "FGivenE", "LexEGivenF", "LexFGivenE")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a form of the files takes: MiB at most, processor seconds to open each file, seconds a sentence."""
+    """The cost of a form of the files: MiB at most, processor seconds to open each file, seconds a sentence."""
 
     form: str
     mib: float
@@ -51,7 +50,7 @@ def measure(rules: int, ngrams: int) -> list[Form]:
         _write_model(model, ngrams, random)
         text.write_text("".join(f"{line}\n" for line in _lines(_drawn(random, (_SENTENCES, _LENGTH)), "f")))
         packed, binary = folder / "grammar.packed", folder / "target.lm"
-        _run("pack-grammar", str(grammar), str(packed))
+        _run("export", "--format", "packed", "--grammar", str(grammar), "-o", str(packed))
         _run("lm", "--convert", str(model), "-o", str(binary))
         return [_opened("text", grammar, model, text), _opened("binary", packed, binary, text)]
 
@@ -70,7 +69,7 @@ def open_and_translate(form: str, grammar: str, model: str, text: str) -> Form:
     """Open both files, translate the text on one thread."""
     from hierogram.daemon.decoding.fixed_words import Glossary
     from hierogram.daemon.decoding.grammars import open_grammar
-    from hierogram.daemon.decoding.opening import Equipment
+    from hierogram.daemon.decoding.opening import TranslationResources
     from hierogram.daemon.decoding.requests import TranslateOptions
     from hierogram.daemon.decoding.weights import DEFAULT_WEIGHTS
     from hierogram.daemon.language_models.files import open_language_model
@@ -81,30 +80,24 @@ def open_and_translate(form: str, grammar: str, model: str, text: str) -> Form:
     small.write_text("[X] ||| a ||| b ||| EGivenF=-1 ||| 0-0\n")
     with progress("read", "lines") as shown:
         open_grammar(str(small), 2, shown)
-        model_seconds, opened = _timed(lambda: open_language_model(model, shown))
-        grammar_seconds, rules = _timed(lambda: open_grammar(grammar, 2, shown))
-    translator = Equipment(TranslateOptions(), dict(DEFAULT_WEIGHTS), opened, Glossary()).translator(rules)
+        model_seconds, opened = timed(lambda: open_language_model(model, shown), time.process_time)
+        grammar_seconds, rules = timed(lambda: open_grammar(grammar, 2, shown), time.process_time)
+    translator = TranslationResources(TranslateOptions(), dict(DEFAULT_WEIGHTS), opened, Glossary()).translator(rules)
     lines = Path(text).read_text().splitlines()
     translator.translate(lines[0])
-    seconds, _ = _timed(lambda: [translator.translate(line) for line in lines])
+    seconds, _ = timed(lambda: [translator.translate(line) for line in lines], time.process_time)
     return Form(form, _most_memory(), grammar_seconds, model_seconds, seconds / len(lines))
 
 
-def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    started = time.process_time()
-    done = work()
-    return time.process_time() - started, done
-
-
 def _most_memory() -> float:
-    """The most memory that this process has had, MiB: a parent's share at its start is not among it."""
+    """Return the most memory that this process has had, MiB: a parent's share at its start is not among it."""
     status = Path("/proc/self/status").read_text()
     [line] = [line for line in status.splitlines() if line.startswith("VmHWM:")]
     return int(line.split()[1]) / _KIB_A_MIB
 
 
 def _drawn(random: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Numbers of words that are as unequally frequent as in a language: the k-th as 1/k."""
+    """Return numbers of words that are as unequally frequent as in a language: the k-th as 1/k."""
     words: NDArray[np.int64] = np.exp(random.random(shape) * np.log(_WORDS)).astype(np.int64)
     return words
 
@@ -114,7 +107,7 @@ def _lines(words: NDArray[np.int64], letter: str) -> list[str]:
 
 
 def _write_grammar(path: Path, rules: int, random: np.random.Generator) -> None:
-    """Rules of up to three words a side, each seventh with a gap; a translation for each word first."""
+    """Return rules of up to three words a side, each seventh with a gap; a translation for each word first."""
     words = min(_WORDS, rules // 2)
     sides = [_drawn(random, (rules, _LONGEST)).tolist() for _ in range(2)]
     sizes = random.integers(1, _LONGEST + 1, size=(rules, 2)).tolist()
@@ -131,7 +124,7 @@ def _write_grammar(path: Path, rules: int, random: np.random.Generator) -> None:
 
 
 def _write_model(path: Path, ngrams: int, random: np.random.Generator) -> None:
-    """A model of 3-grams, whose longer n-grams begin with shorter ones."""
+    """Return a model of 3-grams, whose longer n-grams begin with shorter ones."""
     words = min(_WORDS, ngrams // 4)
     bigrams = _different(random, int(_BIGRAMS * ngrams), words, np.arange(words))
     trigrams = _different(random, ngrams - words - len(bigrams), words, bigrams)

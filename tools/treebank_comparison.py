@@ -18,18 +18,18 @@ from typing import Annotated, Any
 import typer
 
 from hierogram.daemon.commands.flags import with_options
-from hierogram.daemon.treebanks.approximation import Prior, approximate
+from hierogram.daemon.treebanks.approximation import approximate
 from hierogram.daemon.treebanks.evaluation import evaluate
-from hierogram.daemon.treebanks.grammars import TreeGrammar, treebank_grammar
+from hierogram.daemon.treebanks.grammars import Prior, TreeGrammar, treebank_grammar
 from hierogram.daemon.treebanks.parsing import Parser
 from hierogram.daemon.treebanks.reading import read_trees
 from hierogram.daemon.treebanks.requests import MER, MPD, MPP
-from hierogram.daemon.treebanks.transformations import Transformations, cleaned, restored, transformed
+from hierogram.daemon.treebanks.transformations import Transformations, cleaned, restored, transformed, vocabulary_of
 from hierogram.daemon.treebanks.trees import Tree, read_tree, words_of
-from hierogram.daemon.treebanks.unknown_words import vocabulary_of
 from hierogram.samplers.grammar.settings import PCFG as PCFG_BASE
 from hierogram.samplers.grammar.settings import UNIFORM
 from hierogram.storage.options import Option
+from hierogram.tools.measures.results import drawn
 
 PCFG, TSG = "PCFG", "TSG"
 SAMPLED_MER = "mer, sampled"
@@ -84,8 +84,8 @@ def run(task: Task) -> dict[str, Any]:
 def sampled_grammar(
     train: Sequence[Tree], task: Task
 ) -> tuple[TreeGrammar, dict[str, Prior], list[tuple[int, float, int]]]:
-    """The grammar of the last sweep, its priors, and its curve: sweep, natural-log likelihood, number of fragments."""
-    from hierogram.daemon.learning.kinds.chains import TreeChain, sample_treebank
+    """Sample; returns the grammar of the last sweep, its priors, its curve: sweep, log-likelihood, fragments."""
+    from hierogram.daemon.learning.kinds.trees import TreeChain, sample_treebank
     from hierogram.samplers.grammar.schedules import Annealing
 
     curve: list[tuple[int, float, int]] = []
@@ -110,7 +110,7 @@ def sampled_grammar(
 def parsed_scores(
     grammar: TreeGrammar, priors: dict[str, Prior] | None, gold: Sequence[Tree], how: Transformations, task: Task
 ) -> dict[str, Any]:
-    """Scores by method, sentences parsed in a second by MER, and how many had no parse.
+    """Score by method, sentences parsed in a second by MER, and how many had no parse.
 
     The PCFG has its relative frequencies.
     """
@@ -138,7 +138,7 @@ def parsed_scores(
 
 
 def done_before(results: Path) -> dict[str, dict[str, Any]]:
-    """The runs that are in the results, by their task."""
+    """Return the runs that are in the results, by their task."""
     if not results.exists():
         return {}
     rows = [json.loads(line) for line in results.read_text().splitlines()]
@@ -150,7 +150,7 @@ def _key(task: dict[str, Any]) -> str:
 
 
 def all_runs(tasks: Sequence[Task], results: Path, jobs: int) -> Iterator[dict[str, Any]]:
-    """The runs of the tasks, in order, those that are missing made by so many processes."""
+    """Yield the runs of the tasks, in order, those that are missing made by `jobs` processes."""
     before = done_before(results)
     missing = [task for task in tasks if _key(asdict(task)) not in before]
     with ProcessPoolExecutor(jobs) as pool, results.open("a") as file:
@@ -171,7 +171,7 @@ METHODS = {
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """The scores as Markdown: means over the seeds, with standard deviations."""
+    """Return the scores as Markdown: means over the seeds, with standard deviations."""
     lines = [
         "| grammar | rules | tree | precision | recall | F1 | F1, ≤ 40 words | exact |",
         "|---|---|---|---|---|---|---|---|",
@@ -202,38 +202,32 @@ def _cell(values: Sequence[float], form: str = "{:.1f}") -> str:
 def draw(runs: Sequence[dict[str, Any]], growing: Sequence[dict[str, Any]], path: Path) -> None:
     """Log-likelihood and grammar size against sweeps, and F1 against the number of training trees where there is any;
     as PNG."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
 
     number = 3 if growing else 2
-    figure, panels = pyplot.subplots(1, number, figsize=(4.7 * number, 4.2))
-    for row in runs:
-        if row["curve"]:
-            sweeps, likelihoods, sizes = zip(*row["curve"], strict=True)
-            panels[0].plot(sweeps, likelihoods, label=f"seed {row['task']['seed']}")
-            panels[1].plot(sweeps, sizes)
-    panels[0].set(xlabel="sweeps", ylabel="log-likelihood")
-    panels[0].legend(loc="lower right")
-    panels[1].set(xlabel="sweeps", ylabel="fragments in use")
-    if growing:
-        for kind, method, style in ((PCFG, MPD, "s--"), (TSG, MPD, "o-."), (TSG, MER, "o-")):
-            mine = sorted((row for row in growing if row["grammar"] == kind), key=lambda row: row["task"]["train"])
-            trees = [row["task"]["train"] for row in mine]
-            f1 = [100 * row["scores"][method]["all"]["f1"] for row in mine]
-            panels[2].plot(trees, f1, style, label=f"{kind}, {method.upper()}")
-        panels[2].set(xlabel="training trees", ylabel="F1, development trees")
-        panels[2].legend(loc="lower right")
-    for panel in panels:
-        panel.grid(alpha=0.3)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    with drawn(path, 1, number, size=(4.7 * number, 4.2)) as panels:
+        for row in runs:
+            if row["curve"]:
+                sweeps, likelihoods, sizes = zip(*row["curve"], strict=True)
+                panels[0].plot(sweeps, likelihoods, label=f"seed {row['task']['seed']}")
+                panels[1].plot(sweeps, sizes)
+        panels[0].set(xlabel="sweeps", ylabel="log-likelihood")
+        panels[0].legend(loc="lower right")
+        panels[1].set(xlabel="sweeps", ylabel="fragments in use")
+        if growing:
+            for kind, method, style in ((PCFG, MPD, "s--"), (TSG, MPD, "o-."), (TSG, MER, "o-")):
+                mine = sorted((row for row in growing if row["grammar"] == kind), key=lambda row: row["task"]["train"])
+                trees = [row["task"]["train"] for row in mine]
+                f1 = [100 * row["scores"][method]["all"]["f1"] for row in mine]
+                panels[2].plot(trees, f1, style, label=f"{kind}, {method.upper()}")
+            panels[2].set(xlabel="training trees", ylabel="F1, development trees")
+            panels[2].legend(loc="lower right")
+        for panel in panels:
+            panel.grid(alpha=0.3)
 
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Which runs are compared."""
+    """The runs that are compared."""
 
     train: Annotated[int, Option("Training trees, the first of the file.", least=1)] = 2000
     dev: Annotated[int, Option("Development trees, the next; the learning curve is scored on them.", least=0)] = 200
@@ -247,7 +241,7 @@ class Runs:
     jobs: Annotated[int, Option("Processes at a time.", least=1)] = 2
 
     def task(self, trees: str, seed: int, train: int, evaluated: tuple[int, int], draws: int) -> Task:
-        """A run on the first `train` trees, scored on those after `evaluated[0]`, `evaluated[1]` of them."""
+        """Return a run on the first `train` trees, scored on those after `evaluated[0]`, `evaluated[1]` of them."""
         skip, number = evaluated
         return Task(trees, train, skip, number, seed, self.annealing, self.sweeps, self.base, draws, self.rare)
 

@@ -14,14 +14,16 @@ from numpy.typing import NDArray
 from hierogram.daemon.alignment.requests import BOTH, DIRECTIONS, FORWARD, Request
 from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side
-from hierogram.samplers.alignment.evidence import LinkEvidence, evidence_of
-from hierogram.samplers.alignment.joint import LinkSamples, decode_links, posterior_of
+from hierogram.samplers.alignment.chain import LinkEvidence, evidence_of
 from hierogram.samplers.alignment.marginals import (
     DirectionLinks,
+    LinkSamples,
     Marginals,
     add_marginals,
+    decode_links,
     empty_marginals,
     mean_posterior,
+    posterior_of,
 )
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MODELS, every_model
 from hierogram.samplers.alignment.models.registry import options_for as model_options
@@ -158,14 +160,14 @@ def align(
     options = options_for(request, len(source_side.offset) - 1)
     if request.model in JOINT_MODELS:
         if request.direction != BOTH or known is not None:
-            without = "--store" if known is not None else f"--direction {request.direction}"
+            without = "--store" if known is not None else f"--set direction={request.direction}"
             raise UsageError(
                 f"the model {request.model} aligns both ways at once, from the pairs alone: leave out {without}"
             )
         samples = _sample_jointly(source_side, target_side, options, request.threads, report)
         return Aligned(*decode_links(samples, source_side, target_side, implied=request.chunks))
     if request.chunks:
-        raise UsageError(f"--chunks is for {', '.join(JOINT_MODELS)}, not for {request.model}: leave it out")
+        raise UsageError(f"--set chunks is for {', '.join(JOINT_MODELS)}, not for {request.model}: leave it out")
     prior = known(source_side, target_side) if known is not None else (None, None)
     if request.direction == BOTH:
         both = align_sides(

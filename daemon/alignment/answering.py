@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.alignment.aligning import Beside, incremental_options
-from hierogram.daemon.alignment.links.prior_counts import prior_counts_of
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.corpora.texts import IN_REQUESTS, TextPipeline, pipeline_of, text_advice
 from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, WrongKindError
+from hierogram.daemon.stored_links import prior_counts_of
 from hierogram.samplers.alignment.bitext import Side, make_direction, read_side, tokens_of
-from hierogram.samplers.alignment.evidence import evidence_of
+from hierogram.samplers.alignment.chain import evidence_of
 from hierogram.samplers.alignment.marginals import DirectionLinks
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode
 from hierogram.samplers.alignment.prior_counts import PriorCounts

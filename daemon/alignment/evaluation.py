@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hierogram.daemon.alignment.files import numbered_lines
+from hierogram.daemon.corpora.lines import numbered_lines
 from hierogram.daemon.corpora.rejections import shown
 from hierogram.daemon.exceptions import InputError
 
@@ -21,7 +21,7 @@ class GoldLinks:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class AlignmentScore:
     """With A the links, S the sure and P the possible ones: |A∩P|/|A|, |A∩S|/|S|, and 1 - (|A∩S|+|A∩P|)/(|A|+|S|)."""
 
     aer: float
@@ -33,7 +33,7 @@ class Evaluation:
     possible: int
 
 
-def evaluate(gold: Iterable[GoldLinks], found: Iterable[frozenset[Link]]) -> Evaluation:
+def evaluate(gold: Iterable[GoldLinks], found: Iterable[frozenset[Link]]) -> AlignmentScore:
     """AER, precision and recall over all pairs together; without links precision is 1, without sure links recall is 1.
 
     Raises `ValueError` where one side has more pairs.
@@ -48,7 +48,7 @@ def evaluate(gold: Iterable[GoldLinks], found: Iterable[frozenset[Link]]) -> Eva
         in_possible += len(here & right.possible)
     error = 1 - (in_sure + in_possible) / (links + sure) if links + sure else 0.0
     precision = in_possible / links if links else 1.0
-    return Evaluation(error, precision, in_sure / sure if sure else 1.0, pairs, links, sure, possible)
+    return AlignmentScore(error, precision, in_sure / sure if sure else 1.0, pairs, links, sure, possible)
 
 
 def read_gold(path: str) -> list[GoldLinks]:

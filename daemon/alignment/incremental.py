@@ -1,4 +1,7 @@
-"""Alignment of pairs that arrive without one, against the counts of the store's aligner, and again later."""
+"""Alignment of a store's pairs: of those that arrive without one, against the counts of its aligner, and again later.
+
+Pairs are aligned again, too, where people have fixed or forbidden links of theirs, or have taken that back.
+"""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,16 +19,15 @@ from hierogram.daemon.alignment.aligning import (
     options_for,
     rejuvenation_options,
 )
-from hierogram.daemon.alignment.links.prior_counts import enter_counts, prior_counts_of
-from hierogram.daemon.alignment.links.stored import Texts, read_blobs
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.learning.kinds.pairs import read_links
-from hierogram.daemon.learning.lease import holding_lease
-from hierogram.daemon.learning.rebuilding import Rebuilt
+from hierogram.daemon.learning.learner import holding_lease
+from hierogram.daemon.learning.residents import Rebuilt
+from hierogram.daemon.stored_links import LinkedTexts, Links, enter_counts, prior_counts_of, read_blobs
 from hierogram.samplers.alignment.prior_counts import PriorCounts, without
 from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.storage.records import UNALIGNED, AlignerChange, LinkRow, PairAlignment, PairLinks, PairRow
+from hierogram.storage.records import UNALIGNED, AlignerChange, Correction, LinkRow, PairAlignment, PairLinks, PairRow
 from hierogram.storage.store import Store
 
 MATERIAL = 0.1
@@ -83,7 +85,7 @@ class IncrementalAligner:
             return 0
         if self._train:
             self.train()
-        texts = Texts.of(rows)
+        texts = LinkedTexts.of(rows)
         prior = self._prior(texts)
         seed = self._seed(rows[0].id, 0)
         words = min(len(texts.source.words), len(texts.target.words))
@@ -103,7 +105,7 @@ class IncrementalAligner:
         """Let the aligner learn from given alignments that it has not seen yet; how many there were."""
         number = 0
         while rows := self._store.untrained_pairs(self._trained_up_to, _PAIRS_A_COMMIT):
-            texts = Texts.of(rows)
+            texts = LinkedTexts.of(rows)
             given = LinkList(*read_links([row.alignment for row in rows]))
             links = both_ways(given, texts.source, texts.target)
             change = AlignerChange()
@@ -127,7 +129,7 @@ class IncrementalAligner:
         rows = _within(self._store.stalest_links(limit, below), _CELLS_AT_ONCE)
         if not rows:
             return Rejuvenated(0, 0, None)
-        texts = Texts.of(rows)
+        texts = LinkedTexts.of(rows)
         links = read_blobs(rows)
         own = texts.counts(links, np.ones(len(rows), np.int64))
         prior = self._prior(texts)
@@ -167,7 +169,7 @@ class IncrementalAligner:
             wanted = None if wanted is None else wanted - len(more)
         return rows
 
-    def _prior(self, texts: Texts) -> tuple[PriorCounts, PriorCounts]:
+    def _prior(self, texts: LinkedTexts) -> tuple[PriorCounts, PriorCounts]:
         counts = self._store.aligner_counts(texts.source.vocabulary, texts.target.vocabulary)
         return prior_counts_of(counts, texts.source, texts.target, self._store.vocabulary_sizes())
 
@@ -176,7 +178,9 @@ class IncrementalAligner:
         known = self._store.human_links([row.id for row in rows])
         return {place: known[row.id] for place, row in enumerate(rows) if row.id in known}
 
-    def _commit_new(self, rows: Sequence[PairRow], texts: Texts, found: BothWays, corrected: Mapping[int, int]) -> None:
+    def _commit_new(
+        self, rows: Sequence[PairRow], texts: LinkedTexts, found: BothWays, corrected: Mapping[int, int]
+    ) -> None:
         """Some thousand pairs at a time, each lot together with the counts that it causes."""
         lines = list(found.aligned.lines())
         links = _links(rows, texts, found)
@@ -244,7 +248,7 @@ def _within(rows: list[_Rows], cells: int) -> list[_Rows]:
     return rows[: max(fitting, 1)]
 
 
-def _links(rows: Sequence[PairRow | LinkRow], texts: Texts, found: BothWays) -> list[PairLinks]:
+def _links(rows: Sequence[PairRow | LinkRow], texts: LinkedTexts, found: BothWays) -> list[PairLinks]:
     """The links as the store keeps them; a pair has been gone over once more than before."""
     blobs = texts.blobs((found.forward, found.backward))
     links = []
@@ -273,3 +277,114 @@ def change_of_counts(new: PriorCounts, old: PriorCounts) -> PriorCounts:
         new.jumps - old.jumps,
         0,
     )
+
+
+PAIRS_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Alignments that keep to what people say: lines by pair, and both directions' links of the rows that have some."""
+
+    lines: dict[int, str]
+    rows: list[LinkRow]
+    links: Links | None
+
+
+def correct(store: Store, pending: Sequence[Correction], threads: int | None = None) -> list[Rebuilt]:
+    """Make the alignments of these pairs keep to what people say of their links now.
+
+    Pairs that came with an alignment get it back but for that; the others are aligned again by the counts of all other
+    pairs. Where an alignment changes, the derivation begins anew in the same transaction, with other random streams; a
+    learner that holds the store's rules in memory has to change its table as the results say.
+    """
+    done = []
+    for given in (True, False):
+        some = [correction for correction in pending if (correction.given is not None) == given]
+        if some:
+            ids = [correction.id for correction in some]
+            known = store.human_links(ids)
+            linked = store.links_by_id(ids)
+            kept = _kept_given(some, linked, known) if given else _aligned(store, linked, known, threads)
+            rebuilt = _commit(store, some, kept)
+            done += [rebuilt] if rebuilt is not None else []
+    return done
+
+
+def correct_requested(store: Store, threads: int | None = None) -> int:
+    """See to all corrections of a store that no learner holds; how many pairs there were.
+
+    Raises `StoreHeldError` where another process writes the grammar.
+    """
+    number = 0
+    if not store.pending_corrections(1):
+        return number
+    with holding_lease(store, "hierogram links"):
+        while pending := store.pending_corrections(PAIRS_AT_ONCE):
+            correct(store, pending, threads)
+            number += len(pending)
+    return number
+
+
+def _kept_given(some: Sequence[Correction], linked: list[LinkRow], known: Mapping[int, KnownLinks]) -> _Kept:
+    lines = {
+        correction.id: _line(known.get(correction.id, KnownLinks()), correction.given or "") for correction in some
+    }
+    if not linked:
+        return _Kept(lines, [], None)
+    texts = LinkedTexts.of(linked)
+    kept = LinkList(*read_links([lines[row.id] for row in linked]))
+    return _Kept(lines, linked, both_ways(kept, texts.source, texts.target))
+
+
+def _line(known: KnownLinks, given: str) -> str:
+    links = [(int(s), int(t)) for s, _, t in (link.partition("-") for link in given.split())]
+    return " ".join(f"{s}-{t}" for s, t in known.kept(links))
+
+
+def _aligned(store: Store, rows: list[LinkRow], known: Mapping[int, KnownLinks], threads: int | None) -> _Kept:
+    """The pairs aligned anew, from nothing but the counts of all others."""
+    texts = LinkedTexts.of(rows)
+    own = texts.counts(read_blobs(rows), np.ones(len(rows), np.int64))
+    counts = store.aligner_counts(texts.source.vocabulary, texts.target.vocabulary)
+    prior = prior_counts_of(counts, texts.source, texts.target, store.vocabulary_sizes())
+    others = without(prior[0], own[0]), without(prior[1], own[1])
+    settings = store.settings()
+    seed = (settings.seed * _SEED_STEP + rows[0].id) * _SEED_STEP + (rows[0].sweep or 0)
+    request = Request(settings.aligner, seed=seed)
+    words = min(len(texts.source.words), len(texts.target.words))
+    if min(int(one.jumps.sum()) for one in others) < words:
+        options = options_for(request, len(rows))
+    else:
+        options = incremental_options(len(rows), request)
+    places = {place: known[row.id] for place, row in enumerate(rows) if row.id in known}
+    found = align_sides(texts.source, texts.target, options, threads, None, Beside(others, known=places))
+    lines = {row.id: line for row, line in zip(rows, found.aligned.lines(), strict=True)}
+    return _Kept(lines, rows, (found.forward, found.backward))
+
+
+def _commit(store: Store, some: Sequence[Correction], kept: _Kept) -> Rebuilt | None:
+    pairs: list[PairRow] = store.pairs_by_id([correction.id for correction in some])
+    given = {correction.id for correction in some if correction.given is not None}
+    changed = {row.id: kept.lines[row.id] for row in pairs if row.alignment != kept.lines[row.id]}
+    change = AlignerChange()
+    change.corrected = [(correction.id, correction.asked) for correction in some]
+    change.alignments = [PairAlignment(*item) for item in changed.items() if item[0] not in given]
+    change.given = [PairAlignment(*item) for item in changed.items() if item[0] in given]
+    if kept.links is not None:
+        texts = LinkedTexts.of(kept.rows)
+        ones = np.ones(len(kept.rows), np.int64)
+        own, new = texts.counts(read_blobs(kept.rows), ones), texts.counts(kept.links, ones)
+        difference = change_of_counts(new[0], own[0]), change_of_counts(new[1], own[1])
+        enter_counts(change, difference, texts.source, texts.target)
+        change.links = [
+            PairLinks(row.id, *blobs, (row.sweep or 0) + (row.id not in given), row.sweep)
+            for row, blobs in zip(kept.rows, texts.blobs(kept.links), strict=True)
+        ]
+    derived = [row for row in pairs if row.current is not None and row.id in changed]
+    if not derived:
+        store.align(change)
+        return None
+    rebuilt = Rebuilt.of(derived, changed, store.settings())
+    store.align(change, rebuilt.updates(), rebuilt.deltas())
+    return rebuilt

@@ -23,7 +23,7 @@ class Request:
     model: Annotated[str, Option("Model", values={model.name: model.summary for model in every_model().values()})] = (
         DEFAULT_MODEL
     )
-    direction: Annotated[str, Option("Direction", values=DIRECTIONS)] = BOTH
+    direction: Annotated[str, Option("Direction", values=DIRECTIONS, expert=True)] = BOTH
     symmetrization: Annotated[
         str,
         Option(
@@ -40,22 +40,18 @@ class Request:
             "Positions that a link is drawn from: 2 or more for constant time, 0 for all.",
             least=0,
             shown=described_default("candidates"),
+            expert=True,
         ),
     ] = None
     similarity: Annotated[
         float | None,
-        Option(
-            "Prior for words spelled alike; 0: none.",
-            least=0,
-            shown=described_default("similarity"),
-            flags=("--orthographic-similarity",),
-        ),
+        Option("Prior for words spelled alike; 0: none.", least=0, shown=described_default("similarity"), expert=True),
     ] = None
     seed: Annotated[int, Option("Seed of the random streams.")] = 1
     threads: Annotated[
         int | None, Option("Threads; the result does not depend on them.", least=1, shown="one a core")
     ] = None
     chunks: Annotated[
-        bool, Option("With itg: link words without a link of their own to the word that their chunk has.")
+        bool, Option("With itg: link words without a link of their own to the word that their chunk has.", expert=True)
     ] = False
-    keep_case: Annotated[bool, Option("Words that differ in case alone are different words.")] = False
+    keep_case: Annotated[bool, Option("Words that differ in case alone are different words.", expert=True)] = False

@@ -1,7 +1,8 @@
-"""Commands that need no store: align, evaluate-alignment."""
+"""The commands about links of words: align, links."""
 
+import csv
 import sys
-from dataclasses import asdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,11 +18,13 @@ from hierogram.daemon.commands.common import (
     plural,
     say,
     say_json,
+    store_url,
 )
 from hierogram.daemon.commands.flags import with_options
-from hierogram.daemon.commands.grammar import announce_compilation
+from hierogram.daemon.commands.learning import announce_compilation
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
+from hierogram.samplers.grammar.known_links import KnownLinks, Link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from hierogram.daemon.corpora.texts import TextPipeline
     from hierogram.samplers.alignment.bitext import Side
     from hierogram.samplers.alignment.prior_counts import PriorCounts
+    from hierogram.storage.store import Store
+
 
 STANDARD_OUTPUT = "-"
 
@@ -65,26 +70,20 @@ def align(
     score: Annotated[
         bool, typer.Option("--score", help="Write ` ||| ` and each link's posterior probability after the links.")
     ] = False,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Store whose aligner's counts to start from, and which says how text is divided into tokens; nothing "
-            "is written to it.  [default: none]",
-        ),
-    ] = None,
 ) -> None:
     """Align the words of sentence pairs by sampling; Pharaoh lines `0-0 1-2`, line for line.
 
     Tokens are separated by spaces, where --tokenize or --store does not say what divides text into tokens. Links count
-    tokens. A pair with an empty side gets an empty line.
+    tokens. A pair with an empty side gets an empty line. With --store the aligner's counts of that store are where it
+    begins; nothing is written to it.
     """
     announce_compilation()
     from hierogram.daemon.alignment.aligning import align as sample
-    from hierogram.daemon.alignment.files import read_pairs, write_lines
+    from hierogram.daemon.corpora.lines import write_lines
+    from hierogram.daemon.corpora.reading import read_pairs
 
     with interruptible("no file was written"):
-        chosen = named_store(context, store)
+        chosen = named_store(context)
         texts = _pipeline(chosen, tokenize, tokenized)
         sources, targets = read_pairs(files)
         for side, name, lines in ((texts.source, files[0], sources), (texts.target, files[-1], targets)):
@@ -102,7 +101,7 @@ def align(
 
 
 def _pipeline(store: str | None, tokenize: str | None, tokenized: bool) -> "TextPipeline":
-    """What is done to the sentences, by options and by the store, if there is one."""
+    """Return what is done to the sentences, by options and by the store, if there is one."""
     from hierogram.daemon.corpora.texts import AS_IT_IS, pipeline_of, two_languages
     from hierogram.storage.store import open_store
 
@@ -119,7 +118,7 @@ def _pipeline(store: str | None, tokenize: str | None, tokenized: bool) -> "Text
 
 def _learned(url: str) -> "Callable[[Side, Side], Sequence[PriorCounts]]":
     """What the store's aligner knows about the words of two sides."""
-    from hierogram.daemon.alignment.links.prior_counts import prior_counts_of
+    from hierogram.daemon.stored_links import prior_counts_of
     from hierogram.storage.store import open_store
 
     def learned(source: "Side", target: "Side") -> "Sequence[PriorCounts]":
@@ -134,27 +133,129 @@ def _learned(url: str) -> "Callable[[Side, Side], Sequence[PriorCounts]]":
     return learned
 
 
-def evaluate_alignment(
-    gold: Annotated[str, typer.Argument(metavar="GOLD", help="Manual links: `i-j` sure, `ipj` possible.")],
-    hypothesis: Annotated[str, typer.Argument(metavar="HYP", help="Links to evaluate, Pharaoh lines.")],
+_COLUMNS = ("pair", "source", "target", "verdict")
+_VERDICTS = {"fixed": True, "forbidden": False}
+
+
+def links(
+    context: typer.Context,
+    pair: Annotated[int | None, typer.Argument(metavar="[PAIR]", help="Number of the pair.", min=1)] = None,
+    fixed: Annotated[str, typer.Option(metavar="LINKS", help="Links that there are, as 0-0 1-2.")] = "",
+    forbidden: Annotated[str, typer.Option(metavar="LINKS", help="Links that there are not.")] = "",
+    forget: Annotated[bool, typer.Option("--forget", help="Take back all that was said of the pair's links.")] = False,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--import",
+            metavar="FILE",
+            help="Links of many pairs: CSV with the columns pair, source, target, verdict (fixed or forbidden).",
+            dir_okay=False,
+        ),
+    ] = None,
+    origin: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Who or what says so.", show_default="command line, or the file")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare links with manual ones: alignment error rate, precision, recall.
+    """Fix and forbid links of pairs, in place of all that was said of their links before.
 
-    Where HYP has more lines than GOLD, its first ones are compared.
+    The pair is aligned again, and its derivation begins again; alignments keep to the links until they are taken back.
+    Where a daemon runs, it does it, within seconds. Where a line of a file is wrong, nothing is stored.
     """
-    from hierogram.daemon.alignment.evaluation import evaluate, read_gold, read_links
+    if [pair is None, not (fixed or forbidden), not forget, file is None].count(False) != (1 if file else 2):
+        raise UsageError("name a PAIR and its links, with --fixed, --forbidden or both; or PAIR --forget; or --import")
+    if file is not None:
+        corrections, said_by = _read(file), origin or str(file)
+    else:
+        assert pair is not None
+        known = KnownLinks(_links("--fixed", fixed), _links("--forbidden", forbidden))
+        corrections, said_by = {pair: known}, origin or "command line"
+    _set(store_url(context), corrections, said_by, as_json)
 
-    right, found = read_gold(gold), read_links(hypothesis)
-    if len(found) < len(right):
-        raise InputError(
-            f"{hypothesis} has {plural(len(found), 'line')}, {gold} {plural(len(right), 'line')}: "
-            "every pair with manual links must be aligned"
+
+def _links(option: str, line: str) -> frozenset[Link]:
+    links = []
+    for word in line.split():
+        source, _, target = word.partition("-")
+        if not (source.isdecimal() and target.isdecimal() and len(word) < 20):
+            raise UsageError(f"{option}: {word!r} is no link: write i-j, word numbers counted from 0")
+        links.append((int(source), int(target)))
+    return frozenset(links)
+
+
+def _read(file: Path) -> dict[int, KnownLinks]:
+    found: dict[int, KnownLinks] = {}
+    for pair, link, fixed in _lines(file):
+        known = found.get(pair, KnownLinks())
+        found[pair] = (
+            known._replace(fixed=known.fixed | {link}) if fixed else known._replace(forbidden=known.forbidden | {link})
         )
-    result = evaluate(right, found[: len(right)])
+    if not found:
+        raise InputError(f"{file}: it has no line with a link")
+    return found
+
+
+def _lines(file: Path) -> Iterator[tuple[int, Link, bool]]:
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            rows = csv.DictReader(lines)
+            if missing := [name for name in _COLUMNS if name not in (rows.fieldnames or ())]:
+                raise InputError(f"{file}: the first line does not name {', '.join(missing)}")
+            for row in rows:
+                yield _line(row, f"{file}: line {rows.line_num}")
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{file}: cannot be read: {error}") from error
+
+
+def _line(row: dict[str, str], where: str) -> tuple[int, Link, bool]:
+    numbers = []
+    for name in _COLUMNS[:3]:
+        text = (row[name] or "").strip()
+        if not text.isdecimal() or len(text) > 18:
+            raise InputError(f"{where}: {name} {text!r} is no number")
+        numbers.append(int(text))
+    verdict = (row["verdict"] or "").strip()
+    if verdict not in _VERDICTS:
+        raise InputError(f"{where}: the verdict {verdict!r} is neither fixed nor forbidden")
+    return numbers[0], (numbers[1], numbers[2]), _VERDICTS[verdict]
+
+
+def _set(url: str, corrections: dict[int, KnownLinks], origin: str, as_json: bool) -> None:
+    from hierogram.storage.store import open_store
+
+    with interruptible("what was noted is kept; run the command again"), open_store(url) as opened:
+        missing = _refuse(opened, corrections)
+        if missing:
+            raise InputError(f"there is no pair {missing[0]}: nothing was stored")
+        for pair, known in corrections.items():
+            opened.set_human_links(pair, known, origin)
+        holder = opened.lease()
+        if holder is None:
+            _correct(opened)
+    number = sum(len(known.fixed) + len(known.forbidden) for known in corrections.values())
+    said = f"{plural(number, 'link')} of {plural(len(corrections), 'pair')}"
     if as_json:
-        say_json(asdict(result))
-        return
-    say(f"AER {result.aer:.4f}  precision {result.precision:.4f}  recall {result.recall:.4f}")
-    manual = f"{result.sure:,} sure, {result.possible:,} possible"
-    say(f"{plural(result.pairs, 'pair')}, {plural(result.links, 'link')}; manual: {manual}")
+        say_json({"pairs": len(corrections), "links": number, "done": holder is None})
+    elif holder:
+        say(f"{said}: `{holder.command}` (process {holder.pid} on {holder.host}) aligns again")
+    else:
+        say(f"{said}: aligned again")
+
+
+def _refuse(opened: "Store", corrections: dict[int, KnownLinks]) -> list[int]:
+    """The pairs that are not stored; raises `InputError` where one cannot have its links."""
+    rows = {row.id: row for row in opened.pairs_by_id(list(corrections))}
+    for pair, row in rows.items():
+        problem = corrections[pair].problem(row.source.count(" ") + 1, row.target.count(" ") + 1)
+        if problem:
+            raise InputError(f"pair {pair}: {problem}: nothing was stored")
+    return [pair for pair in corrections if pair not in rows]
+
+
+def _correct(opened: "Store") -> None:
+    from hierogram.daemon.commands.learning import announce_compilation
+
+    announce_compilation()
+    from hierogram.daemon.alignment.incremental import correct_requested
+
+    correct_requested(opened)

@@ -1,4 +1,4 @@
-"""What the commands share: the store they work on, and how they speak."""
+"""Share among commands the store that they work on, and the ways in which they print."""
 
 import json
 import sys
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hierogram.samplers.grammar.kinds import Notation
     from hierogram.storage.records import Settings
     from hierogram.storage.store import Store
+
 
 DEFAULT_STORE = "sqlite:///hierogram.db"
 
@@ -35,17 +36,13 @@ StoreUrl = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for programs.")]
 
 
-def store_url(context: typer.Context, given: str | None) -> str:
-    """The store that a command was given, by its own option, the global one, or the environment."""
-    if given is not None:
-        return given
+def store_url(context: typer.Context) -> str:
+    """Return the URL of the store that a command works on, by the command line, the environment, or the default."""
     return chosen_store(context).url
 
 
-def named_store(context: typer.Context, given: str | None) -> str | None:
-    """The store that stands on the command line, for a command that can do without one; None: none does."""
-    if given is not None:
-        return given
+def named_store(context: typer.Context) -> str | None:
+    """Return the store that stands on the command line, for a command that can do without one; None: none does."""
     chosen = chosen_store(context)
     return chosen.url if chosen.given else None
 
@@ -59,30 +56,30 @@ class ChosenStore:
 
 
 def chosen_store(context: typer.Context) -> ChosenStore:
-    """What the global option says."""
+    """Return what the global option says."""
     chosen = context.find_root().obj
     return chosen if isinstance(chosen, ChosenStore) else ChosenStore(DEFAULT_STORE, False)
 
 
 def is_store(named: str) -> bool:
-    """Whether what is named is a store, and not a file."""
+    """Return whether what is named is a store, and not a file."""
     return named.endswith(".db") or "://" in named
 
 
-def grammar_and_sentences(context: typer.Context, files: list[str], store: str | None) -> tuple[str, bool, str]:
-    """The grammar, whether it is that of a store, and the file of sentences; raises `UsageError`."""
+def grammar_and_sentences(context: typer.Context, files: list[str]) -> tuple[str, bool, str]:
+    """Return the grammar, whether it is that of a store, and the file of sentences; raises `UsageError`."""
     if len(files) == 1:
         _check_sentences(files[0])
-        return store_url(context, store), True, files[0]
+        return store_url(context), True, files[0]
     if len(files) != 2:
         raise UsageError("name a grammar and a file of sentences, or with --store the file alone")
-    if store is not None or chosen_store(context).given:
+    if chosen_store(context).given:
         raise UsageError(f"--store and {files[0]} are two grammars: name one")
     return files[0], is_store(files[0]), files[1]
 
 
 def _check_sentences(path: str) -> None:
-    """Raises `UsageError` where what is given for a file of sentences is a grammar."""
+    """Raise `UsageError` where what is given for a file of sentences is a grammar."""
     from hierogram.daemon.decoding.grammars import is_grammar
 
     if is_store(path) or is_grammar(path):
@@ -92,7 +89,7 @@ def _check_sentences(path: str) -> None:
 
 
 def was_given(context: typer.Context, name: str) -> bool:
-    """Whether the parameter stands on the command line."""
+    """Return whether the parameter stands on the command line."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
@@ -124,7 +121,7 @@ def say_json(value: object) -> None:
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether people read the stream as it is written."""
+    """Return whether people read the stream as it is written."""
     return stream.isatty()
 
 
@@ -158,7 +155,7 @@ def interruptible(consequence: str) -> Iterator[None]:
 
 
 def note_text(side: "TextSide", named: str, lines: Sequence[str], tokenized: bool, option: str = "fr,en") -> None:
-    """Says it where text looks as if it should be divided into tokens and is not, or the other way about."""
+    """Say it where text looks as if it should be divided into tokens and is not, or the other way about."""
     from hierogram.daemon.corpora.texts import text_advice
 
     advice = None if tokenized else text_advice(side, named, lines, f"--tokenize {option}", "--tokenized")

@@ -8,7 +8,6 @@ import typer
 from hierogram.daemon.commands.common import (
     FOUND,
     AsJson,
-    StoreUrl,
     interruptible,
     note,
     open_or_make,
@@ -19,7 +18,7 @@ from hierogram.daemon.commands.common import (
     was_given,
 )
 from hierogram.daemon.commands.flags import given, with_options
-from hierogram.daemon.corpora.limits import Limits
+from hierogram.daemon.corpora.rejections import Limits
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.treebanks.transformations import Transformations
@@ -35,7 +34,7 @@ DICTIONARY_CORPUS = "dictionary"
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How files are read: as which format, of which languages, into which corpus."""
+    """Say how files are read: as which format, of which languages, into which corpus."""
 
     format: Annotated[
         str,
@@ -64,7 +63,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """How entries of a dictionary count."""
+    """Say how entries of a dictionary count."""
 
     dictionary: Annotated[
         bool, Option("The file is a dictionary or a list of terms: TBX, CSV or TSV, told by its name or --format.")
@@ -92,7 +91,6 @@ def ingest(
     how: Transformations,
     limits: Limits,
     as_json: AsJson = False,
-    store: StoreUrl = None,
 ) -> None:
     """Store sentence pairs, word-aligned or not, or with --trees a treebank; the store is made if there is none.
 
@@ -117,18 +115,17 @@ def ingest(
         if len(files) != 1 or was_given(context, "format"):
             raise UsageError("--trees takes one file, and no --format")
         settled = how if given(context, Transformations) else None
-        done = _ingest_trees(store_url(context, store), files[0], settled, reading, limits)
+        done = _ingest_trees(store_url(context), files[0], settled, reading, limits)
         _end(done, reading.strict, as_json, "forest" if reading.nbest else "tree")
         return
-    from hierogram.daemon.corpora.dictionaries.source import Dictionary
+    from hierogram.daemon.corpora.dictionaries import Dictionary
     from hierogram.daemon.corpora.ingest import IngestProgress
     from hierogram.daemon.corpora.ingest import ingest as take_in
-    from hierogram.daemon.corpora.inputs import Input
-    from hierogram.daemon.corpora.reading import Entries, Handling
+    from hierogram.daemon.corpora.reading import Entries, IngestOptions, Input
     from hierogram.daemon.corpora.texts import pipeline_of, two_languages
     from hierogram.storage.records import Settings
 
-    handling = Handling(
+    handling = IngestOptions(
         two_languages(reading.languages, "--languages") if reading.languages is not None else None,
         two_languages(reading.tokenize, "--tokenize") if reading.tokenize is not None else None,
         limits,
@@ -141,7 +138,7 @@ def ingest(
         if entries.dictionary
         else Input(files, reading.format, limits) as source,
     ):
-        opened, made = open_or_make(store_url(context, store), Settings(languages=languages or ()))
+        opened, made = open_or_make(store_url(context), Settings(languages=languages or ()))
         with opened, progress("ingest", "lines") as shown:
             if made:
                 known = f" of the languages {','.join(languages)}" if languages else ""
@@ -157,8 +154,8 @@ def ingest(
 
 def _ingest_trees(url: str, path: str, how: Transformations | None, reading: Reading, limits: Limits) -> "IngestReport":
     from hierogram.daemon.corpora.ingest import IngestProgress
-    from hierogram.daemon.treebanks.files import TreebankFile, open_treebank
     from hierogram.daemon.treebanks.ingest import ingest_open
+    from hierogram.daemon.treebanks.reading import TreebankFile, open_treebank
     from hierogram.samplers.grammar.settings import TREES
     from hierogram.storage.records import Settings
 
@@ -169,7 +166,7 @@ def _ingest_trees(url: str, path: str, how: Transformations | None, reading: Rea
         opened, made = open_or_make(url, Settings(grammar=TREES))
         with opened, progress("ingest", "trees") as shown:
             if made:
-                note(f"{opened.url}: made a new store of trees (`hierogram init --grammar trees` takes settings)")
+                note(f"{opened.url}: made a new store of trees (`hierogram init --kind trees` takes settings)")
 
             def tell(now: IngestProgress) -> None:
                 said = f"{now.totals.rejected:,} rejected" if now.totals.rejected else ""
@@ -204,7 +201,7 @@ def _end(done: "IngestReport", strict: bool, as_json: bool, noun: str) -> None:
 
 
 def _damage(done: "IngestReport") -> str | None:
-    """What is wrong with the input as a whole, though some of its lines may be stored; None: nothing."""
+    """Return what is wrong with the input as a whole, though some of its lines may be stored; None: nothing."""
     from hierogram.daemon.corpora.rejections import INVALID_UTF8, LENGTH_MISMATCH
 
     if not done.lines:

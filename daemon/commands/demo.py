@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hierogram.daemon.commands.common import (
-    chosen_store,
     interruptible,
+    named_store,
     note,
     nouns_of,
     open_or_make,
     plural,
     say,
-    was_given,
 )
-from hierogram.daemon.commands.grammar import align_pending, announce_compilation, say_aligned, say_learned, telling
+from hierogram.daemon.commands.learning import align_pending, announce_compilation, say_aligned, say_learned, telling
 from hierogram.daemon.progress import progress
 
 if TYPE_CHECKING:
     from hierogram.daemon.corpora.texts import Languages
-    from hierogram.daemon.corpora.validation import Fields
+    from hierogram.daemon.corpora.validation import LineColumns
     from hierogram.daemon.demo.data import VersePair
     from hierogram.storage.records import RuleRow
     from hierogram.storage.store import Store
+
 
 DEMO_STORE = "sqlite:///hierogram-demo.db"
 DEMO_ALIGN_STORE = "sqlite:///hierogram-demo-align.db"
@@ -41,7 +41,7 @@ class _Verses:
 
     origin: str
     format: str
-    fields: "Iterator[Fields]"
+    fields: "Iterator[LineColumns]"
     bytes_read: int = 0
     bytes_total: int | None = None
 
@@ -63,22 +63,18 @@ def demo(
         bool,
         typer.Option("--align", help="Leave the hand-made links aside: align, compare with them, learn from that."),
     ] = False,
-    store: Annotated[str, typer.Option("--store", metavar="URL", help="Store to make, or to go on with.")] = DEMO_STORE,
 ) -> None:
     """Learn the grammar of the Greek New Testament and its English translation, in a minute or two.
 
-    Fetches the texts and their hand-made word alignments from the Python package index (8.8 MB, kept in the user's
-    cache folder), stores 7,936 pairs of verses, learns, exports, and shows what was learned. With --align, in a store
-    of its own, the links are those of our aligner, and their error rate is told.
+    The store is hierogram-demo.db, where --store names no other. Fetches the texts and their hand-made word alignments
+    from the Python package index (8.8 MB, kept in the user's cache folder), stores 7,936 pairs of verses, learns,
+    exports, and shows what was learned. With --align, in a store of its own, the links are those of our aligner, and
+    their error rate is printed.
     """
     from hierogram.daemon.demo.data import CREDITS, WHEEL, check, fetch, read_verses
 
     # HIEROGRAM_STORE names the store of one's own work, which the demo keeps out of.
-    chosen = chosen_store(context)
-    if chosen.given and not was_given(context, "store"):
-        store = chosen.url
-    elif align and not was_given(context, "store"):
-        store = DEMO_ALIGN_STORE
+    store = named_store(context) or (DEMO_ALIGN_STORE if align else DEMO_STORE)
     with interruptible("run `hierogram demo` again to go on"):
         if data is None:
             note(f"fetching {WHEEL} (or taking it from the cache) …")
@@ -168,7 +164,7 @@ def _show_rules(store: "Store") -> None:
 
 def _rule(rule: "RuleRow") -> str:
     sure = f"p(e|f) {rule.p_target_given_source:.2f}, p(f|e) {rule.p_source_given_target:.2f}"
-    return f"{rule.source} → {rule.target}   ({rule.mean:.1f} uses, {sure})"
+    return f"{rule.source} → {rule.target}   ({rule.expected_uses:.1f} uses, {sure})"
 
 
 def _say_how_to_go_on(url: str) -> None:
@@ -177,8 +173,8 @@ def _say_how_to_go_on(url: str) -> None:
     file = url.removeprefix("sqlite:///")
     exact = "" if file != url else "::numeric"
     query = (
-        f"SELECT source, target, round(mean{exact}, 1) AS uses, round(p_target_given_source{exact}, 2) AS p "
-        "FROM word_rules WHERE token = 'λόγος' ORDER BY mean DESC, source, target LIMIT 5"
+        f"SELECT source, target, round(expected_uses{exact}, 1) AS uses, round(p_target_given_source{exact}, 2) AS p "
+        "FROM word_rules WHERE token = 'λόγος' ORDER BY expected_uses DESC, source, target LIMIT 5"
     )
     say(f'  sqlite3 -box {file} "{query}"' if file != url else f'  psql "{url}" -c "{query}"')
     say(f"  hierogram rules --store {url} --containing λόγος")

@@ -1,16 +1,15 @@
-"""Commands about grammars as files: export, diff."""
+"""Commands about grammars as files: export, diff, schedule."""
 
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hierogram.daemon.commands.common import (
     FOUND,
     AsJson,
-    StoreUrl,
     interruptible,
     note,
     plural,
@@ -19,18 +18,23 @@ from hierogram.daemon.commands.common import (
     say_table,
     store_url,
 )
-from hierogram.daemon.commands.flags import with_options
+from hierogram.daemon.commands.flags import given, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.options import Destination, ExportOptions
 from hierogram.daemon.progress import Progress, progress
+from hierogram.storage.options import Option, OptionError, declared
 
 if TYPE_CHECKING:
-    from hierogram.daemon.exports.exporting import Report
-    from hierogram.daemon.exports.manifest import Manifest
+    from collections.abc import Sequence
+
+    from hierogram.daemon.exports.publication import Manifest
+    from hierogram.daemon.exports.schedule import ScheduledJob
+    from hierogram.daemon.exports.writing import Report
+    from hierogram.storage.store import Store
 
 
 def telling(shown: Progress) -> "Report":
-    """Tells a progress of an export's."""
+    """Return what reports an export's steps to a progress."""
     doing = {
         "read": ("reading", "rules"),
         "count": ("counting", "pairs"),
@@ -45,18 +49,75 @@ def telling(shown: Progress) -> "Report":
     return tell
 
 
+PACKED, DATASETTE = "packed", "datasette"
+_OTHERS = {PACKED: "to translate with at once", DATASETTE: "its configuration, with questions, for an SQLite store"}
+"""Formats that are not rules, line by line: what they are for."""
+_OF_PACKED = {"format", "max_scope", "drawn"}
+_FORMAT = declared(ExportOptions)["format"].option
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Exported(ExportOptions):
+    """Choose what `export` writes: what a job of the schedule may, or another form of a store or grammar."""
+
+    format: Annotated[
+        str | None, replace(_FORMAT, values={**dict.fromkeys(_FORMAT.values or (), ""), **_OTHERS})
+    ] = None  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if self.format not in _OTHERS:
+            ExportOptions.__post_init__(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _When:
+    """Say when a scheduled export is made, and how long its versions stay."""
+
+    cron: Annotated[
+        str | None,
+        Option(
+            "With --to: do not export now; have `hierogram serve` do it at this time, in UTC: minute, hour, day of "
+            "month, month, day of week.",
+            metavar="TIME",
+        ),
+    ] = None
+    every: Annotated[str | None, Option("Or how often: 90s, 30m, 6h, 1d, 2w.", metavar="SPAN")] = None
+    max_age: Annotated[str | None, Option("Age at which a version of a schedule goes, as in --every.", expert=True)] = (
+        None
+    )
+
+
 @with_options
 def export(
     context: typer.Context,
     destination: Destination,
-    options: ExportOptions,
+    options: _Exported,
+    when: _When,
+    grammar: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="With --format packed: an export to pack in place of the store's rules."),
+    ] = None,
     as_json: AsJson = False,
-    store: StoreUrl = None,
 ) -> None:
     """Write the grammar as a file that decoders or analysts load, with a manifest beside it.
 
-    The name of the file says its format and its compression: grammar.moses.gz, rules.parquet.
+    The name of the file says its format and its compression: grammar.moses.gz, rules.parquet. A packed grammar is what
+    `translate` maps into memory, so that it starts at once.
     """
+    chosen = given(context, _Exported)
+    if options.format == PACKED or (options.format is None and (destination.output or Path()).suffix == f".{PACKED}"):
+        if strange := chosen - _OF_PACKED:
+            raise UsageError(f"--format {PACKED} takes --max-scope and --drawn, no {', '.join(sorted(strange))}")
+        _pack(store_url(context), grammar, destination, options)
+        return
+    if grammar is not None:
+        raise UsageError(f"--grammar is packed: give --format {PACKED}")
+    if options.format == DATASETTE:
+        _configure_datasette(store_url(context), destination)
+        return
+    if when != _When():
+        _schedule(store_url(context), destination, when, options, as_json)
+        return
     if destination.sentences is not None:
         if options.format not in (None, "cdec"):
             raise UsageError("--sentences writes a folder of cdec grammars: give no other format")
@@ -67,13 +128,12 @@ def export(
         raise UsageError("--json and --output - both write to standard output: give one of them")
     from hierogram.daemon.exports.exporting import export as write
     from hierogram.daemon.exports.exporting import export_to, publish
-    from hierogram.daemon.exports.manifest import manifest_path
-    from hierogram.daemon.exports.publication import MANIFEST, Versions
+    from hierogram.daemon.exports.publication import MANIFEST, Versions, manifest_path
     from hierogram.storage.store import open_store
 
     with (
         interruptible("no file was written"),
-        open_store(store_url(context, store)) as opened,
+        open_store(store_url(context)) as opened,
         progress("export", "rules") as shown,
     ):
         if destination.is_standard_output:
@@ -103,8 +163,71 @@ def export(
     say(f"{beside}: its manifest")
 
 
+def _pack(url: str, grammar: str | None, destination: Destination, options: ExportOptions) -> None:
+    """Write a packed grammar, of a store or of an export."""
+    from hierogram.daemon.decoding.grammars import write_grammar
+    from hierogram.daemon.decoding.opening import equip
+    from hierogram.daemon.decoding.requests import TranslateOptions
+    from hierogram.storage.store import open_store
+
+    if destination.to is not None or destination.output is None or destination.is_standard_output:
+        raise UsageError(f"--format {PACKED} writes one file: name it with -o grammar.{PACKED}")
+    if options.max_scope is None:
+        raise UsageError(f"--format {PACKED}: name a --max-scope")
+    equipment = equip(TranslateOptions(max_scope=options.max_scope, drawn=options.drawn))
+    if grammar is None:
+        with open_store(url) as store:
+            found = equipment.of_store(store)[0]
+    else:
+        found = equipment.grammar(grammar)
+    write_grammar(destination.output, found)
+    note(f"{destination.output}: {plural(found.packed.rules, 'rule')}")
+
+
+def _configure_datasette(url: str, destination: Destination) -> None:
+    """Write a configuration for Datasette: canned queries, facets off, a time limit."""
+    import json
+
+    from hierogram.daemon.files import appearing
+    from hierogram.daemon.grammar.datasette import datasette_configuration
+
+    output = destination.output or Path("datasette.json")
+    file, configuration = datasette_configuration(url)
+    try:
+        with appearing(output) as written:
+            written.write(json.dumps(configuration, indent=2, ensure_ascii=False).encode() + b"\n")
+    except OSError as error:
+        raise UsageError(f"{output}: cannot be written: {error.strerror or error}") from error
+    say(f"{output}: now run  datasette serve {file} --config {output}")
+
+
+def _schedule(url: str, destination: Destination, when: _When, options: ExportOptions, as_json: bool) -> None:
+    """Add a job to the schedule, or put it in the place of the one with its name."""
+    from hierogram.daemon.exports.options import ExportJob
+    from hierogram.daemon.exports.schedule import add_job
+    from hierogram.storage.store import open_store
+
+    if destination.to is None or destination.sentences is not None:
+        raise UsageError("--cron and --every write versions into a folder: give --to FOLDER, and no --sentences")
+    what = {field.name: getattr(options, field.name) for field in fields(ExportOptions)}
+    what |= {name: getattr(destination, name) for name in ("name", "keep")} | asdict(when)
+    filter_for = None if options.filter_for is None else options.filter_for.absolute()
+    try:
+        job = ExportJob(**{**what, "to": destination.to.absolute(), "filter_for": filter_for})
+    except OptionError as error:
+        raise UsageError(f"--{error.option.replace('_', '-')}: {error.reason}") from error
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    with open_store(url) as opened:
+        added = add_job(opened, job)
+    if as_json:
+        say_json(_as_json(added))
+    else:
+        say(f"{job.name}: runs next at {_moment(added.next_run)}; `hierogram serve` runs it")
+
+
 def _say_streamed(manifest: "Manifest") -> None:
-    """What went to standard output, and what did not."""
+    """Print what went to standard output, and what did not."""
     note(f"{plural(manifest.rules, 'rule')}, {plural(manifest.bytes, 'byte')}, sha256 {manifest.sha256}")
     for left in manifest.filters:
         note(f"  {left.filter}: {left.before:,} → {left.after:,}")
@@ -114,7 +237,6 @@ def _say_streamed(manifest: "Manifest") -> None:
 
 
 def diff(
-    context: typer.Context,
     before: Annotated[Path, typer.Argument(metavar="A", help="Export, or folder of a version.", exists=True)],
     after: Annotated[Path, typer.Argument(metavar="B", help="The other one, of the same format.", exists=True)],
     limit: Annotated[int, typer.Option(min=0, help="Rules of each kind to show.")] = 10,
@@ -153,3 +275,82 @@ def diff(
 
 def _shown(count: float | None) -> str:
     return "" if count is None else f"{count:g}"
+
+
+def schedule(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Name of a job.")] = None,
+    run: Annotated[bool, typer.Option("--run", help="Run the job now, in this process.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the job; the versions that it made stay.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the exports that the daemon runs on a schedule, when they run next, and how they ran last.
+
+    `hierogram export --cron` or `--every` adds one. When a job runs next stays as it was where --run runs it.
+    """
+    from hierogram.daemon.exports.schedule import list_jobs, remove_job
+    from hierogram.storage.store import open_store
+
+    if run and remove:
+        raise UsageError("--run and --remove are two things to do: give one of them")
+    if (run or remove) != (name is not None):
+        raise UsageError("NAME goes with --run or --remove; without these all jobs are shown")
+    with open_store(store_url(context)) as opened:
+        if name is None:
+            _show_jobs(opened, list_jobs(opened), as_json)
+        elif run:
+            _run_job(opened, name, as_json)
+        else:
+            remove_job(opened, name)
+            say(f"{name}: removed")
+
+
+def _show_jobs(store: "Store", jobs: "Sequence[ScheduledJob]", as_json: bool) -> None:
+    last = {job.job.name: next(iter(store.exports(1, job.job.name)), None) for job in jobs}
+    if as_json:
+        say_json(
+            [
+                _as_json(job)
+                | {
+                    "last": None
+                    if (ran := last[job.job.name]) is None
+                    else {"state": ran.state, "seconds": ran.seconds, "error": ran.error}
+                }
+                for job in jobs
+            ]
+        )
+        return
+    rows = []
+    for job in jobs:
+        ran = last[job.job.name]
+        rows.append(
+            (
+                job.job.name,
+                job.job.cron or f"every {job.job.every}",
+                job.job.format or "",
+                str(job.job.to),
+                _moment(job.next_run),
+                "" if ran is None else f"{ran.state} {ran.error or ''}".strip(),
+            )
+        )
+    say_table(("name", "when", "format", "folder", "next run", "last run"), rows)
+
+
+def _run_job(store: "Store", name: str, as_json: bool) -> None:
+    from hierogram.daemon.exports.schedule import find_job, run_job
+
+    with interruptible("the version before stays"), progress("export", "rules") as shown:
+        made = run_job(store, find_job(store, name), telling(shown))
+    if as_json:
+        say_json({"folder": str(made.folder), "rules": made.manifest.rules, "retired": list(map(str, made.retired))})
+    else:
+        say(f"{made.folder}: {plural(made.manifest.rules, 'rule')}, {plural(made.manifest.bytes, 'byte')}")
+
+
+def _moment(time: Any) -> str:
+    return "never" if time is None else f"{time:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _as_json(job: Any) -> dict[str, Any]:
+    next_run = None if job.next_run is None else job.next_run.isoformat()
+    return {"job": job.job.described(), "configured": job.configured, "next_run": next_run}

@@ -1,32 +1,91 @@
-"""Commands about a store as a whole: init, status."""
+"""Commands about a store as a whole: init, status, events."""
 
-from collections.abc import Collection
-from dataclasses import asdict, replace
+import json
+import sys
+import time
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from hierogram.daemon.commands.common import (
     AsJson,
-    StoreUrl,
+    is_terminal,
+    note,
     open_or_make,
     plural,
     say,
     say_json,
     store_url,
+    was_given,
 )
-from hierogram.daemon.commands.flags import given, with_options
+from hierogram.daemon.commands.flags import EXPERTS, SET, expert_help, given, with_options
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.memory import resident_bytes
-from hierogram.samplers.grammar.kinds import Notation, notation_of
-from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, PAPER
+from hierogram.samplers.grammar.kinds import NOTATIONS, Notation, notation_of
+from hierogram.samplers.grammar.settings import ANNEALED, DIRICHLET, ITG, PAPER, SYNCHRONOUS, TREES
+from hierogram.storage.options import Option
 from hierogram.storage.records import Settings
+from hierogram.storage.records.operations import EVENT_KINDS
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from hierogram.storage.browsing.reader import Reader
     from hierogram.storage.records import Claim, StoreStatus
+    from hierogram.storage.records.operations import Event, EventPage
+    from hierogram.storage.store import Store
+
 
 _OF_DIRICHLET: dict[str, Any] = {"schedule": ANNEALED, "temperature": 10.0, "annealing": 280}
 """Of a Dirichlet process, where they are not chosen: from lower temperatures chains do not forget where they began."""
+
+
+_EACH = frozenset({"grammar", "seed", "max_tokens", "upgrade", "store", "help"})
+"""Options of `init` for any kind of grammar."""
+_OF_TEXT = frozenset({"languages", "tokenize", "case"})
+_OF_KINDS: dict[str, frozenset[str]] = {
+    SYNCHRONOUS: _OF_TEXT
+    | {"model", "discount", "strength", "span_limit", "schedule", "aligner", "rate", "round_sweeps", "sweeps_per_level"}
+    | {"levels", "settling", "type_moves", "temperature", "annealing"},
+    TREES: frozenset({"base", "start", "round_sweeps", "temperature", "annealing"}),
+    ITG: _OF_TEXT | {"settling", "round_sweeps"},
+}
+"""Settings of one kind or another."""
+
+
+class InitCommand(TyperCommand):
+    """`init`, whose help shows the options of the kind of grammar that is asked for, or those that all have."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See `TyperCommand.parse_args`; notes the kind for the help, which is printed before the rest is read."""
+        named = [after for arg, after in pairwise([*args, ""]) if arg == "--kind"]
+        named += [arg.removeprefix("--kind=") for arg in args if arg.startswith("--kind=")]
+        self._kind = named[-1] if named and named[-1] in NOTATIONS else None
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options that concern the kind, and how to see those of the others."""
+        shown = self._kind_options()
+        records = []
+        for parameter in self.get_params(ctx):
+            if parameter.name == EXPERTS:
+                if self._kind is not None:
+                    records.append((f"{SET} NAME=VALUE", expert_help(Settings, shown)))
+            elif parameter.name in shown and (record := parameter.get_help_record(ctx)) is not None:
+                records.append(record)
+        with formatter.section("Options" if self._kind is None else f"Options of kind {self._kind}"):
+            formatter.write_dl(records)
+        others = ", ".join(f"--kind {kind}" for kind in NOTATIONS if kind != self._kind)
+        with formatter.section("More options"):
+            formatter.write_text(f"hierogram init --help with {others}")
+
+    def _kind_options(self) -> frozenset[str]:
+        return _EACH | (_OF_TEXT if self._kind is None else _OF_KINDS[self._kind])
 
 
 @with_options
@@ -34,16 +93,16 @@ def init(
     context: typer.Context,
     settings: Settings,
     upgrade: Annotated[bool, typer.Option("--upgrade", help="Take an older store to this version's schema.")] = False,
-    store: StoreUrl = None,
 ) -> None:
-    """Make a store, with settings that are fixed for its life; or upgrade an older one.
+    """Make a store, with settings that are fixed for its life; or with --upgrade bring an older one up to date.
 
-    Without --schedule, --levels or --sweeps-per-level choose the schedule `paper`, and a Dirichlet process gets that of
-    annealed phrases, from T = 10 over 280 sweeps where nothing else is chosen.
+    Each kind of grammar has options of its own: `hierogram init --kind trees --help`. Without --schedule, the settings
+    levels and sweeps_per_level choose the schedule `paper`, and a Dirichlet process gets that of annealed phrases, from
+    T = 10 over 280 sweeps where nothing else is chosen.
     """
     chosen = given(context, Settings)
     settings = with_schedule(settings, chosen)
-    url = store_url(context, store)
+    url = store_url(context)
     if upgrade:
         if chosen:
             raise UsageError("--upgrade goes with no settings: those of a store are fixed for its life")
@@ -53,7 +112,7 @@ def init(
 
     check_settings(settings)
     if settings.type_moves and settings.model != DIRICHLET:
-        raise UsageError("--type-moves: they need an exchangeable model: --model dirichlet")
+        raise UsageError("--set type_moves: they need an exchangeable model: --model dirichlet")
     opened, made = open_or_make(url, settings)
     with opened:
         if chosen:
@@ -74,7 +133,7 @@ def with_schedule(settings: Settings, chosen: Collection[str]) -> Settings:
 
 
 def _refuse_other(url: str, stored: Settings, wanted: Settings) -> None:
-    """Raises `InputError` where the settings differ; the salt is the store's own affair."""
+    """Raise `InputError` where the settings differ; the salt is the store's own affair."""
     was, is_wanted = asdict(replace(stored, key_salt=0)), asdict(wanted)
     differing = [f"{name} is {was[name]}, not {is_wanted[name]}" for name in was if was[name] != is_wanted[name]]
     if differing:
@@ -94,11 +153,26 @@ def _upgrade(url: str) -> None:
         say(f"upgraded the store from schema {before} to {after}")
 
 
-def status(context: typer.Context, as_json: AsJson = False, store: StoreUrl = None) -> None:
-    """Say how much the store holds and how far learning has come."""
+def status(
+    context: typer.Context,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Seconds between two looks.")] = 2.0,
+    as_json: AsJson = False,
+) -> None:
+    """Print how much the store holds and how far learning has come.
+
+    --watch prints pairs by state, lag, sweeps, and the latest rules in use. On a terminal the display is refreshed;
+    elsewhere each look is printed after the last one, with --json as an object a line. Nothing is changed, and no
+    daemon is needed.
+    """
+    if watch:
+        _watch(store_url(context), every, as_json)
+        return
+    if was_given(context, "every"):
+        raise UsageError("--every is for looks again and again: give --watch, too")
     from hierogram.storage.store import open_store
 
-    with open_store(store_url(context, store)) as opened:
+    with open_store(store_url(context)) as opened:
         now = opened.status()
         settings = opened.settings()
         writer = opened.lease()
@@ -121,13 +195,13 @@ def status(context: typer.Context, as_json: AsJson = False, store: StoreUrl = No
 
 def _memory_of(writer: "Claim") -> int | None:
     """Bytes that the process holds which writes the store; None where it is on another machine."""
-    from hierogram.storage.operations.processes import host_name
+    from hierogram.storage.database.claims import host_name
 
     return resident_bytes(writer.pid) if writer.host == host_name() else None
 
 
 def _left_out(now: "StoreStatus") -> str:
-    """What pairs expect of rules that are too rare in them to be counted, and of which rules how much."""
+    """Return what pairs expect of rules that are too rare in them to be counted, and of which rules how much."""
     whole = now.expected_tokens + sum(now.left_out.values())
     parts = ", ".join(f"{uses:,.0f} of {name}" for name, uses in now.left_out.items() if uses)
     share = f"{sum(now.left_out.values()) / whole:.1%} of what is expected" if whole else "nothing"
@@ -149,3 +223,161 @@ def _status_lines(now: "StoreStatus", kind: Notation) -> list[tuple[str, str]]:
         ("rejected lines", f"{now.rejected:,}"),
         *([] if now.log_bytes is None else [("log", f"{now.log_bytes / 1e6:,.1f} MB beside the file")]),
     ]
+
+
+_WATCHED_RULES = 15
+_SWEEPS = 20
+
+
+def _watch(url: str, every: float, as_json: bool) -> None:
+    """Look at a store again and again: on a terminal the display is refreshed, elsewhere each look is printed."""
+    from hierogram.storage.browsing.reader import Reader
+
+    with Reader(url) as reader, suppress(KeyboardInterrupt):
+        looks = _looks(reader, every)
+        if as_json:
+            for seen in looks:
+                say(json.dumps(seen, ensure_ascii=False))
+        elif is_terminal(sys.stdout):
+            _refresh(looks)
+        else:
+            for seen in looks:
+                for line in _lines(seen):
+                    say(line)
+
+
+def _looks(reader: "Reader", every: float) -> Iterator[dict[str, Any]]:
+    """Yield what is seen, each time that one looks; the first at once."""
+    while True:
+        yield _seen(reader)
+        time.sleep(every)
+
+
+def _seen(reader: "Reader") -> dict[str, Any]:
+    from hierogram.storage.browsing.progress import last_sweeps, latest_rules, store_status
+
+    with reader.look() as look:
+        now = store_status(look, reader.url)
+        sweeps = last_sweeps(look, _SWEEPS)
+        latest = latest_rules(look, _WATCHED_RULES)
+        kind = notation_of(look.settings().grammar)
+    seconds = sum(sweep.seconds for sweep in sweeps)
+    return {
+        "store": now.url,
+        "position": now.position,
+        "holds": kind.one,
+        "pairs": now.pairs,
+        "lag": sum(now.behind.values()),
+        "rules": now.rules,
+        "sweeps": now.sweeps,
+        "pair_sweeps_per_second": sum(sweep.pairs for sweep in sweeps) / seconds if seconds else 0.0,
+        "log_likelihood": now.last_log_likelihood,
+        "latest_rules": [row._asdict() for row in latest],
+    }
+
+
+def _lines(seen: dict[str, Any]) -> list[str]:
+    states = ", ".join(f"{number:,} {state}" for state, number in seen["pairs"].items())
+    likelihood = seen["log_likelihood"]
+    return [
+        f"{seen['store']}, position {seen['position']:,}",
+        f"{plural(sum(seen['pairs'].values()), seen['holds'])} ({states}), {seen['lag']:,} not settled yet",
+        f"{plural(seen['rules'], 'rule')}, {plural(seen['sweeps'], 'sweep')},"
+        f" {seen['pair_sweeps_per_second']:,.0f} {seen['holds']}s a second lately"
+        + ("" if likelihood is None else f", log-likelihood {likelihood:,.1f}"),
+        *(f"  {rule['source']} ||| {rule['target']}  {rule['uses']:,}" for rule in seen["latest_rules"]),
+    ]
+
+
+def _refresh(looks: Iterator[dict[str, Any]]) -> None:
+    from rich.live import Live
+
+    with Live(auto_refresh=False) as live:
+        for seen in looks:
+            live.update(_display(seen), refresh=True)
+
+
+def _display(seen: dict[str, Any]) -> "RenderableType":
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("source", "target", "uses")
+    for rule in seen["latest_rules"]:
+        # Texts, since words may look like the console's markup.
+        table.add_row(Text(rule["source"]), Text(rule["target"]), f"{rule['uses']:,}")
+    heads = _lines({**seen, "latest_rules": []})
+    return Group(*map(Text, heads), *([table] if seen["latest_rules"] else []))
+
+
+_LOOK_SECONDS = 1.0
+_A_LOOK = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class EventOptions:
+    """Which events are told."""
+
+    after: Annotated[
+        int | None, Option("Position: the last event that is known already.", least=0, shown="the oldest that is kept")
+    ] = None
+    limit: Annotated[int, Option("Most events.", least=1, most=1_000_000)] = 1_000
+    kinds: Annotated[
+        tuple[str, ...], Option("Kinds of events, separated by commas", values=EVENT_KINDS, flags=("--kind",))
+    ] = ()
+    follow: Annotated[bool, Option("Go on as events come, until Ctrl-C.")] = False
+    keep: Annotated[
+        int | None,
+        Option("Keep so many events in the store, from now on.", least=1, most=10_000_000, shown="as it is: 100,000"),
+    ] = None
+
+
+@with_options
+def events(context: typer.Context, options: EventOptions, as_json: AsJson = False) -> None:
+    """Tell what has changed: rules new, gone and moved, lines rejected, exports finished; after a position.
+
+    Each event has a number; the number of the last one is the position to go on from. With --json each is an object a
+    line. Old events are dropped: who comes too late hears on standard error how many were missed.
+    """
+    from hierogram.storage.store import open_store
+
+    with open_store(store_url(context)) as opened, suppress(KeyboardInterrupt):
+        if options.keep is not None:
+            opened.keep_events(options.keep)
+            note(f"the store keeps {plural(options.keep, 'event')} from now on")
+        for event in _events(opened, options):
+            say(json.dumps(event.plain(), ensure_ascii=False) if as_json else shown(event))
+
+
+def _events(store: "Store", options: EventOptions) -> Iterator["Event"]:
+    position, left = options.after, options.limit
+    while True:
+        page = store.events(position, min(left, _A_LOOK), options.kinds)
+        _note_missed(page)
+        yield from page.events
+        left -= len(page.events)
+        if left <= 0:
+            return
+        if len(page.events) == _A_LOOK:
+            position = page.events[-1].id
+        elif options.follow:
+            position = max(page.last, position or 0)
+            time.sleep(_LOOK_SECONDS)
+        else:
+            return
+
+
+def _note_missed(page: "EventPage") -> None:
+    if page.missed:
+        note(f"{plural(page.missed, 'event')} missed: they are no longer kept, the oldest is {page.oldest}")
+
+
+def shown(event: "Event") -> str:
+    """An event as a line for people."""
+    head = f"{event.id}  {event.at:%Y-%m-%d %H:%M:%S}  {event.kind}"
+    if event.rule_id is not None:
+        before = "" if event.expected_uses_before is None else f"{event.expected_uses_before:.1f} → "
+        return f"{head}  {event.source} ||| {event.target}  {before}{event.expected_uses_now:.1f} (± {event.error:.1f})"
+    detail = event.detail or {}
+    told = " ".join(f"{name}={value}" for name, value in detail.items())
+    return f"{head}  {'' if event.number is None else f'{event.number:,} '}{told}"

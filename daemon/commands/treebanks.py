@@ -1,33 +1,29 @@
-"""The commands around trees: parse, evaluate-parse."""
+"""The command that parses: parse."""
 
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hierogram.daemon.commands.common import (
-    AsJson,
-    StoreUrl,
     grammar_and_sentences,
     interruptible,
     note,
     plural,
-    say,
-    say_json,
 )
 from hierogram.daemon.commands.flags import with_options
-from hierogram.daemon.commands.grammar import announce_compilation
-from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.commands.learning import announce_compilation
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.treebanks.requests import ParseRequest
 from hierogram.samplers.grammar.settings import PCFG
 
 if TYPE_CHECKING:
-    from hierogram.daemon.treebanks.evaluation import Score
     from hierogram.daemon.treebanks.parsing import Parser
     from hierogram.daemon.treebanks.transformations import Transformations
+
 
 STANDARD_OUTPUT = "-"
 
@@ -50,7 +46,6 @@ def parse(
             "--output", "-o", metavar="FILE", help="Trees to write; .gz or .zst compresses; - is standard output."
         ),
     ] = STANDARD_OUTPUT,
-    store: StoreUrl = None,
 ) -> None:
     """Parse sentences with a grammar of tree fragments; trees in brackets, line for line.
 
@@ -58,10 +53,10 @@ def parse(
     a parse gets a flat tree, and an empty line stays empty.
     """
     announce_compilation()
-    from hierogram.daemon.alignment.files import read_sentences, write_lines
+    from hierogram.daemon.corpora.lines import read_sentences, write_lines
     from hierogram.daemon.treebanks.transformations import restored
 
-    grammar, is_store, sentences = grammar_and_sentences(context, files, store)
+    grammar, is_store, sentences = grammar_and_sentences(context, files)
     trees, flat = [], 0
     with interruptible("no trees were written"):
         lines = [[word for word in line.replace("\t", " ").split(" ") if word] for line in read_sentences(sentences)]
@@ -85,9 +80,8 @@ def parse(
 def _parser(grammar: str, is_store: bool, request: ParseRequest) -> "tuple[Parser, Transformations]":
     """The parser, and how its trees are undone; a note where a file leaves open what its grammar was trained with."""
     from hierogram.daemon.treebanks.approximation import approximate
-    from hierogram.daemon.treebanks.grammars import binarized, read_grammar
+    from hierogram.daemon.treebanks.grammars import binarized, read_grammar, stored_grammar
     from hierogram.daemon.treebanks.parsing import Parser
-    from hierogram.daemon.treebanks.stored import stored_grammar
     from hierogram.daemon.treebanks.transformations import NO_BINARIZATION, RIGHT, Transformations
 
     priors, how, base = None, Transformations(), request.base
@@ -108,35 +102,3 @@ def _parser(grammar: str, is_store: bool, request: ParseRequest) -> "tuple[Parse
     how = replace(how, root=top, binarization=NO_BINARIZATION if request.binary else RIGHT)
     known = approximate(binarized(fragments), top, priors, base=base)
     return Parser(known, top, request.draws_taken, request.seed), how
-
-
-def evaluate_parse(
-    gold: Annotated[str, typer.Argument(metavar="GOLD", help="Right trees, in Penn brackets.")],
-    hypothesis: Annotated[str, typer.Argument(metavar="HYP", help="Trees to evaluate.")],
-    as_json: AsJson = False,
-) -> None:
-    """Compare trees with right ones as EVALB does with COLLINS.prm: labelled precision, recall, F1, exact matches.
-
-    Functional tags and traces of GOLD do not count.
-    """
-    from hierogram.daemon.treebanks.evaluation import CUTOFF, evaluate
-    from hierogram.daemon.treebanks.reading import read_trees
-
-    right, found = read_trees(gold), read_trees(hypothesis)
-    if len(found) != len(right):
-        raise InputError(
-            f"{hypothesis} has {plural(len(found), 'tree')}, {gold} {plural(len(right), 'tree')}: their numbers differ"
-        )
-    result = evaluate(right, found)
-    if as_json:
-        say_json(asdict(result))
-        return
-    _say_score("all sentences", result.all)
-    _say_score(f"at most {CUTOFF} words", result.up_to_cutoff)
-
-
-def _say_score(which: str, score: "Score") -> None:
-    say(
-        f"{which}: {score.sentences:,}  precision {score.precision:.4f}  recall {score.recall:.4f}  F1 {score.f1:.4f}  "
-        f"exact {score.exact:.4f}  tags {score.tagging:.4f}"
-    )

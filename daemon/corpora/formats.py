@@ -1,4 +1,4 @@
-"""The formats of a parallel corpus, taken apart line by line.
+"""The formats of a parallel corpus: how they look, and how their lines are taken apart.
 
 - parallel: three files, source, target and alignment, line by line, or two, without the alignment;
 - pipes: one file of `source ||| target ||| alignment` or `source ||| target` lines;
@@ -7,15 +7,16 @@
   a list of pairs, or left out, the id a text or a whole number, or left out; `fixed` and `forbidden` are links that
   the pair has, or has not, whatever the aligner thinks, written as alignments are.
 
-Pairs without an alignment are for the aligner.
+Pairs without an alignment are for the aligner. A file whose first lines are not what it is given for is refused before
+anything is stored.
 """
 
 import json
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from hierogram.daemon.corpora.lines import MAX_LINE_BYTES
 from hierogram.daemon.corpora.rejections import (
     EMPTY_LINE,
     FIELD_COUNT,
@@ -25,13 +26,15 @@ from hierogram.daemon.corpora.rejections import (
     LINE_TOO_LONG,
     MALFORMED_JSON,
     MALFORMED_LINK,
+    MAX_LINE_BYTES,
     MISSING_FIELD,
     NUL_BYTE,
     WRONG_TYPE,
     RejectionError,
     shown,
 )
-from hierogram.daemon.corpora.validation import Fields, reject
+from hierogram.daemon.corpora.validation import LineColumns, reject
+from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.records import RejectedLine
 
@@ -43,7 +46,7 @@ _FIXED, _FORBIDDEN = "fixed", "forbidden"
 _MEMBERS = frozenset({"source", "target", "alignment", "id", _FIXED, _FORBIDDEN})
 
 
-def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[Fields]:
+def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
     """The lines of source, target and, if given, alignment file; where one ends early, the others' are rejected."""
     number = 1
     for chunk in _in_step(files):
@@ -51,11 +54,11 @@ def parallel_fields(*files: Iterator[list[bytes]]) -> Iterator[Fields]:
         numbers = range(number, number + lines)
         if not all(chunk):
             rejected = [_left_alone(number + k, [file[k] if file else None for file in chunk]) for k in range(lines)]
-            yield Fields([], [], [], [], [], rejected=rejected)
+            yield LineColumns([], [], [], [], [], rejected=rejected)
         else:
             source, target, *alignment = chunk
             alignments: Sequence[bytes | None] = alignment[0] if alignment else [None] * lines
-            yield Fields(numbers, source, target, alignments, [None] * lines)
+            yield LineColumns(numbers, source, target, alignments, [None] * lines)
         number += lines
 
 
@@ -79,14 +82,14 @@ def _left_alone(number: int, lines: Sequence[bytes | None]) -> RejectedLine:
     return reject(number, rejection, b" ||| ".join(line or b"" for line in lines))
 
 
-def fields_of_lines(chunks: Iterable[list[bytes]], take_apart: "TakeApart", first: int = 1) -> Iterator[Fields]:
+def fields_of_lines(chunks: Iterable[list[bytes]], take_apart: "LineParser", first: int = 1) -> Iterator[LineColumns]:
     """The lines of one file from number `first` on, each taken apart by `pipes`, `tabs` or `json_object`."""
     for chunk in chunks:
         numbers: list[int] = []
         ids: list[str | None] = []
         lines: list[bytes] = []
         alignments: list[bytes | None] = []
-        fields = Fields(numbers, [], [], alignments, ids, lines)
+        fields = LineColumns(numbers, [], [], alignments, ids, lines)
         for number, line in enumerate(chunk, first):
             try:
                 source, target, alignment, external_id, known = take_apart(line)
@@ -105,10 +108,10 @@ def fields_of_lines(chunks: Iterable[list[bytes]], take_apart: "TakeApart", firs
         first += len(chunk)
 
 
-Apart = tuple[bytes, bytes, bytes | None, str | None, KnownLinks | None]
+ParsedLine = tuple[bytes, bytes, bytes | None, str | None, KnownLinks | None]
 """Source, target, alignment, external id, and links that are fixed or forbidden; None where the line has none."""
 
-TakeApart = Callable[[bytes], Apart]
+LineParser = Callable[[bytes], ParsedLine]
 """Takes a line apart; raises `RejectionError`."""
 
 
@@ -119,7 +122,7 @@ def _refuse_long_or_empty(line: bytes) -> None:
         raise RejectionError(EMPTY_LINE, "the line is empty")
 
 
-def pipes(line: bytes) -> Apart:
+def pipes(line: bytes) -> ParsedLine:
     """The fields of `source ||| target ||| alignment` or `source ||| target`; `|||` is a token of its own.
 
     Raises `RejectionError`.
@@ -134,7 +137,7 @@ def pipes(line: bytes) -> Apart:
     return parts[0], parts[1], parts[2] if len(parts) == 3 else None, None, None
 
 
-def tabs(line: bytes) -> Apart:
+def tabs(line: bytes) -> ParsedLine:
     """The fields of a line with source, target and, if any, alignment, separated by tabs. Raises `RejectionError`."""
     columns = line.count(b"\t") + 1
     if columns not in (2, 3) or len(line) > MAX_LINE_BYTES:
@@ -155,7 +158,7 @@ def _split_at_pipes(line: bytes) -> list[bytes]:
     return [b" ".join(field) for field in fields]
 
 
-def json_object(line: bytes, unused: Counter[str] | None = None) -> Apart:
+def json_object(line: bytes, unused: Counter[str] | None = None) -> ParsedLine:
     """The fields of a JSON object; members that the format does not know are counted in `unused`, and left alone.
 
     Raises `RejectionError`.
@@ -240,3 +243,149 @@ def _external_id(value: object) -> str | None:
     if not text:
         raise RejectionError(WRONG_TYPE, "'id' is empty: leave it out where a pair has none")
     return text.decode()
+
+
+_LOOKED_AT = 100
+_ENOUGH = 20
+
+_OBJECTS, _XML, _TREES, _LINKS, _BINARY, _UTF16 = "JSON objects", "XML", "trees", "links", "no text", "UTF-16"
+_PIPED = "`|||` lines"
+_ARCHIVES = (b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"%PDF", b"\x7fELF", b"SQLite format 3")
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_LINK = re.compile(rb"\d+-\d+")
+_LETTER = re.compile(rb"[A-Za-z\x80-\xff]")
+_TREE = re.compile(rb"\(\s*[^\s()]*\s*\(")
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_tree(line: bytes) -> bool:
+    return _TREE.match(line) is not None and line.endswith(b")") and line.count(b"(") == line.count(b")")
+
+
+def _are_links(line: bytes) -> bool:
+    return all(map(_LINK.fullmatch, line.split()))
+
+
+_LOOKS: tuple[tuple[str, Callable[[bytes], bool]], ...] = (
+    (_OBJECTS, _is_object),
+    (_PIPED, lambda line: PIPE in line.split()),
+    (_TREES, _is_tree),
+    (_LINKS, _are_links),
+)
+
+
+def _sample(lines: Sequence[bytes]) -> list[bytes]:
+    """The first lines that are not empty."""
+    stripped = (line.strip(b" \t") for line in lines[:_LOOKED_AT])
+    return [line for line in stripped if line][:_ENOUGH]
+
+
+def _look(lines: Sequence[bytes]) -> str | None:
+    """What all the first lines look like; None where they may be sentences."""
+    sample = _sample(lines)
+    if not sample:
+        return None
+    first = sample[0].removeprefix(b"\xef\xbb\xbf").lower()
+    if first.startswith((b"<?xml", b"<tmx", b"<!doctype")):
+        return _XML
+    if first.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return _UTF16
+    unprintable = sum(_CONTROL.search(line) is not None for line in sample)
+    if sample[0].startswith(_ARCHIVES) or 2 * unprintable > len(sample) > 1:
+        return _BINARY
+    return next((look for look, holds in _LOOKS if all(map(holds, sample))), None)
+
+
+def _advice(look: str, path: str) -> str:
+    """What to do with a file that looks like that."""
+    name = shlex.quote(path)
+    return {
+        _OBJECTS: f"it is an input of its own: hierogram ingest {name}",
+        _PIPED: f"it is an input of its own: hierogram ingest {name}",
+        _XML: f"a TMX memory is an input of its own: hierogram ingest --format tmx {name}; convert other XML",
+        _TREES: f"a treebank is an input of its own, of a store of trees: hierogram ingest --trees {name}",
+        _LINKS: "links come third: hierogram ingest SOURCE TARGET ALIGNMENT",
+        _UTF16: f"convert it first: iconv -f UTF-16 -t UTF-8 {name}",
+        _BINARY: "unpack or convert it first",
+    }[look]
+
+
+def _refuse(path: str, look: str, wanted: str) -> InputError:
+    return InputError(f"{path}: holds {look}, not {wanted}: {_advice(look, path)}")
+
+
+def recognise(lines: Sequence[bytes], path: str) -> str:
+    """The format of a file that begins with these lines: pipes, jsonl or tsv; raises `InputError` if none fits."""
+    sample = _sample(lines)
+    if not sample:
+        return PIPES
+    first = sample[0]
+    if first.startswith(b"{"):
+        return JSONL
+    if PIPE in first.split():
+        return PIPES
+    look = _look(lines)
+    if look is not None:
+        raise InputError(f"{path}: holds {look}: {_advice(look, path)}")
+    if 1 <= first.count(b"\t") <= 2:
+        return TSV
+    if len(lines[0]) > MAX_LINE_BYTES:
+        raise InputError(
+            f"{path}: line 1 is longer than {MAX_LINE_BYTES:,} bytes, too long to be read: divide it into a pair "
+            "a line, or name the format with --format, so that this line alone is rejected"
+        )
+    raise InputError(
+        f"{path}: line 1 is neither JSON nor `source ||| target [||| links]`, nor source, a tab, target: name the "
+        "format with --format, or give two or three files SOURCE TARGET [ALIGNMENT]"
+    )
+
+
+_OWN_LOOK = {PIPES: _PIPED, JSONL: _OBJECTS}
+_WANTED = {PIPES: "`source ||| target` lines", JSONL: "JSON lines", TSV: "lines of source, tab, target", TMX: "TMX"}
+
+
+def check_lines(lines: Sequence[bytes], path: str, format: str) -> None:
+    """Raises `InputError` where a file that is given as pipes, jsonl or tsv begins with lines of another kind."""
+    look = _look(lines)
+    if look is not None and look != _OWN_LOOK.get(format):
+        raise _refuse(path, look, _WANTED[format])
+
+
+def check_trees(lines: Sequence[bytes], path: str) -> None:
+    """Raises `InputError` where a file that is given as a treebank begins with lines of another kind."""
+    look = _look(lines)
+    if look is not None and look != _TREES:
+        raise _refuse(path, look, "trees")
+
+
+def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) -> None:
+    """Raises `InputError` where parallel files, of which these are the first lines, cannot be what they are given for.
+
+    Source and target are sentences, the third file links, and no file is empty where another one is not.
+    """
+    for path, lines in zip(paths[:2], beginnings, strict=False):
+        look = _look(lines)
+        if look is not None:
+            raise _refuse(path, look, "sentences")
+    for path, lines in zip(paths[2:], beginnings[2:], strict=True):
+        look = _look(lines)
+        if look not in (None, _LINKS):
+            raise _refuse(path, str(look), "links")
+        sample = _sample(lines)
+        if sample and all(_LETTER.search(line) and not any(map(_LINK.fullmatch, line.split())) for line in sample):
+            raise InputError(
+                f"{path}: holds no links `0-0 1-2`: the order is hierogram ingest SOURCE TARGET ALIGNMENT, "
+                "and what is no alignment is not given"
+            )
+    empty = [path for path, lines in zip(paths, beginnings, strict=True) if not lines]
+    if empty and len(empty) < len(paths):
+        other = next(path for path, lines in zip(paths, beginnings, strict=True) if lines)
+        raise InputError(
+            f"{' and '.join(empty)}: empty, while {other} has lines: {PARALLEL} files have as many lines each"
+        )

@@ -8,16 +8,37 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from hierogram.daemon.child import Child
-from hierogram.daemon.corpora.inputs import Source
-from hierogram.daemon.corpora.kinds import check_takes
-from hierogram.daemon.corpora.limits import Limits
-from hierogram.daemon.corpora.reading import AS_THE_STORE, Beginning, Checked, Checks, Handling, Part, read_apart
-from hierogram.daemon.corpora.validation import Fields
+from hierogram.daemon.corpora.reading import (
+    AS_THE_STORE,
+    Beginning,
+    Checks,
+    IngestOptions,
+    Source,
+    ValidatedChunk,
+    read_apart,
+)
+from hierogram.daemon.corpora.rejections import Limits
+from hierogram.daemon.corpora.validation import LineColumns
+from hierogram.daemon.exceptions import WrongKindError
 from hierogram.daemon.prefetch import ahead
-from hierogram.samplers.grammar.kinds import PAIRS
+from hierogram.samplers.grammar.kinds import PAIRS, PARSES, notation_of
 from hierogram.storage.exceptions import StoreError
+from hierogram.storage.pairs.ingest import Receipt
 from hierogram.storage.records import AddedPairs, IngestTotals, RejectedLine, in_runs
-from hierogram.storage.store import Receipt, Store
+from hierogram.storage.store import Store
+
+_HOW = {
+    PAIRS: "offer pairs (`hierogram ingest`), or make another store for trees (`hierogram init --kind trees`)",
+    PARSES: "offer trees (`hierogram ingest --trees`, or a file in the spool), or make another store for pairs",
+}
+
+
+def check_takes(store: Store, offered: str) -> None:
+    """Raises `WrongKindError` where the store's kind of grammar takes something else."""
+    notation = notation_of(store.settings().grammar)
+    if notation.takes != offered:
+        raise WrongKindError(f"{store.url}: {notation.cannot(f'take {offered}')}: {_HOW[notation.takes]}")
+
 
 DEFAULT_CORPUS = "default"
 
@@ -89,7 +110,7 @@ class Batch:
         self.report = IngestReport(store.begin_ingest(corpus, origin, format), corpus, origin, format)
 
     def store(
-        self, lines: Checked, receipt: Callable[[IngestTotals, list[RejectedLine]], Receipt] | None = None
+        self, chunk: ValidatedChunk, receipt: Callable[[IngestTotals, list[RejectedLine]], Receipt] | None = None
     ) -> tuple[IngestTotals, list[RejectedLine]]:
         """Store lines; returns what became of them, and those that were rejected, in runs.
 
@@ -97,15 +118,15 @@ class Batch:
         Raises `TooManyRejectedError` where more is rejected than may be: before these lines are stored if they cannot
         be read, after that if the store does not take them.
         """
-        reasons = reasons_of(lines.rejected)
-        self._check(self.report.lines + len(lines.pairs) + reasons.total(), self.report.reasons + reasons)
-        rejected = self._continued(lines.rejected)
+        reasons = reasons_of(chunk.rejected)
+        self._check(self.report.lines + len(chunk.pairs) + reasons.total(), self.report.reasons + reasons)
+        rejected = self._continued(chunk.rejected)
 
         def write(added: AddedPairs) -> Receipt:
             assert receipt is not None
             return receipt(added.totals, in_runs([*rejected, *added.rejected]))
 
-        added = self._store.add_pairs(self.report.batch, lines.pairs, rejected, write if receipt else None)
+        added = self._store.add_pairs(self.report.batch, chunk.pairs, rejected, write if receipt else None)
         turned_down = in_runs([*rejected, *added.rejected])
         if turned_down:
             self._last_rejected = turned_down[-1]
@@ -136,16 +157,18 @@ class Batch:
             self._store.finish_ingest(self.report.batch, reason)
 
 
-class Intake(Batch):
+class IngestSession(Batch):
     """A batch whose lines are checked here; raises `WrongKindError` where the store takes no pairs."""
 
-    def __init__(self, store: Store, corpus: str, origin: str, format: str, handling: Handling = AS_THE_STORE) -> None:
+    def __init__(
+        self, store: Store, corpus: str, origin: str, format: str, options: IngestOptions = AS_THE_STORE
+    ) -> None:
         """Begins a batch; raises `UsageError` where the languages are not those of the store."""
         check_takes(store, PAIRS)
-        self._checks = Checks(store.settings(), handling)
-        super().__init__(store, corpus, origin, format, handling.limits)
+        self._checks = Checks(store.settings(), options)
+        super().__init__(store, corpus, origin, format, options.limits)
 
-    def read(self, chunks: Iterable[Fields]) -> Checked:
+    def read(self, chunks: Iterable[LineColumns]) -> ValidatedChunk:
         """See `Checks.read`."""
         return self._checks.read(chunks)
 
@@ -165,7 +188,7 @@ def ingest(
     source: Source,
     corpus: str = DEFAULT_CORPUS,
     report: Callable[[IngestProgress], None] | None = None,
-    handling: Handling = AS_THE_STORE,
+    options: IngestOptions = AS_THE_STORE,
 ) -> IngestReport:
     """Store the input's pairs in the corpus; what was stored before is left alone, what is wrong is kept apart.
 
@@ -175,14 +198,14 @@ def ingest(
     not those of the store.
     """
     check_takes(store, PAIRS)
-    checks = Checks(store.settings(), handling)
+    checks = Checks(store.settings(), options)
     source.choose(checks.languages)
     begun = Beginning(source.origin, source.format, source.bytes_total)
-    parts = checks.parts(source)
+    chunks = checks.chunks(source)
     # A file's lines are there; those of a stream may be waited for, and an interrupt is not to wait for them.
-    parts = parts if begun.bytes_total is None else ahead(parts)
+    chunks = chunks if begun.bytes_total is None else ahead(chunks)
     try:
-        return store_parts(Batch(store, corpus, begun.origin, begun.format, handling.limits), begun, parts, report)
+        return store_chunks(Batch(store, corpus, begun.origin, begun.format, options.limits), begun, chunks, report)
     finally:
         checks.close()
 
@@ -193,33 +216,33 @@ def ingest_apart(
     paths: Sequence[str],
     corpus: str = DEFAULT_CORPUS,
     report: Callable[[IngestProgress], None] | None = None,
-    handling: Handling = AS_THE_STORE,
+    options: IngestOptions = AS_THE_STORE,
     wait: Callable[[], None] = lambda: None,
 ) -> IngestReport:
     """Store the pairs of files that strangers gave, which the child reads; see `ingest`, and `Child.run` for `wait`."""
     check_takes(store, PAIRS)
-    with closing(child.run(wait, read_apart, paths, store.settings(), handling)) as messages:
+    with closing(child.run(wait, read_apart, paths, store.settings(), options)) as messages:
         begun = next(messages)
         assert isinstance(begun, Beginning)
-        parts = cast("Generator[Part, None, None]", messages)
-        return store_parts(Batch(store, corpus, begun.origin, begun.format, handling.limits), begun, parts, report)
+        chunks = cast("Generator[ValidatedChunk, None, None]", messages)
+        return store_chunks(Batch(store, corpus, begun.origin, begun.format, options.limits), begun, chunks, report)
 
 
-def store_parts(
+def store_chunks(
     batch: Batch,
     begun: Beginning,
-    parts: Generator[Part, None, None],
+    chunks: Generator[ValidatedChunk, None, None],
     report: Callable[[IngestProgress], None] | None = None,
 ) -> IngestReport:
-    """Stores the parts of an input, each in a transaction, and closes its batch; closes the parts, too."""
+    """Store the chunks of an input, each in a transaction, and close its batch; closes the chunks, too."""
     done = batch.report
     try:
-        with closing(parts):
-            for lines, bytes_read, running, divided in parts:
-                done.running, done.divided = running, divided
-                batch.store(lines)
+        with closing(chunks):
+            for chunk in chunks:
+                done.running, done.divided = chunk.running, chunk.divided
+                batch.store(chunk)
                 if report:
-                    report(IngestProgress(done.lines, done.totals, bytes_read, begun.bytes_total))
+                    report(IngestProgress(done.lines, done.totals, chunk.bytes_read, begun.bytes_total))
     except BaseException as error:
         batch.fail(str(error) or type(error).__name__)
         raise

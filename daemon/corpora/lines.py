@@ -9,25 +9,24 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
 
 import zstandard
 
-from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
+from hierogram.daemon.compressing import written
+from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, MAX_LINE_BYTES, Limits
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.files import readable
 
 STANDARD_INPUT = "-"
 STANDARD_INPUT_NAME = "<stdin>"
 LINES_A_CHUNK = 5_000
+_LINES_A_WRITE = 8192
 BYTES_A_CHUNK = 1 << 22
 """Fewer lines make a chunk where they hold more than this: what follows keeps several copies of it."""
-MAX_LINE_BYTES = 1 << 20
-"""Longer lines are cut to one byte more than this, so that a file without line feeds cannot fill the memory."""
-
 MOST_LINE_BYTES = 1 << 28
 """What goes on for longer without a line feed is no text: a file of zeros that is larger than its disk, say."""
 
@@ -279,3 +278,50 @@ def open_lines(
             raise InputError(f"{readable(path)}: cannot be opened: {error.strerror or error}") from error
         size = status.st_size if stat.S_ISREG(status.st_mode) else None
         yield LineFile(stream, readable(os.path.abspath(path)), size, limits, read_on)
+
+
+def numbered_lines(path: str) -> Iterator[tuple[str, int, bytes]]:
+    """The lines of a file (or `-`), decompressed: the file's name, the line's number from 1, the line.
+
+    Raises `InputError` where the file cannot be read or a line is longer than `MAX_LINE_BYTES`.
+    """
+    with open_lines(path) as file:
+        number = 0
+        for chunk in file.chunks():
+            for line in chunk:
+                number += 1
+                if len(line) > MAX_LINE_BYTES:
+                    raise InputError(f"{file.name}: line {number} is longer than {MAX_LINE_BYTES:,} bytes: divide it")
+                yield file.name, number, line
+
+
+def read_sentences(path: str) -> list[str]:
+    """The lines of a file (or `-`) as text; raises `InputError` where one is not UTF-8."""
+    sentences = []
+    for name, number, line in numbered_lines(path):
+        try:
+            sentences.append(line.decode())
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{name}: line {number}: byte {error.start + 1} is not UTF-8 ({error.reason}): convert the file first"
+            ) from error
+    return sentences
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines to a file, compressed if its name ends in .gz or .zst; it appears when it is whole.
+
+    Raises `ExportError`.
+    """
+    with written(path) as stream:
+        buffered: list[str] = []
+        for line in lines:
+            buffered.append(line)
+            if len(buffered) == _LINES_A_WRITE:
+                stream.write(_encoded(buffered))
+                buffered.clear()
+        stream.write(_encoded(buffered))
+
+
+def _encoded(lines: Sequence[str]) -> bytes:
+    return "".join([line + "\n" for line in lines]).encode()

@@ -3,20 +3,209 @@
 So all of it can be done where it can be killed: `read_apart` is what a process of its own does with files of strangers.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import NamedTuple
+from itertools import chain, islice, product
+from types import TracebackType
+from typing import NamedTuple, Protocol, Self
 
 from hierogram.daemon.child import SignOfLife
-from hierogram.daemon.corpora.inputs import Input, Source
-from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
-from hierogram.daemon.corpora.repeats import Repeats
-from hierogram.daemon.corpora.texts import Languages, looks_divided, looks_running, pipeline_of
-from hierogram.daemon.corpora.validation import Fields, validate
-from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.corpora.formats import (
+    JSONL,
+    PARALLEL,
+    PIPES,
+    TMX,
+    TSV,
+    LineParser,
+    check_lines,
+    check_parallel,
+    fields_of_lines,
+    json_object,
+    parallel_fields,
+    pipes,
+    recognise,
+    tabs,
+)
+from hierogram.daemon.corpora.lines import STANDARD_INPUT, LineFile, open_lines, read_sentences
+from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
+from hierogram.daemon.corpora.texts import Languages, check_names, looks_divided, looks_running, pipeline_of
+from hierogram.daemon.corpora.validation import LineColumns, Repeats, validate
+from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.files import readable
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records import NewPairs, RejectedLine, Settings, in_runs, join_pairs
+
+AUTO = "auto"
+
+_NUMBERS_OF_FILES = {AUTO: (1, 2, 3), PARALLEL: (2, 3), PIPES: (1,), TSV: (1,), JSONL: (1,), TMX: (1,)}
+_TAKE_APART: dict[str, LineParser] = {PIPES: pipes, TSV: tabs, JSONL: json_object}
+
+
+class Source(Protocol):
+    """Where lines come from: what to call it, its format, its lines taken apart, and how far they are read."""
+
+    @property
+    def origin(self) -> str:
+        """Its name, as rejected lines tell where they come from."""
+
+    @property
+    def format(self) -> str:
+        """Its format."""
+
+    def choose(self, languages: Languages | None) -> None:
+        """Says which languages are to be taken, before `fields` is asked for; raises `UsageError` if it has others."""
+
+    @property
+    def fields(self) -> Iterator[LineColumns]:
+        """Its lines."""
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read so far."""
+
+    @property
+    def bytes_total(self) -> int | None:
+        """Bytes in all; None where that is not known."""
+
+
+class Input:
+    """One to three open files in a known format; a context manager that closes them.
+
+    Raises `InputError` where a file cannot be opened, its format cannot be told, or its first lines are not what the
+    format wants; `UsageError` where the number of files does not go with the format.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        format: str = AUTO,
+        limits: Limits = DEFAULT_LIMITS,
+        read_on: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Opens the files, and looks at the first lines of each; `read_on` is called whenever some more is read."""
+        if format == AUTO and len(paths) == 1 and _names_memory(paths[0]):
+            format = TMX
+        _check_paths(paths, format)
+        self._paths = list(map(readable, paths))
+        self._languages: Languages | None = None
+        with ExitStack() as stack:
+            self._files = [stack.enter_context(open_lines(path, limits, read_on)) for path in paths]
+            self._chunks = [] if format == TMX else [file.chunks() for file in self._files]
+            self.format = self._begin(format)
+            self._close = stack.pop_all().close
+
+    def _begin(self, format: str) -> str:
+        """Looks at the first lines; returns the format."""
+        beginnings = [list(islice(chunks, 1)) for chunks in self._chunks]
+        self._chunks = [chain(beginning, chunks) for beginning, chunks in zip(beginnings, self._chunks, strict=True)]
+        first = [beginning[0] if beginning else [] for beginning in beginnings]
+        if format == TMX:
+            return TMX
+        if len(first) > 1:
+            check_parallel(first, self._paths)
+            return PARALLEL
+        if format == AUTO:
+            return recognise(first[0], self._paths[0])
+        check_lines(first[0], self._paths[0], format)
+        return format
+
+    def choose(self, languages: Languages | None) -> None:
+        """See `Source.choose`."""
+        self._languages = languages
+        if self.format == PARALLEL:
+            check_names(self._paths, languages)
+
+    @property
+    def fields(self) -> Iterator[LineColumns]:
+        """Its lines; to be asked for once."""
+        if self.format == TMX:
+            return _units_of(self._files[0], self._languages)
+        if self.format == PARALLEL:
+            return parallel_fields(*self._chunks)
+        return fields_of_lines(self._chunks[0], _TAKE_APART[self.format])
+
+    @property
+    def origin(self) -> str:
+        """The files' absolute names."""
+        return " + ".join(file.name for file in self._files)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read from all files so far."""
+        return sum(file.bytes_read for file in self._files)
+
+    @property
+    def bytes_total(self) -> int | None:
+        """Bytes of all files together; None where one has no known size."""
+        sizes = [file.size for file in self._files]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+
+def read_pairs(paths: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Source and target sentences of two files, line for line, or of one file of pairs in a format that ingest knows.
+
+    What a file of pairs says of links is passed over. Raises `UsageError` where there are more files, `InputError`
+    where the files have different numbers of lines, or a line is not a pair.
+    """
+    if len(paths) == 2:
+        sources, targets = read_sentences(paths[0]), read_sentences(paths[1])
+        if len(sources) != len(targets):
+            raise InputError(
+                f"{paths[0]} has {len(sources):,} line{'s' * (len(sources) != 1)}, {paths[1]} {len(targets):,} "
+                f"line{'s' * (len(targets) != 1)}: "
+                "a sentence and its translation must stand on the same line"
+            )
+        return sources, targets
+    if len(paths) != 1:
+        raise UsageError(f"{len(paths)} files given: name two, SRC TGT, or one of `source ||| target` lines")
+    sources, targets = [], []
+    with Input(paths) as pairs:
+        for fields in pairs.fields:
+            for wrong in fields.rejected[:1]:
+                raise InputError(f"{pairs.origin}: line {wrong.line}: {wrong.message}")
+            try:
+                sources += [side.decode() for side in fields.sources]
+                targets += [side.decode() for side in fields.targets]
+            except UnicodeDecodeError as error:
+                raise InputError(f"{pairs.origin}: is not UTF-8 ({error.reason}): convert the file first") from error
+    return sources, targets
+
+
+def _names_memory(path: str) -> bool:
+    return path.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tmx")
+
+
+def _units_of(file: LineFile, languages: Languages | None) -> Iterator[LineColumns]:
+    # XML parsers are slow to load, and seldom needed.
+    from hierogram.daemon.corpora.translation_memories import memory_fields
+
+    return memory_fields(file.blocks(), file.name, languages)
+
+
+def _check_paths(paths: Sequence[str], format: str) -> None:
+    wanted = _NUMBERS_OF_FILES.get(format)
+    if wanted is None:
+        raise UsageError(f"--format {format}: there are {', '.join(_NUMBERS_OF_FILES)}")
+    if len(paths) not in wanted:
+        raise UsageError(
+            f"{len(paths)} files given: ingest takes two or three, SOURCE TARGET [ALIGNMENT], or one in the format "
+            f"{PIPES}, {TSV}, {JSONL} or {TMX}"
+            if format == AUTO
+            else f"--format {format} takes {' or '.join(map(str, wanted))} file{'s' * (wanted[-1] > 1)}, "
+            f"not {len(paths)}"
+        )
+    if list(paths).count(STANDARD_INPUT) > 1:
+        raise UsageError("standard input (-) can be given once only")
+
 
 CHUNKS_A_TRANSACTION = 4
 """What a transaction costs besides its pairs (words that are counted again, the disk) is shared by so many chunks."""
@@ -49,7 +238,7 @@ class Entries:
 
 
 @dataclass(frozen=True, slots=True)
-class Handling:
+class IngestOptions:
     """How an input is taken in: its languages, those by whose rules it is divided into tokens, its bounds, and what its
     pairs count where they are entries of a dictionary.
 
@@ -62,15 +251,8 @@ class Handling:
     entries: Entries | None = None
 
 
-AS_THE_STORE = Handling()
+AS_THE_STORE = IngestOptions()
 """As the store has it, within the usual bounds."""
-
-
-class Checked(NamedTuple):
-    """Lines that make pairs, and those that make none."""
-
-    pairs: NewPairs
-    rejected: list[RejectedLine]
 
 
 class Beginning(NamedTuple):
@@ -81,11 +263,15 @@ class Beginning(NamedTuple):
     bytes_total: int | None
 
 
-class Part(NamedTuple):
-    """Lines that go into the store in one transaction, the bytes read until there, and what `Checks` notes of them."""
+class ValidatedChunk(NamedTuple):
+    """Lines that make pairs, and those that make none: what goes into the store in one transaction.
 
-    lines: Checked
-    bytes_read: int
+    `bytes_read` of the input until there; `running`, `divided`: see `Checks`.
+    """
+
+    pairs: NewPairs
+    rejected: list[RejectedLine]
+    bytes_read: int = 0
     running: bool = False
     divided: bool = False
 
@@ -97,17 +283,17 @@ class Checks:
     `divided`: whether they look like tokens already, and are divided again.
     """
 
-    def __init__(self, settings: Settings, handling: Handling, repeats: Repeats | None = None) -> None:
-        self._pipeline = pipeline_of(settings, handling.languages, handling.tokenize)
-        self._entries = handling.entries
+    def __init__(self, settings: Settings, options: IngestOptions, repeats: Repeats | None = None) -> None:
+        self._pipeline = pipeline_of(settings, options.languages, options.tokenize)
+        self._entries = options.entries
         self._max_tokens = settings.max_tokens
         self._repeats = Repeats() if repeats is None else repeats
         self._looked = False
         self.languages = self._pipeline.languages
         self.running = self.divided = False
 
-    def read(self, chunks: Iterable[Fields]) -> Checked:
-        """What the chunks hold; an input's chunks are read in their order, each once."""
+    def read(self, chunks: Iterable[LineColumns]) -> ValidatedChunk:
+        """Check what the chunks hold; an input's chunks are read in their order, each once."""
         pairs: list[NewPairs] = []
         rejected: list[RejectedLine] = []
         for fields in chunks:
@@ -117,9 +303,9 @@ class Checks:
             sound, wrong = validate(self._pipeline.prepared(fields), self._max_tokens, self._repeats)
             pairs.append(sound if self._entries is None else self._entries.of(sound))
             rejected += wrong
-        return Checked(join_pairs(pairs), in_runs(rejected))
+        return ValidatedChunk(join_pairs(pairs), in_runs(rejected), running=self.running, divided=self.divided)
 
-    def _look(self, fields: Fields) -> None:
+    def _look(self, fields: LineColumns) -> None:
         """Notes whether lines without links are running text on a side and stay it, or are tokens and are divided."""
         if self._entries is not None:
             return
@@ -128,10 +314,10 @@ class Checks:
         found = any(looks([side[k] for k in raw]) for side in (fields.sources, fields.targets))
         self.running, self.divided = found and looks is looks_running, found and looks is looks_divided
 
-    def parts(self, source: Source) -> Generator[Part, None, None]:
-        """All of an open input."""
+    def chunks(self, source: Source) -> Generator[ValidatedChunk, None, None]:
+        """Check all of an open input."""
         for chunks in _several(source.fields):
-            yield Part(self.read(chunks), source.bytes_read, self.running, self.divided)
+            yield self.read(chunks)._replace(bytes_read=source.bytes_read)
 
     def close(self) -> None:
         """Give temporary files back."""
@@ -139,23 +325,23 @@ class Checks:
 
 
 def read_apart(
-    alive: SignOfLife, paths: Sequence[str], settings: Settings, handling: Handling
-) -> Iterator[Beginning | Part]:
-    """The beginning of an input of these files, then its parts; for `Child.run`.
+    alive: SignOfLife, paths: Sequence[str], settings: Settings, options: IngestOptions
+) -> Iterator[Beginning | ValidatedChunk]:
+    """The beginning of an input of these files, then its chunks; for `Child.run`.
 
     Raises `InputError` where the files are no input or are damaged, `UsageError` where their languages are not those of
     a store with these settings.
     """
-    with Input(paths, limits=handling.limits, read_on=alive) as source:
-        checks = Checks(settings, handling, Repeats(REPEATS_APART))
+    with Input(paths, limits=options.limits, read_on=alive) as source:
+        checks = Checks(settings, options, Repeats(REPEATS_APART))
         source.choose(checks.languages)
         yield Beginning(source.origin, source.format, source.bytes_total)
-        yield from checks.parts(source)
+        yield from checks.chunks(source)
 
 
-def _several(chunks: Iterable[Fields]) -> Iterator[list[Fields]]:
+def _several(chunks: Iterable[LineColumns]) -> Iterator[list[LineColumns]]:
     """The chunks, as many together as go into one transaction; fewer in the end, and before the input fails."""
-    gathered: list[Fields] = []
+    gathered: list[LineColumns] = []
     try:
         for fields in chunks:
             gathered.append(fields)

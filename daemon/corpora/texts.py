@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from hierogram.daemon.corpora.validation import Fields
+from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
-from hierogram.samplers.grammar.limits import LONGEST_ITG_SIDE
+from hierogram.samplers.grammar.numbers import LONGEST_ITG_SIDE
 from hierogram.samplers.grammar.settings import ITG_ALIGNER
 from hierogram.storage.records import KEPT, LOWERED, Settings
 
@@ -103,7 +103,7 @@ class TextPipeline:
         """A sentence and its translation as a store holds them."""
         return self.source.tokens(source), self.target.tokens(target)
 
-    def prepared(self, fields: Fields) -> Fields:
+    def prepared(self, fields: LineColumns) -> LineColumns:
         """The same lines; those whose links count tokens already keep their tokens, and change their case alone."""
         source, target = self.source, self.target
         if not source.changes:

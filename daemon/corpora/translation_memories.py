@@ -5,10 +5,10 @@ The file is streamed: one unit is in memory at a time, and of a unit no more tha
 
 from collections.abc import Iterable, Iterator
 
-from hierogram.daemon import xml_streams
+from hierogram.daemon.corpora import xml_streams
 from hierogram.daemon.corpora.lines import LINES_A_CHUNK
 from hierogram.daemon.corpora.rejections import LINE_TOO_LONG, MISSING_FIELD, RejectionError
-from hierogram.daemon.corpora.validation import Fields, reject
+from hierogram.daemon.corpora.validation import LineColumns, reject
 from hierogram.daemon.exceptions import InputError
 from hierogram.storage.records import RejectedLine
 
@@ -67,7 +67,7 @@ class _Reader:
             self._codes -= 1
 
 
-def memory_fields(blocks: Iterable[bytes], name: str, languages: tuple[str, str] | None) -> Iterator[Fields]:
+def memory_fields(blocks: Iterable[bytes], name: str, languages: tuple[str, str] | None) -> Iterator[LineColumns]:
     """The units of a memory, numbered from 1, in chunks; `languages` of source and target, `en` also for `en-GB`.
 
     Without `languages` they are those of the first unit, in its order. Raises `InputError` where the file is no TMX,
@@ -112,7 +112,7 @@ def _languages_of(unit: _Unit, name: str) -> tuple[str, str]:
     return found[0], found[1]
 
 
-def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str]) -> Fields:
+def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str]) -> LineColumns:
     numbers: list[int] = []
     rejected: list[RejectedLine] = []
     sources: list[bytes] = []
@@ -131,7 +131,7 @@ def _as_fields(units: list[_Unit], first: int, languages: tuple[str, str]) -> Fi
         numbers.append(number)
         sources.append((texts[0] or "").encode())
         targets.append((texts[1] or "").encode())
-    return Fields(numbers, sources, targets, [None] * len(numbers), [None] * len(numbers), rejected=rejected)
+    return LineColumns(numbers, sources, targets, [None] * len(numbers), [None] * len(numbers), rejected=rejected)
 
 
 def _text_in(unit: list[tuple[str, str]], language: str) -> str | None:

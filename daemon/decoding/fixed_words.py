@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import unescape
 
-from hierogram.daemon.alignment.files import numbered_lines
+from hierogram.daemon.corpora.lines import numbered_lines
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.exceptions import InputError
 
@@ -20,7 +20,7 @@ Words = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SentencePart:
     """Words one after the other; with `given`, their possible translations."""
 
     words: Words
@@ -28,16 +28,16 @@ class Part:
 
 
 def split_words(text: str) -> Words:
-    """The tokens of a text, which are separated by spaces or tabs."""
+    """Return the tokens of a text, which are separated by spaces or tabs."""
     return tuple(word for word in text.replace("\t", " ").split(" ") if word)
 
 
-def marked_parts(line: str, texts: TextPipeline = AS_IT_IS) -> list[Part]:
-    """The parts of a line with markup, `<np translation="the house">la maison</np>`; their text goes through `texts`.
+def marked_parts(line: str, texts: TextPipeline = AS_IT_IS) -> list[SentencePart]:
+    """Return the parts of a line with markup, `<np translation="the house">la maison</np>`, as `texts` makes them.
 
     Several translations are separated by two bars; an empty one drops the words.
     """
-    parts: list[Part] = []
+    parts: list[SentencePart] = []
     at = 0
     for match in _MARKED.finditer(line):
         _put(parts, texts.source.tokens(line[at : match.start()]))
@@ -45,15 +45,15 @@ def marked_parts(line: str, texts: TextPipeline = AS_IT_IS) -> list[Part]:
         if inside:
             choices = map(unescape, match["given"].split(_ALTERNATIVES))
             given = tuple(split_words(texts.target.tokens(choice)) for choice in choices)
-            parts.append(Part(inside, given))
+            parts.append(SentencePart(inside, given))
         at = match.end()
     _put(parts, texts.source.tokens(line[at:]))
     return parts
 
 
-def _put(parts: list[Part], text: str) -> None:
+def _put(parts: list[SentencePart], text: str) -> None:
     if words := split_words(text):
-        parts.append(Part(words))
+        parts.append(SentencePart(words))
 
 
 class Glossary:
@@ -66,7 +66,7 @@ class Glossary:
         self._longest = max(map(len, self._entries), default=0)
 
     def through(self, texts: TextPipeline) -> "Glossary":
-        """The same glossary, its words as text of sentences becomes."""
+        """Return the same glossary, its words as text of sentences becomes."""
         if self._tokens or not texts.source.changes:
             return self
         entries: dict[Words, tuple[Words, ...]] = {}
@@ -76,32 +76,32 @@ class Glossary:
             entries[own] = tuple(dict.fromkeys((*entries.get(own, ()), *found)))
         return Glossary(entries)
 
-    def divided(self, parts: Sequence[Part]) -> Iterator[Part]:
-        """The parts, those without a given translation divided where the glossary has one."""
+    def divided(self, parts: Sequence[SentencePart]) -> Iterator[SentencePart]:
+        """Yield the parts, those without a given translation divided where the glossary has one."""
         for part in parts:
             if part.given or not self._longest:
                 yield part
             else:
                 yield from self._divided(part.words)
 
-    def _divided(self, words: Words) -> Iterator[Part]:
+    def _divided(self, words: Words) -> Iterator[SentencePart]:
         plain = start = 0
         while start < len(words):
             for size in range(min(self._longest, len(words) - start), 0, -1):
                 if given := self._entries.get(words[start : start + size]):
                     if plain < start:
-                        yield Part(words[plain:start])
-                    yield Part(words[start : start + size], given)
+                        yield SentencePart(words[plain:start])
+                    yield SentencePart(words[start : start + size], given)
                     start = plain = start + size
                     break
             else:
                 start += 1
         if plain < len(words):
-            yield Part(words[plain:])
+            yield SentencePart(words[plain:])
 
 
 def read_glossary(path: str) -> Glossary:
-    """A glossary: a line is words, a tab and their translation; a second line of the same words is another choice.
+    """Read a glossary: a line is words, a tab and their translation; a second line of the same words is another choice.
 
     Empty lines, those that begin with # and a header `source`, tab, `target` are passed over; where the first line is
     `# tokens`, words are tokens, as `hierogram terms` writes them. Raises `InputError`, which names the line.

@@ -1,23 +1,34 @@
-"""Grammars to translate with: packed from rules, or mapped into memory from our binary form."""
+"""Grammars to translate with: packed from rules of files or of a store, or mapped into memory from our binary form."""
 
-from dataclasses import dataclass, field
+import tempfile
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of
-from hierogram.daemon.decoding.rule_files import RuleTable, find_rule_file, read_rule_file
-from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.exports.compression import compression_of, suffix_of
+from hierogram.daemon.decoding.rule_files import TABBED, RuleReader, WordedRules, find_rule_file, read_rule_file
+from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
+from hierogram.daemon.exports.exporting import decided
 from hierogram.daemon.exports.formats.registry import promised_format
+from hierogram.daemon.exports.options import ExportOptions
+from hierogram.daemon.exports.scratch import scratch
+from hierogram.daemon.exports.writing import score_rules
 from hierogram.daemon.mapped_arrays import first_line, read_arrays, write_arrays
 from hierogram.daemon.progress import Progress
 from hierogram.samplers.decoding.grammar import Grammar, is_usable, pack, scopes
 from hierogram.samplers.grammar.columns import join_texts, lines_of
+from hierogram.samplers.grammar.kinds import TRANSLATION, notation_of
+from hierogram.samplers.grammar.numbers import ONE_USE
+from hierogram.storage.store import Store
 
 _KIND, _VERSION = "grammar", 2
 _TEXTS = ("source_words", "target_words")
+_TABLE = "parquet"
+"""The format whose features a store's grammar has."""
+_MEMORY = 1 << 30
+"""Bound of the scratch database's memory, bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +58,12 @@ class TranslationGrammar:
         self.alone.update(self.packed.symbol[:top][first[1 : top + 1] < first[2 : top + 2]].tolist())
 
     def translates(self, word: int) -> bool:
-        """Whether a rule has this word, by its number, as its whole source side."""
+        """Return whether a rule has this word, by its number, as its whole source side."""
         return word in self.alone
 
 
-def packed(table: RuleTable, max_scope: int, texts: TextPipeline = AS_IT_IS) -> TranslationGrammar:
-    """The grammar of the rules up to a scope, for text that goes through `texts`."""
+def packed(table: WordedRules, max_scope: int, texts: TextPipeline = AS_IT_IS) -> TranslationGrammar:
+    """Return the grammar of the rules up to a scope, for text that goes through `texts`."""
     usable = is_usable(table.columns)
     narrow = scopes(table.columns) <= max_scope
     return TranslationGrammar(
@@ -67,7 +78,10 @@ def packed(table: RuleTable, max_scope: int, texts: TextPipeline = AS_IT_IS) -> 
 
 
 def open_grammar(path: str, max_scope: int, shown: Progress, format: str | None = None) -> TranslationGrammar:
-    """The grammar of a file in our binary form, of a file of rules, or of a version's folder; raises `InputError`."""
+    """Return the grammar of a file in our binary form, of a file of rules, or of a version's folder.
+
+    Raises `InputError`.
+    """
     if _is_binary(path):
         return read_grammar(path)
     found = find_rule_file(Path(path), format)
@@ -75,11 +89,10 @@ def open_grammar(path: str, max_scope: int, shown: Progress, format: str | None 
 
 
 def is_grammar(path: str) -> bool:
-    """Whether a path is that of a grammar: a folder, our binary form, or a name that an export may have."""
+    """Return whether a path is that of a grammar: a folder, our binary form, or a name that an export may have."""
     if Path(path).is_dir() or _is_binary(path):
         return True
-    named = compression_of(path)
-    return promised_format(path.removesuffix("" if named is None else suffix_of(named))) is not None
+    return promised_format(path) is not None
 
 
 def _is_binary(path: str) -> bool:
@@ -102,7 +115,7 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
 
 
 def read_grammar(path: str) -> TranslationGrammar:
-    """The grammar of a file in our binary form; raises `InputError`."""
+    """Return the grammar of a file in our binary form; raises `InputError`."""
     values, arrays = read_arrays(path, _KIND, _VERSION)
     try:
         grammar = Grammar(**{name: arrays[name] for name in Grammar._fields})
@@ -118,3 +131,36 @@ def read_grammar(path: str) -> TranslationGrammar:
         )
     except KeyError as error:
         raise InputError(f"{path}: is damaged: it has no {error}") from error
+
+
+def stored_grammar(
+    store: Store, options: ExportOptions, max_scope: int, shown: Progress
+) -> tuple[TranslationGrammar, int]:
+    """Read the grammar of a store, its counts, filters and features as the options say, and the position it shows.
+
+    Its sides and links come as lines, its features as columns of numbers. Raises `WrongKindError` where its rules do
+    not have two sides each, `NothingLearnedError` where there are none.
+    """
+    notation = notation_of(store.settings().grammar)
+    if TRANSLATION not in notation.offers:
+        raise WrongKindError(f"{store.url}: {notation.cannot('translate')}: its rules do not have two sides each")
+    plan = decided(replace(options, format=_TABLE), notation)
+    plan = replace(plan, sampled=not options.drawn, samples=1 if options.drawn else ONE_USE)
+    names = tuple(feature.name for feature in plan.features)
+    reader = RuleReader(f"the rules of {store.url}", _TABLE, names, TABBED)
+    with (
+        store.snapshot() as snapshot,
+        tempfile.TemporaryDirectory(prefix="hierogram-") as folder,
+        scratch(Path(folder), _MEMORY) as database,
+    ):
+        if not snapshot.status().rules:
+            raise NothingLearnedError(store.url)
+        score_rules(database, snapshot, plan)
+        columns = ", ".join(("source", "target", "alignment", *names))
+        database.arrange("sorted", f"SELECT {columns} FROM scored", "source, target")
+        for rules in reader.read(database.lines("SELECT concat_ws('\t', source, target, alignment, '') FROM sorted")):
+            shown.update(rules, None, rules)
+        if not reader.rules:
+            raise InputError("the filters leave no rule: widen them")
+        table = reader.table(database.numbers("sorted", names))
+        return packed(table, max_scope, pipeline_of(snapshot.settings())), snapshot.position()

@@ -1,22 +1,25 @@
 """Translators from what a command or a configuration names: a grammar, weights, a language model, a glossary."""
 
+import threading
+import time
 from dataclasses import dataclass, field
 
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of, two_languages
 from hierogram.daemon.decoding.fixed_words import Glossary, read_glossary
-from hierogram.daemon.decoding.grammars import TranslationGrammar, open_grammar
+from hierogram.daemon.decoding.grammars import TranslationGrammar, open_grammar, stored_grammar
 from hierogram.daemon.decoding.requests import TranslateOptions
-from hierogram.daemon.decoding.stored import StoredGrammar, stored_grammar
 from hierogram.daemon.decoding.translating import Translator
 from hierogram.daemon.decoding.weights import DEFAULT_WEIGHTS, read_weights, unused_weights
+from hierogram.daemon.exceptions import DaemonError
 from hierogram.daemon.language_models.arpa import NamedModel
 from hierogram.daemon.language_models.files import open_language_model
 from hierogram.daemon.progress import progress
+from hierogram.storage.exceptions import StoreError
 from hierogram.storage.store import Store
 
 
 @dataclass(frozen=True)
-class Equipment:
+class TranslationResources:
     """All but the grammar, read once: options, weights, language model, glossary."""
 
     options: TranslateOptions
@@ -26,7 +29,7 @@ class Equipment:
     _glossaries: dict[TextPipeline, Glossary] = field(default_factory=dict, repr=False)
 
     def texts(self, grammar: TranslationGrammar) -> TextPipeline:
-        """What is done to sentences for a grammar: what its store does, or what the options say.
+        """Return what is done to sentences for a grammar: what its store does, or what the options say.
 
         Raises `UsageError` where the options name other languages than those of the grammar's store.
         """
@@ -38,7 +41,7 @@ class Equipment:
         return pipeline_of(grammar.texts.as_plain(), tokenize=two_languages(options.tokenize, "--tokenize"))
 
     def translator(self, grammar: TranslationGrammar, weights: dict[str, float] | None = None) -> Translator:
-        """A translator with a grammar, under other weights if there are any."""
+        """Return a translator with a grammar, under other weights if there are any."""
         options, texts = self.options, self.texts(grammar)
         if texts not in self._glossaries:
             # Made once, as tuning makes a translator in each round.
@@ -55,12 +58,12 @@ class Equipment:
         )
 
     def grammar(self, path: str) -> TranslationGrammar:
-        """The grammar of a file."""
+        """Return the grammar of a file."""
         with progress("read the grammar", "rules") as shown:
             return open_grammar(path, self.options.max_scope, shown, self.options.format)
 
-    def of_store(self, store: Store) -> StoredGrammar:
-        """The grammar of a store as it is now."""
+    def of_store(self, store: Store) -> tuple[TranslationGrammar, int]:
+        """Return the grammar of a store as it is now."""
         with progress("read the grammar", "rules") as shown:
             return stored_grammar(store, self.options.of_store(), self.options.max_scope, shown)
 
@@ -69,12 +72,91 @@ class Equipment:
         return [] if self.options.weights is None else unused_weights(grammar.features, self.weights)
 
 
-def equip(options: TranslateOptions) -> Equipment:
-    """What the options name, read; raises `InputError`."""
+def equip(options: TranslateOptions) -> TranslationResources:
+    """Return what the options name, read; raises `InputError`."""
     weights = dict(DEFAULT_WEIGHTS) if options.weights is None else read_weights(options.weights)
     glossary = Glossary() if options.glossary is None else read_glossary(options.glossary)
     model = None
     if options.lm is not None:
         with progress("read the language model", "n-grams") as shown:
             model = open_language_model(options.lm, shown)
-    return Equipment(options, weights, model, glossary)
+    return TranslationResources(options, weights, model, glossary)
+
+
+LOOK_SECONDS = 1.0
+"""How often the store is asked whether it has changed, at most."""
+_REST = 2.0
+"""After reading a grammar there is a rest of this many times as long as that took."""
+
+
+class Follower:
+    """The translator with the newest grammar of a store; may be used from several threads at once.
+
+    The first grammar is read when it is asked for. Later ones are read in a thread, while translations go on with the
+    one before; where that fails the one before stays.
+    """
+
+    def __init__(self, store: Store, resources: TranslationResources) -> None:
+        self._store = store
+        self._resources = resources
+        self._lock = threading.Lock()
+        self._first = threading.Lock()
+        self._newest: tuple[Translator, int] | None = None
+        self._not_before = 0.0
+        self._reading: threading.Thread | None = None
+        self.failed: str | None = None
+
+    def now(self) -> tuple[Translator, int]:
+        """Return the translator of now, and the store position of its grammar.
+
+        Raises `NothingLearnedError`, `WrongKindError` and `StoreError` until there is a first one.
+        """
+        with self._first:
+            if self._newest is None:
+                self._read()
+        self._look()
+        assert self._newest is not None
+        return self._newest
+
+    def refresh(self) -> Translator:
+        """Return the translator with the grammar as it is now, however long it takes to read."""
+        with self._first:
+            if self._newest is None or self._store.position() != self._newest[1]:
+                self._read()
+        assert self._newest is not None
+        return self._newest[0]
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            if now < self._not_before or (self._reading is not None and self._reading.is_alive()):
+                return
+            self._not_before = now + LOOK_SECONDS
+            try:
+                if self._newest is None or self._store.position() == self._newest[1]:
+                    return
+            except StoreError as error:
+                self.failed = str(error)
+                return
+            self._reading = threading.Thread(target=self._try_to_read, name="read-grammar", daemon=True)
+            self._reading.start()
+
+    def _try_to_read(self) -> None:
+        try:
+            self._read()
+        except (DaemonError, StoreError) as error:
+            self.failed = str(error)
+
+    def _read(self) -> None:
+        started = time.monotonic()
+        grammar, position = self._resources.of_store(self._store)
+        self._newest = self._resources.translator(grammar), position
+        self.failed = None
+        ended = time.monotonic()
+        self._not_before = ended + max(LOOK_SECONDS, _REST * (ended - started))
+
+    def close(self) -> None:
+        """Wait for a grammar that is being read."""
+        reading = self._reading
+        if reading is not None:
+            reading.join()

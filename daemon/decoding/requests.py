@@ -1,4 +1,4 @@
-"""What may be asked of the decoder, declared once: importing this module imports neither numpy nor numba."""
+"""Options of the decoder, declared once: importing this module imports neither numpy nor numba."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -9,7 +9,7 @@ from hierogram.storage.options import Option, OptionError
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateOptions:
-    """What sentences are translated with, and how; `tune` takes the same."""
+    """Options of translating sentences; `tune` takes the same."""
 
     lm: Annotated[
         str | None, Option("Language model of the target side, ARPA or binary.", metavar="FILE", shown="none")
@@ -34,19 +34,23 @@ class TranslateOptions:
     )
     min_count: Annotated[float, Option("From a store: leave out rules with a lower count.", least=0)] = 0.0
     max_scope: Annotated[int, Option("Leave out rules that match slower than O(n^K).", least=0, metavar="K")] = 2
-    span: Annotated[int, Option("Words that a rule of the grammar covers, at most.", least=1)] = 20
-    pops: Annotated[int, Option("Places popped for each span; 0: all, the search is exact.", least=0)] = 200
-    max_words: Annotated[int, Option("Longer sentences are translated in parts.", least=1, most=1000)] = 100
+    span: Annotated[int, Option("Words that a rule of the grammar covers, at most.", least=1, expert=True)] = 20
+    pops: Annotated[int, Option("Places popped for each span; 0: all, the search is exact.", least=0, expert=True)] = (
+        200
+    )
+    max_words: Annotated[int, Option("Longer sentences are translated in parts.", least=1, most=1000, expert=True)] = (
+        100
+    )
     glossary: Annotated[
         str | None, Option("Given translations: words, a tab, their translation, a line each.", metavar="FILE")
     ] = None
     markup: Annotated[bool, Option('The text holds markup: <np translation="the house">la maison</np>.')] = False
 
     def __post_init__(self) -> None:
-        """Raises `OptionError` where options contradict each other."""
+        """Raise `OptionError` where options contradict each other."""
         if self.tokenize is not None and self.tokenized:
             raise OptionError("tokenize", "divides text, and --tokenized leaves it as it is: give one of them")
 
     def of_store(self) -> ExportOptions:
-        """What is taken of a store's grammar."""
+        """Return what is taken of a store's grammar."""
         return ExportOptions(drawn=self.drawn, min_count=self.min_count, max_scope=self.max_scope)

@@ -1,8 +1,10 @@
-"""Files of rules in any format that exports have: read in blocks, as columns."""
+"""Files of rules in any format that exports have: read in blocks as columns, features by the names of exports."""
 
+import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.corpora.lines import open_lines
-from hierogram.daemon.decoding.features import DROPPED, changes_of
 from hierogram.daemon.exceptions import ExportError, InputError
-from hierogram.daemon.exports.compression import compression_of, suffix_of
-from hierogram.daemon.exports.formats.features import FEATURES
+from hierogram.daemon.exports.formats.cdec import NAMES
+from hierogram.daemon.exports.formats.format import BY_NAME, FEATURES
 from hierogram.daemon.exports.formats.registry import FORMATS, promised_format
-from hierogram.daemon.exports.manifest import manifest_path, read_manifest
-from hierogram.daemon.exports.publication import MANIFEST
-from hierogram.daemon.exports.tables.scratch import Scratch, quoted
+from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest
+from hierogram.daemon.exports.scratch import Scratch, quoted
 from hierogram.daemon.progress import Progress
-from hierogram.samplers.decoding.gaps import NO_NUMBER_OF_ITS_OWN, with_numbered_gaps
 from hierogram.samplers.decoding.grammar import RuleColumns
 from hierogram.samplers.decoding.reading import (
     AT,
@@ -29,6 +28,7 @@ from hierogram.samplers.decoding.reading import (
     NO_LINK,
     NO_NAME,
     NO_NUMBER,
+    NO_NUMBER_OF_ITS_OWN,
     NO_ROOM,
     NO_VOCABULARY,
     Layout,
@@ -36,13 +36,37 @@ from hierogram.samplers.decoding.reading import (
     Vocabularies,
     read_rules,
     room_for,
+    with_numbered_gaps,
 )
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
+
+Change = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+_LOGARITHMIC = (*(name for name, feature in BY_NAME.items() if feature.probability), "count")
+_CANONICAL = {exported: name for name, exported in NAMES.items()} | {"IsGlue": "glue"}
+_LEAST = 1e-100
+"""A probability of 0 is taken for this one."""
+_TO_NATURAL = partial(np.multiply, math.log(10.0))
+DROPPED = "glue"
+"""0 in every rule of an export; decoding counts glue itself."""
+
+
+def _log(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.log(np.maximum(values, _LEAST))
+
+
+def changes_of(format: str, names: Sequence[str]) -> list[tuple[str, Change]]:
+    """Return what the values of a format are called here, and how they become what they are here."""
+    logarithms: dict[str, Change] = {"cdec": _TO_NATURAL, "thrax": np.negative, "joshua": np.negative}
+    changed = logarithms.get(format, _log)
+    canonical = [_CANONICAL.get(name, name) for name in names]
+    return [(name, changed if name in _LOGARITHMIC else np.asarray) for name in canonical]
+
 
 TABLES = ("jsonl", "tsv", "parquet")
 _COLUMNS = ("source", "target", "alignment")
 _PLAIN = "hive_partitioning=false"
-"""A name such as `language=zh` in a path is no column."""
+"""A name such as `language=zh` in a path is not a column."""
 _LINES = Layout(tabs=False, source=1, target=2, values=3, links=4, named=True, labeled=False)
 LAYOUTS = {
     "cdec": _LINES,
@@ -53,7 +77,7 @@ LAYOUTS = {
 TABBED = Layout(tabs=True, source=0, target=1, values=3, links=2, named=False, labeled=False)
 _FAULTS = {
     NO_FIELDS: "a rule has a source side, a target side and values, with ||| between them",
-    NO_NUMBER: "a feature's value is no number",
+    NO_NUMBER: "a feature's value is not a number",
     NO_NAME: "features of this format are Name=value",
     NO_LINK: "links are pairs of positions, i-j",
 }
@@ -69,7 +93,7 @@ _ESCAPES["thrax"] = _ESCAPES["joshua"]
 
 
 @dataclass(frozen=True, slots=True)
-class RuleTable:
+class WordedRules:
     """Rules as columns, symbols by the words of each side, and the names of their features; `lines`: where they
     stand."""
 
@@ -143,22 +167,28 @@ class RuleReader:
     def _fault(self, line: int, reason: str) -> InputError:
         return InputError(f"{self.name}: line {line}: {reason}")
 
-    def table(self) -> RuleTable:
-        """The rules that were read; raises `InputError` where nonterminals or links do not fit the sides of one."""
+    def table(self, values: NDArray[np.float64] | None = None) -> WordedRules:
+        """Return the rules that were read, with `values` float64[rules, names] where their lines have none.
+
+        Raises `InputError` where nonterminals or links do not fit the sides of one.
+        """
         rules = self._rules
         source, source_words = self._meanings(self._source)
         target, target_words = self._meanings(self._target)
-        names, features = self._features(rules)
+        if values is None:
+            names, features = self._features(rules)
+        else:
+            names, features = self._canonical(self._names, values, np.ones(len(self._names), np.bool_))
         columns, fault = with_numbered_gaps(rules.columns(source, target, features))
         if fault >= 0:
             raise self._fault(
                 int(rules.line[fault]),
                 "its nonterminals or links do not fit: each nonterminal stands once on each side",
             )
-        return RuleTable(columns, source_words, target_words, names, rules.line[: rules.rules].copy())
+        return WordedRules(columns, source_words, target_words, names, rules.line[: rules.rules].copy())
 
     def _meanings(self, vocabulary: GrowingVocabulary) -> tuple[NDArray[np.int32], list[str]]:
-        """What each symbol is, and the words in the order of their numbers."""
+        """Return what each symbol is, and the words in the order of their numbers."""
         named = vocabulary.finish()
         meanings = np.zeros(len(named), np.int32)
         words: list[str] = []
@@ -185,7 +215,7 @@ class RuleReader:
         return spelled[1:] if spelled.startswith("\\") and len(spelled) > 1 else spelled
 
     def _features(self, rules: RuleLines) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-        """Names of features, and a row for each rule; a value that is not given is 0."""
+        """Return names of features, and a row for each rule; a value that is not given is 0."""
         value, name = rules.value[: rules.values], rules.value_name[: rules.values]
         if self._layout.named:
             given = self._given.finish()
@@ -199,18 +229,23 @@ class RuleReader:
         used = np.ones(len(names), np.bool_)
         if self._layout.named:
             used[:3] = np.bincount(name[name < 3], minlength=3) > 0
+        return self._canonical(names, dense, used)
+
+    def _canonical(
+        self, names: Sequence[str], dense: NDArray[np.float64], used: NDArray[np.bool_]
+    ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+        """Return the names and values that are used, float64[rules, used], as meant here, in exports' order."""
         changed = changes_of(self._format, names)
-        used &= np.array([canonical != DROPPED for canonical, _ in changed], np.bool_)
-        chosen = np.flatnonzero(used)
-        order = sorted(chosen.tolist(), key=lambda k: _place(changed[k][0]))
-        columns = np.empty((rules.rules, len(order)))
+        used = used & np.array([canonical != DROPPED for canonical, _ in changed], np.bool_)
+        order = sorted(np.flatnonzero(used).tolist(), key=lambda k: _place(changed[k][0]))
+        columns = np.empty((len(dense), len(order)))
         for at, k in enumerate(order):
             columns[:, at] = changed[k][1](dense[:, k])
         return tuple(changed[k][0] for k in order), columns
 
 
 def _is_full(vocabulary: GrowingVocabulary, letters: int) -> bool:
-    """Whether there may be no room for a word of so many bytes."""
+    """Return whether there may be no room for a word of `letters` bytes."""
     words, (text, starts, slots) = len(vocabulary), vocabulary.arrays
     return words + 2 > len(starts) or 2 * (words + 1) > len(slots) or int(starts[words]) + letters > len(text)
 
@@ -237,7 +272,10 @@ class RuleFile:
 
 
 def find_rule_file(path: Path, format: str | None = None) -> RuleFile:
-    """The file of rules at a path, or of a version's folder; raises `InputError` where its format cannot be told."""
+    """Return the file of rules at a path, or of a version's folder.
+
+    Raises `InputError` where its format is not known.
+    """
     manifest: dict[str, Any] = {}
     if path.is_dir():
         try:
@@ -247,23 +285,22 @@ def find_rule_file(path: Path, format: str | None = None) -> RuleFile:
         path = path / str(manifest.get("file", ""))
     elif manifest_path(path).exists():
         manifest = read_manifest(manifest_path(path))
-    named = compression_of(path.name)
-    promised = promised_format(path.name.removesuffix("" if named is None else suffix_of(named)))
-    told = format or manifest.get("format") or (promised.name if promised else None)
-    if told is None:
+    promised = promised_format(path.name)
+    named = format or manifest.get("format") or (promised.name if promised else None)
+    if named is None:
         raise InputError(
             f"{path}: neither a manifest nor the name says what format this is: give --format, or end the name "
             f"in {', '.join(FORMATS[name].suffix for name in (*LAYOUTS, *TABLES))}"
         )
-    if told not in (*LAYOUTS, *TABLES):
+    if named not in (*LAYOUTS, *TABLES):
         known = ", ".join((*LAYOUTS, *TABLES))
-        raise InputError(f"{path}: {told} is no format of translation rules; there are {known}")
-    features = tuple(manifest.get("features") or FORMATS[told].features)
-    return RuleFile(path, told, features, manifest.get("settings") or {})
+        raise InputError(f"{path}: {named} is not a format of translation rules; there are {known}")
+    features = tuple(manifest.get("features") or FORMATS[named].features)
+    return RuleFile(path, named, features, manifest.get("settings") or {})
 
 
-def read_rule_file(found: RuleFile, shown: Progress) -> RuleTable:
-    """The rules of a file; raises `InputError`, which names the line where one is wrong."""
+def read_rule_file(found: RuleFile, shown: Progress) -> WordedRules:
+    """Return the rules of a file; raises `InputError`, which names the line where one is wrong."""
     if found.format in TABLES:
         return _read_table(found, shown)
     with open_lines(str(found.path)) as file:
@@ -273,7 +310,7 @@ def read_rule_file(found: RuleFile, shown: Progress) -> RuleTable:
     return reader.table()
 
 
-def _read_table(found: RuleFile, shown: Progress) -> RuleTable:
+def _read_table(found: RuleFile, shown: Progress) -> WordedRules:
     import tempfile
 
     import duckdb
@@ -303,7 +340,7 @@ def _read_table(found: RuleFile, shown: Progress) -> RuleTable:
 
 
 def _tabbed(table: str, there: list[str], names: tuple[str, ...]) -> str:
-    """A query of lines as `TABBED` has them."""
+    """Return a query of lines as `TABBED` has them."""
     texts = [f"coalesce({name}, '')" if name in there else "''" for name in _COLUMNS]
     values = ", ".join(f"CAST({name} AS VARCHAR)" for name in names)
     return f"SELECT concat_ws('\t', {', '.join(texts)}, concat_ws(' ', {values or chr(39) * 2})) FROM {table}"

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.samplers.decoding import weighing
-from hierogram.samplers.decoding.weighing import COUNTED
+from hierogram.samplers.decoding import grammar
+from hierogram.samplers.decoding.grammar import COUNTED
 
-WORDS = COUNTED[weighing.WORDS]
+WORDS = COUNTED[grammar.WORDS]
 """The feature that counts target words."""
 
 DEFAULT_WEIGHTS: Mapping[str, float] = {
@@ -36,7 +36,7 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
 
 
 def read_weights(path: str) -> dict[str, float]:
-    """The table `weights` of a TOML file; raises `InputError`."""
+    """Return the table `weights` of a TOML file; raises `InputError`."""
     try:
         with open(path, "rb") as file:
             content = tomllib.load(file)
@@ -71,6 +71,6 @@ def weight_vector(features: Iterable[str], weights: Mapping[str, float]) -> NDAr
 
 
 def unused_weights(features: Iterable[str], weights: Mapping[str, float]) -> list[str]:
-    """Names that weigh something and that neither the grammar nor decoding has."""
+    """Return names that weigh something and that neither the grammar nor decoding has."""
     known = {*features, *COUNTED}
     return sorted(name for name, value in weights.items() if name not in known and value)

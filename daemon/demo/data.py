@@ -63,7 +63,7 @@ class VersePair:
 
 
 def cache_folder() -> Path:
-    """Where fetched data are kept: `hierogram` in the user's cache folder, which HIEROGRAM_CACHE moves."""
+    """Return where fetched data are kept: `hierogram` in the user's cache folder, which HIEROGRAM_CACHE moves."""
     base = os.environ.get("HIEROGRAM_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "hierogram"
 
@@ -107,7 +107,7 @@ def _download(folder: Path) -> Path:
 
 
 def check(wheel: Path) -> None:
-    """Raises `DataUnavailableError` where the file is not the wheel that the demo knows, byte for byte."""
+    """Raise `DataUnavailableError` where the file is not the wheel that the demo knows, byte for byte."""
     try:
         with wheel.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()

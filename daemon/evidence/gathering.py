@@ -1,24 +1,20 @@
-"""What a store knows of a sentence, gathered for people, programs and prompts."""
+"""Evidence: rules, pairs and entries that a store has for a sentence, for people, programs and prompts."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import TYPE_CHECKING
 
 from hierogram.daemon.corpora.texts import pipeline_of
-from hierogram.daemon.evidence.matching import Pattern, Place, Sentence
+from hierogram.daemon.evidence.matching import Chosen, Pattern, Place, Sentence, Span, choose
 from hierogram.daemon.evidence.options import EvidenceOptions
 from hierogram.daemon.exceptions import InputError, WrongKindError
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
-from hierogram.samplers.grammar.rules import escape_terminal, nonterminal
+from hierogram.samplers.grammar.rules import escape_terminal, nonterminal, terminal_of
 from hierogram.storage.browsing.likeness import LikePair, like_pairs, renderings, source_sides, source_words
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import KnownWord
 from hierogram.storage.records import DICTIONARIES
-
-if TYPE_CHECKING:
-    from hierogram.daemon.evidence.covering import Chosen
 
 MOST_WORDS = 200
 """Words of a sentence, at most."""
@@ -36,7 +32,7 @@ class MatchedRule:
 
     source: str
     target: str
-    mean: float
+    expected_uses: float
     probability: float
     places: list[Place]
 
@@ -55,7 +51,7 @@ class Evidence:
     words: list[str]
     unknown: list[str]
     rules: list[MatchedRule]
-    pairs: "list[Chosen]"
+    pairs: list[Chosen]
     entries: list[LikePair]
 
 
@@ -75,7 +71,7 @@ def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
     chosen = _chosen(sentence, matched, known)
     found = renderings(look, [match.side for match in chosen], options.renderings)
     rules = [
-        MatchedRule(match.side, rule.target, rule.mean, rule.probability, match.places)
+        MatchedRule(match.side, rule.target, rule.expected_uses, rule.probability, match.places)
         for match in chosen
         for rule in found.get(match.side, ())
     ]
@@ -114,12 +110,12 @@ class _Match:
     """A source side that matches: its text, the expected uses of its rules, its pattern, and its places."""
 
     side: str
-    uses: int
+    uses: float
     pattern: Pattern
     places: list[Place]
 
 
-def _matched(sentence: Sentence, sides: Mapping[str, int]) -> list[_Match]:
+def _matched(sentence: Sentence, sides: Mapping[str, float]) -> list[_Match]:
     found = []
     for side, uses in sides.items():
         pattern = sentence.pattern(side)
@@ -176,12 +172,9 @@ def _pairs(
     patterns: Sequence[Pattern],
     candidates: Sequence[LikePair],
     limit: int,
-) -> "list[Chosen]":
+) -> list[Chosen]:
     if not limit:
         return []
-    # Whoever wants no pairs needs no numpy.
-    from hierogram.daemon.evidence.covering import choose
-
     number = max((word.count for word in known.values()), default=1)
     weights = {word: log(2 + number / max(1, known[word].count if word in known else 1)) for word in words}
     return choose(words, weights, patterns, candidates, limit)
@@ -197,7 +190,7 @@ def as_plain(found: Evidence) -> dict[str, object]:
             {
                 "source": match.source,
                 "target": match.target,
-                "mean": match.mean,
+                "expected_uses": match.expected_uses,
                 "p_target_given_source": match.probability,
                 "places": [
                     {"words": [list(span) for span in place.words], "gaps": [list(span) for span in place.gaps]}
@@ -222,3 +215,92 @@ def as_plain(found: Evidence) -> dict[str, object]:
             for entry in found.entries
         ],
     }
+
+
+GAP = "…"
+
+LEAST_PROBABILITY, LEAST_USES = 0.1, 1.0
+"""Of a rendering in a prompt's glossary: given its source; and expected, where its source is more than a word."""
+
+
+def as_prompt(found: Evidence, languages: tuple[str, ...] = ()) -> str:
+    """Entries of dictionaries, a glossary, the pairs as examples, and the sentence with its translation left open.
+
+    Renderings are those whose probability given their source is at least `LEAST_PROBABILITY`, of words, and of what is
+    used `LEAST_USES` times and has no gaps, or one inside. `languages` are the names of source and target, where they
+    are known.
+    """
+    source, target = languages if len(languages) == 2 else ("source", "target")
+    blocks = []
+    if found.entries:
+        entries = [f"{entry.source} = {entry.target}" for entry in found.entries]
+        blocks.append([f"Dictionary ({source} = {target}):", *entries])
+    glossary = _glossary(found.rules)
+    if glossary:
+        blocks.append([f"Glossary ({source} = {target}):", *glossary])
+    blocks += [[f"{source}: {chosen.pair.source}", f"{target}: {chosen.pair.target}"] for chosen in found.pairs]
+    blocks.append([f"{source}: {' '.join(found.text.split())}", f"{target}:"])
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
+
+
+def _glossary(rules: Iterable[MatchedRule]) -> list[str]:
+    renderings: dict[str, list[str]] = {}
+    for rule in rules:
+        if _is_telling(rule) and _has_letters(rule.source) and _has_letters(rule.target):
+            renderings.setdefault(shown(rule.source), []).append(shown(rule.target))
+    return [f"{source} = {', '.join(dict.fromkeys(some))}" for source, some in renderings.items()]
+
+
+def _is_telling(rule: MatchedRule) -> bool:
+    words = rule.source.split(" ")
+    ends_in_gaps = terminal_of(words[0]) is None or terminal_of(words[-1]) is None
+    often = len(words) == 1 or rule.expected_uses >= LEAST_USES
+    return rule.probability >= LEAST_PROBABILITY and often and not ends_in_gaps
+
+
+def _has_letters(side: str) -> bool:
+    words = map(terminal_of, side.split(" "))
+    return any(sign.isalnum() for word in words if word is not None for sign in word)
+
+
+def shown(side: str) -> str:
+    """A side as people read it: words as they are, an ellipsis for a gap, with its number where there are several."""
+    words = [(symbol, terminal_of(symbol)) for symbol in side.split(" ")]
+    gaps = sum(word is None for _, word in words)
+    return " ".join(
+        word if word is not None else GAP + ("" if gaps == 1 else symbol.strip("[]").rpartition(",")[2])
+        for symbol, word in words
+    )
+
+
+def table_of_rules(found: Evidence) -> list[list[str]]:
+    """Columns and rows: both sides, the probability of the target given the source, expected uses, words covered."""
+    rows = [
+        [
+            match.source,
+            match.target,
+            f"{match.probability:.3f}",
+            f"{match.expected_uses:,.1f}",
+            " ".join(
+                f"{first}-{last - 1}" if last - first > 1 else str(first) for first, last in match.places[0].words
+            ),
+        ]
+        for match in found.rules
+    ]
+    return [["source", "target", "p(target|source)", "uses", "words"], *rows]
+
+
+def table_of_pairs(found: Evidence) -> list[list[str]]:
+    """Columns and rows: number, corpus, both texts."""
+    rows = [[str(one.pair.id), one.pair.corpus, one.pair.source, one.pair.target] for one in found.pairs]
+    return [["pair", "corpus", "source", "target"], *rows]
+
+
+def _positions(span: Span) -> str:
+    first, last = span
+    return str(first) if last == first + 1 else f"{first}-{last - 1}"
+
+
+def table_of_entries(found: Evidence) -> list[list[str]]:
+    """Columns and rows: corpus and both sides of dictionaries' entries."""
+    return [["dictionary", "source", "target"], *([one.corpus, one.source, one.target] for one in found.entries)]

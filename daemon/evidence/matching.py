@@ -1,10 +1,15 @@
-"""Where the source side of a rule matches a sentence."""
+"""Places where source sides match a sentence, and pairs that together cover it: n-grams, and rules with gaps inside."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hierogram.samplers.grammar.rules import escape_terminal, terminal_of
+from hierogram.storage.browsing.likeness import LikePair
 
 MOST_PLACES = 5
 """Places of a side in a sentence that are told."""
@@ -109,3 +114,147 @@ class Sentence:
         edges = [0, *(edge for span in words for edge in span), len(self.words)]
         gaps = [(edges[2 * n], edges[2 * n + 1]) for n, number in enumerate(pattern.gaps) if number]
         return Place(tuple(words), tuple(gaps))
+
+
+_LONGEST = 4
+"""Words of an n-gram, at most."""
+_MOST_PATTERNS = 15
+_UNIT = 1_000
+"""Weights are whole numbers, so that two of the same things weigh the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A pair, and the spans of the sentence whose words it has in the same order; `fresh` are those of them that no
+    pair before it has.
+    """
+
+    pair: LikePair
+    covers: tuple[Span, ...]
+    fresh: tuple[Span, ...]
+
+
+class _Grams:
+    """N-grams of a sentence as a tree: the units of one, and those that have a word more, by it."""
+
+    __slots__ = ("longer", "units")
+
+    def __init__(self) -> None:
+        self.units: list[int] = []
+        self.longer: dict[str, _Grams] = {}
+
+    def find_or_make(self, words: Sequence[str]) -> "_Grams":
+        """The n-gram of these words after this one."""
+        gram = self
+        for word in words:
+            gram = gram.longer.setdefault(word, _Grams())
+        return gram
+
+
+class _Units:
+    """What can be covered of a sentence: n-grams by their place, and patterns with gaps. Their words weigh."""
+
+    def __init__(self, words: Sequence[str], weights: Mapping[str, float], patterns: Sequence[Pattern]) -> None:
+        self.words = words
+        self.spans = [
+            (first, first + size) for size in range(1, _LONGEST + 1) for first in range(len(words) - size + 1)
+        ]
+        self._grams = _Grams()
+        for number, (first, last) in enumerate(self.spans):
+            self._grams.find_or_make(words[first:last]).units.append(number)
+        inner = [pattern for pattern in patterns if len(pattern.chunks) > 1][:_MOST_PATTERNS]
+        # What has a pattern has the beginnings of its chunks, which are faster to look for.
+        self._patterns = [
+            (
+                {self._grams.find_or_make(chunk[:_LONGEST]).units[0] for chunk in pattern.chunks},
+                _expression(pattern),
+                len(self.spans) + n,
+            )
+            for n, pattern in enumerate(inner)
+        ]
+        self.number = len(self.spans) + len(inner)
+        self.weights = np.array(
+            [sum(round(_UNIT * weights[word]) for word in words[first:last]) for first, last in self.spans]
+            + [sum(round(_UNIT * weights[word]) for chunk in pattern.chunks for word in chunk) for pattern in inner],
+            np.int64,
+        )
+
+    def of(self, source: str) -> list[int]:
+        """The units that a source side has."""
+        words = source.split(" ")
+        found: set[int] = set()
+        for first, word in enumerate(words):
+            gram = self._grams.longer.get(word)
+            last = first + 1
+            while gram is not None:
+                found.update(gram.units)
+                gram = gram.longer.get(words[last]) if last < len(words) else None
+                last += 1
+        units = list(found)
+        text = f" {source} "
+        for chunks, expression, number in self._patterns:
+            if found.issuperset(chunks) and expression.search(text):
+                units.append(number)
+        return units
+
+    def covered(self, units: Sequence[int]) -> tuple[Span, ...]:
+        """The longest spans of the n-grams among these units, from left to right."""
+        reach: dict[int, int] = {}
+        for number in units:
+            if number < len(self.spans):
+                first, last = self.spans[number]
+                reach[first] = max(last, reach.get(first, 0))
+        spans: list[Span] = []
+        for first in sorted(reach):
+            if spans and reach[first] <= spans[-1][1]:
+                continue
+            # N-grams that overlap by all but their ends are one longer one.
+            if spans and first == spans[-1][1] - _LONGEST + 1:
+                spans[-1] = (spans[-1][0], reach[first])
+            else:
+                spans.append((first, reach[first]))
+        return tuple(spans)
+
+
+def _expression(pattern: Pattern) -> re.Pattern[str]:
+    pieces = [re.escape(" ".join(chunk)) for chunk in pattern.chunks]
+    gaps = [rf" (?:[^ ]+ ){{{number},}}" if number else " " for number in pattern.gaps[1:-1]]
+    return re.compile(" " + "".join(piece + gap for piece, gap in zip(pieces, [*gaps, " "], strict=True)))
+
+
+def choose(
+    words: Sequence[str],
+    weights: Mapping[str, float],
+    patterns: Sequence[Pattern],
+    candidates: Sequence[LikePair],
+    limit: int,
+) -> list[Chosen]:
+    """At most so many pairs, each the one that covers most of what is not covered yet, the shorter of equal ones first.
+
+    `weights` says how much each word of the sentence counts. Where nothing is left that a pair could cover, the choice
+    begins anew among the others. A pair is taken once, also where the store has it several times; pairs that share no
+    word with the sentence are not taken.
+    """
+    distinct = {(pair.source, pair.target): pair for pair in reversed(candidates)}
+    ordered = sorted(distinct.values(), key=lambda pair: (pair.source.count(" "), pair.target.count(" "), -pair.id))
+    units = _Units(words, weights, patterns)
+    has: NDArray[np.bool_] = np.zeros((len(ordered), units.number), np.bool_)
+    for row, pair in enumerate(ordered):
+        has[row, units.of(pair.source)] = True
+    left: NDArray[np.bool_] = np.asarray(has.any(axis=1))
+    covered: NDArray[np.bool_] = np.zeros(units.number, np.bool_)
+    found: list[Chosen] = []
+    while len(found) < limit and left.any():
+        gains = np.where(left, (has & ~covered) @ units.weights, 0)
+        best = int(gains.argmax())
+        if gains[best] <= 0:
+            if not covered.any():
+                break
+            covered = np.zeros_like(covered)
+            continue
+        own = np.flatnonzero(has[best])
+        fresh = np.flatnonzero(has[best] & ~covered)
+        found.append(Chosen(ordered[best], units.covered(own.tolist()), units.covered(fresh.tolist())))
+        covered = covered | has[best]
+        left[best] = False
+    return found

@@ -1,16 +1,101 @@
-"""How two exports differ: rules added, removed, and most changed."""
+"""Exports read back, and how two of them differ: rules added, removed, and most changed."""
 
+import io
 import tempfile
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import zstandard
 
 from hierogram.daemon.exceptions import ExportError
-from hierogram.daemon.exports.publication import working_folder
-from hierogram.daemon.exports.reading import Exported, find_export, read_export
-from hierogram.daemon.exports.tables.scratch import Blocks, Scratch, quoted, scratch
-from hierogram.samplers.grammar.uses import LEAST_SHOWN, ONE_USE
+from hierogram.daemon.exports.formats.format import BY_NAME, ReadRule
+from hierogram.daemon.exports.formats.registry import find_format
+from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest, working_folder
+from hierogram.daemon.exports.scratch import Blocks, Scratch, quoted, scratch
+from hierogram.samplers.grammar.numbers import LEAST_SHOWN, ONE_USE
+
+_READ_BYTES = 1 << 20
+_GZIP_WINDOW = 47
+
+
+class Exported(NamedTuple):
+    """An export on the disk."""
+
+    path: Path
+    manifest: dict[str, Any]
+
+
+def find_export(path: Path) -> Exported:
+    """Return the export in a file or in a version's folder; raises `ExportError` where its manifest is missing."""
+    if path.is_dir():
+        manifest = read_manifest(path / MANIFEST)
+        return Exported(path / str(manifest["file"]), manifest)
+    return Exported(path, read_manifest(manifest_path(path)))
+
+
+def read_export(exported: Exported) -> Iterator[ReadRule]:
+    """Yield the rules of an export in its order; raises `ExportError` where a line is not of its format."""
+    try:
+        format = find_format(exported.manifest["format"])
+        features = [BY_NAME[name] for name in exported.manifest["features"]]
+    except (ValueError, KeyError) as error:
+        raise ExportError(f"{exported.path}: its manifest is none that this version reads: {error}") from error
+    if format.reader is None:
+        yield from _parquet(exported.path)
+        return
+    read = format.reader(features, int(exported.manifest["manifest_version"]))
+    for number, line in enumerate(_lines(exported.path, exported.manifest["compression"]), 1):
+        if format.header is not None and number == 1:
+            continue
+        try:
+            yield read(line)
+        except (IndexError, ValueError, KeyError) as error:
+            raise ExportError(f"{exported.path}, line {number}: is not a line of a {format.name} export") from error
+
+
+def _lines(path: Path, compression: str) -> Iterator[str]:
+    try:
+        with path.open("rb") as raw:
+            if compression == "zstd":
+                stream: Iterator[bytes] = iter(zstandard.ZstdDecompressor().read_to_iter(raw))
+            elif compression == "gzip":
+                stream = _gunzipped(raw)
+            else:
+                stream = iter(lambda: raw.read(_READ_BYTES), b"")
+            rest = b""
+            for data in stream:
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    yield line.decode()
+            if rest:
+                raise ExportError(f"{path}: ends in the middle of a line")
+    except (OSError, zlib.error, zstandard.ZstdError, UnicodeDecodeError) as error:
+        raise ExportError(f"{path}: cannot be read: {error}") from error
+
+
+def _gunzipped(raw: io.BufferedReader) -> Iterator[bytes]:
+    opened = zlib.decompressobj(_GZIP_WINDOW)
+    while data := raw.read(_READ_BYTES):
+        yield opened.decompress(data)
+    yield opened.flush()
+
+
+def _parquet(path: Path) -> Iterator[ReadRule]:
+    import duckdb
+
+    with duckdb.connect(":memory:") as connection:
+        relation = connection.execute("SELECT * FROM read_parquet($1, hive_partitioning=false)", [str(path)])
+        names = [column[0] for column in relation.description or ()]
+        source, target = names.index("source"), names.index("target")
+        count = names.index("count") if "count" in names else None
+        while rows := relation.fetchmany(10_000):
+            for row in rows:
+                yield ReadRule(row[source], row[target], None if count is None else float(row[count]))
+
 
 _LINES_A_BLOCK = 10_000
 _ERRORS = 2
@@ -36,7 +121,7 @@ class Difference:
     """Numbers of rules, and of each kind those with the highest counts, or the greatest change of it.
 
     `news` are the rules, of all kinds, whose counts moved by more than twice the Monte-Carlo standard error of the
-    difference; None where an export, of an earlier version, does not tell its error.
+    difference; None where an export does not give its error.
     """
 
     same: int
@@ -51,7 +136,7 @@ class Difference:
 
 
 def compare(before: Path, after: Path, limit: int) -> Difference:
-    """Compares two exports of one format; at most `limit` rules of each kind are told. Raises `ExportError`."""
+    """Compare two exports of one format; returns at most `limit` rules of each kind. Raises `ExportError`."""
     a, b = find_export(before), find_export(after)
     if a.manifest["format"] != b.manifest["format"]:
         raise ExportError(
@@ -85,18 +170,18 @@ def compare(before: Path, after: Path, limit: int) -> Difference:
             _most(database, "added", "after", limit),
             _most(database, "removed", "before", limit),
             _most(database, "changed", "abs(after - before)", limit),
-            *_told_news(database, limit, (a, b)),
+            *_news_between(database, limit, (a, b)),
         )
 
 
-def _told(exported: Sequence[Exported]) -> bool:
-    """Whether all of the exports tell how large the error of a count is."""
+def _has_errors(exported: Sequence[Exported]) -> bool:
+    """Return whether all of the exports say how large the error of a count is."""
     return all(one.manifest.get("variance_a_use") is not None for one in exported)
 
 
 def _news(a: Exported, b: Exported) -> str:
-    """The condition on which a rule's count moved by more than chance explains."""
-    if not _told((a, b)):
+    """Return the condition on which a rule's count moved by more than chance explains."""
+    if not _has_errors((a, b)):
         return "false"
     # A rule that an export lacks may be expected to be used as often as what is hardly worth counting.
     least = LEAST_SHOWN / ONE_USE
@@ -107,8 +192,8 @@ def _news(a: Exported, b: Exported) -> str:
     return f"(abs({after} - {before}) > {_ERRORS} * sqrt({variance}))"
 
 
-def _told_news(database: Scratch, limit: int, exported: Sequence[Exported]) -> tuple[int | None, list[ChangedRule]]:
-    if not _told(exported):
+def _news_between(database: Scratch, limit: int, exported: Sequence[Exported]) -> tuple[int | None, list[ChangedRule]]:
+    if not _has_errors(exported):
         return None, []
     [number] = database.row("SELECT count(*) FROM pairs WHERE news AND kind <> 'same'")
     query = (
@@ -119,7 +204,7 @@ def _told_news(database: Scratch, limit: int, exported: Sequence[Exported]) -> t
 
 
 def _together(table: str) -> str:
-    """The rules of an export, each once: a format's own way to write odd words may make two of them one."""
+    """Return the rules of an export, each once: a format's own way to write odd words may make two of them one."""
     return f"""(SELECT coalesce(source, '') AS source, coalesce(target, '') AS target, sum(count) AS count
                   FROM {table} GROUP BY 1, 2)"""
 

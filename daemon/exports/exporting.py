@@ -5,23 +5,25 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
+from hierogram.daemon.compressing import Compression, compressed, divided_name
 from hierogram.daemon.corpora.texts import pipeline_of
-from hierogram.daemon.exceptions import ExportError, NothingLearnedError
-from hierogram.daemon.exports.compression import CompressedFile
-from hierogram.daemon.exports.filters import FilterCount, apply_filters, shape_of
-from hierogram.daemon.exports.formats.registry import usual_format
-from hierogram.daemon.exports.manifest import MANIFEST_VERSION, ExportedFile, Manifest, manifest_path, today
-from hierogram.daemon.exports.naming import GLUE, GRAMMAR, HowWritten, decided, glue_name
+from hierogram.daemon.exceptions import ExportError, NothingLearnedError, UsageError
+from hierogram.daemon.exports.formats.format import Format
+from hierogram.daemon.exports.formats.registry import check_kind, endings, find_format, promised_format, usual_format
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import (
     MANIFEST,
+    MANIFEST_VERSION,
+    Manifest,
     Versions,
+    manifest_path,
     only_one,
     publish_files,
     publish_folder,
@@ -29,29 +31,72 @@ from hierogram.daemon.exports.publication import (
     version_name,
     working_folder,
 )
-from hierogram.daemon.exports.tables.lexicon import load_word_pairs
-from hierogram.daemon.exports.tables.loading import Counted, corpus_id, load_rules
-from hierogram.daemon.exports.tables.rule_alignments import load_inner_alignments
-from hierogram.daemon.exports.tables.scratch import Scratch, scratch
-from hierogram.daemon.exports.writing import Place, Wanted, Written, write_rules
+from hierogram.daemon.exports.rules import corpus_id
+from hierogram.daemon.exports.scratch import scratch
+from hierogram.daemon.exports.writing import ExportPlan, OutputFiles, Report, score_rules, write_rules
 from hierogram.daemon.plain_options import all_plain
-from hierogram.samplers.grammar.kinds import LINKS, notation_of
-from hierogram.samplers.grammar.uses import ONE_USE, SWEEPS_A_DRAW
+from hierogram.samplers.grammar.kinds import Notation, notation_of
+from hierogram.samplers.grammar.numbers import ONE_USE, SWEEPS_A_DRAW
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records import UNALIGNED, StoreStatus
 from hierogram.storage.store import Store
 
-
-class Record(Protocol):
-    """Records in the store that an export is done."""
-
-    def __call__(self, manifest: Manifest, version: str | None = None) -> None:
-        """The manifest, and the name of the folder of a version."""
+_TEXT = ".txt"
+"""An ending that promises text, in whatever format a kind of grammar usually has."""
+GRAMMAR, GLUE = "grammar", "glue"
+"""What files are called, before the suffixes, that have no other name."""
 
 
-Report = Callable[[str, int, int | None], None]
-"""Hears what is being done (`read`, `align`, `write`), how much of it is done, and of how much, where that is known."""
+def decided(options: ExportOptions, notation: Notation, path: Path | None = None) -> ExportPlan:
+    """Return how a kind of grammar is written, to the path if there is one.
+
+    A format that is not named is that which the path's name ends in, else the usual one of the kind; likewise the
+    compression, which is none where there is a path whose name says nothing. Raises `UsageError` where name and options
+    contradict each other or the name has another ending, `ExportError` where the kind of grammar has no such format or
+    features.
+    """
+    stem, named = divided_name("" if path is None else path.name)
+    promised = promised_format(stem)
+    if options.format is not None:
+        format = find_format(options.format)
+        if promised not in (None, format):
+            raise UsageError(f"{path}: its name promises {promised.name}, and --format is {format.name}: change either")
+    else:
+        if path is not None and promised is None and Path(stem).suffix not in ("", _TEXT):
+            raise UsageError(
+                f"{path}: no format ends in {Path(stem).suffix}: end the name in {endings()}, or name the format with "
+                "--format"
+            )
+        format = promised or usual_format(notation)
+    try:
+        check_kind(format, notation)
+        format.check_features(options.features)
+        features = format.of_grammar(notation, options.features)
+    except ValueError as error:
+        raise ExportError(str(error)) from error
+    compression = _compression(options, format, path, named)
+    return ExportPlan(replace(options.resolved(), format=format.name, features=features), format, compression)
+
+
+def glue_name(name: str) -> str:
+    """Return the name of the glue rules' file beside a grammar's: `.glue` comes before the compression's ending."""
+    stem, _ = divided_name(name)
+    return f"{stem}.{GLUE}{name.removeprefix(stem)}"
+
+
+def _compression(options: ExportOptions, format: Format, path: Path | None, named: Compression | None) -> Compression:
+    asked = None if options.compression is Compression.AUTO else options.compression
+    if format.line is None:
+        if named is not None or asked not in (None, Compression.NONE):
+            said = f"{path}: " if named is not None else ""
+            raise UsageError(f"{said}{format.name} is compressed within: leave the compression to it")
+        return Compression.NONE
+    if asked is not None and named not in (None, asked):
+        raise UsageError(f"{path}: its name promises {named}, and --set compression is {asked}: change either")
+    return asked or named or (format.compression if path is None else Compression.NONE)
+
+
+Record = Callable[[Manifest, str | None], None]
+"""Records in the store that an export is done: its manifest, and the name of a version's folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +111,21 @@ class Published:
 def export(
     store: Store, path: Path | None = None, options: ExportOptions | None = None, report: Report | None = None
 ) -> Manifest:
-    """Writes the store's grammar to `path`, its manifest (and glue rules, where the format has them) beside it.
+    """Write the store's grammar to `path`, its manifest (and glue rules, where the format has them) beside it.
 
     Without a path it is `grammar` with the endings of format and compression, in the current folder. The same grammar
     under the same options gives the same bytes. Raises `ExportError`, `UsageError`
     where name and options contradict each other, and `NothingLearnedError`.
     """
-    how = _decided(store, options, path)
-    path = Path(GRAMMAR + how.ending).absolute() if path is None else path.absolute()
-    _check_folder(path.parent, path)
+    plan = decided(options or ExportOptions(), notation_of(store.settings().grammar), path)
+    path = Path(GRAMMAR + plan.ending).absolute() if path is None else path.absolute()
+    if not path.parent.is_dir():
+        raise ExportError(f"{path}: the folder {path.parent} does not exist: make it first")
     with (
-        _recorded(store, path.name, path, how.format.name) as record,
+        _recorded(store, path.name, path, plan.format.name) as record,
         working_folder(path.parent, path.name) as work,
     ):
-        with store.snapshot() as snapshot:
-            made = _Work(work, snapshot, how, report)
-            written = made.write(work / path.name, work / glue_name(path.name))
-            manifest = made.manifest(store.url, written)
+        manifest = _write(store, work, plan, report, work / path.name, work / glue_name(path.name))
         (work / MANIFEST).write_text(manifest.text(), encoding="utf-8")
         publish_files(
             [
@@ -91,32 +134,29 @@ def export(
                 (work / MANIFEST, manifest_path(path)),
             ]
         )
-        record(manifest)
+        record(manifest, None)
     return manifest
 
 
 def export_to(
     store: Store, stream: BinaryIO, options: ExportOptions | None = None, report: Report | None = None
 ) -> Manifest:
-    """Writes the store's grammar to a stream, as `export` writes it to a file whose name says nothing.
+    """Write the store's grammar to a stream, as `export` writes it to a file whose name says nothing.
 
     Glue rules and the manifest are not written; the manifest is kept in the store's table of exports.
     """
     name = Path("-")
-    how = _decided(store, options, name)
+    plan = decided(options or ExportOptions(), notation_of(store.settings().grammar), name)
     with (
-        _recorded(store, str(name), name, how.format.name) as record,
+        _recorded(store, str(name), name, plan.format.name) as record,
         tempfile.TemporaryDirectory(prefix="hierogram-") as folder,
         working_folder(Path(folder), GRAMMAR) as work,
     ):
-        with store.snapshot() as snapshot:
-            made = _Work(work, snapshot, how, report)
-            written = made.write(work / GRAMMAR, work / GLUE)
-            manifest = made.manifest(store.url, written)
+        manifest = _write(store, work, plan, report, work / GRAMMAR, work / GLUE)
         with (work / GRAMMAR).open("rb") as file:
             shutil.copyfileobj(file, stream)
         stream.flush()
-        record(manifest)
+        record(manifest, None)
     return manifest
 
 
@@ -129,7 +169,7 @@ def publish(
     report: Report | None = None,
     by_sentence: bool = False,
 ) -> Published:
-    """Writes the store's grammar as a new version into a folder (made if need be), and moves `latest` to it.
+    """Write the store's grammar as a new version into a folder (made if need be), and moves `latest` to it.
 
     A version is a folder with the grammar, glue rules where the format has them, and `manifest.json`. Then the versions
     leave that are not to stay. With `by_sentence` it holds a cdec grammar for each sentence of the test set instead,
@@ -138,33 +178,20 @@ def publish(
     options, notation = options or ExportOptions(), notation_of(store.settings().grammar)
     folder, name = versions.folder.absolute(), versions.name
     with _recorded(store, name, folder, options.format or usual_format(notation).name, job) as record:
-        how = decided(options, notation)
+        plan = decided(options, notation)
         folder.mkdir(parents=True, exist_ok=True)
         with only_one(folder, name), working_folder(folder, name) as work:
             now = datetime.now(UTC)
             final = folder / version_name(folder, name, now)
             new = work / "version"
             new.mkdir()
-            with store.snapshot() as snapshot:
-                made = _Work(work, snapshot, how, report)
-                written = made.write(
-                    new / (GRAMMAR + how.ending), new / (GLUE + how.ending), final if by_sentence else None
-                )
-                manifest = made.manifest(store.url, written)
+            paths = new / (GRAMMAR + plan.ending), new / (GLUE + plan.ending)
+            manifest = _write(store, work, plan, report, *paths, final if by_sentence else None)
             (new / MANIFEST).write_text(manifest.text(), encoding="utf-8")
             publish_folder(new, final)
             retired = retire(versions, now)
         record(manifest, final.name)
     return Published(final, manifest, retired)
-
-
-def _decided(store: Store, options: ExportOptions | None, path: Path | None = None) -> HowWritten:
-    return decided(options or ExportOptions(), notation_of(store.settings().grammar), path)
-
-
-def _check_folder(folder: Path, path: Path) -> None:
-    if not folder.is_dir():
-        raise ExportError(f"{path}: the folder {folder} does not exist: make it first")
 
 
 @contextmanager
@@ -173,7 +200,7 @@ def _recorded(store: Store, name: str, path: Path, format: str, job: str | None 
     started = time.monotonic()
     export_id = store.record_export(name, str(path), format, job)
 
-    def done(manifest: Manifest, version: str | None = None) -> None:
+    def done(manifest: Manifest, version: str | None) -> None:
         store.finish_export(
             export_id,
             rules=manifest.rules,
@@ -197,93 +224,52 @@ def _recorded(store: Store, name: str, path: Path, format: str, job: str | None 
         raise
 
 
-class _Work:
-    """What is done within one snapshot, in a working folder."""
+def _write(
+    store: Store, work: Path, plan: ExportPlan, report: Report | None, path: Path, glue: Path, final: Path | None = None
+) -> Manifest:
+    """Write the rules, and the glue rules if there are any, to new files, by a snapshot; returns their manifest.
 
-    def __init__(self, work: Path, snapshot: Snapshot, how: HowWritten, report: Report | None) -> None:
-        self._work = work
-        self._snapshot = snapshot
-        self._how = how
-        self._report = report or (lambda *_: None)
-        self._settings = snapshot.settings()
-        options = how.options
+    With `final`, the name that the folder will have, grammars by sentence. Raises `NothingLearnedError`.
+    """
+    report, options = report or (lambda *_: None), plan.options
+    with store.snapshot() as snapshot:
+        settings = snapshot.settings()
         corpus = None if options.corpus is None else corpus_id(snapshot, options.corpus)
-        counted = Counted(corpus, not options.drawn)
-        self._wanted = Wanted(options, how.format, counted, 1 if options.drawn else ONE_USE)
-        self._filters: list[FilterCount] = []
-
-    def write(self, path: Path, glue: Path, final: Path | None = None) -> Written:
-        """Writes the rules, and the glue rules if there are any, to new files.
-
-        With `final`, the name that the folder will have, grammars by sentence. Raises `NothingLearnedError`.
-        """
-        wanted, snapshot = self._wanted, self._snapshot
-        status = snapshot.status()
-        if not status.rules:
-            raise NothingLearnedError(status.url)
-        with scratch(self._work) as database:
-            self._load(database, status)
-            side = pipeline_of(self._settings).source
-            self._filters = apply_filters(database, wanted.options, wanted.samples, side)
-            total = self._filters[-1].after if self._filters else database.row("SELECT count(*) FROM rules")[0]
-            place = Place(path, glue, self._compress, final)
-            return write_rules(database, snapshot, wanted, place, lambda done: self._report("write", done, total))
-
-    def _load(self, database: Scratch, status: StoreStatus) -> None:
-        """Makes the view `rules` of what is to be written."""
-        wanted, snapshot = self._wanted, self._snapshot
-        linked = sum(number for state, number in status.pairs.items() if state != UNALIGNED)
-        pairs = linked if wanted.counted.corpus is None else None
-        if wanted.format.words:
-            blocks = snapshot.pair_blocks(wanted.counted.corpus)
-            load_word_pairs(database, blocks, wanted.samples, lambda done: self._report("count", done, pairs))
-            return
-        shape = sorted(shape_of(wanted.options).union(wanted.format.shape))
-        sampled, whole = wanted.counted.sampled, wanted.counted.corpus is None
-        total = snapshot.count_rules(sampled=sampled) if whole else None
-        what = "read" if whole else "count"
-        load_rules(database, snapshot, wanted.counted, shape, lambda done: self._report(what, done, total))
-        if self._needs_alignments():
-            load_inner_alignments(database, snapshot, wanted.counted, lambda done: self._report("align", done, pairs))
-
-    def _needs_alignments(self) -> bool:
-        wanted = self._wanted
-        asked = wanted.format.alignments or wanted.lexical or wanted.options.aligned
-        return LINKS in notation_of(self._settings.grammar).offers and asked
-
-    def _compress(self, path: Path) -> CompressedFile:
-        options = self._wanted.options
-        return CompressedFile(
-            path,
-            self._how.compression,
+        samples = 1 if options.drawn else ONE_USE
+        plan = replace(plan, corpus=corpus, sampled=not options.drawn, samples=samples)
+        if not snapshot.status().rules:
+            raise NothingLearnedError(store.url)
+        compress = partial(
+            compressed,
+            compression=plan.compression,
             level=options.level,
             long_distance=options.long_distance,
             threads=options.compression_threads,
         )
-
-    def manifest(self, url: str, written: Written) -> Manifest:
-        """The manifest of what was written."""
-        options, settings = self._wanted.options, self._settings
+        with scratch(work) as database:
+            filters, left = score_rules(database, snapshot, plan, report)
+            output, side = OutputFiles(path, glue, compress, final), pipeline_of(settings).source
+            written = write_rules(database, plan, output, side, lambda done: report("write", done, left))
         rules, *others = written.files
         return Manifest(
             manifest_version=MANIFEST_VERSION,
             hierogram=version("hierogram"),
-            store=url,
-            position=self._snapshot.position(),
+            store=store.url,
+            position=snapshot.position(),
             model=settings.model,
             seed=settings.seed,
             settings=asdict(settings),
             options=all_plain(options),
-            format=self._how.format.name,
-            compression=self._how.compression.value,
-            features=[feature.name for feature in self._wanted.features],
+            format=plan.format.name,
+            compression=plan.compression.value,
+            features=[feature.name for feature in plan.features],
             normalization=options.normalization.value,
-            filters=self._filters,
+            filters=filters,
             rules=written.rules,
             file=rules.name,
             bytes=rules.bytes,
             sha256=rules.sha256,
-            created_at=today(),
-            others=[ExportedFile(other.name, other.bytes, other.sha256) for other in others],
-            variance_a_use=float(SWEEPS_A_DRAW) if options.drawn else self._snapshot.variance_a_use(),
+            created_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            others=others,
+            variance_a_use=float(SWEEPS_A_DRAW) if options.drawn else snapshot.variance_a_use(),
         )

@@ -1,29 +1,117 @@
-"""Which rules an export holds, and how many each filter leaves out."""
+"""Which rules an export holds, how many each filter leaves out, and which can match a sentence of a test set."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hierogram.daemon.corpora.texts import TOKENS, TextSide
 from hierogram.daemon.exceptions import ExportError
+from hierogram.daemon.exports.formats.notation import NONTERMINAL
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.exports.tables.matching import TestSet
-from hierogram.daemon.exports.tables.scratch import Scratch
+from hierogram.daemon.exports.publication import FilterCount
+from hierogram.daemon.exports.scratch import Scratch
+from hierogram.samplers.grammar.rules import escape_terminal
+
+_INDEXED = 3
+"""Runs of words are found by their first three words, then compared."""
+
+_IS_NONTERMINAL = re.compile(NONTERMINAL + r"\Z")
+
+Run = tuple[str, ...]
+
+
+class TestSet:
+    """Sentences, indexed by their n-grams of at most three words."""
+
+    __test__ = False
+
+    def __init__(self, sentences: Iterable[str]) -> None:
+        self.texts = [" ".join(sentence.split()) for sentence in sentences]
+        self.sentences: list[list[str]] = [
+            [escape_terminal(word) for word in sentence.split()] for sentence in self.texts
+        ]
+        places: dict[Run, list[tuple[int, int]]] = defaultdict(list)
+        for number, words in enumerate(self.sentences):
+            for start in range(len(words)):
+                for size in range(1, min(_INDEXED, len(words) - start) + 1):
+                    places[tuple(words[start : start + size])].append((number, start))
+        self._places = dict(places)
+        self._by_length: list[tuple[int, int]] = []
+        for number, words in enumerate(self.sentences):
+            insort(self._by_length, (len(words), number))
+
+    def matches(self, side: str) -> list[int]:
+        """Return numbers of the sentences that a rule with the source side can match some span of, ascending."""
+        runs, gaps = _runs(side)
+        if not runs:
+            first = bisect_left(self._by_length, (gaps[0], -1))
+            return sorted(number for _, number in self._by_length[first:])
+        places = []
+        for run in runs:
+            found = self._find(run)
+            if not found:
+                return []
+            places.append(found)
+        common = set(places[0]).intersection(*places[1:])
+        return sorted(
+            number
+            for number in common
+            if _fits([found[number] for found in places], runs, gaps, len(self.sentences[number]))
+        )
+
+    def _find(self, run: Run) -> dict[int, list[int]]:
+        """Return where the run of words begins, by sentence, ascending."""
+        found: dict[int, list[int]] = {}
+        for number, start in self._places.get(run[:_INDEXED], ()):
+            if len(run) <= _INDEXED or tuple(self.sentences[number][start : start + len(run)]) == run:
+                found.setdefault(number, []).append(start)
+        return found
+
+
+def _runs(side: str) -> tuple[list[Run], list[int]]:
+    """Return the side's runs of words, and the numbers of nonterminals before, between and after them."""
+    runs: list[Run] = []
+    gaps = [0]
+    words: list[str] = []
+    for symbol in side.split(" ") if side else []:
+        if not _IS_NONTERMINAL.match(symbol):
+            words.append(symbol)
+            continue
+        if words:
+            runs.append(tuple(words))
+            words = []
+            gaps.append(0)
+        gaps[-1] += 1
+    if words:
+        runs.append(tuple(words))
+        gaps.append(0)
+    return runs, gaps
+
+
+def _fits(starts: Sequence[Sequence[int]], runs: Sequence[Run], gaps: Sequence[int], length: int) -> bool:
+    """Return whether the runs fit in order, a word at least for each nonterminal; each is put as far left as it goes.
+
+    Runs on the two sides of a gap are apart; the first has a gap before it where the side begins with a nonterminal.
+    """
+    end = 0
+    for number, (run, found) in enumerate(zip(runs, starts, strict=True)):
+        place = bisect_left(found, end + gaps[number])
+        if place == len(found):
+            return False
+        end = found[place] + len(run)
+    return end + gaps[-1] <= length
+
 
 _ADJACENT = r"(^| )\[X,[1-9][0-9]*\] \[X,[1-9][0-9]*\]( |$)"
 
 
-@dataclass(frozen=True, slots=True)
-class FilterCount:
-    """How many rules there were before and after a filter."""
-
-    filter: str
-    before: int
-    after: int
-
-
 def read_test_set(path: Path, side: TextSide = TOKENS) -> TestSet:
-    """The sentences of a file, one a line, each as `side` makes it; raises `ExportError` where it cannot be read."""
+    """Return the sentences of a file, one a line, each as `side` makes it.
+
+    Raises `ExportError` where it cannot be read.
+    """
     try:
         return TestSet([side.tokens(line) for line in path.read_text(encoding="utf-8").removesuffix("\n").split("\n")])
     except (OSError, UnicodeDecodeError) as error:
@@ -31,7 +119,7 @@ def read_test_set(path: Path, side: TextSide = TOKENS) -> TestSet:
 
 
 def shape_of(options: ExportOptions) -> set[str]:
-    """The columns of a rule's shape that the filters look at."""
+    """Return the columns of a rule's shape that the filters look at."""
     found = set()
     if options.max_scope is not None:
         found.add("scope")
@@ -45,7 +133,7 @@ def shape_of(options: ExportOptions) -> set[str]:
 
 
 def predicates(options: ExportOptions, samples: int, linked: bool) -> Iterator[tuple[str, str]]:
-    """The filters that look at one rule at a time: what each is called, and its condition in SQL.
+    """Yield the filters that look at one rule at a time: what each is called, and its condition in SQL.
 
     Where rules have no links at all (`linked`), words on both sides have to do for an aligned pair of words.
     """
@@ -76,7 +164,7 @@ def predicates(options: ExportOptions, samples: int, linked: bool) -> Iterator[t
 
 
 def apply_filters(scratch: Scratch, options: ExportOptions, samples: int, side: TextSide = TOKENS) -> list[FilterCount]:
-    """Makes the view `kept` of the table `rules`: the rules that all filters leave; tells what each left.
+    """Make the view `kept` of the table `rules`: the rules that all filters leave; returns what each left.
 
     With a test set, whose sentences go through `side`, there is a table `matching` too (source, sentence).
     Raises `ExportError`.
@@ -92,11 +180,11 @@ def apply_filters(scratch: Scratch, options: ExportOptions, samples: int, side: 
         names.append(f"can match a sentence of {options.filter_for.name}")
         conditions.append("source IN (SELECT DISTINCT source FROM matching)")
     counts = _counts(scratch, conditions)
-    told = [FilterCount(name, counts[k], counts[k + 1]) for k, name in enumerate(names)]
+    left = [FilterCount(name, counts[k], counts[k + 1]) for k, name in enumerate(names)]
     where = " AND ".join(conditions) or "true"
     if options.per_source is None:
         scratch.run(f"CREATE VIEW kept AS SELECT * FROM rules WHERE {where}")
-        return told
+        return left
     scratch.run(f"""
         CREATE TABLE best AS
         SELECT id FROM (
@@ -104,13 +192,13 @@ def apply_filters(scratch: Scratch, options: ExportOptions, samples: int, side: 
               FROM rules WHERE {where}
         ) WHERE place <= {options.per_source}""")
     scratch.run("CREATE VIEW kept AS SELECT rules.* FROM rules SEMI JOIN best USING (id)")
-    left = scratch.row("SELECT count(*) FROM best")[0]
-    told.append(FilterCount(f"best {options.per_source} of a source side", counts[-1], left))
-    return told
+    best = scratch.row("SELECT count(*) FROM best")[0]
+    left.append(FilterCount(f"best {options.per_source} of a source side", counts[-1], best))
+    return left
 
 
 def _counts(scratch: Scratch, conditions: list[str]) -> list[int]:
-    """Numbers of rules that meet the first 0, 1, 2, … conditions."""
+    """Return numbers of rules that meet the first 0, 1, 2, … conditions."""
     if any("SELECT" in condition for condition in conditions):
         # A membership test cannot stand in an aggregate's filter.
         return [

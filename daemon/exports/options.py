@@ -1,16 +1,22 @@
-"""What an export holds and how it is written: declared once for command line, configuration and schedule."""
+"""Options of exports, and jobs of the schedule: declared once for command line, configuration and store."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from hierogram.daemon.exports.formats.features import FEATURES
-from hierogram.daemon.exports.formats.format import Compression
+from hierogram.daemon.compressing import Compression
+from hierogram.daemon.exports.formats.format import FEATURES
 from hierogram.daemon.exports.formats.registry import EVERY, find_format
+from hierogram.daemon.exports.publication import Versions
+from hierogram.daemon.plain_options import as_plain
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
 from hierogram.storage.options import Option, OptionError, check
+
+if TYPE_CHECKING:
+    from apscheduler.triggers.base import BaseTrigger
 
 VersionName = Annotated[str, Option("Name of the versions.", metavar="NAME")]
 Keep = Annotated[int | None, Option("Versions to keep.", least=1, shown="all")]
@@ -31,7 +37,7 @@ class Normalization(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions:
-    """What is exported, in which format.
+    """The rules that are exported, and their format.
 
     Filters work in the order of the fields. `hiero` stands for Chiang's (2007) constraints together: at most two
     nonterminals, none side by side on the source side, at most five source symbols, an aligned pair of words, and
@@ -63,26 +69,32 @@ class ExportOptions:
             "Compression, which auto takes from the file's name (.zst, .gz), else from the format",
             values=tuple(Compression),
             metavar="NAME",
+            expert=True,
         ),
     ] = Compression.AUTO
-    level: Annotated[int | None, Option("Level of the compression.", least=1, most=22, shown="3 or 6")] = None
-    long_distance: Annotated[bool, Option("zstd: look for repeats up to 128 MiB back.")] = False
-    compression_threads: Annotated[int, Option("zstd: threads beside the writing one.", least=0, most=256)] = 0
+    level: Annotated[int | None, Option("Level of the compression.", least=1, most=22, shown="3 or 6", expert=True)] = (
+        None
+    )
+    long_distance: Annotated[bool, Option("zstd: look for repeats up to 128 MiB back.", expert=True)] = False
+    compression_threads: Annotated[
+        int, Option("zstd: threads beside the writing one.", least=0, most=256, expert=True)
+    ] = 0
     drawn: Annotated[bool, Option("Counts of the present derivations, one draw, instead of means.")] = False
-    corpus: Annotated[str | None, Option("Only what the pairs of this corpus use, counted anew.", metavar="NAME")] = (
+    corpus: Annotated[str | None, Option("Only what the pairs of this corpus use, counted again.", metavar="NAME")] = (
         None
     )
     min_count: Annotated[float, Option("Leave out rules with a lower count.", least=0)] = 0.0
     max_scope: Annotated[int | None, Option("Leave out rules that parse slower than O(n^K).", least=0, metavar="K")] = 2
     hiero: Annotated[bool, Option("The next five as in Chiang (2007): 2, yes, 5, yes, 10.")] = False
-    max_nonterminals: Annotated[int | None, Option("Nonterminals on a side, at most.", least=0)] = None
-    no_adjacent: Annotated[bool, Option("No nonterminals side by side on the source side.")] = False
+    max_nonterminals: Annotated[int | None, Option("Nonterminals on a side, at most.", least=0, expert=True)] = None
+    no_adjacent: Annotated[bool, Option("No nonterminals side by side on the source side.", expert=True)] = False
     max_source_symbols: Annotated[
-        int | None, Option("Words and nonterminals of the source side, at most.", least=1)
+        int | None, Option("Words and nonterminals of the source side, at most.", least=1, expert=True)
     ] = None
-    aligned: Annotated[bool, Option("At least one aligned pair of words within the rule.")] = False
+    aligned: Annotated[bool, Option("At least one aligned pair of words within the rule.", expert=True)] = False
     max_span: Annotated[
-        int | None, Option("Words that a rule's phrase spans on a side, as far as its sides show it.", least=1)
+        int | None,
+        Option("Words that a rule's phrase spans on a side, as far as its sides show it.", least=1, expert=True),
     ] = None
     filter_for: Annotated[
         Path | None, Option("Only rules that can match a sentence of this test set.", metavar="FILE")
@@ -96,6 +108,7 @@ class ExportOptions:
             "Probabilities among all rules, or those that the filters leave",
             values=tuple(Normalization),
             metavar="WHEN",
+            expert=True,
         ),
     ] = Normalization.BEFORE
 
@@ -117,7 +130,7 @@ class ExportOptions:
             raise OptionError("compression", f"{self.format} is compressed within: leave the compression to it")
 
     def resolved(self) -> "ExportOptions":
-        """The same, the preset spelled out; a limit that is given stays where it is stricter."""
+        """Return the same, the preset spelled out; a limit that is given stays where it is stricter."""
         if not self.hiero:
             return self
         return replace(
@@ -163,15 +176,78 @@ class Destination:
 
     @property
     def is_standard_output(self) -> bool:
-        """Whether the grammar goes to standard output."""
+        """Return whether the grammar goes to standard output."""
         return self.output == Path("-")
 
 
 def check_name(name: str) -> None:
-    """Raises `OptionError` where versions cannot have the name, which begins the names of their folders."""
+    """Raise `OptionError` where versions cannot have the name, which begins the names of their folders."""
     if not _NAME.match(name):
         raise OptionError("name", f"{name!r}: letters, digits, and . _ - after the first, at most 100")
 
 
 def _stricter(given: int | None, preset: int) -> int:
     return preset if given is None else min(given, preset)
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_SPAN = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhdw])\Z")
+
+
+def parse_span(text: str) -> timedelta:
+    """Return a span of time: `90s`, `30m`, `6h`, `1d`, `2w`; raises `ValueError`."""
+    match = _SPAN.match(text)
+    if not match or not float(match.group(1)):
+        raise ValueError(f"{text!r} is not a span of time: say 90s, 30m, 6h, 1d or 2w")
+    return timedelta(seconds=float(match.group(1)) * _UNITS[match.group(2)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportJob(ExportOptions):
+    """A scheduled export: a new version in the folder `to`, named `name`, whenever it is time.
+
+    `cron` is five fields (minute, hour, day of month, month, day of week), in UTC; `every` a span of time as `6h`: one
+    of the two. Raises `OptionError`, and `ValueError` where there is none or both.
+    """
+
+    name: Annotated[str, Option("Name of the job, and of the versions that it makes.", positional=True)]
+    to: Annotated[Path, Option("Folder of the versions; made if it does not exist.", metavar="FOLDER")]
+    cron: Annotated[str | None, Option("When, in UTC: minute, hour, day of month, month, day of week.")] = None
+    every: Annotated[str | None, Option("Or how often: 90s, 30m, 6h, 1d, 2w.")] = None
+    keep: Keep = None
+    max_age: Annotated[str | None, Option("Age at which a version goes, as in --every.", shown="never")] = None
+
+    def __post_init__(self) -> None:
+        ExportOptions.__post_init__(self)
+        check_name(self.name)
+        for name in ("every", "max_age"):
+            if getattr(self, name) is not None:
+                try:
+                    parse_span(getattr(self, name))
+                except ValueError as error:
+                    raise OptionError(name, str(error)) from error
+        if (self.cron is None) == (self.every is None):
+            raise ValueError("a job has either cron or every")
+        self.trigger()
+
+    def trigger(self) -> "BaseTrigger":
+        """When it is time, for APScheduler."""
+        from apscheduler.triggers.cron import CronTrigger
+        from apscheduler.triggers.interval import IntervalTrigger
+
+        if self.cron is not None:
+            return CronTrigger.from_crontab(self.cron, timezone="UTC")
+        assert self.every is not None
+        return IntervalTrigger(seconds=parse_span(self.every).total_seconds(), timezone="UTC")
+
+    def options(self) -> ExportOptions:
+        """Return what is exported."""
+        return ExportOptions(**{field.name: getattr(self, field.name) for field in fields(ExportOptions)})
+
+    def versions(self) -> Versions:
+        """Return where the versions go, and which of them stay."""
+        return Versions(self.to, self.name, self.keep, None if self.max_age is None else parse_span(self.max_age))
+
+    def described(self) -> dict[str, Any]:
+        """Return the job as plain values, without those that are as by default; `from_plain` makes it again."""
+        return as_plain(self)

@@ -1,10 +1,11 @@
-"""Files appear under their names whole, on the disk, or not at all; `latest` moves at once; old versions leave.
+"""Exports on the disk: whole under their names, or not at all, with a manifest; `latest` moves at once; old ones leave.
 
 All is written in a hidden folder beside the destination, which is on the same file system, and renamed from there. The
 folder is locked while its process lives, so that what a killed one left is known, and removed by the next.
 """
 
 import fcntl
+import json
 import os
 import re
 import secrets
@@ -12,19 +13,92 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
+from glob import escape
 from pathlib import Path
+from typing import Any
 
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.files import sync
 
+MANIFEST_VERSION = 3
 LATEST = "latest"
 MANIFEST = "manifest.json"
 
 _LOCK = "lock"
 _UNLOCKED_SECONDS = 60
 _TIME = "%Y%m%dT%H%M%SZ"
+
+
+@dataclass(frozen=True, slots=True)
+class FilterCount:
+    """The number of rules before and after a filter."""
+
+    filter: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedFile:
+    """A file of an export; size and digest are those of what lies on the disk."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Where an export comes from, what was left out, and what shows that it is whole.
+
+    `file`, `bytes` and `sha256` are those of the rules' file, `others` the files beside it; `position` is the store
+    position that it shows, `settings` are the store's, `options` what was asked for, presets spelled out; `filters`
+    say, in their order, how many rules there were before and after each. The squared Monte-Carlo error of a count is
+    about `variance_a_use` times the count.
+    """
+
+    manifest_version: int
+    hierogram: str
+    store: str
+    position: int
+    model: str
+    seed: int
+    settings: dict[str, Any]
+    options: dict[str, Any]
+    format: str
+    compression: str
+    features: list[str]
+    normalization: str
+    filters: list[FilterCount]
+    rules: int
+    file: str
+    bytes: int
+    sha256: str
+    created_at: str
+    others: list[ExportedFile] = field(default_factory=list)
+    variance_a_use: float | None = None
+
+    def text(self) -> str:
+        """Return the manifest as its file holds it."""
+        return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+
+
+def manifest_path(path: Path) -> Path:
+    """Return where the manifest of an exported file lies: beside it, under its name and `.json`."""
+    return path.with_name(path.name + ".json")
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Return a manifest as it was written; raises `ExportError` where the file is none."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ExportError(f"{path}: cannot be read as a manifest: {error}") from error
+    if not isinstance(found, dict) or "manifest_version" not in found:
+        raise ExportError(f"{path}: is not a manifest of an export")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +114,7 @@ class Versions:
 @contextmanager
 def working_folder(folder: Path, name: str) -> Iterator[Path]:
     """A hidden folder beside the destination, gone in the end; clears away those that killed processes left."""
-    for leftover in folder.glob(f".{_literal(name)}.*.tmp"):
+    for leftover in folder.glob(f".{escape(name)}.*.tmp"):
         if _abandoned(leftover):
             shutil.rmtree(leftover, ignore_errors=True)
     path = folder / f".{name}.{secrets.token_hex(6)}.tmp"
@@ -53,12 +127,8 @@ def working_folder(folder: Path, name: str) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _literal(name: str) -> str:
-    return re.sub(r"([*?\[])", r"[\1]", name)
-
-
 def _abandoned(folder: Path) -> bool:
-    """Whether the process that made the folder has ended."""
+    """Return whether the process that made the folder has ended."""
     try:
         with (folder / _LOCK).open("r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -74,7 +144,7 @@ def _abandoned(folder: Path) -> bool:
 
 @contextmanager
 def only_one(folder: Path, name: str) -> Iterator[None]:
-    """Holds the name within the folder; raises `ExportError` where another process writes to it now."""
+    """Hold the name within the folder; raises `ExportError` where another process writes to it now."""
     path = folder / f".{name}.lock"
     with path.open("a") as lock:
         try:
@@ -85,7 +155,7 @@ def only_one(folder: Path, name: str) -> Iterator[None]:
 
 
 def publish_files(files: list[tuple[Path, Path]]) -> None:
-    """Gives each file, already whole, its final name, in order; the last one is to be the one that vouches for all."""
+    """Give each file, already whole, its final name, in order; the last one is to be the one that vouches for all."""
     for written, _ in files:
         sync(written)
     for written, final in files:
@@ -95,7 +165,7 @@ def publish_files(files: list[tuple[Path, Path]]) -> None:
 
 
 def publish_folder(written: Path, final: Path) -> None:
-    """Gives a folder of whole files its final name, and lets `latest` beside it lead to it."""
+    """Give a folder of whole files its final name, and lets `latest` beside it lead to it."""
     for file in written.iterdir():
         sync(file)
     sync(written)
@@ -108,7 +178,7 @@ def publish_folder(written: Path, final: Path) -> None:
 
 
 def version_name(folder: Path, name: str, moment: datetime) -> str:
-    """A name for a new version: the export's, and the time, in UTC; numbered where the newest is not older."""
+    """Return a name for a new version: the export's, and the time, in UTC; numbered where the newest is not older."""
     stamp, number = moment.astimezone(UTC).strftime(_TIME), 1
     for newest, last, _ in _stamped(folder, name)[-1:]:
         if stamp <= newest:
@@ -117,7 +187,7 @@ def version_name(folder: Path, name: str, moment: datetime) -> str:
 
 
 def versions(folder: Path, name: str) -> list[Path]:
-    """The versions of an export in its folder, oldest first."""
+    """Return the versions of an export in its folder, oldest first."""
     return [path for *_, path in _stamped(folder, name)]
 
 
@@ -132,12 +202,14 @@ def _stamped(folder: Path, name: str) -> list[tuple[str, int, Path]]:
 
 
 def retire(wanted: Versions, now: datetime) -> list[Path]:
-    """Removes versions that are not to stay; never the one that `latest` shows.
+    """Remove versions that are not to stay; never the one that `latest` shows.
 
     A version that goes is renamed first, so that none is ever seen in part. Returns the versions removed.
     """
     folder, name = wanted.folder, wanted.name
-    _clear_links(folder)
+    for link in folder.glob(f".{LATEST}.*.tmp"):
+        if link.is_symlink():
+            link.unlink(missing_ok=True)
     found = versions(folder, name)
     shown = os.path.basename(os.path.realpath(folder / LATEST))
     gone = []
@@ -150,9 +222,3 @@ def retire(wanted: Versions, now: datetime) -> list[Path]:
             shutil.rmtree(hidden, ignore_errors=True)
             gone.append(path)
     return gone
-
-
-def _clear_links(folder: Path) -> None:
-    for link in folder.glob(f".{LATEST}.*.tmp"):
-        if link.is_symlink():
-            link.unlink(missing_ok=True)

@@ -17,10 +17,11 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from pydantic import ValidationError
 
 from hierogram.daemon.exceptions import ExportError, ScheduleError
-from hierogram.daemon.exports.exporting import Published, Report, publish
-from hierogram.daemon.exports.jobs import ExportJob
+from hierogram.daemon.exports.exporting import Published, publish
+from hierogram.daemon.exports.options import ExportJob
+from hierogram.daemon.exports.writing import Report
 from hierogram.daemon.plain_options import from_plain
-from hierogram.storage.exports.jobs import JobRow
+from hierogram.storage.exports.exports import JobRow
 from hierogram.storage.store import Store
 
 Ended = Callable[[str, Published | None, Exception | None], None]
@@ -45,7 +46,7 @@ class ScheduledJob:
 
 
 def run_job(store: Store, job: ExportJob, report: Report | None = None) -> Published:
-    """Runs a job now; raises `ExportError`."""
+    """Run a job now; raises `ExportError`."""
     return publish(store, job.versions(), job.options(), job=job.name, report=report)
 
 
@@ -74,7 +75,7 @@ class ExportSchedule:
         """The rows of the table as the scheduler has them; this and the table change together, under the lock."""
 
     def start(self) -> None:
-        """Closes runs that crashed, takes in the configuration's jobs, and begins to run what is due."""
+        """Close runs that crashed, takes in the configuration's jobs, and begins to run what is due."""
         self._store.close_abandoned_exports()
         self._configure()
         self.look()
@@ -119,7 +120,7 @@ class ExportSchedule:
         return row
 
     def stop(self) -> None:
-        """Ends; a run that is under way ends as failed, at its next step, and leaves the version before in place.
+        """End; a run that is under way ends as failed, at its next step, and leaves the version before in place.
 
         What became due and has not begun stays due.
         """
@@ -168,18 +169,18 @@ class ExportSchedule:
 
 
 def add_job(store: Store, job: ExportJob) -> ScheduledJob:
-    """Adds a job, or puts it in the place of the one with its name."""
+    """Add a job, or puts it in the place of the one with its name."""
     row = _first_row(job.name, job)
     store.jobs.put(row)
     return ScheduledJob(job, configured=False, next_run=_moment(row.next_run))
 
 
 def remove_job(store: Store, name: str) -> None:
-    """Removes a job; raises `ScheduleError` where there is none, or where it stands in the configuration."""
+    """Remove a job; raises `ScheduleError` where there is none, or where it stands in the configuration."""
     if not store.jobs.remove(name):
         if any(row.id == _CONFIGURED + name for row in store.jobs.all()):
             raise ScheduleError(f"job {name!r} stands in the configuration: remove it there")
-        raise ScheduleError(f"there is no job {name!r}: `hierogram schedule list` shows all")
+        raise ScheduleError(f"there is no job {name!r}: `hierogram schedule` shows all")
 
 
 def list_jobs(store: Store) -> list[ScheduledJob]:
@@ -196,7 +197,7 @@ def find_job(store: Store, name: str) -> ExportJob:
     for scheduled in list_jobs(store):
         if scheduled.job.name == name:
             return scheduled.job
-    raise ScheduleError(f"there is no job {name!r}: `hierogram schedule list` shows all")
+    raise ScheduleError(f"there is no job {name!r}: `hierogram schedule` shows all")
 
 
 def _read(row: JobRow) -> ExportJob | None:

@@ -1,12 +1,20 @@
-"""A pair's derivation as people see it: which rules it uses, and how they hang together."""
+"""Rules that derivations use: those of one pair, the pairs that use a rule, and the index of these."""
 
+import time
+from collections.abc import Callable
 from typing import NamedTuple
+
+import numpy as np
 
 from hierogram.daemon.learning.kinds.kind import Drawn, RuleUse, Span
 from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.columns import join_blobs
-from hierogram.samplers.grammar.uses import ONE_USE
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
+from hierogram.storage.browsing import looking
+from hierogram.storage.browsing.reader import Look
 from hierogram.storage.records import PairRow, Settings
+from hierogram.storage.store import Store
 
 
 class ExpectedRule(NamedTuple):
@@ -14,7 +22,7 @@ class ExpectedRule(NamedTuple):
 
     source: str
     target: str
-    mean: float
+    expected_uses: float
 
 
 def derivation_of(row: PairRow, settings: Settings) -> list[RuleUse]:
@@ -34,13 +42,13 @@ def expected_rules(row: PairRow, settings: Settings) -> list[ExpectedRule]:
         return []
     loaded = kind_of(settings).load([row], settings)
     trees = loaded.trees(loaded.decode(join_blobs([row.current])))
-    rules = loaded.rule_deltas(None, Drawn(trees, join_blobs([row.expected_uses or b""])), settings)
+    rules = loaded.rule_deltas(None, Drawn(trees, join_blobs([row.averages or b""])), settings)
     expected = [
-        ExpectedRule(rules.sources.string(row), rules.targets.string(row), uses / ONE_USE)
-        for row, uses in enumerate(rules.sampled_counts.tolist())
+        ExpectedRule(rules.sources.string(row), rules.targets.string(row), uses)
+        for row, uses in enumerate(rules.expected_uses.tolist())
         if uses > 0
     ]
-    return sorted(expected, key=lambda rule: (-rule.mean, rule.source, rule.target))
+    return sorted(expected, key=lambda rule: (-rule.expected_uses, rule.source, rule.target))
 
 
 def own_words(use: RuleUse, uses: list[RuleUse], side: str) -> list[int]:
@@ -52,3 +60,101 @@ def own_words(use: RuleUse, uses: list[RuleUse], side: str) -> list[int]:
 
 def _span(use: RuleUse, side: str) -> Span:
     return use.source_span if side == "source" else use.target_span
+
+
+SEARCH_SECONDS = 2.0
+"""How long pairs are looked for by their texts, where the index has none."""
+
+_CANDIDATES = 50
+
+
+class Line(NamedTuple):
+    """A pair that uses a rule, and the positions of the words that the rule writes in it, on each side."""
+
+    id: int
+    source: str
+    target: str
+    alignment: str
+    uses: int
+    source_words: list[int]
+    target_words: list[int]
+
+
+class Lines(NamedTuple):
+    """A page of pairs. `next` is the id after which to go on (None: there are no more); `indexed` whether the index of
+    pairs led to them; `looked_at` up to which id of `last` pairs were looked at, where it did not.
+    """
+
+    lines: list[Line]
+    next: int | None
+    indexed: bool
+    looked_at: int
+    last: int
+
+
+def concordance(look: Look, rule: tuple[int | None, str, str], after: int, limit: int) -> Lines:
+    """The first pairs above an id whose derivation uses the rule (id, None where no derivation does; sides)."""
+    settings = look.settings()
+    rule_id, *sides = rule
+    last = looking.last_pair(look)
+    found: list[Line] = []
+    indexed = rule_id is not None and bool(looking.indexed_users(look, rule_id, 0, 1))
+    until = time.monotonic() + SEARCH_SECONDS
+    position = after
+    while position < last:
+        if indexed and rule_id is not None:
+            ids = looking.indexed_users(look, rule_id, position, _CANDIDATES)
+            reached = ids[-1] if len(ids) == _CANDIDATES else last
+        elif TWO_SIDES in notation_of(settings.grammar).offers:
+            ids, reached = looking.likely_users(look, (sides[0], sides[1]), position, _CANDIDATES)
+        else:
+            return Lines([], None, indexed, 0, last)
+        for row in looking.pairs_with_derivations(look, ids):
+            line = line_of(row, settings, sides[0], sides[1])
+            if line is not None:
+                found.append(line)
+                if len(found) == limit:
+                    return Lines(found, row.id, indexed, row.id, last)
+        position = reached
+        if time.monotonic() > until:
+            break
+    return Lines(found, position if position < last else None, indexed, min(position, last), last)
+
+
+def line_of(row: PairRow, settings: Settings, source: str, target: str) -> Line | None:
+    """The pair with the words of the rule; None where its derivation does not use it, or cannot be read."""
+    try:
+        uses = derivation_of(row, settings)
+    except SamplerError:
+        return None
+    mine = [use for use in uses if use.source == source and use.target == target]
+    if not mine:
+        return None
+    places = {side: sorted(n for use in mine for n in own_words(use, uses, side)) for side in (SOURCE, TARGET)}
+    return Line(row.id, row.source, row.target, row.alignment, len(mine), places[SOURCE], places[TARGET])
+
+
+_PAIRS_A_TRANSACTION = 2_000
+
+
+def index_occurrences(store: Store, report: Callable[[int], None] | None = None) -> int:
+    """Index every pair whose derivation is not indexed; returns how many were, `report` hears it meanwhile.
+
+    Pairs that are sampled at the same time wait for the next call.
+    """
+    indexed = 0
+    after = 0
+    while True:
+        position, rows = store.unindexed_pairs(after, _PAIRS_A_TRANSACTION)
+        if not rows:
+            return indexed
+        settings = store.settings()
+        loaded = kind_of(settings).load(rows, settings)
+        found = loaded.occurrences(loaded.decode(join_blobs([row.current or b"" for row in rows])))
+        ids = np.array([row.id for row in rows], np.int64)[found.pairs]
+        keys = found.keys.view(np.int64)
+        uses = zip(ids.tolist(), keys[:, 0].tolist(), keys[:, 1].tolist(), found.uses.tolist(), strict=True)
+        indexed += store.index_pairs([row.id for row in rows], position, uses, settings.key_salt)
+        after = rows[-1].id
+        if report:
+            report(indexed)

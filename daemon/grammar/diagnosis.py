@@ -3,14 +3,22 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from hierogram.daemon.grammar.chains import Draws
-from hierogram.daemon.grammar.link_chains import LinkDraws
-from hierogram.samplers.diagnostics.convergence import Summary, summarize
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.grammar.chains import Draws, LinkDraws
+from hierogram.samplers.diagnostics.convergence import (
+    FLAGS,
+    R_HAT_LIMIT,
+    Summary,
+    count_flags,
+    r_hat,
+    summarize,
+    verdicts,
+)
 from hierogram.samplers.diagnostics.overlap import mean_overlap
-from hierogram.samplers.diagnostics.verdicts import FLAGS, count_flags, verdicts
 from hierogram.samplers.diagnostics.watching import TOTALS
 
 _SHOWN = 10
@@ -148,3 +156,31 @@ def as_columns(one: Quantity) -> tuple[str, ...]:
 
 def _shown(value: Figure, digits: int) -> str:
     return "none" if value is None else f"{value:,.{digits}f}"
+
+
+def draw_chains(taken: Draws, path: Path) -> None:
+    """One panel for each total, a line for each chain, and how R-hat is spread over rules; as PNG.
+
+    Raises `UsageError` where matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise UsageError("--plot needs matplotlib: pip install 'hierogram[plot]'") from error
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(1, len(TOTALS) + 1, figsize=(16, 3.6))
+    for panel, name, chains in zip(panels, TOTALS, taken.draws, strict=False):
+        for start, chain in zip(taken.starts, chains, strict=True):
+            panel.plot(chain, linewidth=0.8, label=start)
+        panel.set_title(name.replace("_", " "))
+        panel.set_xlabel("draw")
+    panels[0].legend(fontsize="small")
+    found = r_hat(taken.draws[len(TOTALS) :])
+    panels[-1].hist(found[np.isfinite(found)], bins=40)
+    panels[-1].axvline(R_HAT_LIMIT, color="gray", linestyle=":")
+    panels[-1].set_title("R-hat of the watched rules")
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
+    pyplot.close(figure)

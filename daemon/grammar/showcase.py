@@ -43,12 +43,12 @@ def most_telling(rules: Iterable[RuleRow], number: int) -> dict[str, list[RuleRo
     """
     best: dict[str, list[tuple[float, int, RuleRow]]] = {kind: [] for kind in KINDS}
     for rule in rules:
-        if rule.mean < _FEWEST_USES:
+        if rule.expected_uses < _FEWEST_USES:
             continue
         kind = kind_of(Rule(parse_side(rule.source), parse_side(rule.target)))
         if kind is None:
             continue
-        score = rule.mean * rule.p_target_given_source * rule.p_source_given_target
+        score = rule.expected_uses * rule.p_target_given_source * rule.p_source_given_target
         # The negative id breaks ties, so that rows are never compared.
         heapq.heappush(best[kind], (score, -rule.id, rule))
         if len(best[kind]) > number:

@@ -1,4 +1,4 @@
-"""ARPA files: read as KenLM, SRILM and IRSTLM write them, and written.
+"""ARPA files: read as KenLM, SRILM and IRSTLM write them, and written; and the bytes of any file as kernels read them.
 
 A file that is not as it should be is refused, and the message names its line. Small departures are taken: empty lines
 anywhere, text before \\data\\, any white space between fields, <UNK> for <unk>, no <unk>, <s> or </s>, n-grams whose
@@ -6,19 +6,24 @@ beginnings or ends were pruned.
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.compressing import Writable, written
-from hierogram.daemon.corpora.lines import open_lines
-from hierogram.daemon.language_models.source import Source
+from hierogram.daemon.compressing import CompressedFile, written
+from hierogram.daemon.corpora.lines import LineFile, open_lines
+from hierogram.daemon.corpora.rejections import MAX_LINE_BYTES
+from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.progress import Progress
-from hierogram.samplers.language_models.arpa import (
+from hierogram.samplers.language_models.building import LONGEST, ModelBuilder
+from hierogram.samplers.language_models.lines import (
+    AT,
     BACKOFF_TOO_MANY,
     ENOUGH,
+    LINE,
     MORE,
     NEVER,
     NO_BACKOFF,
@@ -34,10 +39,71 @@ from hierogram.samplers.language_models.arpa import (
     lines_of,
     read_lines,
 )
-from hierogram.samplers.language_models.building import LONGEST, Builder
-from hierogram.samplers.language_models.listing import ngrams_of
-from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, LanguageModel
+from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, LanguageModel, ngrams_of
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary, Vocabulary
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class TextCursor:
+    """The bytes of a file, in pieces that kernels read; `cursor` says where reading stands.
+
+    `blocks`, made of the file's lines, are read in place of its bytes.
+    """
+
+    def __init__(self, file: LineFile, shown: Progress, blocks: Iterator[bytes] | None = None) -> None:
+        self.file = file
+        self.cursor = np.array([0, 1, 0], np.int64)
+        self.text = np.zeros(0, np.uint8)
+        self.read = 0
+        self._blocks = file.blocks() if blocks is None else blocks
+        self._shown = shown
+        self._ended = False
+
+    def refill(self) -> bool:
+        """Put more behind what is left; whether there was more."""
+        rest = self.text[self.cursor[AT] :].tobytes()
+        if len(rest) > MAX_LINE_BYTES:
+            raise self.fault(f"the line is longer than {MAX_LINE_BYTES:,} bytes")
+        block = next(self._blocks, None)
+        if block is None:
+            if self._ended:
+                return False
+            self._ended = True
+            # The last line may lack its end.
+            block = b"\n" if rest else b""
+        elif not len(self.text):
+            block = block.removeprefix(_BYTE_ORDER_MARK)
+        self.text = np.frombuffer(bytearray(rest + block), np.uint8)
+        self.cursor[AT] = 0
+        self._shown.update(self.file.bytes_read, self.file.size, self.read)
+        return True
+
+    def line(self) -> bytes | None:
+        """The next line that is not empty, without white space around it, None at the end; the cursor stays on it."""
+        while True:
+            start = int(self.cursor[AT])
+            ends = np.flatnonzero(self.text[start : start + MAX_LINE_BYTES + 1] == ord("\n"))
+            if not len(ends):
+                if not self.refill():
+                    return None
+                continue
+            if line := self.text[start : start + ends[0]].tobytes().strip():
+                return line
+            self.next(int(ends[0]))
+
+    def next(self, length: int | None = None) -> None:
+        """Go behind the line that stands at the cursor, with its length if that is known."""
+        start = int(self.cursor[AT])
+        if length is None:
+            length = int(np.argmax(self.text[start:] == ord("\n")))
+        self.cursor[AT] = start + length + 1
+        self.cursor[LINE] += 1
+
+    def fault(self, reason: str, line: int | None = None) -> InputError:
+        """An error that names the line, that at the cursor if none is given."""
+        return InputError(f"{self.file.name}: line {self.cursor[LINE] if line is None else line}: {reason}")
+
 
 NO_UNKNOWN = -100.0
 """Log10 probability of an unknown word where a file gives none, as KenLM has it."""
@@ -107,13 +173,13 @@ def read_arpa(path: str, shown: Progress) -> NamedModel:
     Raises `InputError`, which names the line.
     """
     with open_lines(path) as file:
-        source = Source(file, shown)
+        source = TextCursor(file, shown)
         counts = _read_counts(source)
         unigrams = _Unigrams()
         vocabulary = unigrams.vocabulary
         _read_section(source, 1, counts, unigrams, vocabulary)
         words = vocabulary.finish()
-        builder = Builder(len(counts), *unigrams.finish(), _bounded(counts[1:]))
+        builder = ModelBuilder(len(counts), *unigrams.finish(), _bounded(counts[1:]))
         for order in range(2, len(counts) + 1):
             _read_section(source, order, counts, builder, vocabulary)
         if source.line() != _END:
@@ -128,7 +194,7 @@ def _bounded(counts: list[int]) -> list[int]:
     return counts if sum(counts) <= _MOST_EXPECTED else []
 
 
-def _read_counts(source: Source) -> list[int]:
+def _read_counts(source: TextCursor) -> list[int]:
     """The numbers of n-grams that the header gives, by order from 1."""
     while (line := source.line()) != _DATA:
         if line is None:
@@ -149,7 +215,7 @@ def _read_counts(source: Source) -> list[int]:
 
 
 def _read_section(
-    source: Source, order: int, counts: list[int], taker: "_Unigrams | Builder", vocabulary: GrowingVocabulary
+    source: TextCursor, order: int, counts: list[int], taker: "_Unigrams | ModelBuilder", vocabulary: GrowingVocabulary
 ) -> None:
     """Read the n-grams of one order, title included."""
     line = source.line()
@@ -178,7 +244,7 @@ def _read_section(
         raise source.fault(f"there were {found:,} {order}-grams, the header says {counts[order - 1]:,}")
 
 
-def _hand_over(source: Source, rows: Lines, taker: "_Unigrams | Builder", order: int) -> int:
+def _hand_over(source: TextCursor, rows: Lines, taker: "_Unigrams | ModelBuilder", order: int) -> int:
     number = int(source.cursor[ROWS])
     if isinstance(taker, _Unigrams):
         twice = taker.add(rows, number)
@@ -194,7 +260,7 @@ def _hand_over(source: Source, rows: Lines, taker: "_Unigrams | Builder", order:
 class ArpaWriter:
     """Writes the n-grams of a model, order by order, in pieces."""
 
-    def __init__(self, file: Writable, vocabulary: Vocabulary, counts: list[int]) -> None:
+    def __init__(self, file: CompressedFile, vocabulary: Vocabulary, counts: list[int]) -> None:
         """Begin a file of so many n-grams of each order."""
         self._file = file
         self._vocabulary = vocabulary

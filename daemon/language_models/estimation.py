@@ -1,7 +1,8 @@
 """From tokenised text to a language model: two passes over the words, then counting and smoothing order by order.
 
-Memory holds the vocabulary, a piece of the text, and as much of the scratch database as it was given. All else is in
-files of a folder beside the output, which goes when the work ends.
+Smoothing is interpolated modified Kneser-Ney [Chen & Goodman 1999], in a scratch database. Memory holds the vocabulary,
+a piece of the text, and as much of the database as it was given. All else is in files of a folder beside the output,
+which goes when the work ends.
 """
 
 import os
@@ -14,21 +15,166 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.corpora.lines import MAX_LINE_BYTES, LineFile, open_lines
+from hierogram.daemon.corpora.lines import LineFile, open_lines
+from hierogram.daemon.corpora.rejections import MAX_LINE_BYTES
 from hierogram.daemon.corpora.texts import TOKENS, TextSide
 from hierogram.daemon.exceptions import ExportError, InputError
-from hierogram.daemon.language_models.kneser_ney import KneserNey
+from hierogram.daemon.language_models.arpa import TextCursor
 from hierogram.daemon.language_models.options import EstimationOptions
-from hierogram.daemon.language_models.source import Source
 from hierogram.daemon.progress import Progress
-from hierogram.samplers.language_models.arpa import AT, ENOUGH, LINE, MORE, NO_ROOM, ROWS
-from hierogram.samplers.language_models.listing import NGrams
-from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN
-from hierogram.samplers.language_models.text import MARK, ngrams_at, read_words
+from hierogram.samplers.language_models.lines import (
+    AT,
+    ENOUGH,
+    LINE,
+    MARK,
+    MORE,
+    NEVER,
+    NO_ROOM,
+    ROWS,
+    ngrams_at,
+    read_words,
+)
+from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, NGrams
 from hierogram.samplers.language_models.vocabulary import SPECIAL, GrowingVocabulary, Vocabulary
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+FALLBACK = (0.5, 1.0, 1.5)
+"""Discounts where a text is too small to estimate them, as KenLM has them."""
+
+_ROWS = 1 << 18
+
+
+class Discounts(NamedTuple):
+    """What is taken from counts of 1, 2, and 3 or more; whether these could be estimated."""
+
+    values: tuple[float, float, float]
+    estimated: bool
+
+
+def discounts_of(numbers: Sequence[int]) -> Discounts:
+    """The discounts, from the numbers of n-grams that have the adjusted counts 1, 2, 3, 4 [Chen & Goodman 1999]."""
+    if all(numbers):
+        scale = numbers[0] / (numbers[0] + 2 * numbers[1])
+        values = [k - (k + 1) * scale * numbers[k] / numbers[k - 1] for k in (1, 2, 3)]
+        if all(0 <= value <= k for k, value in enumerate(values, 1)):
+            return Discounts((values[0], values[1], values[2]), True)
+    return Discounts(FALLBACK, False)
+
+
+class KneserNey:
+    """Estimates a model of an order from the n-grams of a text."""
+
+    def __init__(self, connection: "DuckDBPyConnection", order: int) -> None:
+        self.order = order
+        self._run = connection.execute
+        self._run(f"CREATE TABLE occurrences ({', '.join(f'{w} INTEGER' for w in _words(order))})")
+
+    def add(self, ngrams: NDArray[np.int32]) -> None:
+        """Take the n-grams that end at each word, int32[order, n], padded with BEGIN where a sentence begins."""
+        columns = dict(zip(_words(self.order), ngrams, strict=True))
+        assert len(columns) == self.order
+        self._run("INSERT INTO occurrences SELECT * FROM columns")
+
+    def count(self) -> Iterator[int]:
+        """Count the n-grams of all orders, from the highest; each order when it is done."""
+        top = self.order
+        self._run(
+            f"CREATE TABLE grams{top} AS SELECT *, count(*) AS raw, 0::BIGINT AS types FROM occurrences GROUP BY ALL"
+        )
+        self._run("DROP TABLE occurrences")
+        for n in range(top, 0, -1):
+            if n < top:
+                longer = ", ".join(f"w{k + 1} AS w{k}" for k in range(1, n + 1))
+                self._run(
+                    f"CREATE TABLE grams{n} AS SELECT {longer}, sum(raw)::BIGINT AS raw, count(*) AS types "
+                    f"FROM grams{n + 1} GROUP BY ALL"
+                )
+                self._run(f"DROP TABLE grams{n + 1}")
+            adjusted = "raw" if n == top else f"CASE WHEN w1 = {BEGIN} THEN raw ELSE types END"
+            whole = f"WHERE w1 <> {BEGIN} OR w2 <> {BEGIN}" if n > 1 else ""
+            self._run(f"CREATE TABLE counts{n} AS SELECT {_columns(n)}, {adjusted} AS count FROM grams{n} {whole}")
+            yield n
+        self._run("DROP TABLE grams1")
+
+    def discounts(self, n: int) -> Discounts:
+        """The discounts of n-grams."""
+        numbers = self._row(f"SELECT {', '.join(f'count(*) FILTER (count = {k})' for k in range(1, 5))} FROM counts{n}")
+        return discounts_of([int(number) for number in numbers])
+
+    def smooth(self, n: int, vocabulary: int, discounts: Discounts) -> None:
+        """The probabilities of n-grams, when those of shorter ones are known."""
+        one, two, more = discounts.values
+        discount = f"CASE count WHEN 1 THEN {one!r} WHEN 2 THEN {two!r} ELSE {more!r} END"
+        context = _columns(n - 1)
+        self._run(
+            f"CREATE TABLE contexts{n} AS SELECT {context + ',' if context else ''} sum(count)::BIGINT AS total, "
+            f"({one!r} * count(*) FILTER (count = 1) + {two!r} * count(*) FILTER (count = 2) "
+            f"+ {more!r} * count(*) FILTER (count > 2)) / sum(count)::DOUBLE AS weight FROM counts{n} "
+            f"{'GROUP BY ALL' if context else ''}"
+        )
+        if n == 1:
+            # BEGIN is never predicted; all other words share what discounting leaves.
+            self._run(
+                f"CREATE TABLE probabilities1 AS SELECT w1, (coalesce(count - ({discount}), 0) / total "
+                f"+ weight / {vocabulary - 1}) AS probability FROM "
+                f"(SELECT * FROM counts1 UNION ALL SELECT {UNKNOWN}, NULL WHERE NOT EXISTS "
+                f"(SELECT * FROM counts1 WHERE w1 = {UNKNOWN})), contexts1"
+            )
+            self._run(f"INSERT INTO probabilities1 VALUES ({BEGIN}, 0)")
+            return
+        lower = " AND ".join(f"l.w{k} = c.w{k + 1}" for k in range(1, n))
+        words = ", ".join(f"c.{w}" for w in _words(n))
+        self._run(
+            f"CREATE TABLE probabilities{n} AS SELECT {words}, "
+            f"(c.count - ({discount})) / x.total + x.weight * l.probability AS probability "
+            f"FROM counts{n} c JOIN contexts{n} x USING ({context}) JOIN probabilities{n - 1} l ON {lower}"
+        )
+
+    def list(self, n: int) -> Iterator[NGrams]:
+        """The n-grams with their probabilities and backoff weights, sorted; those of the next order are known."""
+        backoff, join = "0", ""
+        if n < self.order:
+            # Where nothing is left for the lower order, the logarithm has no value.
+            backoff = f"CASE WHEN weight IS NULL THEN 0 WHEN weight > 0 THEN log10(weight) ELSE {NEVER} END"
+            join = f"LEFT JOIN contexts{n + 1} USING ({_columns(n)})"
+        self._run(
+            f"CREATE TABLE listed{n} AS SELECT {_columns(n)}, ({_log10('probability')})::FLOAT AS log10, "
+            f"({backoff})::FLOAT AS backoff FROM probabilities{n} {join} ORDER BY {_columns(n)}"
+        )
+        for table in (f"counts{n}", f"contexts{n}", *([f"probabilities{n - 1}"] if n > 1 else [])):
+            self._run(f"DROP TABLE {table}")
+        (rows,) = self._row(f"SELECT count(*) FROM listed{n}")
+        for start in range(0, rows, _ROWS):
+            found = self._run(
+                f"SELECT * FROM listed{n} WHERE rowid >= {start} AND rowid < {start + _ROWS} ORDER BY rowid"
+            ).fetchnumpy()
+            words = np.stack([found[w] for w in _words(n)], axis=1)
+            yield NGrams(words, found["log10"], found["backoff"])
+        self._run(f"DROP TABLE listed{n}")
+
+    def number(self, n: int) -> int:
+        """How many n-grams there are; of unigrams without those that did not occur."""
+        return int(self._row(f"SELECT count(*) FROM counts{n}")[0])
+
+    def _row(self, query: str) -> tuple[int, ...]:
+        found = self._run(query).fetchone()
+        assert found is not None
+        return found
+
+
+def _words(n: int) -> list[str]:
+    return [f"w{k}" for k in range(1, n + 1)]
+
+
+def _columns(n: int) -> str:
+    return ", ".join(_words(n))
+
+
+def _log10(value: str) -> str:
+    return f"CASE WHEN {value} > 0 THEN log10({value}) ELSE {NEVER} END"
+
 
 _NUMBERS = 1 << 20
 """Words at once: more than the longest line has."""
@@ -110,7 +256,9 @@ def _read(texts: Sequence[str], folder: Path, shown: Progress, side: TextSide) -
     with text.path.open("wb") as file:
         for path in texts:
             with open_lines(path) as lines:
-                source = Source(lines, shown, _divided(side, lines) if side.changes else _seen(lines, text.beginning))
+                source = TextCursor(
+                    lines, shown, _divided(side, lines) if side.changes else _seen(lines, text.beginning)
+                )
                 while (outcome := _number(source, text.vocabulary, numbers)) is not None:
                     part = numbers[: source.cursor[ROWS]]
                     part.tofile(file)
@@ -148,7 +296,7 @@ def _seen(file: LineFile, beginning: list[str]) -> Iterator[bytes]:
     beginning += first.decode(errors="replace").split("\n")[: None if len(first) < _BEGINNING else -1]
 
 
-def _number(source: Source, vocabulary: GrowingVocabulary, numbers: NDArray[np.int32]) -> bool:
+def _number(source: TextCursor, vocabulary: GrowingVocabulary, numbers: NDArray[np.int32]) -> bool:
     """Number words until there are enough; whether there may be more of the source."""
     while True:
         before = int(source.cursor[AT])
@@ -164,7 +312,7 @@ def _number(source: Source, vocabulary: GrowingVocabulary, numbers: NDArray[np.i
             return False
 
 
-def _check(source: Source, start: int) -> None:
+def _check(source: TextCursor, start: int) -> None:
     """Raises `InputError` where what was read is not UTF-8."""
     text = source.text[start : source.cursor[AT]].tobytes()
     try:
@@ -239,12 +387,12 @@ def _hand_over(model: KneserNey, vocabulary: Vocabulary, taker: Taker, shown: Pr
         model.smooth(n, len(vocabulary), discounts)
         shown.update(top + 2 * n - 1, 3 * top, sum(counts[:n]), f"smoothed {n}-grams")
         if n > 1:
-            _list(model, n - 1, taker)
-    _list(model, top, taker)
+            _hand_over_order(model, n - 1, taker)
+    _hand_over_order(model, top, taker)
     taker.finish()
     return counts, without
 
 
-def _list(model: KneserNey, n: int, taker: Taker) -> None:
+def _hand_over_order(model: KneserNey, n: int, taker: Taker) -> None:
     for ngrams in model.list(n):
         taker.add(ngrams)

@@ -1,24 +1,76 @@
-"""The learner: a store's counts in memory, and pairs taken through their sweeps against them."""
+"""The learner: a store's counts in memory, and pairs taken through their sweeps against them; the claim to write."""
 
 import os
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import Chain, Means, Sweep, Turn
+from hierogram.daemon.learning.kinds.kind import Chain, Means, Sweep, SweepRequest
 from hierogram.daemon.learning.kinds.registry import kind_of
-from hierogram.daemon.learning.residents import ResidentBatch
-from hierogram.daemon.learning.withdrawing import withdraw
+from hierogram.daemon.learning.residents import ResidentBatch, withdraw
 from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks
+from hierogram.storage.exceptions import LeaseLostError, StoreError, StoreUnavailableError
 from hierogram.storage.records import LearningRun, PairRow, SweepRecord
 from hierogram.storage.store import Store
 
+LEASE_SECONDS = 60.0
+_RENEWALS = 4
+"""How often a claim is renewed before it would lapse."""
+_RELEASE_SECONDS = 5.0
+
+
+@contextmanager
+def holding_lease(
+    store: Store,
+    command: str,
+    seconds: float = LEASE_SECONDS,
+    report: Callable[[str | None], None] = lambda _trouble: None,
+) -> Iterator[None]:
+    """Within, only this store object may commit derivations; the claim is renewed by a thread.
+
+    `report` hears what keeps the claim from being renewed, and None when it is again. A claim that is lost makes
+    every commit fail with `LeaseLostError`. Raises `StoreHeldError` where someone else holds the store.
+    """
+    store.take_lease(command, seconds)
+    ended = threading.Event()
+
+    def keep() -> None:
+        _renew(store, seconds, ended, report)
+        # Where the database is gone, the claim lapses by itself, as that of a process that has ended.
+        with suppress(StoreError):
+            store.release_lease()
+
+    keeper = threading.Thread(target=keep, name="lease", daemon=True)
+    keeper.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        # Others may be writing for long; the end of this process frees the store as well.
+        keeper.join(_RELEASE_SECONDS)
+
+
+def _renew(store: Store, seconds: float, ended: threading.Event, report: Callable[[str | None], None]) -> None:
+    while not ended.wait(seconds / _RENEWALS):
+        try:
+            store.renew_lease(seconds)
+        except StoreUnavailableError as error:
+            report(str(error))
+        except LeaseLostError as error:
+            report(str(error))
+            return
+        else:
+            report(None)
+
+
 SECONDS_A_COMMIT = 180.0
-"""Work is committed at least so often, as far as committing takes no more than its share of the time."""
+"""The longest time between two commits, as far as committing takes no more than its share of the time."""
 _COMMIT_SHARE = 8
 LIKELIHOOD_EVERY = 10
 """Sweeps between two computations of the log-likelihood."""
@@ -26,7 +78,7 @@ LIKELIHOOD_EVERY = 10
 
 @dataclass(frozen=True, slots=True)
 class LearnProgress:
-    """Where learning stands: pair sweeps done and to do, the stage, and the last known figures of the whole store.
+    """Progress of learning: pair sweeps done and to do, the stage, and the last known figures of the whole store.
 
     `log_likelihood` is natural-log, of all rule tokens of the store.
     """
@@ -44,7 +96,7 @@ class LearnProgress:
 
 @dataclass(frozen=True, slots=True)
 class LearnOptions:
-    """How to learn; nothing here changes the result but the `method` and the `blocks`.
+    """Ways to learn; nothing here changes the result but the `method` and the `blocks`.
 
     `threads`: None is one a core. `report` hears of progress. The log-likelihood, which takes time in proportion to the
     store, is computed every `likelihood_every` sweeps and at the end of each part, but not before `likelihood_seconds`
@@ -97,7 +149,7 @@ class Learner:
         """Close."""
         self.close()
 
-    def _tell(self, phase: str, stage: int, pairs: int, done: int) -> None:
+    def _report(self, phase: str, stage: int, pairs: int, done: int) -> None:
         if self.options.report:
             self.options.report(
                 LearnProgress(
@@ -107,7 +159,7 @@ class Learner:
             )  # fmt: skip
 
     def measure(self) -> float:
-        """The log-likelihood of all rule counts, natural-log; also noted on the curve."""
+        """Return the log-likelihood of all rule counts, natural-log; also noted on the curve."""
         self.likelihood = self.chain.log_likelihood()
         self.rules = self.chain.rule_types
         self.curve.append((self.sweeps, self.likelihood))
@@ -117,12 +169,8 @@ class Learner:
     def _may_measure(self) -> bool:
         return time.monotonic() - self._measured_at >= self.options.likelihood_seconds
 
-    def follow_vocabulary(self) -> None:
-        """Take the store's present vocabulary into the model."""
-        self.chain.follow(self.store)
-
     def open(self, rows: list[PairRow]) -> ResidentBatch:
-        """The rows in memory, their derivations all counted; of a `whole` kind these are all pairs of the store."""
+        """Load the rows and count all their derivations; of a `whole` kind these are all pairs of the store."""
         batch = ResidentBatch.of(rows, self.settings)
         self.chain.enter(batch.loaded, batch.state, batch.committed)
         return batch
@@ -130,7 +178,7 @@ class Learner:
     def withdraw(self, rows: list[PairRow]) -> None:
         """Take the pairs, as they are stored, out of the store and out of the counts; no open batch may hold them.
 
-        What is open of a `whole` kind has to be opened anew.
+        What is open of a `whole` kind has to be opened again.
         """
         leaving = withdraw(self.store, rows, self.settings)
         if leaving is not None:
@@ -144,10 +192,10 @@ class Learner:
         run: Callable[[int], LearningRun] | None = None,
         leave_open: bool = False,
     ) -> None:
-        """Sweep over the batch until each pair has had so many sweeps; commit now and then, and at the end.
+        """Sweep over the batch until each pair has had `until` sweeps; commit now and then, and at the end.
 
         `enough` is asked after each sweep; where it says so, what is done so far is committed and left at that. `run`
-        tells from the number of sweeps over this batch how far the run has come, to be committed with them. Where more
+        returns for a number of sweeps over this batch how far the run has come, to be committed with them. Where more
         sweeps over the same batch follow, the last commit may be left to them: `leave_open`, if nothing is due by then.
         """
         first = self.sweeps
@@ -177,7 +225,7 @@ class Learner:
             if leave_open and not ended and time.monotonic() - last_commit <= wait:
                 self._open_records, self._last_commit = records, last_commit
                 return
-            self._tell("commit", 0, len(batch.rows), self.pair_sweeps)
+            self._report("commit", 0, len(batch.rows), self.pair_sweeps)
             self._commit(batch, records, run and run(self.sweeps - first))
 
     def commit_open(self, batch: ResidentBatch) -> None:
@@ -193,7 +241,7 @@ class Learner:
         batch.commit(self.store, records, self.chain.labels(), run)
 
     def _take(self, take: Sweep, batch: ResidentBatch, active: NDArray[np.bool_]) -> SweepRecord:
-        """One sweep over the active pairs of the batch, and what it did."""
+        """Take the active pairs of the batch one sweep further; return what that did."""
         before = self.likelihood if self.sweeps == 0 else None
         batch.sweeps[active] += 1
         stage = int(self.course.reached(batch.sweeps[active]).max())
@@ -201,11 +249,11 @@ class Learner:
         done = self.pair_sweeps
 
         def report(pairs: int) -> None:
-            self._tell("pairs", stage, at_work, done + pairs * at_work // len(batch.rows))
+            self._report("pairs", stage, at_work, done + pairs * at_work // len(batch.rows))
 
         started = time.perf_counter()
-        turn = Turn(batch.sweeps, active, active & (batch.sweeps > self.course.burn_in))
-        batch.state, info = take(batch.state, batch.averages, turn, report)
+        request = SweepRequest(batch.sweeps, active, active & (batch.sweeps > self.course.burn_in))
+        batch.state, info = take(batch.state, batch.averages, request, report)
         seconds = time.perf_counter() - started
         self.sampling_seconds += seconds
         self.sweeps += 1
@@ -215,5 +263,5 @@ class Learner:
             stage, at_work, self.measure() if due else None,
             info.edges_sampled, info.edges_changed, info.cuts_sampled, info.cuts_changed, seconds, before,
         )  # fmt: skip
-        self._tell("sweep", stage, at_work, self.pair_sweeps)
+        self._report("sweep", stage, at_work, self.pair_sweeps)
         return record

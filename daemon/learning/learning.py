@@ -2,20 +2,59 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.learner import Learner, LearnOptions
-from hierogram.daemon.learning.lease import holding_lease
-from hierogram.daemon.learning.rekeying import rekey
-from hierogram.daemon.learning.reports import LearnReport
-from hierogram.daemon.learning.residents import ResidentBatch, read_batches
-from hierogram.daemon.learning.withdrawing import withdraw_requested
+from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
+from hierogram.daemon.learning.residents import ResidentBatch, read_batches, withdraw_requested
 from hierogram.samplers.exceptions import KeyCollisionError
+from hierogram.samplers.grammar.keys import signed
 from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
 from hierogram.storage.records import SAMPLING, SETTLED, WAITING, LearningRun, PairRow
 from hierogram.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class LearnReport:
+    """What learning did: pairs and sweeps, time, and the grammar before and after.
+
+    The *before* figures are those of the initial state of the pairs that were new, counted together with what was there
+    (every node a rule of its own); `curve` holds (sweep, log-likelihood) as far as computed. A run that is not
+    `finished` was asked to stop. `burn_in` of the sweeps took new pairs, or trees, through their schedule.
+    """
+
+    pairs: int
+    sweeps: int
+    pair_sweeps: int
+    seconds: float
+    sampling_seconds: float
+    rules_before: int
+    tokens_before: int
+    log_likelihood_before: float
+    rules_after: int
+    tokens_after: int
+    log_likelihood_after: float
+    curve: list[tuple[int, float]] = field(default_factory=list)
+    finished: bool = True
+    burn_in: int = 0
+
+
+def rekey(store: Store) -> None:
+    """Give every rule a new key under the next salt that keeps the stored rules apart."""
+    with store.snapshot() as snapshot:
+        rules = [(row.id, row.source, row.target) for row in snapshot.iterate_all_rule_rows()]
+    settings = store.settings()
+    key = kind_of(settings).key
+    salt = settings.key_salt
+    keys: dict[tuple[int, int], int] = {}
+    while len(keys) < len(rules) or salt == settings.key_salt:
+        salt += 1
+        keys = {key(source, target, salt): number for number, source, target in rules}
+    store.rekey(salt, ((number, signed(high), signed(low)) for (high, low), number in keys.items()))
+
 
 DEFAULT_SWEEPS = 74
 """Sweeps over everything that follow the burn-in, over which uses are averaged; with a quick schedule 100 in all
@@ -130,7 +169,7 @@ class _Work:
         """
         while self._run.done < self._run.sweeps:
             left = self._run.sweeps - self._run.done
-            a_round = min(self._learner.course.thinning, left)
+            a_round = min(self._learner.settings.round_sweeps, left)
             for rows in read_batches(self._store, ALIGNED, self._run.after_id):
                 whole = len(rows) == self.pairs
                 batch = self._open(rows)

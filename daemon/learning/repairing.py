@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.lease import holding_lease
+from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.learning.verifying import (
     COMPARED,
     AlignerDifferences,
@@ -16,9 +16,9 @@ from hierogram.daemon.learning.verifying import (
     recount_links,
     recount_rules,
 )
-from hierogram.samplers.counts.joining import match_keys
-from hierogram.samplers.counts.rendering import same_texts
-from hierogram.storage.checks.repair import Repair, RuleMending
+from hierogram.samplers.counts.texts import same_texts
+from hierogram.samplers.grammar.keys import match_keys
+from hierogram.storage.checks.repair import Repair, RuleRepairs
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import AlignerChange, WordCounts
 from hierogram.storage.records.columns import RuleDeltas, StoredRules
@@ -69,33 +69,33 @@ def repair(store: Store, report: Report | None = None, *, keep: bool = True) -> 
         done.left = snapshot.file_damage()
     # What cannot be read in part cannot be written to either.
     if not done.left:
-        with holding_lease(store, "hierogram repair"), store.repairing(keep=keep) as (mending, snapshot):
-            _repair(mending, snapshot, done, report)
+        with holding_lease(store, "hierogram repair"), store.repairing(keep=keep) as (repairs, snapshot):
+            _repair(repairs, snapshot, done, report)
     return done
 
 
-def _repair(mending: Repair, snapshot: Snapshot, done: RepairReport, report: Report | None) -> None:
-    lost, done.going_on, done.resampled = mending.mend_states()
+def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Report | None) -> None:
+    lost, done.going_on, done.resampled = repairs.repair_states()
     recount = recount_rules(snapshot, report)
     unreadable = [fault.pair_id for fault in recount.faults if not fault.damaged]
-    mending.begin_anew(unreadable)
+    repairs.begin_again(unreadable)
     done.begun_anew = sorted({*lost, *unreadable})
     unknown = [str(fault) for fault in recount.faults if fault.damaged]
-    unknown += _repair_rules(mending, snapshot.stored_rules(), recount, done)
-    mending.mend_left_out(recount.left_out())
+    unknown += _repair_rules(repairs, snapshot.stored_rules(), recount, done)
+    repairs.repair_left_out(recount.left_out())
     links = recount_links(snapshot)
     unknown += links.faults
     if not links.faults:
         done.aligner_counts = len(links.names())
-        mending.mend_aligner(_change_of(links))
-    done.words_counted, done.words_of_rules = mending.mend_words()
-    done.blocks_of_pairs = mending.mend_pair_words()
-    done.rule_keys = mending.mend_keys()
-    done.corpora_and_batches, done.totals = mending.mend_totals()
-    done.left = unknown + mending.problems()
+        repairs.repair_aligner(_change_of(links))
+    done.words_counted, done.words_of_rules = repairs.repair_words()
+    done.blocks_of_pairs = repairs.repair_pair_words()
+    done.rule_keys = repairs.repair_keys()
+    done.corpora_and_batches, done.totals = repairs.repair_totals()
+    done.left = unknown + repairs.problems()
 
 
-def _repair_rules(mending: Repair, stored: StoredRules, recount: Recount, done: RepairReport) -> list[str]:
+def _repair_rules(repairs: Repair, stored: StoredRules, recount: Recount, done: RepairReport) -> list[str]:
     """Makes the stored rules those of the recount; what cannot be mended, in words."""
     if recount.parts:
         counted, rows, shared = added_up(recount.parts)
@@ -104,13 +104,13 @@ def _repair_rules(mending: Repair, stored: StoredRules, recount: Recount, done: 
     if shared:
         return shared
     found = _differences(stored, counted, rows)
-    mending.mend_rules(found)
+    repairs.repair_rules(found)
     done.rules_corrected, done.rules_added = len(found.wrong_ids), len(found.missing)
     done.rules_removed = len(found.gone)
     return []
 
 
-def _differences(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64]) -> RuleMending:
+def _differences(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64]) -> RuleRepairs:
     rules = stored.rules
     matches = match_keys(counted.keys[rows], rules.keys)
     ours, theirs = rows[matches.ours], matches.theirs
@@ -118,7 +118,7 @@ def _differences(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int6
     same &= same_texts(rules.targets, theirs, counted.targets, ours)
     for name in COMPARED:
         same &= rules.numbers(name)[theirs] == counted.numbers(name)[ours]
-    return RuleMending(
+    return RuleRepairs(
         counted, stored.ids[theirs[~same]], ours[~same], rows[matches.only_ours], stored.ids[matches.only_theirs]
     )
 

@@ -1,27 +1,27 @@
-"""Resident batches: pairs in memory with their derivations and samples, and how they are committed."""
+"""Resident batches: pairs in memory with their derivations and averages; they are committed, begin again, and leave."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.deltas import in_order_of_sources
-from hierogram.daemon.learning.kinds.kind import Drawn, Loaded
+from hierogram.daemon.learning.kinds.kind import Averages, Chain, Drawn, Loaded, State
 from hierogram.daemon.learning.kinds.registry import kind_of
-from hierogram.daemon.learning.kinds.state import Averages, State
 from hierogram.daemon.prefetch import ahead
-from hierogram.samplers.grammar.columns import Blobs, join_blobs, part_of, split_blobs
-from hierogram.storage.records import LabelRow, LearningRun, PairRow, Settings, SweepRecord
-from hierogram.storage.records.columns import PairUpdates, RuleDeltas
+from hierogram.daemon.stored_links import withdrawal_of
+from hierogram.samplers.counts.texts import taken, text_order
+from hierogram.samplers.grammar.columns import Blobs, join_blobs, no_blobs, part_of, split_blobs
+from hierogram.storage.records import WAITING, LabelRow, LearningRun, PairRow, Settings, SweepRecord
+from hierogram.storage.records.columns import PairUpdates, RuleDeltas, join_deltas
 from hierogram.storage.store import Store
 
 _WORDS_A_BATCH = 4_000_000
 _PAIRS_A_READ = 5_000
 _PAIRS_A_COMMIT = 4_096
 _SMALLER_AT_FIRST = 4
-"""A commit's first part, beside which nothing is written, has so many times fewer pairs than the others."""
+"""A commit's first part, beside which nothing is written, has this many times fewer pairs than the others."""
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class ResidentBatch:
             fresh = split_blobs(loaded.encode(kind.begin(loaded, settings, ~stored)))
             states = [blob or own for blob, own in zip(states, fresh, strict=True)]
         state = loaded.decode(join_blobs(states))
-        averages = join_blobs([row.expected_uses or b"" for row in rows])
+        averages = join_blobs([row.averages or b"" for row in rows])
         sweeps = np.array([row.sweep for row in rows], np.int64)
         return cls(
             rows,
@@ -69,7 +69,7 @@ class ResidentBatch:
 
     @property
     def averages(self) -> Averages:
-        """What the pairs expect to use; raises `DerivationError` where stored bytes do not fit."""
+        """Return what the pairs expect to use; raises `DerivationError` where stored bytes do not fit."""
         if self.present_averages is None:
             self.present_averages = self.loaded.read_averages(self.committed_averages)
         return self.present_averages
@@ -97,7 +97,7 @@ class ResidentBatch:
         self.committed_sweeps = self.sweeps.copy()
 
     def _parts(self, averages: Blobs) -> Iterator[tuple[PairUpdates, RuleDeltas]]:
-        """What a commit writes, some thousand pairs at a time: pairs, and the changes of counts that they cause."""
+        """Yield what a commit writes, some thousand pairs at a time: pairs, and the changes of counts they cause."""
         course = kind_of(self.settings).course(self.settings)
         stages = course.reached(self.sweeps)
         states = self.loaded.encode(self.state)
@@ -120,17 +120,20 @@ class ResidentBatch:
             )
             old = None if before is None else self._committed(before, first, last)
             new = Drawn(part_of(after, first, last), part_of(averages, first, last))
-            yield updates, in_order_of_sources(self.loaded.rule_deltas(old, new, self.settings, first))
+            rules = self.loaded.rule_deltas(old, new, self.settings, first)
+            # So rules that are looked up together lie together in the store, and its index of sources grows in order.
+            order = text_order(rules.sources, rules.keys)
+            yield updates, rules.at(order, taken(rules.sources, order), taken(rules.targets, order))
 
     def leaving(self) -> RuleDeltas:
-        """By how much the counts of rules change when all pairs leave the store, as they were last committed."""
+        """Return how the counts of rules change when all pairs leave the store, as they were last committed."""
         if self.committed_state is None:
             return self.loaded.rule_deltas(None, None, self.settings)
         trees = self.loaded.trees(self.committed_state)
         return self.loaded.rule_deltas(self._committed(trees, 0, len(self.rows)), None, self.settings)
 
     def _committed(self, trees: Blobs, first: int, last: int) -> Drawn:
-        """What was committed last of some of the pairs; `trees` are those of all."""
+        """Return what was committed last of some of the pairs; `trees` are those of all."""
         records = part_of(self.committed_averages, first, last)
         return Drawn(part_of(trees, first, last), records, self.committed[first:last])
 
@@ -157,3 +160,97 @@ def read_batches(store: Store, states: list[str] | None = None, after_id: int = 
         after = rows[-1].id
     if batch:
         yield batch
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """Pairs whose alignment, and so their forest, has changed: with their old derivations, and with new ones."""
+
+    before: ResidentBatch
+    after: ResidentBatch
+
+    @classmethod
+    def of(
+        cls,
+        rows: Sequence[PairRow],
+        alignments: Mapping[int, str],
+        settings: Settings,
+    ) -> "Rebuilt":
+        """The pairs, which all have a derivation, with other alignments, by id."""
+        fresh = [
+            row._replace(
+                alignment=alignments[row.id],
+                state=WAITING,
+                stage=0,
+                sweep=0,
+                current=None,
+                averages=None,
+                restarts=row.restarts + 1,
+            )
+            for row in rows
+        ]
+        return cls(ResidentBatch.of(list(rows), settings), ResidentBatch.of(fresh, settings))
+
+    def updates(self) -> PairUpdates:
+        """Return the new derivations, for the store; the pairs begin the schedule again."""
+        rows = self.before.rows
+        size = len(rows)
+        return PairUpdates(
+            ids=np.array([row.id for row in rows], np.int64),
+            states=self.after.loaded.encode(self.after.state),
+            averages=no_blobs(size),
+            burned_in=np.zeros(size, np.bool_),
+            stages=np.ones(size, np.int64),
+            sweeps=np.zeros(size, np.int64),
+            since=np.array([row.sweep for row in rows], np.int64),
+        )
+
+    def deltas(self) -> RuleDeltas:
+        """Return how rules' counts change: the old derivations and all that they averaged leave, the new ones come."""
+        loaded, settings = self.after.loaded, self.after.settings
+        begun = Drawn(loaded.trees(self.after.state), no_blobs(loaded.size))
+        return join_deltas([self.before.leaving(), loaded.rule_deltas(None, begun, settings)])
+
+    def change(self, chain: Chain) -> None:
+        """Make the same changes in a chain's counts."""
+        chain.change(self.before.loaded, self.before.state, -1)
+        chain.change(self.after.loaded, self.after.state, 1)
+
+
+PAIRS_A_TRANSACTION = 2_000
+
+
+def withdraw(store: Store, rows: list[PairRow], settings: Settings) -> ResidentBatch | None:
+    """Take the pairs out of the store, in one transaction; returns those of them that had a derivation.
+
+    The caller holds the lease, or nobody does. Raises what `Store.withdraw` raises.
+    """
+    derived = [row for row in rows if row.current is not None]
+    batch = ResidentBatch.of(derived, settings) if derived else None
+    store.withdraw(rows, batch.leaving() if batch else None, withdrawal_of(store, [row.id for row in rows]))
+    return batch
+
+
+def in_transactions(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Yield the ids, as many at a time as leave together."""
+    for first in range(0, len(ids), PAIRS_A_TRANSACTION):
+        yield ids[first : first + PAIRS_A_TRANSACTION]
+
+
+def withdraw_all(store: Store, ids: Sequence[int], report: Callable[[int], None]) -> int:
+    """Take the pairs with these ids out of a store that nobody else writes to; returns how many there were."""
+    settings = store.settings()
+    withdrawn = 0
+    for done, some in enumerate(in_transactions(ids)):
+        rows = store.pairs_by_id(some)
+        withdraw(store, rows, settings)
+        withdrawn += len(rows)
+        report(done * PAIRS_A_TRANSACTION + len(some))
+    return withdrawn
+
+
+def withdraw_requested(store: Store) -> None:
+    """Take out of the store the pairs that someone asked to leave while nobody could see to it."""
+    settings = store.settings()
+    while ids := store.pending_withdrawals(PAIRS_A_TRANSACTION):
+        withdraw(store, store.pairs_by_id(ids), settings)

@@ -10,15 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.alignment.links.stored import count_links
 from hierogram.daemon.learning.kinds.kind import Drawn
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.prefetch import made_in_threads
-from hierogram.samplers.counts.joining import first_of_each_key, match_keys
-from hierogram.samplers.counts.rendering import same_texts
+from hierogram.daemon.stored_links import count_links
+from hierogram.samplers.counts.texts import same_texts
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.columns import join_blobs
-from hierogram.samplers.grammar.uses import ONE_USE
+from hierogram.samplers.grammar.keys import first_of_each_key, match_keys
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import AlignerChange, AlignerCounts, PairRow, Settings
 from hierogram.storage.records.columns import NOTHING_LEFT_OUT, RuleDeltas, StoredRules, join_deltas
@@ -35,8 +34,8 @@ COMPARED = (
     "target_terminals",
     "hiero",
     "count",
-    "sampled_count",
-    "sampled_variance",
+    "expected_uses",
+    "expected_uses_variance",
 )
 """Numbers of a rule, by the names of their columns."""
 
@@ -58,7 +57,7 @@ class VerifyReport:
     pairs: int
     rules: int
     rule_tokens: int
-    sampled_tokens: int
+    expected_tokens: float
     left_out: dict[str, float] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     more_problems: int = 0
@@ -82,7 +81,7 @@ def _recount(rows: list[PairRow], settings: Settings) -> RuleDeltas:
     """The rules of the pairs' derivations and averages, counted from nothing."""
     loaded = kind_of(settings).load(rows, settings)
     trees = loaded.trees(loaded.decode(join_blobs([row.current or b"" for row in rows])))
-    records = join_blobs([row.expected_uses or b"" for row in rows])
+    records = join_blobs([row.averages or b"" for row in rows])
     return loaded.rule_deltas(None, Drawn(trees, records), settings)
 
 
@@ -126,8 +125,8 @@ class Recount:
     parts: list[RuleDeltas]
     faults: list[Fault]
 
-    def left_out(self) -> tuple[int, ...]:
-        """The expected uses that no rule counts, by number of nonterminals, in units of 1/`ONE_USE`."""
+    def left_out(self) -> tuple[float, ...]:
+        """The expected uses that no rule counts, by number of nonterminals."""
         every = [NOTHING_LEFT_OUT, *(part.left_out for part in self.parts)]
         return tuple(sum(numbers) for numbers in zip(*every, strict=True))
 
@@ -164,11 +163,12 @@ def added_up(parts: list[RuleDeltas]) -> tuple[RuleDeltas, NDArray[np.int64], li
         f"rules {_shown(rules, int(firsts[row]))} and {_shown(rules, row)} have the same key"
         for row in later[~same].tolist()
     ]
-    counts, sampled, variances = (np.zeros(len(firsts), np.int64) for _ in range(3))
+    counts = np.zeros(len(firsts), np.int64)
+    expected, variances = np.zeros(len(firsts)), np.zeros(len(firsts))
     np.add.at(counts, firsts, rules.counts)
-    np.add.at(sampled, firsts, rules.sampled_counts)
-    np.add.at(variances, firsts, rules.sampled_variances)
-    return rules.with_counts(counts, sampled, variances), np.flatnonzero(firsts == np.arange(len(firsts))), shared
+    np.add.at(expected, firsts, rules.expected_uses)
+    np.add.at(variances, firsts, rules.expected_uses_variances)
+    return rules.with_counts(counts, expected, variances), np.flatnonzero(firsts == np.arange(len(firsts))), shared
 
 
 def _shown(rules: RuleDeltas, row: int) -> str:
@@ -182,7 +182,7 @@ def _compare(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64], 
     for row in matches.only_theirs.tolist():
         problems.add(
             f"rule {stored.ids[row]} {_shown(rules, row)}: no derivation uses it, yet its count is {rules.counts[row]}"
-            f" and its expected uses {rules.sampled_counts[row] / ONE_USE:g}"
+            f" and its expected uses {rules.expected_uses[row]:g}"
         )
     ours, theirs = rows[matches.ours], matches.theirs
     for name, side in (("source", "sources"), ("target", "targets")):
@@ -196,7 +196,7 @@ def _compare(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64], 
     for row in rows[matches.only_ours].tolist():
         problems.add(
             f"rule {_shown(counted, row)} is used {counted.counts[row]} times"
-            f" ({counted.sampled_counts[row] / ONE_USE:g} expected) and missing from the rules"
+            f" ({counted.expected_uses[row]:g} expected) and missing from the rules"
         )
 
 
@@ -303,8 +303,8 @@ def _verify_tables(store: Store, report: Report | None) -> VerifyReport:
         recount.pairs,
         len(rules),
         int(rules.counts.sum()),
-        8 * int(rules.sampled_counts.sum()) // ONE_USE,
-        left_out={name: uses / ONE_USE for name, uses in zip(CLASSES_OF_RULES, left_out, strict=True)},
+        float(rules.expected_uses.sum()),
+        left_out=dict(zip(CLASSES_OF_RULES, left_out, strict=True)),
         problems=problems.first,
         more_problems=problems.more,
         human_links=human_links,

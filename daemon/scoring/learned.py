@@ -2,7 +2,8 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
@@ -10,14 +11,46 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import NothingLearnedError, WrongKindError
 from hierogram.daemon.grammar.derivations import derivation_of
-from hierogram.daemon.scoring.contexts import Contexts
-from hierogram.daemon.scoring.numbers import RuleNumbers, Texts
+from hierogram.daemon.scoring.misfits import Contexts
 from hierogram.samplers.charts.pairs import ANY
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.grammar.rules import parse_side
 from hierogram.samplers.grammar.settings import PITMAN_YOR, SYNCHRONOUS
 from hierogram.storage.records import PairRow, Settings
 from hierogram.storage.store import Store
+
+Texts = tuple[str, str]
+"""The two sides of a rule, as texts."""
+
+
+class RuleNumbers:
+    """Rules numbered from 0, told apart by digests of 128 bits of their sides."""
+
+    def __init__(self, rules: Iterable[Texts]) -> None:
+        """The rules are all different."""
+        digests = np.frombuffer(b"".join(map(_digest, rules)), np.uint64).reshape(-1, 2)
+        self._order = np.argsort(digests[:, 0], kind="stable").astype(np.int32)
+        self._digests = digests[self._order]
+
+    def __len__(self) -> int:
+        """How many rules there are."""
+        return len(self._order)
+
+    def get(self, rule: Texts) -> int:
+        """The rule's number, -1 where it has none."""
+        first, second = np.frombuffer(_digest(rule), np.uint64)
+        place = int(np.searchsorted(self._digests[:, 0], first))
+        while place < len(self._order) and self._digests[place, 0] == first:
+            if self._digests[place, 1] == second:
+                return int(self._order[place])
+            place += 1
+        return -1
+
+
+def _digest(rule: Texts) -> bytes:
+    source, target = rule
+    return blake2b(f"{source}\n{target}".encode(), digest_size=16).digest()
+
 
 _BATCH = 2_000
 _REPORTED = 10_000
@@ -32,7 +65,7 @@ Sides = tuple[list[int], list[int]]
 """The words of a pair by number, -1 for those that no stored pair has."""
 
 
-class RuleTable(NamedTuple):
+class LearnedRules(NamedTuple):
     """R rules in use.
 
     `number`: the number of each by its sides. `source`, `target`: the symbols of all sides one after the other, int32,
@@ -176,7 +209,7 @@ class Learned:
     def _table(
         self, sources: list[str], targets: list[str], lengths: NDArray[np.int32], counts: NDArray[np.int64],
         report: Report,
-    ) -> RuleTable:  # fmt: skip
+    ) -> LearnedRules:  # fmt: skip
         columns: tuple[array[int], array[int]] = (array("i"), array("i"))
         firsts: tuple[array[int], array[int]] = (array("q", [0]), array("q", [0]))
         rarest: dict[tuple[int, int], list[int]] = {}
@@ -200,7 +233,7 @@ class Learned:
                 rarest.setdefault((side, word), []).append(rule)
             else:
                 wordless.append(rule)
-        return RuleTable(
+        return LearnedRules(
             RuleNumbers(zip(sources, targets, strict=True)),
             np.array(columns[0], np.int32),
             np.array(firsts[0], np.int64),

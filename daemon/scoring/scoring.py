@@ -6,21 +6,24 @@ docs/model.md, section 8, has the equations.
 import copy
 import dataclasses
 import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.scoring.learned import Learned, Own, Report, RuleTable, Sides
+from hierogram.daemon.scoring.learned import Learned, LearnedRules, Own, Report, Sides
 from hierogram.daemon.scoring.lexicon import Both, Lexicon
 from hierogram.daemon.scoring.misfits import Fit, features_of
-from hierogram.daemon.scoring.options import ScoreOptions
-from hierogram.daemon.scoring.records import Link, Misfit, PairScore
-from hierogram.samplers.charts.pairs import ANY, Rules, Words, make_rules, needed
+from hierogram.daemon.scoring.records import Link, Misfit, PairScore, ScoreOptions
+from hierogram.samplers.charts.pairs import ANY, PairWords, Rules, make_rules, needed
+from hierogram.samplers.charts.pruning.chain import Estimate, estimate
 from hierogram.samplers.charts.pruning.systems import PairSystem
-from hierogram.samplers.charts.pruning.totals import Estimate, estimate
 from hierogram.samplers.exceptions import ChartTooLargeError
+from hierogram.storage.database.transactions import now
 from hierogram.storage.records import PairRow
+from hierogram.storage.records.pairs import ScoreRow
+from hierogram.storage.store import Store
 
 _X1, _X2 = -1, -2
 _BASE: tuple[tuple[tuple[list[int], list[int]], float], ...] = (
@@ -124,7 +127,7 @@ class Scorer:
         return Misfit(int(odds.argmax()), float(odds.max()))
 
     def _estimates(
-        self, rules: Rules, words: Words, likely: NDArray[np.int32], number: int
+        self, rules: Rules, words: PairWords, likely: NDArray[np.int32], number: int
     ) -> tuple[list[_Piece], list[Estimate]]:
         """The pair, cut until no piece has more than `_LARGEST` word pairs, or a chart of more than `_MOST_EDGES`."""
         pieces, found = [], []
@@ -147,7 +150,7 @@ class Scorer:
     def _estimate(
         self,
         rules: Rules,
-        words: Words,
+        words: PairWords,
         likely: NDArray[np.int32],
         piece: _Piece,
         number: int,
@@ -162,7 +165,7 @@ class Scorer:
         links = likely[inside] - np.array([i, x], np.int32)
         if (j - i) * (y - x) <= self._options.exact or 3 * len(links) < min(j - i, y - x):
             links = links[:0]
-        part = Words(
+        part = PairWords(
             words.source[i:j],
             words.target[x:y],
             words.pairs[i:j, x:y],
@@ -229,7 +232,7 @@ def _told_error(error: float) -> float | None:
     return None if math.isnan(error) else error
 
 
-def _usable(rules: RuleTable, sides: Sides) -> NDArray[np.int64]:
+def _usable(rules: LearnedRules, sides: Sides) -> NDArray[np.int64]:
     """The rules whose words are all in the pair."""
     found = [rules.wordless]
     for side in (0, 1):
@@ -252,7 +255,7 @@ def _usable(rules: RuleTable, sides: Sides) -> NDArray[np.int64]:
     return near
 
 
-def _joined(table: RuleTable, chosen: NDArray[np.int64], weights: NDArray[np.float64], new: float) -> Rules:
+def _joined(table: LearnedRules, chosen: NDArray[np.int64], weights: NDArray[np.float64], new: float) -> Rules:
     """The base's rules, then the chosen ones."""
     base = make_rules([sides for sides, _ in _BASE], np.array([new * share for _, share in _BASE]), empty_sides=False)
     source, source_first = _sides(table.source, table.source_first, chosen)
@@ -278,11 +281,11 @@ def _sides(
     return symbols[at], np.concatenate(([0], ends)).astype(np.int32)
 
 
-def _words(sides: Sides, pairs: NDArray[np.float64], alone: Both) -> Words:
+def _words(sides: Sides, pairs: NDArray[np.float64], alone: Both) -> PairWords:
     """The pair, its words scaled so that emissions of words that are likely are near 1."""
     best = 1 / np.sqrt(np.maximum(pairs.max(axis=1), alone[0] ** 2))
     others = 1 / np.sqrt(np.maximum(pairs.max(axis=0), alone[1] ** 2))
-    return Words(
+    return PairWords(
         np.array(sides[0], np.int32), np.array(sides[1], np.int32), pairs, alone[0], alone[1], 4 * best, 4 * others
     )
 
@@ -321,3 +324,72 @@ def _likely(pairs: NDArray[np.float64], alone: Both) -> NDArray[np.int32]:
     rows, columns = np.arange(len(pairs)), ratio.argmax(axis=1)
     mutual = (ratio.argmax(axis=0)[columns] == rows) & (ratio[rows, columns] > 1)
     return np.stack([rows[mutual], columns[mutual]], axis=1).astype(np.int32)
+
+
+_CHANGED = 0.5
+"""Rules have changed much where the mean log-probability of those that a derivation uses has moved by this."""
+KEPT_AT_ONCE = 20
+
+
+class Keeper:
+    """Scores stored pairs and has the store keep the scores."""
+
+    def __init__(self, store: Store, scorer: Scorer) -> None:
+        self._store = store
+        self._scorer = scorer
+        self._last_pair = scorer.learned.last_pair
+        self._position = scorer.learned.position
+
+    def keep(self, scored: Sequence[tuple[PairRow, PairScore]]) -> None:
+        """Keeps these scores."""
+        moment = now()
+        rows = []
+        for row, score in scored:
+            source, target = score.source_misfit, score.target_misfit
+            rows.append(
+                ScoreRow(
+                    row.id,
+                    self._position,
+                    moment,
+                    score.tokens,
+                    score.log_probability,
+                    score.log_probability_error,
+                    score.evidence,
+                    score.unseen,
+                    score.unseen_error,
+                    score.pieces,
+                    score.exact,
+                    *_misfit_columns(source),
+                    *_misfit_columns(target),
+                    " ".join(f"{link.source}-{link.target}:{link.probability:.3f}" for link in score.links),
+                    self._scorer.derivation(row),
+                )
+            )
+        self._store.keep_scores(rows)
+
+    def due(self, rows: Sequence[PairRow]) -> Iterator[PairRow]:
+        """The pairs without a score, and those whose rules have changed much since they were scored.
+
+        Pairs that are newer than what is known of the store wait for the next round.
+        """
+        kept = {score.pair_id: score for score in self._store.scores_by_id([row.id for row in rows])}
+        for row in rows:
+            if row.id > self._last_pair:
+                continue
+            score = kept.get(row.id)
+            if score is None or _has_moved(score.derivation, self._scorer.derivation(row)):
+                yield row
+
+    def score(self, row: PairRow) -> PairScore:
+        """The score of a stored pair."""
+        return self._scorer.score_stored(row)
+
+
+def _misfit_columns(misfit: Misfit | None) -> tuple[float | None, int | None]:
+    return (None, None) if misfit is None else (misfit.odds, misfit.position)
+
+
+def _has_moved(before: float | None, present: float | None) -> bool:
+    if before is None or present is None:
+        return before is not present
+    return abs(present - before) > _CHANGED

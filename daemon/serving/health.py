@@ -55,7 +55,7 @@ class Condition:
     spool: SpoolCondition = SpoolCondition()
 
 
-class Board:
+class HealthRegistry:
     """Where the loops note what others want to know; every method may be called from any thread."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from hierogram.daemon.exceptions import LoopFailedError
 from hierogram.daemon.serving.logs import Log
-from hierogram.daemon.serving.supervision import Heart, StopFlag
+from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
 from hierogram.storage.store import Store
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 1.0
 
 
-class Scheduling:
+class ScheduleLoop:
     """Runs the jobs of the schedule at their times, those of the configuration and those that were added."""
 
     name = "schedule"
@@ -26,7 +26,7 @@ class Scheduling:
         self._configuration = configuration
         self._log = log.bind(loop=self.name)
 
-    def run(self, stop: StopFlag, beat: Heart) -> None:
+    def run(self, stop: StopFlag, beat: Heartbeat) -> None:
         """See `Loop.run`."""
         from hierogram.daemon.exports.schedule import ExportSchedule
 

@@ -1,26 +1,44 @@
 """The daemon put together: its store, its loops, and what others may ask of it."""
 
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+
+from hierogram.daemon.alignment.answering import warm_up as warm_up_answers
 from hierogram.daemon.configuration import Configuration, load_configuration
 from hierogram.daemon.exceptions import DaemonError, LoopFailedError
-from hierogram.daemon.learning.lease import holding_lease
+from hierogram.daemon.learning.kinds.kind import Drawn
+from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.memory import give_back, share_arenas
-from hierogram.daemon.scoring.keeping import KeepingScores
-from hierogram.daemon.serving.health import Board, Condition
-from hierogram.daemon.serving.intake import Intake
+from hierogram.daemon.serving.health import Condition, HealthRegistry
 from hierogram.daemon.serving.logs import Log, open_log
-from hierogram.daemon.serving.notify import READY, STOPPING, WATCHDOG, notify, reloading, watchdog_seconds
-from hierogram.daemon.serving.resampling import Resampling
-from hierogram.daemon.serving.scheduling import Scheduling
-from hierogram.daemon.serving.signals import Signals, Sleeper, end_within, heeding_signals
+from hierogram.daemon.serving.sampling import SamplingLoop
+from hierogram.daemon.serving.scheduling import ScheduleLoop
+from hierogram.daemon.serving.scoring import ScoringLoop
+from hierogram.daemon.serving.signals import (
+    READY,
+    STOPPING,
+    WATCHDOG,
+    Signals,
+    end_within,
+    heeding_signals,
+    notify,
+    watchdog_seconds,
+)
+from hierogram.daemon.serving.spool import SpoolLoop
 from hierogram.daemon.serving.supervision import Loop, Patience, Supervisor
-from hierogram.daemon.serving.warming import get_ready
-from hierogram.daemon.serving.webhooks import Webhooks
+from hierogram.daemon.serving.webhooks import WebhookLoop
+from hierogram.samplers.compiled.cache import cache_folder
+from hierogram.samplers.grammar.columns import no_blobs
+from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.exceptions import StoreError
+from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
 
 _LOOK_SECONDS = 1.0
@@ -35,7 +53,7 @@ _FIXED = ("store", "daemon")
 """What a running daemon cannot change."""
 
 
-class Service:
+class Daemon:
     """A running daemon; every method may be called from any thread.
 
     `doors` makes the loops by which others reach the daemon, over HTTP for one, from the daemon that they belong to.
@@ -44,7 +62,7 @@ class Service:
     def __init__(self, store: Store, configuration: Configuration, log: Log, doors: "Doors | None" = None) -> None:
         self.store = store
         self.configuration = configuration
-        self.board = Board()
+        self.health = HealthRegistry()
         self.log = log
         self._started = time.monotonic()
         self._stopping = False
@@ -60,11 +78,11 @@ class Service:
             return self.configuration
 
         return [
-            Intake(self.store, present, self.board, self.log),
-            Resampling(self.store, present, self.board, self.log),
-            Scheduling(self.store, present, self.log),
-            Webhooks(self.store, present, self.log),
-            KeepingScores(self.store, lambda: present().scores.options(), self.log.bind(loop="score").info),
+            SpoolLoop(self.store, present, self.health, self.log),
+            SamplingLoop(self.store, present, self.health, self.log),
+            ScheduleLoop(self.store, present, self.log),
+            WebhookLoop(self.store, present, self.log),
+            ScoringLoop(self.store, lambda: present().scores.options(), self.log.bind(loop="score").info),
         ]
 
     def loop_failed(self, name: str, error: BaseException, pause: float | None) -> None:
@@ -87,12 +105,12 @@ class Service:
         """How the daemon is; quick, and asks no database."""
         return Condition(
             self.supervisor.health(),
-            self.board.lag(),
+            self.health.lag(),
             self.supervisor.trouble() or self.lease_trouble,
-            self.board.log_likelihood,
+            self.health.log_likelihood,
             time.monotonic() - self._started,
-            self.board.rejuvenated,
-            self.board.spool,
+            self.health.rejuvenated,
+            self.health.spool,
         )
 
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
@@ -161,20 +179,20 @@ class Service:
             )
 
 
-Doors = Callable[[Service], Sequence[Loop]]
+Doors = Callable[[Daemon], Sequence[Loop]]
 
 
 def serve(
     store: Store, configuration: Configuration, file: Path | None, given: dict[str, object], doors: Doors | None = None
 ) -> None:
-    """Runs the daemon until a signal ends it; `file` and `given` are what SIGHUP reads again, `doors` see `Service`.
+    """Runs the daemon until a signal ends it; `file` and `given` are what SIGHUP reads again, `doors` see `Daemon`.
 
     Raises `LoopFailedError` where a loop had to be given up, or did not end in time, `StoreHeldError` where another
     process writes the store's grammar, and `DaemonError` where a loop cannot have what it needs, as a port.
     """
     share_arenas()
     log = open_log(configuration.log)
-    service = Service(store, configuration, log, doors)
+    service = Daemon(store, configuration, log, doors)
     lease = holding_lease(store, "hierogram serve", configuration.daemon.lease_seconds, service.note_lease)
     with lease:
         service.prepare()
@@ -183,9 +201,9 @@ def serve(
         _run(service, file, given)
 
 
-def _run(service: Service, file: Path | None, given: dict[str, object]) -> None:
+def _run(service: Daemon, file: Path | None, given: dict[str, object]) -> None:
     store, log = service.store, service.log
-    with heeding_signals() as (signals, sleeper):
+    with heeding_signals() as signals:
         for batch in store.close_abandoned_batches():
             log.warning("closed the batch of a reader that had ended", batch=batch)
         service.start()
@@ -193,7 +211,7 @@ def _run(service: Service, file: Path | None, given: dict[str, object]) -> None:
         folder = service.configuration.spool.folder
         log.info("daemon started", store=store.url, spool=None if folder is None else str(folder))
         try:
-            _watch(service, signals, sleeper, file, given)
+            _watch(service, signals, file, given)
         finally:
             notify(STOPPING)
             end_within(service.configuration.daemon.grace_seconds + _UNWINDING_SECONDS, LATE)
@@ -203,7 +221,7 @@ def _run(service: Service, file: Path | None, given: dict[str, object]) -> None:
     service.log.info("daemon ended")
 
 
-def _watch(service: Service, signals: Signals, sleeper: Sleeper, file: Path | None, given: dict[str, object]) -> None:
+def _watch(service: Daemon, signals: Signals, file: Path | None, given: dict[str, object]) -> None:
     """Looks after the loops until a signal asks for the end."""
     watchdog = watchdog_seconds()
     pause = min(_LOOK_SECONDS, watchdog or _LOOK_SECONDS)
@@ -218,11 +236,11 @@ def _watch(service: Service, signals: Signals, sleeper: Sleeper, file: Path | No
         if signals.reload:
             signals.reload = False
             _reload(service, file, given)
-        sleeper.sleep(pause)
+        signals.sleep(pause)
 
 
-def _reload(service: Service, file: Path | None, given: dict[str, object]) -> None:
-    reloading()
+def _reload(service: Daemon, file: Path | None, given: dict[str, object]) -> None:
+    notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
     try:
         names: Sequence[str] = service.reconfigure(load_configuration(file, **given))
     except DaemonError as error:
@@ -230,3 +248,55 @@ def _reload(service: Service, file: Path | None, given: dict[str, object]) -> No
     else:
         service.log.info("configuration read again", restarted=names)
     notify(READY)
+
+
+_QUIET_SECONDS = 1.0
+_SECONDS_A_LINE = 5.0
+
+
+def get_ready(settings: Settings, log: Log, *, answers: bool) -> None:
+    """Warms up all that sampling needs, and, for `answers` to requests, aligning; says in the log while it takes long.
+
+    On a machine that has compiled before it is a matter of seconds, and nothing is said.
+    """
+    with _announced(log):
+        warm_up(settings)
+        if answers and notation_of(settings.grammar).takes == PAIRS:
+            warm_up_answers()
+
+
+@contextmanager
+def _announced(log: Log) -> Iterator[None]:
+    """Says that kernels are compiled, and each few seconds how many there are; nothing where it is soon done."""
+    started = time.monotonic()
+    done = threading.Event()
+
+    def say() -> None:
+        pause, text = _QUIET_SECONDS, "compiling the samplers for this machine, once; not ready yet"
+        while not done.wait(pause):
+            log.info(text, kernels=_kernels(), seconds=round(time.monotonic() - started))
+            pause, text = _SECONDS_A_LINE, "still compiling the samplers; not ready yet"
+
+    speaker = threading.Thread(target=say, name="say-compiling", daemon=True)
+    speaker.start()
+    try:
+        yield
+    finally:
+        done.set()
+        speaker.join()
+    if time.monotonic() - started > _QUIET_SECONDS:
+        log.info("samplers ready", kernels=_kernels(), seconds=round(time.monotonic() - started))
+
+
+def _kernels() -> int:
+    """How many kernels are compiled and kept on this machine."""
+    return sum(1 for _ in cache_folder().rglob("*.nbc"))
+
+
+def warm_up(settings: Settings) -> None:
+    """Takes one small pair through everything that is done to pairs, in memory alone."""
+    loaded, state = kind_of(settings).warm_up(settings)
+    averages = loaded.read_averages(no_blobs(loaded.size))
+    loaded.average(averages, state, np.ones(loaded.size, np.bool_))
+    state = loaded.decode(loaded.encode(state))
+    loaded.rule_deltas(None, Drawn(loaded.trees(state), loaded.write_averages(averages)), settings)

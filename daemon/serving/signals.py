@@ -1,9 +1,10 @@
-"""Signals that only set flags: the daemon's main thread sleeps until one comes and looks; and an end that is kept."""
+"""The process and the system: signals that only set flags, an end that is kept, and messages to systemd."""
 
 import logging
 import os
 import select
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -39,11 +40,17 @@ def end_within(seconds: float, code: int) -> None:
 
 
 class Signals:
-    """What the daemon has been told by signals since it last looked."""
+    """Flags that signals set; the main thread sleeps until one comes, and looks."""
 
-    def __init__(self) -> None:
+    def __init__(self, readable: int) -> None:
         self.end = False
         self.reload = False
+        self._readable = readable
+
+    def sleep(self, seconds: float) -> None:
+        """Return after the seconds, or when a signal has come."""
+        if select.select([self._readable], [], [], seconds)[0]:
+            os.read(self._readable, 4096)
 
     def _on_end(self, _number: int, _frame: FrameType | None) -> None:
         self.end = True
@@ -62,23 +69,11 @@ class Signals:
         self.reload = True
 
 
-class Sleeper:
-    """Sleeps until a signal comes or the time is over."""
-
-    def __init__(self, readable: int) -> None:
-        self._readable = readable
-
-    def sleep(self, seconds: float) -> None:
-        """Returns after so many seconds, or when a signal has come."""
-        if select.select([self._readable], [], [], seconds)[0]:
-            os.read(self._readable, 4096)
-
-
 @contextmanager
-def heeding_signals() -> Iterator[tuple[Signals, Sleeper]]:
+def heeding_signals() -> Iterator[Signals]:
     """Within, SIGTERM, SIGINT and SIGHUP set flags."""
-    signals = Signals()
     readable, writable = os.pipe()
+    signals = Signals(readable)
     os.set_blocking(readable, False)
     os.set_blocking(writable, False)
     before = {number: signal.signal(number, signals._on_end) for number in _ENDING}
@@ -86,10 +81,40 @@ def heeding_signals() -> Iterator[tuple[Signals, Sleeper]]:
     # A signal that comes between a look at the flags and the sleep still ends the sleep.
     earlier = signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
     try:
-        yield signals, Sleeper(readable)
+        yield signals
     finally:
         signal.set_wakeup_fd(earlier)
         for number, handler in before.items():
             signal.signal(number, handler)
         os.close(readable)
         os.close(writable)
+
+
+READY = "READY=1"
+STOPPING = "STOPPING=1"
+WATCHDOG = "WATCHDOG=1"
+
+
+def notify(*lines: str) -> bool:
+    """Sends `NAME=value` lines to systemd; returns whether they were sent."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return False
+    # An address that begins with @ is abstract, which the kernel writes with a zero byte.
+    path = "\0" + address[1:] if address.startswith("@") else address
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
+            sender.connect(path)
+            sender.sendall("\n".join(lines).encode())
+    except OSError:
+        # A daemon does not end because nobody listens.
+        return False
+    return True
+
+
+def watchdog_seconds() -> float | None:
+    """How often systemd wants a sign of life, halved to be safe; None where it wants none."""
+    microseconds, process = os.environ.get("WATCHDOG_USEC", ""), os.environ.get("WATCHDOG_PID")
+    if not microseconds.isdigit() or (process and process != str(os.getpid())):
+        return None
+    return int(microseconds) / 2e6

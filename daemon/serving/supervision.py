@@ -30,7 +30,7 @@ class StopFlag(Protocol):
         """Sleeps until the loop shall end or the seconds are over; returns `is_set()`."""
 
 
-class Heart:
+class Heartbeat:
     """A loop's signs of life: call it often, and `well` whenever a round is complete."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -68,7 +68,7 @@ class Loop(Protocol):
     def sections(self) -> frozenset[str]:
         """Sections of the configuration upon whose change it has to be started again."""
 
-    def run(self, stop: StopFlag, beat: Heart) -> None:
+    def run(self, stop: StopFlag, beat: Heartbeat) -> None:
         """Runs until `stop` is set, beating; each run begins anew from what is stored. Raises what goes wrong."""
 
 
@@ -117,7 +117,7 @@ class _Kept:
         self.stop = threading.Event()
         self.again = threading.Event()
         self.ending = threading.Event()
-        self.heart = Heart(clock)
+        self.heart = Heartbeat(clock)
         self.given_up: BaseException | None = None
         self.thread = threading.Thread(target=self._keep, name=loop.name, daemon=True)
 

@@ -15,8 +15,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hierogram.daemon.serving.logs import Log
-from hierogram.daemon.serving.supervision import Heart, StopFlag
-from hierogram.storage.records.events import Delivery
+from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
+from hierogram.storage.records.operations import Delivery
 from hierogram.storage.store import Store
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
 
 
-class Webhooks:
+class WebhookLoop:
     """Sends the events that the configuration names, in a thread of its own: nothing else waits for it."""
 
     name = "webhooks"
@@ -51,7 +51,7 @@ class Webhooks:
         self._configuration = configuration
         self._log = log.bind(loop=self.name)
 
-    def run(self, stop: StopFlag, beat: Heart) -> None:
+    def run(self, stop: StopFlag, beat: Heartbeat) -> None:
         """See `Loop.run`."""
         section = self._configuration().webhooks
         if section.url is None:
@@ -62,7 +62,7 @@ class Webhooks:
         with asyncio.Runner() as runner:
             runner.run(self._run(section, stop, beat))
 
-    async def _run(self, section: "WebhooksSection", stop: StopFlag, beat: Heart) -> None:
+    async def _run(self, section: "WebhooksSection", stop: StopFlag, beat: Heartbeat) -> None:
         # Here, because it takes a while to load, and most daemons send nothing.
         import httpx2
 
@@ -97,7 +97,7 @@ class Webhooks:
 _Found = TypeVar("_Found")
 
 
-async def _beating(work: Coroutine[Any, Any, _Found], stop: StopFlag, beat: Heart) -> _Found | None:
+async def _beating(work: Coroutine[Any, Any, _Found], stop: StopFlag, beat: Heartbeat) -> _Found | None:
     """What the work returns, while the heart beats on; None where the loop shall end before it is done."""
     task = asyncio.create_task(work)
     while not stop.is_set():

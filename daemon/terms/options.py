@@ -35,14 +35,13 @@ class TermOptions:
     max_words: Annotated[int, Option("Most words on a side.", least=1, most=LONGEST)] = 4
     min_words: Annotated[int, Option("Least words on the longer side.", least=1, most=LONGEST)] = 2
     consistency: Annotated[
-        float, Option("Least share of a term's pairs that have its usual rendering.", least=0, most=1)
+        float, Option("Least share of a term's pairs that have its usual rendering.", least=0, most=1, expert=True)
     ] = 0.5
     common: Annotated[
         float,
         Option(
             "No term begins or ends with a word that makes more than this share of its side, and occurs over 50 times.",
-            above=0, most=1,
-        ),
+            above=0, most=1, expert=True),
     ] = 0.002  # fmt: skip
     corpus: Annotated[str | None, Option("Look at the pairs of this corpus alone.", metavar="NAME")] = None
 
@@ -59,7 +58,7 @@ worse (see docs/decisions/decoding.md)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class TermOutput:
     """How terms are written, and where to."""
 
     departures: Annotated[

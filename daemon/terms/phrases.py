@@ -1,11 +1,186 @@
-"""Phrases of pairs, and what their words' links make of them on the other side [Koehn, Och & Marcu 2003]."""
+"""Pairs and their phrases as arrays of numbers: words by number, links, and what links make of a phrase.
 
-from dataclasses import dataclass
+Pairs are read from the store once, some thousand at a time, and kept in a file for later passes. A phrase's rendering
+is the phrase of the other side that its words' links lead to, and back [Koehn, Och & Marcu 2003].
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from itertools import chain
+from types import TracebackType
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hierogram.daemon.terms.pairs import Pairs
-from hierogram.daemon.terms.vocabulary import Flags, Hashes, Numbers, Vocabulary, mixed
+from hierogram.storage.exports.snapshot import Block
+
+Flags = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
+Hashes = NDArray[np.uint64]
+
+_FEW = 50
+"""A word that occurs no more often than this is not common, however small the corpus."""
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+_SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
+
+
+def mixed(values: Hashes) -> Hashes:
+    """Values whose bits all depend on all bits of those given (the last steps of SplitMix64)."""
+    values = (values ^ (values >> _SHIFTS[0])) * _FACTORS[0]
+    values = (values ^ (values >> _SHIFTS[1])) * _FACTORS[1]
+    return values ^ (values >> _SHIFTS[2])
+
+
+@dataclass(frozen=True, slots=True)
+class TermVocabulary:
+    """The words of a side, by number.
+
+    `folded` has for each word the number of the first one that differs in case alone. `values` are random numbers that
+    words have their share of a phrase's hash by, equal for words that differ in case alone. `ends`: a term may begin
+    and end with the word; `inside`: the word may stand in one. `counts`: how often the word occurs, in any case.
+    """
+
+    tokens: list[str]
+    numbers: dict[str, int]
+    folded: Numbers
+    values: Hashes
+    ends: Flags
+    inside: Flags
+    counts: Numbers
+
+    def total(self) -> int:
+        """The number of words in the side's texts."""
+        return int(self.counts[np.unique(self.folded)].sum())
+
+    def text(self, words: Sequence[int]) -> str:
+        """The words with these numbers; negative numbers are left out."""
+        return " ".join(self.tokens[word] for word in words if word >= 0)
+
+
+def make_vocabulary(counted: Sequence[tuple[str, int]], common: float) -> TermVocabulary:
+    """The words of a side with their counts; above the share `common` of all a word ends no term.
+
+    Words without a letter or digit stand in no term, and one without a letter ends none.
+    """
+    tokens = [token for token, _ in counted]
+    first: dict[str, int] = {}
+    folded = np.fromiter((first.setdefault(token.lower(), k) for k, token in enumerate(tokens)), np.int64, len(tokens))
+    counts = np.zeros(len(tokens), np.int64)
+    np.add.at(counts, folded, [count for _, count in counted])
+    rare = counts <= max(common * counts.sum(), _FEW)
+    letters = np.fromiter((any(map(str.isalpha, token)) for token in tokens), np.bool_, len(tokens))
+    inside = np.fromiter((any(map(str.isalnum, token)) for token in tokens), np.bool_, len(tokens))
+    numbers = {token: k for k, token in enumerate(tokens)}
+    values = mixed((folded.astype(np.uint64) + np.uint64(1)) * _STEP)
+    return TermVocabulary(tokens, numbers, folded, values, rare[folded] & letters, inside, counts[folded])
+
+
+Heard = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Some pairs. Words are numbers of their side's vocabulary, one pair's after the other's.
+
+    `ids`, `corpora`, `days` int64[n]; `source_ends`, `target_ends` int64[n], where each pair's words end; `source`,
+    `target` int64[words]; `source_links`, `target_links` int64[links], the places of linked words among these.
+    """
+
+    ids: Numbers
+    corpora: Numbers
+    days: Numbers
+    source: Numbers
+    target: Numbers
+    source_ends: Numbers
+    target_ends: Numbers
+    source_links: Numbers
+    target_links: Numbers
+
+    def source_text(self, pair: int, words: TermVocabulary) -> str:
+        """The source of a pair."""
+        return words.text(_of(self.source, self.source_ends, pair).tolist())
+
+    def target_text(self, pair: int, words: TermVocabulary) -> str:
+        """The target of a pair."""
+        return words.text(_of(self.target, self.target_ends, pair).tolist())
+
+
+def _of(words: Numbers, ends: Numbers, pair: int) -> Numbers:
+    return words[ends[pair - 1] if pair else 0 : ends[pair]]
+
+
+def pairs_of(block: Block, source: TermVocabulary, target: TermVocabulary) -> Pairs:
+    """The pairs of a block of `TERM_COLUMNS`."""
+    _, (ids, corpora, days, sources, targets, alignments) = block
+    source_words, source_ends = _words(sources, source)
+    target_words, target_ends = _words(targets, target)
+    links = _numbers(alignments.replace("-", " "))
+    per_pair = np.array([line.count("-") for line in alignments.split("\n")], np.int64)
+    return Pairs(
+        _numbers(ids),
+        _numbers(corpora),
+        _numbers(days),
+        source_words,
+        target_words,
+        source_ends,
+        target_ends,
+        links[::2] + np.repeat(_begins(source_ends), per_pair),
+        links[1::2] + np.repeat(_begins(target_ends), per_pair),
+    )
+
+
+def _begins(ends: Numbers) -> Numbers:
+    return np.concatenate((np.zeros(1, np.int64), ends[:-1]))
+
+
+def _numbers(texts: str) -> Numbers:
+    return np.array(texts.split(), np.int64)
+
+
+def _words(texts: str, words: TermVocabulary) -> tuple[Numbers, Numbers]:
+    lines = [line.split(" ") for line in texts.split("\n")]
+    ends = np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)))
+    return np.fromiter(map(words.numbers.__getitem__, chain.from_iterable(lines)), np.int64, int(ends[-1])), ends
+
+
+class Spool:
+    """Pairs in a file that goes with it, to be read again and again."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115
+        self._parts = 0
+        self.pairs = 0
+
+    def add(self, pairs: Pairs) -> None:
+        """Puts pairs at the end."""
+        for field in fields(Pairs):
+            np.save(self._file, getattr(pairs, field.name).astype(np.int32))
+        self._parts += 1
+        self.pairs += len(pairs.ids)
+
+    def read(self, heard: Heard | None = None) -> Iterator[Pairs]:
+        """All pairs, in the order and in the parts in which they were added; `heard` hears how many so far."""
+        self._file.seek(0)
+        read = 0
+        for _ in range(self._parts):
+            columns: list[NDArray[np.int32]] = [np.load(self._file) for _ in fields(Pairs)]
+            part = Pairs(*(column.astype(np.int64) for column in columns))
+            yield part
+            read += len(part.ids)
+            if heard:
+                heard(read)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
 
 _BASE = np.uint64(0xD1342543DE82EF95)
 _OF_PAIRS = np.uint64(0xDA942042E4DD58B5)
@@ -49,7 +224,7 @@ class Side:
         return np.flatnonzero(self.allowed[length - 1])
 
 
-def sides_of(pairs: Pairs, source: Vocabulary, target: Vocabulary, longest: int) -> tuple[Side, Side]:
+def sides_of(pairs: Pairs, source: TermVocabulary, target: TermVocabulary, longest: int) -> tuple[Side, Side]:
     """Both sides of the pairs, with phrases of up to so many words."""
     links = pairs.source_links, pairs.target_links
     return (
@@ -58,7 +233,7 @@ def sides_of(pairs: Pairs, source: Vocabulary, target: Vocabulary, longest: int)
     )
 
 
-def _side(words: Numbers, ends: Numbers, known: Vocabulary, links: tuple[Numbers, Numbers], longest: int) -> Side:
+def _side(words: Numbers, ends: Numbers, known: TermVocabulary, links: tuple[Numbers, Numbers], longest: int) -> Side:
     size = len(words)
     lengths = np.diff(ends, prepend=0)
     pair = np.repeat(np.arange(len(ends)), lengths)

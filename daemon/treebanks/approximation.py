@@ -16,25 +16,17 @@ from typing import NamedTuple
 import numpy as np
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.treebanks.grammars import Production, TreeGrammar, production_of
+from hierogram.daemon.treebanks.grammars import Prior, Production, TreeGrammar, production_of
 from hierogram.daemon.treebanks.trees import Node, Tree, preorder
 from hierogram.samplers.charts.chart import BINARY, LEXICAL, UNARY, Sorted, make_grammar, sort_rules
-from hierogram.samplers.charts.derivations import LabelProcesses, Productions
-from hierogram.samplers.charts.edges import BINARY_EDGE, LEXICAL_EDGE, UNARY_EDGE
+from hierogram.samplers.charts.derivations import BINARY_EDGE, LEXICAL_EDGE, UNARY_EDGE, FragmentMasses, Productions
 from hierogram.samplers.grammar.settings import PCFG, UNIFORM
 
 OWN, LEFT, RIGHT = 0, 1, 2
 """Which words a production covers, of those of its rule."""
 
 
-class Prior(NamedTuple):
-    """The Dirichlet process of a label: strength α_c, and β_c, how probably a nonterminal below a root is expanded."""
-
-    strength: float
-    expansion: float
-
-
-class Part(NamedTuple):
+class RuleSide(NamedTuple):
     """One side of a rule: labels of the fragment above its symbol, and the symbol."""
 
     above: tuple[str, ...]
@@ -50,7 +42,7 @@ class Rule(NamedTuple):
     kind: int
     top: tuple[str, ...]
     word: str
-    parts: tuple[Part, ...]
+    parts: tuple[RuleSide, ...]
 
 
 class Approximation(NamedTuple):
@@ -64,7 +56,7 @@ class Approximation(NamedTuple):
     rules: tuple[list[Rule], list[Rule], list[Rule]]
     productions: Productions
     production_list: list[Production]
-    processes: LabelProcesses
+    processes: FragmentMasses
     words: dict[str, int]
     tags: dict[str, str]
     root: int
@@ -135,7 +127,7 @@ class _Interning:
 
     def _combined(self, node: Tree, below: list[Rule]) -> Rule:
         if not node.children:
-            return Rule(UNARY_EDGE, (node.label,), "", (Part((), self.labels[node.label]),))
+            return Rule(UNARY_EDGE, (node.label,), "", (RuleSide((), self.labels[node.label]),))
         first: Node = node.children[0]
         if isinstance(first, str):
             return Rule(LEXICAL_EDGE, (node.label,), first, ())
@@ -145,15 +137,15 @@ class _Interning:
             return Rule(BINARY_EDGE, (node.label,), "", (self._part(below[0]), self._part(below[1])))
         raise InputError(f"({node.label} …) has {len(below)} children: binarize the fragments first")
 
-    def _part(self, rule: Rule) -> Part:
+    def _part(self, rule: Rule) -> RuleSide:
         if rule.kind == UNARY_EDGE:
-            return Part(rule.top[:-1], rule.parts[0].symbol)
+            return RuleSide(rule.top[:-1], rule.parts[0].symbol)
         symbol = self.inside.get(rule)
         if symbol is None:
             symbol = self.inside[rule] = len(self.labels) + len(self.inside)
             self.tops.append(rule.top[0])
             self.enter(symbol, rule, 1.0, -1)
-        return Part((), symbol)
+        return RuleSide((), symbol)
 
     def enter(self, parent: int, rule: Rule, weight: float, fragment: int) -> None:
         """A rule for a symbol."""
@@ -190,7 +182,7 @@ def approximate(
             if isinstance(node, Tree) and (node is fragment or not node.children):
                 interning.labels.setdefault(node.label, len(interning.labels))
     if root not in {fragment.label for fragment, _ in fragments}:
-        raise InputError(f"no fragment begins with {root}, the label over whole sentences: name it with --root")
+        raise InputError(f"no fragment begins with {root}, the label over whole sentences: name it with --set root")
     prior_of = {**estimated_priors(grammar), **(priors or {})}
     p0 = _Base(productions, prior_of, base)
     whole = dict.fromkeys(interning.labels, 0.0)
@@ -279,7 +271,7 @@ def _packed(
                 places.append(place)
         start[kind, len(rules) :] = len(production)
         fragment[kind, : len(rules)] = interning.fragments[kind]
-    processes = LabelProcesses(
+    processes = FragmentMasses(
         np.array(masses),
         np.array([interning.labels[tree.label] for tree in fragments], np.int32),
         np.array([whole[label] for label in interning.labels]),

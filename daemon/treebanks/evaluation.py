@@ -58,7 +58,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class ParseScores:
     """The score of all sentences and of those of at most `CUTOFF` words."""
 
     all: Score
@@ -99,7 +99,7 @@ def _evaluated(label: str) -> str:
     return EQUAL_LABELS.get(label, label)
 
 
-def evaluate(gold: Sequence[Tree], found: Sequence[Tree]) -> Evaluation:
+def evaluate(gold: Sequence[Tree], found: Sequence[Tree]) -> ParseScores:
     """Compare trees sentence by sentence.
 
     Raises `InputError` where the sides differ in number, or a sentence in the words that count.
@@ -115,7 +115,7 @@ def evaluate(gold: Sequence[Tree], found: Sequence[Tree]) -> Evaluation:
                 f"{len(pair[1].words)}: the files do not belong together"
             )
         pairs.append(pair)
-    return Evaluation(_score(pairs), _score([pair for pair in pairs if len(pair[0].words) <= CUTOFF]))
+    return ParseScores(_score(pairs), _score([pair for pair in pairs if len(pair[0].words) <= CUTOFF]))
 
 
 def _score(pairs: Iterable[tuple[Brackets, Brackets]]) -> Score:

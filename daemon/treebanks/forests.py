@@ -15,7 +15,6 @@ from hierogram.daemon.corpora.rejections import (
     MALFORMED_TREE,
     RejectionError,
 )
-from hierogram.daemon.treebanks.reading import decoded
 from hierogram.daemon.treebanks.transformations import (
     COLLAPSE,
     EMPTY_ELEMENT,
@@ -25,7 +24,7 @@ from hierogram.daemon.treebanks.transformations import (
     plain_label,
     refuse_marks,
 )
-from hierogram.daemon.treebanks.trees import Tree
+from hierogram.daemon.treebanks.trees import Tree, decoded
 from hierogram.samplers.exceptions import BracketError
 from hierogram.samplers.grammar.brackets import Parse, TreeNode, pack, read_parse
 
@@ -103,7 +102,7 @@ def cleaned_forest(forest: Parse, how: Transformations) -> Parse:
     """
     if how.unary == COLLAPSE:
         raise RejectionError(
-            FOREST_OPTION, "chains of single labels of a packed forest cannot be collapsed (`--unary collapse`)"
+            FOREST_OPTION, "chains of single labels of a packed forest cannot be collapsed (`--set unary=collapse`)"
         )
     empty = set() if how.empty_elements else _empty_words(forest)
     place = [0]

@@ -11,16 +11,21 @@ from dataclasses import asdict
 from typing import NamedTuple, cast
 
 from hierogram.daemon.child import Child
-from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, Batch, IngestProgress, IngestReport, store_parts
-from hierogram.daemon.corpora.kinds import check_takes
+from hierogram.daemon.corpora.ingest import (
+    DEFAULT_CORPUS,
+    Batch,
+    IngestProgress,
+    IngestReport,
+    check_takes,
+    store_chunks,
+)
 from hierogram.daemon.corpora.lines import LINES_A_CHUNK
-from hierogram.daemon.corpora.reading import Beginning, Part
-from hierogram.daemon.corpora.repeats import Repeats
+from hierogram.daemon.corpora.reading import Beginning, ValidatedChunk
+from hierogram.daemon.corpora.validation import Repeats
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.treebanks import files
-from hierogram.daemon.treebanks.files import OpenTreebank, Sentence, TreebankFile, open_treebank
-from hierogram.daemon.treebanks.transformations import Transformations
-from hierogram.daemon.treebanks.unknown_words import Vocabulary, vocabulary_of_sentences
+from hierogram.daemon.treebanks import reading
+from hierogram.daemon.treebanks.reading import OpenTreebank, ParsedSentence, TreebankFile, open_treebank
+from hierogram.daemon.treebanks.transformations import KnownWords, Transformations, vocabulary_of_sentences
 from hierogram.samplers.grammar.kinds import PARSES
 from hierogram.storage.records import RejectedLine
 from hierogram.storage.store import Store
@@ -30,7 +35,7 @@ class Treebank(NamedTuple):
     """What a store's first trees settled."""
 
     how: Transformations
-    vocabulary: Vocabulary
+    vocabulary: KnownWords
 
 
 def treebank_of(store: Store) -> Treebank | None:
@@ -43,7 +48,7 @@ def _decoded(settled: dict[str, object]) -> Treebank:
     how, known = settled["transformations"], settled["known"]
     assert isinstance(how, dict)
     assert isinstance(known, list)
-    return Treebank(Transformations(**how), Vocabulary(frozenset(known)))
+    return Treebank(Transformations(**how), KnownWords(frozenset(known)))
 
 
 def ingest_trees(
@@ -75,11 +80,11 @@ def ingest_open(
     treebank, file = opened.treebank, opened.file
     batch = Batch(store, corpus, file.name, treebank.format, treebank.limits)
 
-    def parts() -> Generator[Part, None, None]:
-        read = list(files.sentences(opened, how, store.settings().max_tokens))
+    def chunks() -> Generator[ValidatedChunk, None, None]:
+        read = list(reading.sentences(opened, how, store.settings().max_tokens))
         rejected = Counter(text.reason for text in read if isinstance(text, RejectedLine))
         treebank.limits.check_rejected(file.name, len(read), rejected)
-        sentences = (text.parse.words for text in read if isinstance(text, Sentence))
+        sentences = (text.parse.words for text in read if isinstance(text, ParsedSentence))
         vocabulary = _settled(store, how, vocabulary_of_sentences(sentences, how.rare).known)
         stored = 0
 
@@ -88,9 +93,9 @@ def ingest_open(
             stored = min(stored + LINES_A_CHUNK, len(read))
             return int(stored / max(len(read), 1) * file.bytes_read)
 
-        yield from files.parts(iter(read), vocabulary, Repeats(), share)
+        yield from reading.chunks(iter(read), vocabulary, Repeats(), share)
 
-    return store_parts(batch, Beginning(file.name, treebank.format, file.size), parts(), report)
+    return store_chunks(batch, Beginning(file.name, treebank.format, file.size), chunks(), report)
 
 
 def ingest_trees_apart(
@@ -109,18 +114,18 @@ def ingest_trees_apart(
     how, settled = _agreed(store, None)
     longest = store.settings().max_tokens
     if settled is None:
-        with closing(child.run(wait, files.words_apart, treebank, how, longest)) as found:
+        with closing(child.run(wait, reading.words_apart, treebank, how, longest)) as found:
             settled = _settled(store, how, next(found))
             # It ends in good order where it is asked for more.
             next(found, None)
-    with closing(child.run(wait, files.read_apart, treebank, how, longest, settled)) as messages:
+    with closing(child.run(wait, reading.read_apart, treebank, how, longest, settled)) as messages:
         begun = next(messages)
         assert isinstance(begun, Beginning)
         batch = Batch(store, corpus, begun.origin, begun.format, treebank.limits)
-        return store_parts(batch, begun, cast("Generator[Part, None, None]", messages), report)
+        return store_chunks(batch, begun, cast("Generator[ValidatedChunk, None, None]", messages), report)
 
 
-def _agreed(store: Store, how: Transformations | None) -> tuple[Transformations, Vocabulary | None]:
+def _agreed(store: Store, how: Transformations | None) -> tuple[Transformations, KnownWords | None]:
     """How a store's trees are transformed, and the words that it knows, None before its first trees.
 
     Raises `WrongKindError` where it takes no trees, `UsageError` where others than `how` are settled.
@@ -133,7 +138,7 @@ def _agreed(store: Store, how: Transformations | None) -> tuple[Transformations,
     return before.how, before.vocabulary
 
 
-def _settled(store: Store, how: Transformations, known: Iterable[str]) -> Vocabulary:
+def _settled(store: Store, how: Transformations, known: Iterable[str]) -> KnownWords:
     """The words that the store knows from now on: these, where no others are settled; raises `UsageError`."""
     settled = _decoded(store.settle_treebank({"transformations": asdict(how), "known": sorted(known)}))
     _check_settled(store, settled, how)

@@ -26,7 +26,9 @@ class ParseRequest:
         int | None,
         Option("Derivations to draw; 0 takes exact expectations for mer.", least=0, shown="0 for mer, 1000 for mpp"),
     ] = None
-    root: Annotated[str | None, Option("Label over whole sentences.", shown="TOP, or as in the store")] = None
+    root: Annotated[str | None, Option("Label over whole sentences.", shown="TOP, or as in the store", expert=True)] = (
+        None
+    )
     base: Annotated[
         str | None,
         Option(
@@ -35,11 +37,11 @@ class ParseRequest:
             shown="that of the store's training; pcfg for a file",
         ),
     ] = None
-    seed: Annotated[int, Option("Seed of the random streams.")] = 1
+    seed: Annotated[int, Option("Seed of the random streams.", expert=True)] = 1
     drawn: Annotated[
         bool, Option("From a store: uses of fragments in the present derivations, one draw, instead of means.")
     ] = False
-    binary: Annotated[bool, Option("Leave the marks of binarization, `@NP`, in.")] = False
+    binary: Annotated[bool, Option("Leave the marks of binarization, `@NP`, in.", expert=True)] = False
 
     @property
     def draws_taken(self) -> int:

@@ -8,7 +8,14 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from hierogram.daemon.corpora.rejections import MALFORMED_TREE, RejectionError
+from hierogram.daemon.corpora.rejections import (
+    INVALID_UTF8,
+    LINE_TOO_LONG,
+    MALFORMED_TREE,
+    MAX_LINE_BYTES,
+    NUL_BYTE,
+    RejectionError,
+)
 
 _PIECES = re.compile(r"[()]|[^() \t\r\n]+")
 
@@ -149,3 +156,22 @@ def read_tree(text: str, frontiers: bool = False) -> Tree:
     if whole is None:
         raise RejectionError(MALFORMED_TREE, "there are no brackets")
     return whole
+
+
+def decoded_tree(content: bytes) -> Tree:
+    """The tree in these bytes; raises `RejectionError`."""
+    return read_tree(decoded(content))
+
+
+def decoded(content: bytes) -> str:
+    """The text of a tree; raises `RejectionError` where it is too long or holds what a text cannot hold."""
+    if len(content) > MAX_LINE_BYTES:
+        raise RejectionError(LINE_TOO_LONG, f"the tree is longer than {MAX_LINE_BYTES} bytes")
+    if b"\0" in content:
+        raise RejectionError(NUL_BYTE, f"the tree holds a NUL byte at offset {content.index(0)}")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise RejectionError(
+            INVALID_UTF8, f"the tree is not UTF-8: byte 0x{content[error.start]:02x} at offset {error.start}"
+        ) from error

@@ -30,7 +30,7 @@ class SystemScore(NamedTuple):
     p: float | None
 
 
-class Evaluation(NamedTuple):
+class MetricScores(NamedTuple):
     """One metric of all translations, and its signature."""
 
     metric: str
@@ -43,7 +43,7 @@ def evaluate(
     references: Sequence[tuple[str, list[str]]],
     options: EvaluationOptions,
     shown: Progress,
-) -> list[Evaluation]:
+) -> list[MetricScores]:
     """Compare translations, named lists of lines, with references; those after the first are tested against the first.
 
     A line that is empty in a reference has one reference less. Raises `InputError` where numbers of lines differ or a
@@ -64,7 +64,7 @@ def _evaluate(
     translations: Sequence[tuple[str, list[str]]],
     references: list[list[str | None]],
     options: EvaluationOptions,
-) -> Evaluation:
+) -> MetricScores:
     metric = _metric(name, options)
     with _seeded(options.seed):
         from sacrebleu.significance import PairedTest
@@ -82,7 +82,7 @@ def _evaluate(
         SystemScore(named, float(own.score), float(own.mean - own.ci), float(own.mean + own.ci), own.p_value)
         for (named, _), own in zip(translations, found, strict=True)
     ]
-    return Evaluation(label, signature.format(), scores)
+    return MetricScores(label, signature.format(), scores)
 
 
 def _metric(name: str, options: EvaluationOptions) -> "Metric":

@@ -21,16 +21,29 @@ class TuningOptions:
 
     iterations: Annotated[int, Option("Most times that weights are trained.", least=1)] = 15
     best: Annotated[int, Option("Candidates of each sentence in each iteration.", least=2)] = 100
-    drawn_pairs: Annotated[int, Option("Pairs of candidates that are drawn of each sentence.", least=1)] = 5000
-    kept_pairs: Annotated[int, Option("Pairs of these that are kept: those with the largest gap.", least=1)] = 50
-    gap: Annotated[float, Option("Least gap in sentence BLEU of a pair, 0 to 1.", least=0, below=1)] = 0.05
+    drawn_pairs: Annotated[
+        int, Option("Pairs of candidates that are drawn of each sentence.", least=1, expert=True)
+    ] = 5000
+    kept_pairs: Annotated[
+        int, Option("Pairs of these that are kept: those with the largest gap.", least=1, expert=True)
+    ] = 50
+    gap: Annotated[float, Option("Least gap in sentence BLEU of a pair, 0 to 1.", least=0, below=1, expert=True)] = 0.05
     interpolation: Annotated[
         float,
-        Option("Largest share of the trained weights in the next ones, beside the best so far.", above=0, most=1),
+        Option(
+            "Largest share of the trained weights in the next ones, beside the best so far.",
+            above=0,
+            most=1,
+            expert=True,
+        ),
     ] = 1.0
     length: Annotated[
         float,
-        Option("Words of translations to those of references that the weight of words is fitted to; 0: not.", least=0),
+        Option(
+            "Words of translations to those of references that the weight of words is fitted to; 0: not.",
+            least=0,
+            expert=True,
+        ),
     ] = 1.0
     seed: Annotated[int, Option("Seed of the pairs that are drawn.", least=0)] = 1
 
@@ -41,6 +54,6 @@ class EvaluationOptions:
 
     metrics: Annotated[tuple[str, ...], Option("Metrics, separated by commas.", values=METRICS)] = tuple(METRICS)
     tokenizer: Annotated[str, Option("How BLEU divides text into tokens.", values=TOKENIZERS)] = "13a"
-    lowercase: Annotated[bool, Option("Compare by BLEU and chrF without case; TER always does.")] = False
-    resamples: Annotated[int, Option("Bootstrap resamples.", least=100)] = 1000
-    seed: Annotated[int, Option("Seed of the resamples.", least=0)] = 12345
+    lowercase: Annotated[bool, Option("Compare by BLEU and chrF without case; TER always does.", expert=True)] = False
+    resamples: Annotated[int, Option("Bootstrap resamples.", least=100, expert=True)] = 1000
+    seed: Annotated[int, Option("Seed of the resamples.", least=0, expert=True)] = 12345

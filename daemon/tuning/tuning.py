@@ -1,8 +1,11 @@
 """Tuning: decode, put the candidates into pools, train, decode again; the weights that translated best are taken.
 
+Training is pairwise ranking optimization [Hopkins & May 2011]: weights that put better candidates above worse ones.
+
 Candidates say little of weights far from those that found them. So each step begins at the best weights so far, and
 goes no further than that a share of all sentences changes its translation, among the candidates so far. This share
-grows with each round that is better than all before it, and shrinks with each that is not.
+grows with each round that is better than all before it, and shrinks with each that is not. After each training the
+weight of target words alone is fitted, by which translations are made as long as their references.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +15,123 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.tuning.bleu import LENGTH, REFERENCE, SIZE, Bleu, References, Words, bleu_of, sentence_bleu
-from hierogram.daemon.tuning.lengths import Ranked, fit_length
 from hierogram.daemon.tuning.options import TuningOptions
-from hierogram.daemon.tuning.pro import as_wide, draw_pairs, train
+
+_LENGTH_HALVINGS = 30
+_FURTHEST = 0.5
+"""The weight changes by at most this share of the largest weight at once: lists tell of what is near."""
+
+
+class Ranked(NamedTuple):
+    """The candidates of one sentence: scores, words, and words of the closest reference, float64[k] each."""
+
+    scores: NDArray[np.float64]
+    words: NDArray[np.float64]
+    references: NDArray[np.float64]
+
+
+def length_ratio(lists: Sequence[Ranked], change: float) -> float:
+    """Words of the best candidates to those of their references, if each word's weight were changed by this much."""
+    words = references = 0.0
+    for own in lists:
+        best = int(np.argmax(own.scores + change * own.words))
+        words += own.words[best]
+        references += own.references[best]
+    return float(words / references) if references else 1.0
+
+
+def fit_length(lists: Sequence[Ranked], largest: float, ratio: float) -> float:
+    """The change of the words' weight by which the best candidates have `ratio` times the words of their references.
+
+    Where the lists cannot show it, it goes as far as half the `largest` weight; 0 where they have it already.
+    """
+    if length_ratio(lists, 0.0) == ratio:
+        return 0.0
+    low, high = -_FURTHEST * largest, _FURTHEST * largest
+    # The more a word weighs, the longer is the best candidate of each list.
+    for _ in range(_LENGTH_HALVINGS):
+        middle = (low + high) / 2
+        if length_ratio(lists, middle) < ratio:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+_REGULARIZATION = 1.0
+"""Strength of the squared weights, of features that vary by 1, against the sum over all pairs."""
+
+
+def draw_pairs(
+    random: np.random.Generator, scores: NDArray[np.float64], options: TuningOptions
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs of candidates of one sentence, the better ones and the worse ones: those with the largest gaps of a sample.
+
+    `scores` float64[k]: sentence BLEU. None where all are much the same.
+    """
+    one, other = random.integers(len(scores), size=(2, options.drawn_pairs))
+    gaps = scores[one] - scores[other]
+    far = np.flatnonzero(np.abs(gaps) >= max(options.gap, np.finfo(float).tiny))
+    far = far[np.argsort(-np.abs(gaps[far]), kind="stable")][: options.kept_pairs]
+    better = gaps[far] > 0
+    return np.where(better, one[far], other[far]), np.where(better, other[far], one[far])
+
+
+def logistic_loss(weights: NDArray[np.float64], differences: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    """Return −Σ log P(the better candidate of a pair is above) + ½ λ |w|², and its gradient float64[F] by the weights.
+
+    `differences` float64[n, F]: features of the better candidates less those of the worse, each scaled to vary by 1.
+    """
+    margins = differences @ weights
+    # Probability that the worse one is above.
+    wrong = 1 / (1 + np.exp(np.clip(margins, -500, 500)))
+    value = np.logaddexp(0, -margins).sum() + _REGULARIZATION / 2 * (weights @ weights)
+    return float(value), _REGULARIZATION * weights - wrong @ differences
+
+
+def need_scipy() -> None:
+    """Raise `UsageError` where scipy is not installed."""
+    try:
+        import scipy.optimize  # noqa: F401
+    except ImportError as error:
+        raise UsageError("tuning needs scipy: pip install 'hierogram[tune]'") from error
+
+
+def train(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the weights of a logistic regression by which the better candidate of a pair is above the worse one.
+
+    `differences` float64[n, F]: features of the better less those of the worse. A feature that never differs weighs 0.
+    Raises `UsageError` where scipy is not installed.
+    """
+    need_scipy()
+    from scipy.optimize import minimize
+
+    scale = np.sqrt((differences**2).mean(axis=0))
+    scaled = differences / np.where(scale > 0, scale, 1)
+    start = np.zeros(differences.shape[1])
+    found = minimize(logistic_loss, start, (scaled,), jac=True, method="L-BFGS-B", options={"maxiter": 500})
+    return np.where(scale > 0, found.x / np.where(scale > 0, scale, 1), 0.0)
+
+
+def as_wide(
+    trained: NDArray[np.float64], last: NDArray[np.float64], differences: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the trained weights scaled so that they set pairs no further apart than the last ones, and are no larger.
+
+    The first is the root mean square of w · x over the pairs x, `differences` float64[n, F]; the second the sum of
+    absolute weights: a feature that hardly varies in pairs may be trained to a weight as large as it likes, though in
+    other translations it varies. A feature that was not trained (0) keeps its weight.
+    """
+    known = trained != 0
+    new, wide = np.linalg.norm(differences @ trained), np.linalg.norm(differences @ last)
+    size = np.abs(last[known]).sum()
+    if not new:
+        return last
+    scale = min(wide / new if wide else 1.0, (size or 1.0) / np.abs(trained).sum())
+    return np.where(known, trained * scale, last)
+
 
 _SETTLED = 0.01
 """A smaller change, as a share of the largest weight that changes, is none."""
@@ -26,18 +142,18 @@ _SHARES = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 _TRUSTED = 0.25
 """Share of the sentences that may change their translation in the first step."""
 _WIDER, _NARROWER, _NARROWEST = 1.5, 0.5, 0.02
-_HALVINGS = 6
+_STEP_HALVINGS = 6
 """A step that is too long is halved at most so often, then it is left out."""
 
 
-class Candidates(NamedTuple):
+class KBest(NamedTuple):
     """Translations of one sentence, best first: words, and features float64[k, F]."""
 
     words: Sequence[Words]
     features: NDArray[np.float64]
 
 
-Decode = Callable[[NDArray[np.float64]], Sequence[Candidates]]
+Decode = Callable[[NDArray[np.float64]], Sequence[KBest]]
 """From weights float64[F] to the candidates of each sentence that is tuned on."""
 
 
@@ -74,7 +190,7 @@ class _Pool:
             self._of_words[words] = self._references.statistics(words)
         return self._of_words[words]
 
-    def add(self, candidates: Candidates) -> int:
+    def add(self, candidates: KBest) -> int:
         """Take candidates; how many are new."""
         before = len(self._known)
         for words, features in zip(candidates.words, candidates.features, strict=True):
@@ -154,7 +270,7 @@ def step(
     chosen, highest = best, (-1.0, -1.0)
     longer, fewest = best, 2.0
     for share in (*(own for own in _SHARES if own < options.interpolation), options.interpolation):
-        for halved in range(_HALVINGS + 1):
+        for halved in range(_STEP_HALVINGS + 1):
             weights = best + share / 2**halved * (trained - best)
             changed = float((lists.first(weights) != before).mean())
             if changed > trusted:

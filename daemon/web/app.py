@@ -11,22 +11,19 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hierogram.daemon.configuration import HttpConfiguration
-from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
+from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.decoding.requests import TranslateOptions
-from hierogram.daemon.web.api.aligning import align_routes
+from hierogram.daemon.web.api.aligning import align_routes, link_routes
 from hierogram.daemon.web.api.events import event_routes
 from hierogram.daemon.web.api.evidence import evidence_routes
 from hierogram.daemon.web.api.grammar import grammar_routes
-from hierogram.daemon.web.api.health import health_routes
+from hierogram.daemon.web.api.health import RequestMetrics, health_routes
 from hierogram.daemon.web.api.intake import intake_routes
-from hierogram.daemon.web.api.links import link_routes
-from hierogram.daemon.web.api.metrics import RequestMetrics
 from hierogram.daemon.web.api.translating import translate_routes
 from hierogram.daemon.web.guard import Guard
 from hierogram.daemon.web.pages.site import Asking, build_pages
 from hierogram.daemon.web.protocol.document import OF_THE_API, describe
-from hierogram.daemon.web.protocol.parameters import refuse_unknown
-from hierogram.daemon.web.protocol.problems import answer_problems
+from hierogram.daemon.web.protocol.problems import answer_problems, refuse_unknown
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.daemon.web.protocol.sessions import Sessions
 from hierogram.storage.browsing.asking import Asker

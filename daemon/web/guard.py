@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hierogram.daemon.configuration import HttpConfiguration, is_loopback
-from hierogram.daemon.web.api.metrics import RequestMetrics
+from hierogram.daemon.web.api.health import RequestMetrics
 from hierogram.daemon.web.protocol.document import OF_THE_API, OPEN_PATHS
 from hierogram.daemon.web.protocol.problems import ProblemError, answer
 from hierogram.daemon.web.protocol.sessions import ENTER, FILES, Sessions, cookie_of
@@ -165,13 +165,13 @@ class Guard:
         return path in OPEN_PATHS or (self._sessions is not None and (path == ENTER or path.startswith(FILES)))
 
     def _has_entered(self, scope: Scope, headers: Headers) -> bool:
-        """Whether a browser asks for a page, and has shown the token before; programs show it with every request."""
+        """Return whether a browser that has shown the token asks for a page; programs show it with every request."""
         if self._sessions is None or scope["path"].startswith(OF_THE_API):
             return False
         return self._sessions.good(cookie_of(headers.get("cookie", "")))
 
     def _may_enter(self, scope: Scope) -> bool:
-        """Whether a browser asks for a page, and can be asked for the token."""
+        """Return whether a browser asks for a page, and can be asked for the token."""
         if self._sessions is None or scope["path"].startswith(OF_THE_API):
             return False
         return scope["method"] == "GET" and "text/html" in Headers(scope=scope).get("accept", "")
@@ -184,6 +184,6 @@ class Guard:
 
 
 def _bare_address(headers: Headers) -> bool:
-    """Whether the host header has no port."""
+    """Return whether the host header has no port."""
     host = headers.get("host", "")
     return ":" not in host or host.endswith("]")

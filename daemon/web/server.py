@@ -4,7 +4,9 @@ import asyncio
 import fcntl
 import logging
 import os
+import re
 import resource
+import select
 import socket
 import struct
 import termios
@@ -16,14 +18,15 @@ from typing import Any
 
 import h11
 import uvicorn
+from anyio import CancelScope
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hierogram.daemon.configuration import Configuration, HttpConfiguration
-from hierogram.daemon.corpora.limits import Limits
+from hierogram.daemon.corpora.rejections import Limits
 from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.exceptions import ListenError
-from hierogram.daemon.serving.supervision import Heart, StopFlag
+from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
 from hierogram.daemon.web.app import build_app, build_browser
 from hierogram.daemon.web.protocol.problems import ProblemError, answer, try_later
 from hierogram.daemon.web.protocol.service import Service
@@ -37,8 +40,13 @@ _BEYOND = 32
 _KEPT_BACK = 256
 """Descriptors that no connection takes: the store's, the spool's, those of exports and workers."""
 _ALIVE = "/healthz"
+_ASKING = ("GET", "HEAD")
 _ENDING_RETRY_SECONDS = 5
 _MOST_HEADER_BYTES = 1 << 16
+_MOST_HEADERS = 256
+_END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
+_BETWEEN_SECONDS = 0.1
+"""Before the next of requests that came in one piece is looked at: no client sends hundreds of them without hearing."""
 _FULL_RETRY_SECONDS = 2
 _BROWSING_GRACE_SECONDS = 3.0
 _INT = struct.Struct("i")
@@ -68,6 +76,8 @@ class PatientProtocol(H11Protocol):
     """Bytes a second."""
     most = 100
     """Connections, and running requests, at a time; who asks beyond that is answered that he shall ask later."""
+    running: set["PatientProtocol"]
+    """Connections, open or not, whose requests are being answered; of one server."""
 
     _head: asyncio.TimerHandle | None = None
     _answer: asyncio.TimerHandle | None = None
@@ -80,6 +90,8 @@ class PatientProtocol(H11Protocol):
     """The deadline of the body that is waited for, if one is."""
     _refusal: ProblemError | None = None
     """Why the rest of the request is not waited for."""
+    _asking: CancelScope | None = None
+    """The request that is being answered, if it only asks: nobody needs the answer once its client has left."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
@@ -105,11 +117,30 @@ class PatientProtocol(H11Protocol):
         else:
             self._expect_nothing()
 
+    def handle_events(self) -> None:
+        """Look at what has come; a head of very many headers is refused before each of them is taken apart."""
+        if self.conn.their_state is h11.IDLE:
+            head = _END_OF_HEAD.split(self.conn.trailing_data[0], maxsplit=1)[0]
+            if head.count(b"\n") > _MOST_HEADERS:
+                self.send_400_response(f"more than {_MOST_HEADERS} headers")
+                return
+        super().handle_events()
+
+    def on_response_complete(self) -> None:
+        """Go on with the connection's next request: later, where it has come before this answer was sent."""
+        waiting = self.conn.their_state is h11.DONE and bool(self.conn.trailing_data[0])
+        if waiting and not self.transport.is_closing():
+            self.loop.call_later(_BETWEEN_SECONDS, super().on_response_complete)
+        else:
+            super().on_response_complete()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
         self._expect_nothing()
         self._expect_no_reading()
         super().connection_lost(exc)
+        if self._asking is not None:
+            self._asking.cancel()
 
     def pause_writing(self) -> None:
         """See `asyncio.Protocol`."""
@@ -172,8 +203,16 @@ class PatientProtocol(H11Protocol):
             await send(message)
 
         # Whoever starts daemons again asks whether this one lives, also while it has more to do than it can.
-        full = self._running() > self.most and scope["path"] != _ALIVE
-        await (_full if full else self._own)(scope, receive_in_time, send_on)
+        full = self._running() >= self.most and scope["path"] != _ALIVE
+        self.running.add(self)
+        try:
+            with CancelScope() as scope_of_request:
+                if scope["method"] in _ASKING:
+                    self._asking = scope_of_request
+                await (_full if full else self._own)(scope, receive_in_time, send_on)
+        finally:
+            self._asking = None
+            self.running.discard(self)
 
     def _no_more(self, started: bool) -> Message:
         """Ends a body that is not waited for: raises why, or is as if the client had left, if the answer has begun."""
@@ -190,8 +229,11 @@ class PatientProtocol(H11Protocol):
             self._body.reschedule(self.loop.time())
 
     def _running(self) -> int:
-        """Requests that are being answered, but for those that end because their bodies are not waited for."""
-        return sum(not one._between_requests() and one._refusal is None for one in self._all())
+        """Requests that are being answered, but for those that end because their bodies are not waited for.
+
+        Those of clients that have left count, too: they still take threads, and connections to the store.
+        """
+        return sum(one._refusal is None for one in self.running)
 
     def _all(self) -> "list[PatientProtocol]":
         return [one for one in self.connections if isinstance(one, PatientProtocol)]
@@ -284,10 +326,17 @@ class _Listener(socket.socket):
             raise BlockingIOError
         for _ in range(_BACKLOG):
             connection, address = super().accept()
-            if connection.fileno() < self.room:
+            if connection.fileno() < self.room and not _has_left(connection):
                 return connection, address
             connection.close()
         raise ConnectionAbortedError("no connection that could be kept")
+
+
+def _has_left(connection: socket.socket) -> bool:
+    """Return whether a client has reset its connection, and so hears no answer."""
+    poll = select.poll()
+    poll.register(connection, 0)
+    return any(found & (select.POLLERR | select.POLLHUP) for _, found in poll.poll(0))
 
 
 def _room() -> int:
@@ -349,7 +398,7 @@ class HttpLoop:
         if before is not None:
             before.close()
 
-    def run(self, stop: StopFlag, beat: Heart) -> None:
+    def run(self, stop: StopFlag, beat: Heartbeat) -> None:
         """See `Loop.run`; raises `ListenError` where the address cannot be listened at."""
         configuration = self._configuration()
         if not configuration.enabled:
@@ -395,6 +444,7 @@ def _server(app: ASGIApp, configuration: HttpConfiguration, grace_seconds: float
                 "Protocol",
                 (PatientProtocol,),
                 {
+                    "running": set(),
                     "slowest": configuration.min_bytes_per_second,
                     # Where descriptors are few, idle connections have to leave before none can be taken.
                     "most": min(configuration.max_connections, max(_room() - 4 * _BEYOND, 1)),
@@ -418,7 +468,7 @@ def _server(app: ASGIApp, configuration: HttpConfiguration, grace_seconds: float
     )
 
 
-async def _answer(server: uvicorn.Server, listener: socket.socket, stop: StopFlag, beat: Heart) -> None:
+async def _answer(server: uvicorn.Server, listener: socket.socket, stop: StopFlag, beat: Heartbeat) -> None:
     """Runs the server until the flag is set; the beat comes from the event loop, so it tells that that turns."""
     running: asyncio.Task[Any] = asyncio.create_task(server.serve(sockets=[listener]))
     while not running.done():

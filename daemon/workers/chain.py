@@ -1,20 +1,21 @@
 """The chain of a store whose sweeps are done by workers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import WorkersError
 from hierogram.daemon.learning.kinds.counting import fragment_averages, variables
-from hierogram.daemon.learning.kinds.kind import Chain, Loaded, Means, Report, Sweep, Turn
+from hierogram.daemon.learning.kinds.kind import Averages, Chain, Loaded, Means, Report, State, Sweep, SweepRequest
 from hierogram.daemon.learning.kinds.registry import kind_of
-from hierogram.daemon.learning.kinds.state import Averages, State
 from hierogram.daemon.learning.kinds.synchronous import PhraseChain, Synchronous, pairs_of
-from hierogram.daemon.workers.cluster import Cluster
-from hierogram.daemon.workers.crew import Crew
-from hierogram.daemon.workers.shard import Bounds, Setup, Variables
+from hierogram.daemon.workers.options import Workers
+from hierogram.daemon.workers.pool import Cluster, WorkerPool
+from hierogram.daemon.workers.worker import Bounds, Setup, Variables
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.records import Settings
@@ -44,6 +45,27 @@ def shared_chain(cluster: Cluster) -> Callable[[Store, Means], Chain]:
     return make
 
 
+def check_workers(settings: Settings) -> None:
+    """Raises `WorkersError` where Ray is not installed, or workers cannot sample such a store."""
+    if find_spec("ray") is None:
+        raise WorkersError("workers need Ray: pip install 'hierogram[cluster]'")
+    check_shareable(settings)
+
+
+@contextmanager
+def workers_of(store: Store, chosen: Workers | None, threads: int) -> Iterator[Callable[[Store, Means], Chain] | None]:
+    """Run the workers; yields what makes a chain that they sample, or None where none are asked for."""
+    if chosen is None:
+        yield None
+        return
+    check_workers(store.settings())
+    # Ray is loaded for those who ask for it.
+    from hierogram.daemon.workers.ray_cluster import ray_cluster
+
+    with ray_cluster(chosen, threads) as cluster:
+        yield shared_chain(cluster)
+
+
 def suited_blocks(pairs: int) -> Blocks | None:
     """The blocks in which workers sample so many pairs: those of threads, but as few rounds of equal size as there can
     be, two at least, so that workers wait less often for each other; None where the pairs are too few."""
@@ -64,7 +86,7 @@ class SharedChain(PhraseChain):
         super().__init__(store, means)
         self._means = means
         self._cluster = cluster
-        self.crew: Crew | None = None
+        self.pool: WorkerPool | None = None
         self._in_step: frozenset[int] = frozenset()
 
     @property
@@ -76,7 +98,7 @@ class SharedChain(PhraseChain):
     @property
     def rule_tokens(self) -> int:
         """Uses of rules."""
-        return super().rule_tokens if self.crew is None else self.crew.rule_tokens
+        return super().rule_tokens if self.pool is None else self.pool.rule_tokens
 
     def log_likelihood(self) -> float:
         """Of all rule tokens, natural-log."""
@@ -84,8 +106,8 @@ class SharedChain(PhraseChain):
         return super().log_likelihood()
 
     def _catch_up(self) -> None:
-        if self.crew is not None:
-            self.table = self.crew.counts()
+        if self.pool is not None:
+            self.table = self.pool.counts()
 
     def enter(self, loaded: Loaded, state: State, stored: NDArray[np.bool_]) -> None:
         """Count the derivations of the pairs that are not stored; workers get the counts when they are next needed."""
@@ -107,9 +129,9 @@ class SharedChain(PhraseChain):
         self._catch_up()
         if changed:
             self._in_step = frozenset()
-        elif self.crew is not None:
-            self._in_step = self.crew.in_step
-        self.crew = None
+        elif self.pool is not None:
+            self._in_step = self.pool.in_step
+        self.pool = None
 
     def sweep(self, loaded: Loaded) -> Sweep:
         """What has workers sweep over these pairs."""
@@ -120,26 +142,26 @@ class SharedChain(PhraseChain):
             return super().sweep(loaded)
         self._compiling.wait()
 
-        def take(state: State, averages: Averages, turn: Turn, report: Report) -> tuple[State, SweepInfo]:
-            if self.crew is None or self.crew.loaded is not pairs:
+        def take(state: State, averages: Averages, request: SweepRequest, report: Report) -> tuple[State, SweepInfo]:
+            if self.pool is None or self.pool.loaded is not pairs:
                 self._dismiss(changed=False)
                 setup = Setup(
                     self._settings, self._vocabulary, self._method, blocks, self._threads, Bounds.of(pairs.batch)
                 )
                 edge, cut = variables(state)
                 records = pairs.write_averages(fragment_averages(averages))
-                crew = Crew(self._cluster, setup, self.model, pairs)
-                crew.form(Variables(edge.copy(), cut.copy(), records), self.table, self._in_step)
-                self.crew = crew
-            return state, self.crew.sweep(turn, report)
+                pool = WorkerPool(self._cluster, setup, self.model, pairs)
+                pool.form(Variables(edge.copy(), cut.copy(), records), self.table, self._in_step)
+                self.pool = pool
+            return state, self.pool.sweep(request, report)
 
         return take
 
     def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
         """How far the workers have come with these pairs."""
-        if self.crew is None:
+        if self.pool is None:
             return state, averages
-        edge, cut, records = self.crew.collect()
+        edge, cut, records = self.pool.collect()
         own = variables(state)
         own.edge[:], own.cut[:] = edge, cut
-        return own, self.crew.loaded.read_averages(records)
+        return own, self.pool.loaded.read_averages(records)

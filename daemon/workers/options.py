@@ -1,11 +1,15 @@
-"""Which workers are asked for, and the blocks in which they sample: as people write it."""
+"""Workers that are asked for, and the blocks in which they sample: as people write it."""
 
 import re
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.options import Option
+
+if TYPE_CHECKING:
+    pass
+
 
 AUTO = "auto"
 _CLIENT = "ray://"

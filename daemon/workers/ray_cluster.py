@@ -19,8 +19,8 @@ from ray import exceptions
 from ray._private import ray_constants
 
 from hierogram.daemon.exceptions import WorkersError
-from hierogram.daemon.workers.cluster import WorkerLostError
 from hierogram.daemon.workers.options import Workers
+from hierogram.daemon.workers.pool import WorkerLostError
 from hierogram.daemon.workers.worker import Worker
 
 _ray: Any = ray

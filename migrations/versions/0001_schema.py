@@ -15,16 +15,14 @@ _RULES = 1 << 20
 
 _VIEWS = {
     "rule_table": """
-SELECT r.id, r.source, r.target, CAST(r.sampled_count AS DOUBLE PRECISION) / 4096 AS mean,
-       sqrt(CAST(r.sampled_variance AS DOUBLE PRECISION)) / 4096 AS mean_error,
-       CAST(r.sampled_count AS DOUBLE PRECISION)
-         / (SELECT sum(s.sampled_count) FROM rules AS s WHERE s.source = r.source) AS p_target_given_source,
-       CAST(r.sampled_count AS DOUBLE PRECISION)
-         / (SELECT sum(t.sampled_count) FROM rules AS t WHERE t.target = r.target) AS p_source_given_target,
-       r.count, CAST(round(CAST(r.sampled_count AS DOUBLE PRECISION) / 512) AS BIGINT) AS sampled_count,
-       r.length, r.scope, r.nonterminals, r.hiero
+SELECT r.id, r.source, r.target, r.expected_uses, sqrt(r.expected_uses_variance) AS expected_uses_error,
+       r.expected_uses
+         / (SELECT sum(s.expected_uses) FROM rules AS s WHERE s.source = r.source) AS p_target_given_source,
+       r.expected_uses
+         / (SELECT sum(t.expected_uses) FROM rules AS t WHERE t.target = r.target) AS p_source_given_target,
+       r.count, r.length, r.scope, r.nonterminals, r.hiero
   FROM rules AS r
- WHERE r.sampled_count > 0""",
+ WHERE r.expected_uses > 0""",
     "drawn_rule_table": """
 SELECT r.id, r.source, r.target, r.count,
        CAST(r.count AS DOUBLE PRECISION)
@@ -61,24 +59,21 @@ SELECT id, source, target, count,
  WHERE count > 0""",
     "averaged_grammar": """
 SELECT id, source, target,
-       CAST(sampled_count AS DOUBLE PRECISION) / 4096 AS count,
-       sqrt(CAST(sampled_variance AS DOUBLE PRECISION)) / 4096 AS error,
-       CAST(sampled_count AS DOUBLE PRECISION) / sum(sampled_count) OVER (PARTITION BY source) AS p_target_given_source,
-       CAST(sampled_count AS DOUBLE PRECISION) / sum(sampled_count) OVER (PARTITION BY target) AS p_source_given_target,
+       expected_uses, sqrt(expected_uses_variance) AS expected_uses_error,
+       expected_uses / sum(expected_uses) OVER (PARTITION BY source) AS p_target_given_source,
+       expected_uses / sum(expected_uses) OVER (PARTITION BY target) AS p_source_given_target,
        CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END AS words_only,
        scope, nonterminals, hiero
   FROM rules
- WHERE sampled_count > 0""",
+ WHERE expected_uses > 0""",
     "rule_changes": """
-SELECT c.day, c.rule_id, c.source, c.target, c.count_before, c.count_now, c.count_now - c.count_before AS change,
-       sqrt(c.variance) AS error,
-       CASE WHEN abs(c.count_now - c.count_before) > 2 * sqrt(c.variance) THEN 1 ELSE 0 END AS news
+SELECT c.day, c.rule_id, c.source, c.target, c.expected_uses_before, c.expected_uses_now,
+       c.expected_uses_now - c.expected_uses_before AS change, sqrt(c.variance) AS error,
+       CASE WHEN abs(c.expected_uses_now - c.expected_uses_before) > 2 * sqrt(c.variance) THEN 1 ELSE 0 END AS news
   FROM (
         SELECT h.day, h.rule_id, h.source, h.target,
-               coalesce(CAST(h.sampled_count AS DOUBLE PRECISION) / 4096, h.count) AS count_before,
-               coalesce(CAST(r.sampled_count AS DOUBLE PRECISION) / 4096, 0) AS count_now,
-               (coalesce(h.sampled_variance, 100663296 * h.count) + CAST(coalesce(r.sampled_variance, 0)
-                 AS DOUBLE PRECISION)) / 16777216 AS variance
+               h.expected_uses AS expected_uses_before, coalesce(r.expected_uses, 0) AS expected_uses_now,
+               h.expected_uses_variance + coalesce(r.expected_uses_variance, 0) AS variance
           FROM rule_history AS h
           LEFT JOIN rules AS r ON r.source = h.source AND r.target = h.target
        ) AS c""",
@@ -126,6 +121,7 @@ _TABLES = (
     "learning_runs",
     "pair_scores",
     "pair_words",
+    "reported_rules",
     "requests",
     "resampled",
     "restarts",
@@ -139,7 +135,6 @@ _TABLES = (
     "settings",
     "store_state",
     "sweeps",
-    "told_rules",
     "vocabulary",
     "webhook_deliveries",
     "webhooks",
@@ -259,8 +254,8 @@ def _make_tables() -> None:
         sa.Column("rule_id", sa.BigInteger),
         sa.Column("source", TEXT),
         sa.Column("target", TEXT),
-        sa.Column("mean_before", sa.Double),
-        sa.Column("mean_now", sa.Double),
+        sa.Column("expected_uses_before", sa.Double),
+        sa.Column("expected_uses_now", sa.Double),
         sa.Column("error", sa.Double),
         sa.Column("number", sa.BigInteger),
         sa.Column("detail", TEXT),
@@ -344,6 +339,12 @@ def _make_tables() -> None:
         sqlite_with_rowid=False,
     )
     op.create_table(
+        "reported_rules",
+        sa.Column("rule_id", SERIAL, primary_key=True, autoincrement=False),
+        sa.Column("expected_uses", sa.Double, nullable=False),
+        sa.Column("expected_uses_variance", sa.Double, nullable=False),
+    )
+    op.create_table(
         "requests",
         sa.Column("key", TEXT, primary_key=True),
         sa.Column("corpus", TEXT, nullable=False),
@@ -373,8 +374,8 @@ def _make_tables() -> None:
         sa.Column("source", TEXT, nullable=False),
         sa.Column("target", TEXT, nullable=False),
         sa.Column("count", sa.BigInteger, nullable=False),
-        sa.Column("sampled_count", sa.BigInteger),
-        sa.Column("sampled_variance", sa.BigInteger),
+        sa.Column("expected_uses", sa.Double, nullable=False),
+        sa.Column("expected_uses_variance", sa.Double, nullable=False),
         sqlite_with_rowid=False,
     )
     op.create_table(
@@ -411,9 +412,9 @@ def _make_tables() -> None:
         sa.Column("target_terminals", sa.Integer, nullable=False),
         sa.Column("hiero", sa.Boolean, nullable=False),
         sa.Column("count", sa.BigInteger, nullable=False),
-        sa.Column("sampled_count", sa.BigInteger, nullable=False),
-        sa.Column("sampled_variance", sa.BigInteger, nullable=False, server_default="0"),
-        sa.CheckConstraint("count >= 0 AND sampled_count >= 0 AND count + sampled_count > 0", name="rules_counts"),
+        sa.Column("expected_uses", sa.Double, nullable=False),
+        sa.Column("expected_uses_variance", sa.Double, nullable=False, server_default="0"),
+        sa.CheckConstraint("count >= 0 AND expected_uses >= 0 AND count + expected_uses > 0", name="rules_counts"),
         postgresql_with={"fillfactor": 80},
     )
     op.create_table(
@@ -476,13 +477,13 @@ def _make_tables() -> None:
         sa.Column("target_types", sa.BigInteger, nullable=False),
         sa.Column("rules", sa.BigInteger, nullable=False),
         sa.Column("rule_tokens", sa.BigInteger, nullable=False),
-        sa.Column("sampled_tokens", sa.BigInteger, nullable=False),
+        sa.Column("expected_tokens", sa.Double, nullable=False),
         sa.Column("rejected", sa.BigInteger, nullable=False),
         sa.Column("sweeps", sa.BigInteger, nullable=False),
-        sa.Column("left_out_0", sa.BigInteger, nullable=False, server_default="0"),
-        sa.Column("left_out_1", sa.BigInteger, nullable=False, server_default="0"),
-        sa.Column("left_out_2", sa.BigInteger, nullable=False, server_default="0"),
-        sa.Column("left_out_3", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("left_out_0", sa.Double, nullable=False, server_default="0"),
+        sa.Column("left_out_1", sa.Double, nullable=False, server_default="0"),
+        sa.Column("left_out_2", sa.Double, nullable=False, server_default="0"),
+        sa.Column("left_out_3", sa.Double, nullable=False, server_default="0"),
         sa.CheckConstraint("id = 1", name="store_state_has_one_row"),
     )
     op.create_table(
@@ -498,12 +499,6 @@ def _make_tables() -> None:
         sa.Column("seconds", sa.Double, nullable=False),
         sa.Column("finished_at", MOMENT, nullable=False),
         sa.Column("log_likelihood_before", sa.Double),
-    )
-    op.create_table(
-        "told_rules",
-        sa.Column("rule_id", SERIAL, primary_key=True, autoincrement=False),
-        sa.Column("sampled_count", sa.BigInteger, nullable=False),
-        sa.Column("sampled_variance", sa.BigInteger, nullable=False),
     )
     op.create_table(
         "vocabulary",
@@ -572,7 +567,7 @@ def _make_tables() -> None:
         "derivations",
         sa.Column("pair_id", SERIAL, sa.ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
         sa.Column("current", sa.LargeBinary, nullable=False),
-        sa.Column("expected_uses", sa.LargeBinary, nullable=False),
+        sa.Column("averages", sa.LargeBinary, nullable=False),
     )
     op.create_table(
         "human_links",

@@ -104,7 +104,7 @@ def copy_pairs(pairs, to):
 
 @njit_inline
 def has_room(pairs, more):
-    """Whether the table can take so many more rows and stay at most three quarters full."""
+    """Return whether the table can take so many more rows and stay at most three quarters full."""
     return 4 * (pairs.registers[TAKEN] + more) <= 3 * len(pairs.rows)
 
 

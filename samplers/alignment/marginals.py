@@ -1,4 +1,4 @@
-"""What sampled links say: summed posterior probabilities, and the links that are decoded from them [SA16 §4.5]."""
+"""Posteriors of sampled links, of one direction or of both at once, and the links decoded from them [SA16 §4.5]."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,6 +12,8 @@ from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
 CELL = np.float32
+LIKELY = 0.5
+"""Links whose posterior is above are decoded; among one-to-one links no two of them share a word."""
 
 
 class Marginals(NamedTuple):
@@ -27,7 +29,7 @@ class Marginals(NamedTuple):
 
 
 class DirectionLinks(NamedTuple):
-    """What one direction found: `links` int16[N] (conditioning position, or -1), and their posteriors float32[N]."""
+    """Links of one direction: `links` int16[N] (conditioning position, or -1), and their posteriors float32[N]."""
 
     links: NDArray[np.int16]
     posterior: NDArray[np.float32]
@@ -141,3 +143,44 @@ def mean_posterior(links: LinkList, source: Side, target: Side, marginals: Seque
     backward = marginals[1].cells[cells + s * np.repeat(widths[1], numbers) + t] / marginals[1].samples[0]
     mean: NDArray[np.float32] = ((forward + backward) / 2).astype(np.float32)
     return mean
+
+
+class LinkSamples(NamedTuple):
+    """Numbers of samples that have a link at each (source, target) position, pair after pair, row by row.
+
+    `links` float32[C]; `implied` float32[C] those of words without a link whose neighbours imply one.
+    `samples`: how many there are.
+    """
+
+    links: NDArray[np.float32]
+    implied: NDArray[np.float32]
+    samples: int
+
+    def joined(self, other: "LinkSamples") -> "LinkSamples":
+        """The samples of both chains."""
+        return LinkSamples(self.links + other.links, self.implied + other.implied, self.samples + other.samples)
+
+
+def decode_links(
+    samples: LinkSamples, source: Side, target: Side, *, implied: bool
+) -> tuple[LinkList, NDArray[np.float32]]:
+    """The likely links and their posteriors float32[L]; with `implied` also those that chunks imply."""
+    posterior = samples.links + samples.implied if implied else samples.links
+    posterior = posterior / np.float32(max(samples.samples, 1))
+    heights, widths = np.diff(source.offset), np.diff(target.offset)
+    cell_offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(heights * widths)])
+    cells = np.flatnonzero(posterior > LIKELY)
+    pairs = np.searchsorted(cell_offset, cells, "right") - 1
+    rows, columns = np.divmod(cells - cell_offset[pairs], np.maximum(widths[pairs], 1))
+    offset = np.searchsorted(cells, cell_offset).astype(np.int64)
+    return LinkList(rows.astype(np.int16), columns.astype(np.int16), offset), posterior[cells]
+
+
+def posterior_of(samples: LinkSamples, links: LinkList, source: Side, target: Side) -> NDArray[np.float32]:
+    """The posteriors float32[L] of links, those that chunks imply included."""
+    widths = np.diff(target.offset)
+    cell_offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(source.offset) * widths)])
+    pairs = np.repeat(np.arange(len(widths)), np.diff(links.offset))
+    cells = cell_offset[pairs] + links.source.astype(np.int64) * widths[pairs] + links.target
+    posterior: NDArray[np.float32] = (samples.links + samples.implied)[cells] / np.float32(max(samples.samples, 1))
+    return posterior

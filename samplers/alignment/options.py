@@ -1,4 +1,4 @@
-"""What a run of the aligner depends on, as plain values: importing this module imports neither numpy nor numba."""
+"""Options of a run of the aligner, as plain values: importing this module imports neither numpy nor numba."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,7 +18,7 @@ SYMMETRIZATIONS = {
 """How both directions become one alignment, by the field's names (Koehn et al. 2003), and what these mean."""
 
 
-class SweepPlan(NamedTuple):
+class AlignmentPlan(NamedTuple):
     """One sweep of a chain: its number from 1, its stage of warming up, 1 to 3 (3: none), and whether it is sampled."""
 
     sweep: int
@@ -69,10 +69,10 @@ class AlignerOptions:
         return self.sweeps - self.sweeps % self.thinning
 
     def is_sampled(self, sweep: int) -> bool:
-        """Whether a sample is taken at the sweep, numbered from 1."""
+        """Return whether a sample is taken at the sweep, numbered from 1."""
         return sweep > self.burn_in and sweep % self.thinning == 0
 
-    def plan(self, sweep: int) -> SweepPlan:
-        """What is done in the sweep, numbered from 1."""
+    def plan(self, sweep: int) -> AlignmentPlan:
+        """Return what is done in the sweep, numbered from 1."""
         stage = 1 + (sweep > self.warming) + (sweep > 2 * self.warming)
-        return SweepPlan(sweep, stage, self.is_sampled(sweep))
+        return AlignmentPlan(sweep, stage, self.is_sampled(sweep))

@@ -1,28 +1,30 @@
-"""What a model does: the steps that the sampler calls, whatever the model."""
+"""A model as the sampler calls it: the steps of one direction, or the sampler of both directions at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.bitext import Direction, Sides
-from hierogram.samplers.alignment.chain import Chain, Scratch
-from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals
-from hierogram.samplers.alignment.options import AlignerOptions, SweepPlan
+from hierogram.samplers.alignment.bitext import Direction, Side, Sides
+from hierogram.samplers.alignment.chain import AlignmentScratch, Chain
+from hierogram.samplers.alignment.marginals import DirectionLinks, LinkSamples, Marginals
+from hierogram.samplers.alignment.options import AlignerOptions, AlignmentPlan
+from hierogram.samplers.alignment.prior_counts import PriorCounts
+from hierogram.samplers.alignment.symmetrization import LinkList
 
 
 class Runs(NamedTuple):
     """Chains that run one after another: `keys` uint64[C], their first `links` int16[C, N], and the sweeps of each,
-    `plans` int64[sweeps, 3], rows of `SweepPlan`."""
+    `plans` int64[sweeps, 3], rows of `AlignmentPlan`."""
 
     keys: NDArray[np.uint64]
     links: NDArray[np.int16]
     plans: NDArray[np.int64]
 
 
-ChainsInARow = Callable[[int, Sides, Runs, Chain, Chain, Scratch, Marginals, Marginals], int]
+ChainsInARow = Callable[[int, Sides, Runs, Chain, Chain, AlignmentScratch, Marginals, Marginals], int]
 """See `Steps`."""
 
 
@@ -43,9 +45,26 @@ class Steps:
     """
 
     start: Callable[[Direction, AlignerOptions, np.uint64], NDArray[np.int16]]
-    count: Callable[[int, Sides, Chain, Scratch], int]
-    sweep: Callable[[int, Sides, Chain, np.uint64, SweepPlan, Scratch, Marginals], int]
+    count: Callable[[int, Sides, Chain, AlignmentScratch], int]
+    sweep: Callable[[int, Sides, Chain, np.uint64, AlignmentPlan, AlignmentScratch, Marginals], int]
     decode: Callable[[Sides, Marginals], DirectionLinks]
     prepare: Callable[[Chain, Direction], Chain] = lambda chain, direction: chain
-    finish: Callable[[Chain, np.uint64, SweepPlan], None] = lambda chain, key, plan: None
+    finish: Callable[[Chain, np.uint64, AlignmentPlan], None] = lambda chain, key, plan: None
     chains: ChainsInARow | None = None
+
+
+class JointSampler(Protocol):
+    """The sampler of a corpus under a model of both directions at once."""
+
+    def sample(
+        self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
+    ) -> LinkSamples:
+        """All sweeps of one chain from links and their posteriors float32[L] on; `report` is called after each sweep.
+
+        Several threads may ask at once.
+        """
+
+
+Prepare = Callable[[Side, Side, AlignerOptions, Sequence[PriorCounts | None]], JointSampler]
+"""Makes the sampler of source and target sentences, beside counts of other pairs, forward and backward, if there are
+any; raises `AlignmentInputError`."""

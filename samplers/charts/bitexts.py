@@ -3,6 +3,9 @@
 Rules have one nonterminal symbol, mix words and nonterminals as they like, and have any number of nonterminals. An item
 is a bispan, an edge is a rule with a place for each of its symbols on both sides: b nonterminals side by side make
 O(p^(b+1) q^(b+1)) edges [BPK09 §4]. An edge whose rule emits its words against the mask is left out.
+
+Most rules have words that a pair lacks, so first the places are found where each rule may start. Then the source side
+of a rule is laid over a source span: words where they stand, nonterminals over what is left; then the target side.
 """
 
 from typing import NamedTuple
@@ -10,22 +13,194 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.charts.hypergraph import (
-    EDGES,
-    ITEMS,
-    TAILS,
-    Hypergraph,
-    Key,
-    draw,
-    make_hypergraph,
-    most_used,
-)
-from hierogram.samplers.charts.pairs import ANY, Rules, Task, Words, has_words, lay_cells, make_cells, span_of
-from hierogram.samplers.charts.reach import Reach, make_reach
-from hierogram.samplers.charts.segments import make_segments, segment_span
-from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.charts.hypergraph import EDGES, ITEMS, TAILS, Hypergraph, Key, draw, make_hypergraph, most_used
+from hierogram.samplers.charts.pairs import ANY, PairTask, PairWords, Rules, has_words, lay_cells, make_cells, span_of
+from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import stream
 from hierogram.samplers.exceptions import ChartTooLargeError
+
+
+class Reach(NamedTuple):
+    """Where R rules may start in a pair of n source and m target words, and how soon each may end.
+
+    `source[r, i]`, int32[R, n+1]: where rule r's source side ends at the earliest if it starts at position i; n + 1 if
+    it cannot start there. `target[r, x]`, int32[R, m+1]: the same of target sides, m + 1 if one cannot start there.
+    `rule[first[i]]` … `rule[first[i + 1] - 1]`: the rules whose source side may start at position i and whose target
+    side may start somewhere, by number. `first` int64[n+2], `rule` int32.
+    """
+
+    source: NDArray[np.int32]
+    target: NDArray[np.int32]
+    first: NDArray[np.int64]
+    rule: NDArray[np.int32]
+
+
+def make_reach(rules: Rules, words: PairWords, empty_sides: bool) -> Reach:
+    """Where all rules may start in a pair; `empty_sides`: whether a nonterminal may have no words on one side."""
+    n, m, number = len(words.source), len(words.target), len(rules.weight)
+    source, target = np.empty((number, n + 1), np.int32), np.empty((number, m + 1), np.int32)
+    least = 0 if empty_sides else 1
+    note_ends(rules.source, rules.source_first, words.source, least, source)
+    note_ends(rules.target, rules.target_first, words.target, least, target)
+    somewhere: NDArray[np.bool_] = np.asarray((target <= m).any(axis=1))
+    usable = (source <= n) & somewhere[:, None]
+    start, rule = np.nonzero(usable.T)
+    return Reach(source, target, np.searchsorted(start, np.arange(n + 2)), rule.astype(np.int32))
+
+
+@njit
+def note_ends(symbols, first, words, least, ends):
+    """Fill `ends` int32[R, words + 1], the earliest end of each side from each position.
+
+    A nonterminal takes `least` words, as few as it may. A word that comes after a nonterminal is taken at the first
+    place where it stands from there on.
+    """
+    size = len(words)
+    for rule in range(len(ends)):
+        for start in range(size + 1):
+            at = start
+            moved = False
+            for k in range(first[rule], first[rule + 1]):
+                if symbols[k] < 0 and symbols[k] != ANY:
+                    at += least
+                    moved = True
+                elif symbols[k] == ANY:
+                    at += 1
+                else:
+                    while moved and at < size and words[at] != symbols[k]:
+                        at += 1
+                    at = at + 1 if at < size and words[at] == symbols[k] else size + 1
+                if at > size:
+                    at = size + 1
+                    break
+            ends[rule, start] = at
+
+
+class Segments(NamedTuple):
+    """The segmentations of one source span, and room to make them and to lay the other side.
+
+    `rule` int32[S]; `spans` int32[S, W]: the numbers of the nonterminals' source spans; `arity` int32[S]; `words`
+    int32[S, W]: the positions of the words that the rule emits, `emitted` int32[S] of them; `wild` int32[S]: the one
+    that `ANY` stands for, -1 where there is none. `start`, `end` int64[W] are those of the symbols at hand, `tails`
+    int32[W] the items, `positions` int32[W] the target words.
+    """
+
+    rule: NDArray[np.int32]
+    spans: NDArray[np.int32]
+    arity: NDArray[np.int32]
+    words: NDArray[np.int32]
+    emitted: NDArray[np.int32]
+    wild: NDArray[np.int32]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    tails: NDArray[np.int32]
+    positions: NDArray[np.int32]
+
+
+def make_segments(size: int, longest: int) -> Segments:
+    """Room for so many segmentations, of rules with so many symbols a side."""
+    return Segments(
+        np.empty(size, np.int32),
+        np.empty((size, longest), np.int32),
+        np.empty(size, np.int32),
+        np.empty((size, longest), np.int32),
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+        np.empty(longest, np.int64),
+        np.empty(longest, np.int64),
+        np.empty(longest, np.int32),
+        np.empty(longest, np.int32),
+    )
+
+
+@njit_inline
+def next_end(symbol, start, end, room, last, words):
+    """Where a symbol may end next: the end after `end` (-1: the first), no later than `room`, and at `room` where it
+    is the side's last; -1 where there is no other. Nonterminals may be empty here.
+    """
+    if symbol >= 0 or symbol == ANY:
+        if end >= 0 or start >= room or (symbol >= 0 and words[start] != symbol) or (last and start + 1 != room):
+            return np.int64(-1)
+        return np.int64(start + 1)
+    if last:
+        return np.int64(room) if end < 0 else np.int64(-1)
+    following = np.int64(start if end < 0 else end + 1)
+    return following if following <= room else np.int64(-1)
+
+
+@njit
+def _keep(rule, first, depth, rules, segments, number):
+    """Write down the segmentation at hand."""
+    arity, emitted = 0, 0
+    segments.rule[number] = rule
+    segments.wild[number] = -1
+    for d in range(depth):
+        symbol = rules.source[first + d]
+        if symbol >= 0 or symbol == ANY:
+            segments.words[number, emitted] = segments.start[d]
+            emitted += 1
+            if symbol == ANY:
+                segments.wild[number] = segments.start[d]
+        else:
+            segments.spans[number, arity] = span_of(segments.start[d], segments.end[d])
+            arity += 1
+    segments.arity[number] = arity
+    segments.emitted[number] = emitted
+
+
+@njit
+def _segment_rule(rule, i, j, task, filled, segments, number):
+    """Write the segmentations of one rule from number `number` on; the number after the last, -1 without room."""
+    rules, words = task.rules, task.words.source
+    first, last = np.int64(rules.source_first[rule]), np.int64(rules.source_first[rule + 1])
+    length = last - first
+    if length == 0:
+        if i < j:
+            return number
+        if number == len(segments.rule):
+            return np.int64(-1)
+        _keep(rule, first, 0, rules, segments, number)
+        return number + 1
+    if rules.source_rest[first] > j - i:
+        return number
+    depth = 0
+    segments.start[0] = i
+    segments.end[0] = -1
+    while depth >= 0:
+        final = depth == length - 1
+        symbol = rules.source[first + depth]
+        room = j if final else j - rules.source_rest[first + depth + 1]
+        end = next_end(symbol, segments.start[depth], segments.end[depth], room, final, words)
+        if end < 0:
+            depth -= 1
+            continue
+        segments.end[depth] = end
+        if symbol < 0 and symbol != ANY and not filled[span_of(segments.start[depth], end)]:
+            continue
+        if final:
+            if number == len(segments.rule):
+                return np.int64(-1)
+            _keep(rule, first, length, rules, segments, number)
+            number += 1
+        else:
+            depth += 1
+            segments.start[depth] = end
+            segments.end[depth] = -1
+    return number
+
+
+@njit
+def segment_span(i, j, task, reach, filled, segments):
+    """Write all segmentations of source span [i, j) by nonterminals with filled spans; how many, -1 without room."""
+    number = np.int64(0)
+    for k in range(reach.first[i], reach.first[i + 1]):
+        rule = np.int64(reach.rule[k])
+        if reach.source[rule, i] <= j:
+            number = _segment_rule(rule, i, j, task, filled, segments, number)
+            if number < 0:
+                break
+    return number
+
 
 _NOTHING, _SEGMENTS, _EDGES = range(3)
 """What there may be no room for."""
@@ -34,7 +209,7 @@ _EDGES_AT_FIRST = 1 << 18
 chart that is begun anew costs time."""
 
 
-class Bitext(NamedTuple):
+class PairGraph(NamedTuple):
     """A pair's hypergraph, and the place (i, j, x, y) of each item, int32[I, 4]."""
 
     graph: Hypergraph
@@ -42,7 +217,7 @@ class Bitext(NamedTuple):
 
 
 class Emissions(NamedTuple):
-    """How often words are emitted together, and alone: `links` float64[n, m], `source_nulls` float64[n], `target_nulls`
+    """Expected emissions of words together, and alone: `links` float64[n, m], `source_nulls` float64[n], `target_nulls`
     float64[m]. A rule that emits several words of a side emits each with all of the other side."""
 
     links: NDArray[np.float64]
@@ -50,7 +225,7 @@ class Emissions(NamedTuple):
     target_nulls: NDArray[np.float64]
 
 
-class Builder:
+class PairBuilder:
     """Builds the hypergraphs of pairs, one after the other; each overwrites the one before."""
 
     def __init__(self, most_edges: int | None = None) -> None:
@@ -60,10 +235,10 @@ class Builder:
         self._segments = make_segments(1 << 10, 4)
         edges = most_edges or _EDGES_AT_FIRST
         self._graph = make_hypergraph(1 << 12, edges, 2 * edges)
-        self._pair: tuple[Rules, Words] | None = None
+        self._pair: tuple[Rules, PairWords] | None = None
         self._reach: Reach
 
-    def build(self, task: Task) -> Bitext:
+    def build(self, task: PairTask) -> PairGraph:
         """The hypergraph of the derivations that the mask keeps; its root has no edge where there is none.
 
         Raises `ChartTooLargeError`.
@@ -84,7 +259,7 @@ class Builder:
             self._graph.size[ITEMS] = items
             lacking = write_edges(task, reach, self._cells, self._segments, self._graph)
             if lacking == _NOTHING:
-                return Bitext(self._graph, self._cells.place[:items])
+                return PairGraph(self._graph, self._cells.place[:items])
             if lacking == _SEGMENTS:
                 self._segments = make_segments(4 * len(self._segments.rule), self._segments.spans.shape[1])
             else:
@@ -95,7 +270,7 @@ class Builder:
                     edges = min(edges, self._most)
                 self._graph = make_hypergraph(len(self._graph.first) - 1, edges, 2 * edges)
 
-    def _reach_of(self, task: Task) -> Reach:
+    def _reach_of(self, task: PairTask) -> Reach:
         """The rules' reach in the pair, found once for all its masks."""
         if self._pair is None or self._pair[0] is not task.rules or self._pair[1] is not task.words:
             self._pair = task.rules, task.words
@@ -103,16 +278,16 @@ class Builder:
         return self._reach
 
 
-def emitted(bitext: Bitext, edges: NDArray[np.int64], amount: NDArray[np.float64], task: Task) -> Emissions:
-    """What edges emit, edge number `edges[k]` counted `amount[k]` times."""
+def emitted(bitext: PairGraph, edges: NDArray[np.int64], amount: NDArray[np.float64], task: PairTask) -> Emissions:
+    """Return what edges emit, edge number `edges[k]` counted `amount[k]` times."""
     n, m = task.mask.fixed.shape
     found = Emissions(np.zeros((n, m)), np.zeros(n), np.zeros(m))
     add_emissions(bitext, edges, amount, found, (np.zeros(n, np.int32), np.zeros(m, np.int32)))
     return found
 
 
-def expected_emissions(bitext: Bitext, expected: NDArray[np.float64], task: Task) -> Emissions:
-    """What a derivation emits on average, for the expected uses of all edges."""
+def expected_emissions(bitext: PairGraph, expected: NDArray[np.float64], task: PairTask) -> Emissions:
+    """Return what a derivation emits on average, for the expected uses of all edges."""
     rules, uses = task.rules, expected > 0
     uses &= (has_words(rules.source, rules.source_first) | has_words(rules.target, rules.target_first))[
         bitext.graph.rule[: len(expected)]
@@ -122,7 +297,7 @@ def expected_emissions(bitext: Bitext, expected: NDArray[np.float64], task: Task
 
 
 def drawn_links(
-    bitext: Bitext, inside: NDArray[np.float64], key: Key, links: NDArray[np.int32], task: Task, draws: int
+    bitext: PairGraph, inside: NDArray[np.float64], key: Key, links: NDArray[np.int32], task: PairTask, draws: int
 ) -> NDArray[np.bool_]:
     """Which of `links` int32[V, 2] one rule emits in each of so many drawn derivations, bool[draws, V]."""
     n, m = task.mask.fixed.shape
@@ -203,7 +378,7 @@ def _uncovered(graph, place, e, side, positions):
 
 @njit
 def _agrees(mask, cells, segments, number, targets):
-    """Whether the rule of segmentation `number` may emit its source words with these `targets` target words."""
+    """Return whether the rule of segmentation `number` may emit its source words with these `targets` target words."""
     fixed = mask.fixed
     n, m = fixed.shape
     sources = segments.emitted[number]

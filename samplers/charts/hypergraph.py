@@ -1,4 +1,4 @@
-"""Weighted deduction: inside and outside sums, the best derivation, draws and expectations, of any packed hypergraph.
+"""Weighted deduction: inside and outside sums, draws and expectations, of any packed hypergraph.
 
 A *deduction system* (`hierogram.samplers.charts.bitexts`, `hierogram.samplers.charts.sentences`) writes the items and
 edges of a sentence or a pair, those that a mask keeps. All else is here. An *item* is what can be derived, such as a
@@ -37,7 +37,7 @@ class Hypergraph(NamedTuple):
 
     @property
     def edges(self) -> int:
-        """How many edges there are."""
+        """Return how many edges there are."""
         return int(self.size[EDGES])
 
 
@@ -97,20 +97,6 @@ def total_of(graph: Hypergraph) -> float:
     return float(inside[-1]) if len(inside) else 0.0
 
 
-def best_derivation(graph: Hypergraph) -> tuple[NDArray[np.int64], float]:
-    """The edges of the heaviest derivation, parents first, and its weight; of equals the first.
-
-    Raises `GrammarError` where there is no derivation.
-    """
-    items = int(graph.size[ITEMS])
-    value, chosen = np.empty(items), np.empty(items, np.int64)
-    find_best(graph, value, chosen)
-    if not items or not value[-1] > 0:
-        raise GrammarError("there is no derivation")
-    found = np.empty(most_used(graph), np.int64)
-    return found[: follow(graph, chosen, np.empty(len(found), np.int64), found)], float(value[-1])
-
-
 def draw_edges(graph: Hypergraph, inside: NDArray[np.float64], key: Key) -> NDArray[np.int64]:
     """The edges of a derivation drawn by its weight, parents first; inside sums must be filled."""
     found = np.empty(most_used(graph), np.int64)
@@ -154,37 +140,6 @@ def sum_outside(graph, inside, outside, expected):
                 for t in range(graph.tail_first[e], graph.tail_first[e + 1]):
                     outside[graph.tails[t]] += product / inside[graph.tails[t]]
             expected[e] = product * whole
-
-
-@njit
-def find_best(graph, value, chosen):
-    """Fill the weight of each item's best derivation, and its first edge (-1: none)."""
-    for k in range(graph.size[ITEMS]):
-        value[k] = 0.0
-        chosen[k] = -1
-        for e in range(graph.first[k], graph.first[k + 1]):
-            product = graph.weight[e]
-            for t in range(graph.tail_first[e], graph.tail_first[e + 1]):
-                product *= value[graph.tails[t]]
-            if product > value[k]:
-                value[k] = product
-                chosen[k] = e
-
-
-@njit
-def follow(graph, chosen, stack, found):
-    """Write the edges of the derivation that takes each item's chosen edge; how many there are."""
-    stack[0] = graph.size[ITEMS] - 1
-    top, number = 1, 0
-    while top > 0:
-        top -= 1
-        e = chosen[stack[top]]
-        found[number] = e
-        number += 1
-        for t in range(graph.tail_first[e + 1] - 1, graph.tail_first[e] - 1, -1):
-            stack[top] = graph.tails[t]
-            top += 1
-    return number
 
 
 @njit

@@ -39,7 +39,7 @@ class Rules(NamedTuple):
         return int(max(np.diff(self.source_first).max(initial=1), np.diff(self.target_first).max(initial=1)))
 
 
-class Words(NamedTuple):
+class PairWords(NamedTuple):
     """The words of a pair and what `ANY` weighs.
 
     `source` int32[n], `target` int32[m]. `pairs` float64[n, m] of rules with `ANY` on both sides, `source_nulls`
@@ -63,7 +63,7 @@ class Words(NamedTuple):
 
 
 class Mask(NamedTuple):
-    """What is kept.
+    """Links and spans that are fixed or kept.
 
     `fixed` int8[n, m]: 1 where one rule must emit both words, -1 where none may, 0 where both are kept. `kept`
     bool[spans, (m+1)²], or empty for all: bispans that are kept, source span [i, j) in row j(j+1)/2 + i, target span
@@ -74,11 +74,11 @@ class Mask(NamedTuple):
     kept: NDArray[np.bool_]
 
 
-class Task(NamedTuple):
+class PairTask(NamedTuple):
     """A pair, its rules, and the mask. `empty_sides`: whether a nonterminal may have no words on one side."""
 
     rules: Rules
-    words: Words
+    words: PairWords
     mask: Mask
     empty_sides: bool
 
@@ -123,7 +123,7 @@ def _flat(sides: list[list[int]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]
 
 
 def needed(symbols: NDArray[np.int32], first: NDArray[np.int32], empty_sides: bool) -> NDArray[np.int32]:
-    """How many words each symbol and those after it on its side need at least, int32[symbols + 1]."""
+    """Return how many words each symbol and those after it on its side need at least, int32[symbols + 1]."""
     size = np.where(is_word(symbols), 1, 0 if empty_sides else 1)
     before = np.concatenate(([0], np.cumsum(size)))
     side = np.repeat(np.arange(len(first) - 1), np.diff(first))
@@ -152,11 +152,6 @@ def branching(rules: Rules) -> int:
     arity[of_rule[rules.source >= 0]] = 0
     arity[of_other[rules.target >= 0]] = 0
     return int(arity.max(initial=0))
-
-
-def no_mask(source: int, target: int) -> Mask:
-    """The mask that keeps everything of a pair of so many words."""
-    return Mask(np.zeros((source, target), np.int8), np.zeros((0, 0), np.bool_))
 
 
 def make_cells(source: int, target: int, items: int) -> Cells:

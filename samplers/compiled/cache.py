@@ -146,7 +146,7 @@ class CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
 
 
 class KernelCache(_caching.FunctionCache):  # type: ignore[misc]
-    """What is kept of one kernel."""
+    """All that is kept of one kernel."""
 
     _impl_class = _Kept
 
@@ -175,13 +175,13 @@ class KernelCache(_caching.FunctionCache):  # type: ignore[misc]
             super().save_overload(signature, compiled)
 
     def has_kernel_for(self, processor: tuple[str, str]) -> bool:
-        """Whether a signature of the kernel is kept for a processor."""
+        """Return whether a signature of the kernel is kept for a processor."""
         with suppress(OSError):
             return _is_safe(self._cache_path) and any(key[1] == processor for key in self._cache_file._load_index())
         return False
 
 
 def is_kept(kernel: Callable[..., Any]) -> bool:
-    """Whether the cache has the kernel compiled for this machine's processor, whatever its arguments' types."""
+    """Return whether the cache has the kernel compiled for this machine's processor, whatever its arguments' types."""
     known: Any = kernel
     return bool(known._cache.has_kernel_for(known.targetctx.codegen().magic_tuple()))

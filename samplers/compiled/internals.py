@@ -1,4 +1,4 @@
-"""What of numba's private parts is changed: nothing else depends on how numba works inside.
+"""Changes of numba's private parts: nothing else depends on how numba works inside.
 
 Tested with numba 0.62 and 0.68, the bounds in `pyproject.toml`; a newer one is let in when the tests have passed with
 it.

@@ -29,7 +29,7 @@ def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def take_turn(typing_context: Any, counter: Any) -> Any:
-    """What the first item of an int64 array was before this call made it one more, whatever other threads do."""
+    """Return what the first item of an int64 array was before this call made it one more, whatever other threads do."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])

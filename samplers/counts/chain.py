@@ -1,10 +1,18 @@
-"""The state of a chain over derivations."""
+"""The state of a chain over derivations, and its log-likelihood: of all rule tokens, from their counts alone."""
 
+import math
 from typing import NamedTuple
 
-from hierogram.samplers.counts.table import RuleTable
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.counts.models import Model
+from hierogram.samplers.counts.table import COUNT, SIZE, RuleTable
 from hierogram.samplers.forests.averages import NO_AVERAGES, Averages
 from hierogram.samplers.forests.batch import State
+from hierogram.samplers.forests.fragments import source_terminals_of, target_terminals_of
+from hierogram.samplers.grammar.sizes import BITS, length_of
 
 
 class ChainState(NamedTuple):
@@ -22,7 +30,7 @@ class CountsError(RuntimeError):
 
 
 class SweepInfo(NamedTuple):
-    """What one sweep did: variables sampled and changed, rules scored, rules read from the table, MH steps."""
+    """Numbers of one sweep: variables sampled and changed, rules scored, rules read from the table, MH steps."""
 
     edges_sampled: int
     edges_changed: int
@@ -32,3 +40,106 @@ class SweepInfo(NamedTuple):
     reads: int = 0
     proposed: int = 0
     accepted: int = 0
+
+
+_COUNT_BITS = np.uint64(64 - 3 * BITS)
+"""What a rule's size leaves of a word."""
+_MOST_BESIDE_SIZE = (1 << int(_COUNT_BITS)) - 1
+_COUNT_MASK = np.uint64(_MOST_BESIDE_SIZE)
+
+_SMALLEST, _LARGEST = 1e-8, 1e150
+
+
+@njit
+def log_rising(x, log_x, n):
+    """ln x (x+1) … (x+n-1) for n ≥ 1, exact also where x has underflowed and only its logarithm is known."""
+    if x < 1e-8:
+        return log_x + math.lgamma(x + n) - math.lgamma(x + 1.0)
+    return math.lgamma(x + n) - math.lgamma(x)
+
+
+@njit
+def _dirichlet(packed, counts, rules, total, model):
+    result = math.lgamma(model.strength) - math.lgamma(total + model.strength)
+    for g in range(len(counts)):
+        source_terminals = np.float64(source_terminals_of(packed[g]))
+        target_terminals = np.float64(target_terminals_of(packed[g]))
+        log_base = math.log(model.strength) + source_terminals * model.log_source + target_terminals * model.log_target
+        result += rules[g] * log_rising(math.exp(log_base), log_base, counts[g])
+    return result
+
+
+@njit
+def _pitman_yor(lengths, counts, rules, tokens, model):
+    result = 0.0
+    group = 0
+    # Factors of moderate size are multiplied, and a logarithm is taken before they leave the range of a float.
+    product = 1.0
+    for length in range(len(tokens)):
+        if tokens[length] == 0:
+            continue
+        log_poisson = model.by_length[length]["log_poisson"]
+        poisson = math.exp(log_poisson)
+        result += tokens[length] * log_poisson
+        result -= math.lgamma(tokens[length] + model.strength) - math.lgamma(model.strength)
+        tables_before = 0.0
+        while group < len(counts) and lengths[group] == length:
+            n = counts[group]
+            tables = np.float64(n) ** model.discount
+            result += rules[group] * log_poisson
+            for _ in range(rules[group]):
+                product *= model.strength + model.discount * tables_before
+                for c in range(1, n):
+                    own = np.float64(c) ** model.discount
+                    new = (model.strength + model.discount * (tables_before + own)) * poisson
+                    product *= c - model.discount * own + new
+                    if not _SMALLEST < product < _LARGEST:
+                        result += math.log(product)
+                        product = 1.0
+                if not _SMALLEST < product < _LARGEST:
+                    result += math.log(product)
+                    product = 1.0
+                tables_before += tables
+            group += 1
+    return result + math.log(product)
+
+
+def _groups(
+    packed: NDArray[np.uint64], counts: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
+    """Size, count and number of the rules that have both in common, ascending by size, then descending by count.
+
+    `packed` uint64[n], `counts` int64[n], one item a rule; returns uint64[g], int64[g], int64[g], one item a group.
+    """
+    # Almost all counts fit beside the size in one integer, and integers sort ten times as fast as pairs.
+    small = counts < _MOST_BESIDE_SIZE
+    keys = np.sort(packed[small] << _COUNT_BITS | (_MOST_BESIDE_SIZE - counts[small]).astype(np.uint64))
+    first = _starts(keys[1:] != keys[:-1], len(keys))
+    packed = np.append(keys[first] >> _COUNT_BITS, packed[~small])
+    counts = np.append(_MOST_BESIDE_SIZE - (keys[first] & _COUNT_MASK).astype(np.int64), counts[~small])
+    rules = np.append(np.diff(np.append(first, len(keys))), np.ones(len(counts) - len(first), np.int64))
+    order = np.lexsort((-counts, packed))
+    packed, counts, rules = packed[order], counts[order], rules[order]
+    first = _starts((packed[1:] != packed[:-1]) | (counts[1:] != counts[:-1]), len(counts))
+    return packed[first], counts[first], np.add.reduceat(rules, first) if len(first) else rules
+
+
+def _starts(differs: NDArray[np.bool_], size: int) -> NDArray[np.int64]:
+    """Where runs of equal items begin among `size`, of which each but the first differs from the one before or not."""
+    return np.append(np.zeros(min(size, 1), np.int64), np.flatnonzero(differs) + 1)
+
+
+def log_likelihood(table: RuleTable, model: Model) -> float:
+    """ln P of all rule tokens.
+
+    The Dirichlet process has it in closed form: ln Γ(α)/Γ(n+α) ∏ Γ(n_r + αP0(r))/Γ(αP0(r)). The Pitman-Yor
+    process with estimated tables depends on the order of customers; here, within each length, the rules come
+    by descending count and the customers of a rule one after the other, so the value is a function of the
+    counts alone and does not depend on where rows lie.
+    """
+    live = table.rows[np.flatnonzero(table.tags)]
+    counts, packed = live[:, COUNT].astype(np.int64), live[:, SIZE]
+    if model.pitman_yor:
+        packed, counts, rules = _groups(length_of(packed).astype(np.uint64), counts)
+        return float(_pitman_yor(packed.astype(np.int64), counts, rules, table.by_length["tokens"].copy(), model))
+    return float(_dirichlet(*_groups(packed, counts), table.rule_tokens, model))

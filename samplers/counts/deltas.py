@@ -1,27 +1,211 @@
 """Counting the rules of given derivations, with the rules' own symbols: what goes to and comes from a store.
 
-Rule-count deltas say, for each rule, by how much its counts change. They keep every rule's symbols and compares them
-at each occurrence, so two rules with one key are noticed, never merged.
+Rule-count deltas say, for each rule, by how much its counts change. They keep every rule's symbols and compare them
+at each occurrence, so two rules with one key are noticed, never merged. Of the trees that come and those that go, each
+pair's equal ones are taken together first.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.counts.changes import WeightedTrees
 from hierogram.samplers.counts.models import Model
-from hierogram.samplers.counts.symbols import source_symbols, target_symbols
 from hierogram.samplers.counts.table import KEY_HIGH, KEY_LOW, RuleTable, add, find, with_room
 from hierogram.samplers.exceptions import DerivationError, KeyCollisionError
 from hierogram.samplers.forests.averages import decode_fragment
 from hierogram.samplers.forests.batch import Batch, State
-from hierogram.samplers.forests.derivations import decode_tree, empty_state, most_nodes
+from hierogram.samplers.forests.derivations import Trees, decode_tree, empty_state, most_nodes
+from hierogram.samplers.forests.forest import NO_TAIL, tails_of, view_pair
 from hierogram.samplers.forests.fragments import key_of, scope_of, size_of
 from hierogram.samplers.forests.records import Fragments
-from hierogram.samplers.forests.views import view_pair
 from hierogram.samplers.forests.walk import WalkSpace, begin_walk, make_summary, next_rule, walk_space
+from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Trees, and by how much each of them changes the count and the sampled count of its rules, and the variance of
+    the error of the latter.
+    """
+
+    trees: Trees
+    count: int
+    sampled: int
+    variance: int = 0
+
+    def of_pairs(self, first: int) -> "Change":
+        """The same, where pair 0 of the trees is pair `first` of the batch."""
+        return replace(self, trees=self.trees._replace(pairs=self.trees.pairs + first))
+
+
+class WeightedTrees(NamedTuple):
+    """Trees, and by how much each changes the count and the sampled count of its rules, and the variance of the error
+    of the latter: int64[m].
+    """
+
+    trees: Trees
+    counts: NDArray[np.int64]
+    sampled: NDArray[np.int64]
+    variances: NDArray[np.int64]
+
+
+@njit
+def _same(content, a, a_end, b, b_end):
+    if a_end - a != b_end - b:
+        return False
+    while a < a_end and content[a] == content[b]:
+        a += 1
+        b += 1
+    return a == a_end
+
+
+@njit
+def _merge_equal(weighted, kept):
+    """Move the weights of a pair's equal trees to the first of them; mark those whose weights are not 0."""
+    trees = weighted.trees
+    first = 0
+    for k in range(len(trees.pairs)):
+        if trees.pairs[k] != trees.pairs[first]:
+            first = k
+        for earlier in range(first, k):
+            if _same(trees.content, trees.starts[earlier], trees.ends[earlier], trees.starts[k], trees.ends[k]):
+                weighted.counts[earlier] += weighted.counts[k]
+                weighted.sampled[earlier] += weighted.sampled[k]
+                weighted.variances[earlier] += weighted.variances[k]
+                weighted.counts[k] = 0
+                weighted.sampled[k] = 0
+                weighted.variances[k] = 0
+                break
+    for k in range(len(kept)):
+        kept[k] = weighted.counts[k] != 0 or weighted.sampled[k] != 0 or weighted.variances[k] != 0
+
+
+def weigh_trees(changes: Sequence[Change]) -> WeightedTrees:
+    """All trees of the changes, by pair; a pair's equal trees are one, and left out where their weights cancel out."""
+    shifts = np.cumsum([0, *(len(change.trees.content) for change in changes)], dtype=np.int64)[:-1]
+    sizes = [len(change.trees.pairs) for change in changes]
+    pairs = np.concatenate([np.zeros(0, np.int64), *(change.trees.pairs for change in changes)])
+    order = np.argsort(pairs, kind="stable")
+    moved = zip(changes, shifts.tolist(), strict=True)
+    bounds = [(change.trees.starts + shift, change.trees.ends + shift) for change, shift in moved]
+    trees = Trees(
+        np.concatenate([change.trees.content for change in changes]),
+        pairs[order],
+        np.concatenate([starts for starts, _ in bounds])[order],
+        np.concatenate([ends for _, ends in bounds])[order],
+    )
+    weighted = WeightedTrees(
+        trees,
+        np.repeat(np.array([change.count for change in changes], np.int64), sizes)[order],
+        np.repeat(np.array([change.sampled for change in changes], np.int64), sizes)[order],
+        np.repeat(np.array([change.variance for change in changes], np.int64), sizes)[order],
+    )
+    kept = np.empty(len(pairs), np.bool_)
+    _merge_equal(weighted, kept)
+    return WeightedTrees(
+        Trees(trees.content, trees.pairs[kept], trees.starts[kept], trees.ends[kept]),
+        weighted.counts[kept],
+        weighted.sampled[kept],
+        weighted.variances[kept],
+    )
+
+
+@njit
+def source_symbols(v, view, words, symbols, position, space):
+    """Write the source side of the rule at v, and number its nonterminals in `space.numbers`; position, nonterminals.
+
+    `space` is a `hierogram.samplers.counts.deltas.CountingSpace`.
+    """
+    numbers, stack, stack_tail, stack_position = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
+    count = 0
+    depth = 1
+    stack[0] = v
+    stack_tail[0] = 0
+    stack_position[0] = view.node[v]["source_start"]
+    if view.node[v]["label"] != 0:
+        symbols[position] = OPEN_LABEL - 2 * np.int64(view.node[v]["label"])
+        position += 1
+    while depth > 0:
+        x = stack[depth - 1]
+        i = stack_tail[depth - 1]
+        first, last = tails_of(x, view)
+        t = view.tails[first + i] if first + i < last else np.uint16(NO_TAIL)
+        until = view.node[x]["source_end"] if t == NO_TAIL else view.node[t]["source_start"]
+        for w in range(stack_position[depth - 1], until):
+            symbols[position] = words[w]
+            position += 1
+        if t == NO_TAIL:
+            if view.node[x]["label"] != 0:
+                symbols[position] = OPEN_LABEL - 2 * np.int64(view.node[x]["label"]) - 1
+                position += 1
+            depth -= 1
+            continue
+        stack_tail[depth - 1] = i + 1
+        stack_position[depth - 1] = view.node[t]["source_end"]
+        if view.cut[t]:
+            count += 1
+            numbers[t] = count
+            symbols[position] = -(count + LABEL_STEP * np.int64(view.node[t]["label"]))
+            position += 1
+        else:
+            stack[depth] = t
+            stack_tail[depth] = 0
+            stack_position[depth] = view.node[t]["source_start"]
+            depth += 1
+            if view.node[t]["label"] != 0:
+                symbols[position] = OPEN_LABEL - 2 * np.int64(view.node[t]["label"])
+                position += 1
+    return position, count
+
+
+@njit
+def target_symbols(v, view, words, symbols, position, space):
+    """Write the target side of the rule at v, whose nonterminals have been numbered.
+
+    Tails come by where they begin on the target side and, where that is the same, in source order; a node without
+    target words has no target side.
+    """
+    numbers, stack, stack_position, stack_last = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
+    depth = 1
+    stack[0] = v
+    stack_position[0] = view.node[v]["target_start"]
+    stack_last[0] = -1
+    while depth > 0:
+        x = stack[depth - 1]
+        end = np.int64(view.node[x]["target_end"])
+        first, last = tails_of(x, view)
+        nearest = -1
+        nearest_place = np.int64(1) << 40
+        if view.node[x]["target_start"] < end:
+            for i in range(first, last):
+                t = view.tails[i]
+                place = np.int64(view.node[t]["target_start"]) * (NO_TAIL + 1) + i - first
+                if stack_last[depth - 1] < place < nearest_place:
+                    nearest = np.int64(t)
+                    nearest_place = place
+        until = end if nearest < 0 else np.int64(view.node[nearest]["target_start"])
+        for w in range(stack_position[depth - 1], until):
+            symbols[position] = words[w]
+            position += 1
+        if nearest < 0:
+            depth -= 1
+            continue
+        stack_last[depth - 1] = nearest_place
+        stack_position[depth - 1] = view.node[nearest]["target_end"]
+        if view.cut[nearest]:
+            symbols[position] = -(numbers[nearest] + LABEL_STEP * np.int64(view.node[nearest]["label"]))
+            position += 1
+        else:
+            stack[depth] = nearest
+            stack_position[depth] = view.node[nearest]["target_start"]
+            stack_last[depth] = -1
+            depth += 1
+    return position
+
 
 ENTRY = 2
 _PAIRS_A_CALL = 4096
@@ -31,7 +215,7 @@ class CountDeltas(NamedTuple):
     """Changes of counts by rule, E entries.
 
     `rows` uint64[capacity, 4] maps keys to entries; `keys` uint64[e, 2]; `rule_sizes` uint64[e] as in
-    `hierogram.samplers.grammar.sizes`; `scopes`, `nonterminals`, `adjacent` int32[e] (scope; nonterminals; adjacent
+    `hierogram.samplers.grammar.numbers`; `scopes`, `nonterminals`, `adjacent` int32[e] (scope; nonterminals; adjacent
     pairs of them on the source side); `counts`, `sampled`, `variances` int64[e] the changes of counts, of
     expected uses and of the variance of their error; `starts` int64[e], `source_sizes`, `target_sizes` int32[e] where a
     rule's symbols lie in `symbols` int32 (source side, then target side; terminals are word numbers, a nonterminal k is

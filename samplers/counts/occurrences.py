@@ -1,4 +1,4 @@
-"""Which rules each pair's derivation uses: the way from rules back to pairs."""
+"""Uses of rules in derivations: which pair uses which rule, and which words are linked within each use."""
 
 from typing import NamedTuple
 
@@ -6,10 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.counts.deltas import ENTRY, CountDeltas
+from hierogram.samplers.counts.table import find
+from hierogram.samplers.exceptions import DerivationError
+from hierogram.samplers.forests.averages import decode_fragment
 from hierogram.samplers.forests.batch import Batch, State
+from hierogram.samplers.forests.derivations import empty_state
+from hierogram.samplers.forests.forest import tails_of, view_pair
 from hierogram.samplers.forests.fragments import key_of
-from hierogram.samplers.forests.views import view_pair
-from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
+from hierogram.samplers.forests.records import Fragments
+from hierogram.samplers.forests.walk import begin_walk, make_summary, next_rule, walk_space
 
 
 class Occurrences(NamedTuple):
@@ -53,3 +59,175 @@ def rule_occurrences(batch: Batch, state: State) -> Occurrences:
     first[1:] = (pairs[1:] != pairs[:-1]) | (keys[1:] != keys[:-1]).any(axis=1)
     starts = np.flatnonzero(first)
     return Occurrences(pairs[starts], keys[starts], np.diff(np.append(starts, taken)))
+
+
+SIDE_BITS = 16
+
+
+class RuleLinks(NamedTuple):
+    """The links inside each use of a rule, use by use.
+
+    `entries` int64[n] the rule's entry in the deltas; use k has `links[offset[k] : offset[k + 1]]`, uint32, ascending:
+    the symbol's place on the source side, shifted by `SIDE_BITS`, and that on the target side. Nonterminals count as
+    symbols.
+    """
+
+    entries: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    links: NDArray[np.uint32]
+
+
+@njit
+def _number_symbols(start, end, nonterminal_end, place):
+    """Number the words of a side from `start` on in `place`, nonterminals counted along; forget the nonterminals."""
+    position = start
+    symbol = 0
+    while position < end:
+        if nonterminal_end[position] > position:
+            after = nonterminal_end[position]
+            nonterminal_end[position] = 0
+            position = after
+        else:
+            place[position] = symbol
+            position += 1
+        symbol += 1
+
+
+@njit
+def _mark_nonterminals(v, view, stack, source_end, target_end):
+    """Note where each nonterminal of the rule at v begins and ends, on both sides."""
+    stack[0] = v
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        first, last = tails_of(np.int64(stack[depth]), view)
+        for i in range(first, last):
+            t = view.tails[i]
+            if view.cut[t]:
+                source_end[np.int64(view.node[t]["source_start"])] = view.node[t]["source_end"]
+                target_end[np.int64(view.node[t]["target_start"])] = view.node[t]["target_end"]
+            else:
+                stack[depth] = t
+                depth += 1
+
+
+@njit
+def _note_links(pair, bitext, first_link):
+    """Note where the links of each source word of the pair begin."""
+    last = bitext.link_offset[pair + 1]
+    k = bitext.link_offset[pair]
+    words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
+    for word in range(words):
+        first_link[word] = k
+        while k < last and bitext.link_source[k] == word:
+            k += 1
+    first_link[words] = k
+
+
+@njit
+def _write_links(v, view, bitext, stack, scratch, links, written):
+    """Write the links inside the rule at v; the position after them. The pair's links are noted in `scratch[4]`."""
+    source_end, target_end, source_place, target_place, first_link = (
+        scratch[0], scratch[1], scratch[2], scratch[3], scratch[4],
+    )  # fmt: skip
+    _mark_nonterminals(v, view, stack, source_end, target_end)
+    start = np.int64(view.node[v]["source_start"])
+    end = np.int64(view.node[v]["source_end"])
+    for word in range(start, end):
+        source_place[word] = -1
+    _number_symbols(start, end, source_end, source_place)
+    target_start = np.int64(view.node[v]["target_start"])
+    _number_symbols(target_start, np.int64(view.node[v]["target_end"]), target_end, target_place)
+    for word in range(start, end):
+        if source_place[word] < 0:
+            continue
+        # Where a word of a rule is linked, both are that rule's: every phrase is closed under links.
+        for k in range(first_link[word], first_link[word + 1]):
+            links[written] = (source_place[word] << SIDE_BITS) + target_place[np.int64(bitext.link_target[k])]
+            written += 1
+    return written
+
+
+@njit
+def _entry_of(v, deltas, batch, work):
+    """The entry of the rule at v, whose summary is made."""
+    high, low = key_of(work.summary, v, batch.words.key_mask)
+    return np.int64(deltas.rows[find(deltas.rows, high, low), ENTRY])
+
+
+@njit
+def _rule_links(deltas, batch, state, chosen, work, scratch, found):
+    """Write the uses of the chosen pairs' rules; returns how many there are."""
+    taken = 0
+    written = 0
+    for pair in range(len(batch.pairs)):
+        if not chosen[pair]:
+            continue
+        view = view_pair(batch, state, pair)
+        _note_links(pair, batch.bitext, scratch[4])
+        depth = begin_walk(view, work)
+        while True:
+            v, depth = next_rule(view, work, depth)
+            if v < 0:
+                break
+            found.entries[taken] = _entry_of(v, deltas, batch, work)
+            found.offset[taken] = written
+            written = _write_links(v, view, batch.bitext, work.walk, scratch, found.links, written)
+            taken += 1
+    found.offset[taken] = written
+    return taken
+
+
+@njit
+def _fragment_links(deltas, batch, state, fragments, work, scratch, found):
+    """Write the links of the fragments' rules; False where a fragment does not fit."""
+    written = 0
+    for k in range(len(fragments.pairs)):
+        pair, root = fragments.pairs[k], fragments.roots[k]
+        view = view_pair(batch, state, pair)
+        if k == 0 or pair != fragments.pairs[k - 1]:
+            _note_links(pair, batch.bitext, scratch[4])
+        if not decode_fragment(root, view, work.pending, fragments.content, fragments.starts[k], fragments.ends[k]):
+            return False
+        work.registers[0]["epoch"] += 1
+        make_summary(root, view, work)
+        found.entries[k] = _entry_of(root, deltas, batch, work)
+        found.offset[k] = written
+        written = _write_links(root, view, batch.bitext, work.walk, scratch, found.links, written)
+    found.offset[len(fragments.pairs)] = written
+    return True
+
+
+def _scratch(batch: Batch) -> NDArray[np.int64]:
+    bitext = batch.bitext
+    longest = int(max(np.diff(bitext.source_offset).max(initial=0), np.diff(bitext.target_offset).max(initial=0)))
+    return np.zeros((5, longest + 2), np.int64)
+
+
+def _room(uses: int, links: int) -> RuleLinks:
+    return RuleLinks(np.empty(uses, np.int64), np.zeros(uses + 1, np.int64), np.empty(links, np.uint32))
+
+
+def rule_links(deltas: CountDeltas, batch: Batch, state: State, chosen: NDArray[np.bool_] | None = None) -> RuleLinks:
+    """The links inside every rule of the chosen pairs' derivations (all, if None), which the deltas have all entered.
+
+    The links of each pair are sorted, as in canonical Pharaoh lines.
+    """
+    if chosen is None:
+        chosen = np.ones(batch.size, np.bool_)
+    found = _room(int(batch.derivation_rules[-1]), len(batch.bitext.link_source))
+    taken = _rule_links(deltas, batch, state, chosen, walk_space(batch), _scratch(batch), found)
+    return RuleLinks(found.entries[:taken], found.offset[: taken + 1], found.links[: found.offset[taken]])
+
+
+def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> RuleLinks:
+    """As `rule_links`, of fragments whose rules the deltas have all entered, one use for each in their order.
+
+    Raises `DerivationError` where a fragment does not fit its pair's forest.
+    """
+    most = int(np.diff(batch.bitext.link_offset)[fragments.pairs].sum())
+    found = _room(len(fragments.pairs), most)
+    work, state = walk_space(batch), empty_state(batch.forests)
+    if not _fragment_links(deltas, batch, state, fragments, work, _scratch(batch), found):
+        raise DerivationError("the averages of a pair do not fit its forest")
+    return found._replace(links=found.links[: found.offset[-1]])

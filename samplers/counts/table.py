@@ -17,7 +17,7 @@ from hierogram.samplers.compiled.intrinsics import prefetch
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import capacity_for, close_gap, mask_of, probe
 from hierogram.samplers.counts.models import Model, tables_of
-from hierogram.samplers.forests.sizes import length_of
+from hierogram.samplers.forests.fragments import length_of
 
 KEY_HIGH, KEY_LOW, COUNT, SIZE = 0, 1, 2, 3
 TOKENS, ROWS = 0, 1
@@ -56,7 +56,7 @@ class RuleTable(NamedTuple):
 
 @njit_inline
 def _is_row_of(rows, row, key):
-    """Whether a row is the key's or free."""
+    """Return whether a row is the key's or free."""
     high, low = key
     there_high, there_low = rows[row, KEY_HIGH], rows[row, KEY_LOW]
     return (there_low == low and there_high == high) or (there_low == _ZERO and there_high == _ZERO)
@@ -76,7 +76,7 @@ def tag_of(key_high):
 
 @njit_inline
 def _is_tagged_row_of(table, row, key):
-    """Whether a row is the key's or free; most rows that are another's are told by their tags alone."""
+    """Return whether a row is the key's or free; most rows that are another's are told by their tags alone."""
     tag, high, low = key
     known = table.tags[row]
     return known == _NO_TAG or (known == tag and table.rows[row, KEY_LOW] == low and table.rows[row, KEY_HIGH] == high)
@@ -100,7 +100,7 @@ def fetch(table, row):
 
 @njit_inline
 def _home_in(table, row):
-    """Whether a row is taken, and the home of its key."""
+    """Return whether a row is taken, and the home of its key."""
     return table.tags[row] != _NO_TAG, table.rows[row, KEY_LOW]
 
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit_inline
 from hierogram.samplers.compiled.probing import capacity_for
-from hierogram.samplers.decoding.grammar import Grammar
-from hierogram.samplers.decoding.weighing import Weighed
+from hierogram.samplers.decoding.grammar import Grammar, Weighed
 from hierogram.samplers.language_models.model import LanguageModel
 
 GLUE_START, GLUE_NEXT, GOAL = -1, -2, -3
@@ -93,10 +92,10 @@ ITEMS, EDGES, TAILS, CUBES, CUBE_CELLS, CANDIDATES, COORDINATES, HEAP, KEPT, MAT
 _POOLS = 12
 
 
-class Sentence(NamedTuple):
+class InputSentence(NamedTuple):
     """A sentence of n words to translate, and the rules that it brings along.
 
-    `words` int32[n], UNKNOWN where the grammar lacks one. Extra rules translate single positions: those of position p
+    `words` int32[n], UNKNOWN_SYMBOL where the grammar lacks one. Extra rules translate single positions: position p's
     are `extra_first[p] … extra_first[p + 1] - 1`, int32[n+1]; their target words `target` int32 (numbers from the
     grammar's vocabulary on are the sentence's own words) by `target_start` int32[X+1]; `passes` int32[X]: 1 where a
     source word is passed through. `lm_words` int32: the language model's numbers of the sentence's own words.
@@ -117,17 +116,17 @@ class Limits(NamedTuple):
     pops: int
 
 
-class Task(NamedTuple):
+class DecodingTask(NamedTuple):
     """All that a sentence is decoded with."""
 
     grammar: Grammar
     weighed: Weighed
     model: LanguageModel
-    sentence: Sentence
+    sentence: InputSentence
     limits: Limits
 
 
-class Chart(NamedTuple):
+class DecodingChart(NamedTuple):
     """Pools: `items` ITEM, `fronts` int32[items, w] their open words, `ranked` int32[items] each cell's, best first,
     `edges` EDGE, `tails` int32 their tails' items. `cells` int32[C, 2]: first and last item + 1; X over [i, j) is cell
     i (n + 1) + j, S over [0, j) is (n + 1)² + j, the goal follows. `slots` int32[h, 2]: the items of the cell at hand
@@ -162,13 +161,13 @@ class Chart(NamedTuple):
     taken: NDArray[np.int64]
 
 
-def make_chart(words: int, order: int, size: int) -> Chart:
+def make_chart(words: int, order: int, size: int) -> DecodingChart:
     """Room for sentences of at most `words` words under a language model of `order`, and about `size` items."""
     width = max(order - 1, 1)
     cells = (words + 1) ** 2 + words + 3
     memo = np.zeros(_MEMORIES, MEMO)
     memo["state"] = NONE
-    return Chart(
+    return DecodingChart(
         items=np.zeros(size, ITEM),
         fronts=np.zeros((size, width), np.int32),
         ranked=np.zeros(size, np.int32),

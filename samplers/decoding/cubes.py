@@ -6,6 +6,10 @@ sum of the ranks of rule and items. Without a bound on pops, every place of ever
 
 Each place but the corner is reached from one other place, by going on along the last axis that has been gone along, or
 along a later one; so none is met twice, and no place promises more than the one that it was reached from.
+
+An item's words are scored from no context. Its first words are *open*: what stands before changes their probability.
+The probabilities of the others are final, and are in its score; those of open words are only promised, in its rank.
+Where not all words are open, the state at the end stays, whatever comes before.
 """
 
 import numpy as np
@@ -19,6 +23,8 @@ from hierogram.samplers.decoding.chart import (
     CUBES,
     EDGES,
     GLUE_NEXT,
+    GLUE_START,
+    GOAL,
     HEAP,
     ITEMS,
     KEPT,
@@ -26,9 +32,110 @@ from hierogram.samplers.decoding.chart import (
     STAMP,
     TAILS,
 )
-from hierogram.samplers.decoding.states import join, lm_word
-from hierogram.samplers.decoding.weighing import GLUE, LM, LM_UNKNOWN, LN_10, UNKNOWN_WORDS, WORDS
-from hierogram.samplers.language_models.model import UNKNOWN
+from hierogram.samplers.decoding.grammar import GLUE, LM, LM_UNKNOWN, LN_10, UNKNOWN_WORDS, WORDS
+from hierogram.samplers.language_models.model import EMPTY, END, UNKNOWN, home_of, score
+
+
+@njit_inline
+def lm_word(task, word):
+    """The language model's number of a target word, one of the grammar's or of the sentence's own."""
+    known = len(task.weighed.lm_words)
+    if word < known:
+        return task.weighed.lm_words[word]
+    return task.sentence.lm_words[word - known]
+
+
+@njit_inline
+def _score(task, chart, state, word):
+    """Return what the language model says of a word after a state: asked once as long as nothing else takes its slot.
+
+    A sentence asks the same again and again, and the model's tables are much larger than the processor's caches.
+    """
+    slot = np.int64(home_of(state, word, mask_of(chart.memo)))
+    there = chart.memo[slot]
+    if there.state != state or there.word != word:
+        log10, following = score(task.model, state, word)
+        there.state, there.word, there.log10, there.next = state, word, log10, following
+    return there.log10, there.next
+
+
+@njit_inline
+def _word(task, chart, word, joined):
+    """One word more: `joined` is (open words, state, whether they are closed, log10 final, log10 promised)."""
+    size, state, closed, final, promised = joined
+    model = task.model
+    log10, state = _score(task, chart, state, word)
+    if closed:
+        return size, state, closed, final + log10, promised
+    chart.front[size] = word
+    there = model.states[state]
+    closed = there.length <= size or there.open == 0
+    return size + 1, state, closed, final, promised + log10
+
+
+@njit_inline
+def _item(task, chart, item, joined):
+    """The words of an item more: the open ones are scored again, the others stay as they are."""
+    there = chart.items[item]
+    size, state, closed, final, promised = joined
+    if size == 0 and not closed:
+        for k in range(there.open):
+            chart.front[k] = chart.fronts[item, k]
+        return np.int64(there.open), np.int32(there.state), there.closed != 0, final, there.promised
+    for k in range(there.open):
+        joined = _word(task, chart, chart.fronts[item, k], joined)
+    size, state, closed, final, promised = joined
+    if there.closed:
+        state = there.state
+        closed = True
+    return size, state, closed, final, promised
+
+
+@njit_inline
+def _side(task, chart, rule, tails):
+    """The target side of a rule of the grammar or of the sentence, over items."""
+    joined = (np.int64(0), np.int32(EMPTY), False, 0.0, 0.0)
+    grammar, sentence = task.grammar, task.sentence
+    rules = len(grammar.target_start) - 1
+    if rule >= rules:
+        extra = rule - rules
+        for k in range(sentence.target_start[extra], sentence.target_start[extra + 1]):
+            joined = _word(task, chart, lm_word(task, sentence.target[k]), joined)
+        return joined
+    for k in range(grammar.target_start[rule], grammar.target_start[rule + 1]):
+        symbol = grammar.target[k]
+        if symbol < 0:
+            joined = _item(task, chart, chart.tails[tails - symbol - 1], joined)
+        else:
+            joined = _word(task, chart, lm_word(task, symbol), joined)
+    return joined
+
+
+@njit
+def join(task, chart, rule, tails):
+    """The state of what a rule makes of items, `chart.tails[tails:]`.
+
+    (number of open words, which stand in `front`; state; whether others follow them; natural log probability of the
+    words that are closed now; log10 probability of the open ones, as promised).
+    """
+    no_words = (np.int64(0), np.int32(EMPTY), False, 0.0, 0.0)
+    model = task.model
+    if model.order == 0:
+        return no_words
+    if rule < 0:
+        begun = np.int32(model.begin) if rule == GLUE_START else np.int32(chart.items[chart.tails[tails]].state)
+        joined = (np.int64(0), begun, True, 0.0, 0.0)
+        if rule == GOAL:
+            log10, _ = _score(task, chart, begun, np.int32(END))
+            # Nothing comes after it.
+            joined = (np.int64(0), np.int32(EMPTY), True, np.float64(log10), 0.0)
+        else:
+            joined = _item(task, chart, chart.tails[tails + (1 if rule == GLUE_NEXT else 0)], joined)
+    else:
+        joined = _side(task, chart, rule, tails)
+    size, state, closed, final, promised = joined
+    return size, state, closed, final * LN_10, promised
+
 
 _ONE = np.uint64(1)
 MARGIN = 2.0
@@ -38,7 +145,7 @@ over the best items of its cells is joined as long as this could make it one of 
 
 @njit_inline
 def _axis(chart, cube, axis):
-    """How many places there are along an axis of a cube: 0 is that of the rules."""
+    """Return how many places there are along an axis of a cube: 0 is that of the rules."""
     if axis == 0:
         return max(chart.cubes[cube].rules, 1)
     cell = chart.cube_cells[chart.cubes[cube].cells + axis - 1]
@@ -64,7 +171,7 @@ def _item_at(chart, candidate, tail):
 
 @njit_inline
 def _estimate(task, chart, candidate):
-    """What a candidate promises before its items are joined."""
+    """Return what a candidate promises before its items are joined."""
     cube = chart.cubes[chart.candidates[candidate].cube]
     total = cube.base
     if cube.rules > 0:
@@ -145,7 +252,7 @@ def _push(task, chart, cube, place, axis):
 
 @njit_inline
 def _is_worse(task, chart, candidate):
-    """Whether as many are joined as may be popped, and all of them are better than the candidate."""
+    """Return whether as many are joined as may be popped, and all of them are better than the candidate."""
     return (
         0 < task.limits.pops <= chart.taken[KEPT]
         and chart.candidates[candidate].priority <= chart.candidates[chart.kept[0]].priority
@@ -186,7 +293,7 @@ def _keep(task, chart, candidate):
 
 @njit_inline
 def _has_room(chart, arity):
-    """Whether one more candidate, edge and item can be made."""
+    """Return whether one more candidate, edge and item can be made."""
     taken = chart.taken
     return (
         taken[CANDIDATES] < len(chart.candidates)
@@ -218,7 +325,7 @@ def _grow(task, chart, candidate):
 
 @njit_inline
 def own_score(task, rule):
-    """What a rule counts without the language model's probability: w · f of the rest."""
+    """Return what a rule counts without the language model's probability: w · f of the rest."""
     weighed, sentence = task.weighed, task.sentence
     rules = len(weighed.score)
     if rule < 0:
@@ -258,7 +365,7 @@ def _join(task, chart, candidate):
 
 @njit_inline
 def _is_state(chart, item, candidate):
-    """Whether an item has the state of a candidate."""
+    """Return whether an item has the state of a candidate."""
     there, made = chart.items[item], chart.candidates[candidate]
     same = there.state == made.state and there.open == made.open and there.closed == made.closed
     for k in range(there.open):

@@ -1,19 +1,15 @@
 """Decoding sentences with a weighed grammar: the best derivations of each, the same on any number of threads."""
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from threading import local
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.decoding.chart import Chart, Limits, Sentence, Task, make_chart
+from hierogram.samplers.decoding.chart import DecodingChart, DecodingTask, InputSentence, Limits, make_chart
 from hierogram.samplers.decoding.filling import fill
-from hierogram.samplers.decoding.grammar import Grammar
-from hierogram.samplers.decoding.kbest import best_entries
-from hierogram.samplers.decoding.outputs import Outputs, write_out
-from hierogram.samplers.decoding.weighing import Weighed, no_model, weigh
+from hierogram.samplers.decoding.grammar import Grammar, Weighed, no_model, weigh
+from hierogram.samplers.decoding.kbest import Outputs, best_entries, write_out
 from hierogram.samplers.language_models.model import LanguageModel
 
 _SMALLEST = 1 << 12
@@ -26,7 +22,7 @@ POPS = 200
 class Decoded(NamedTuple):
     """A sentence's best derivations, and the sentence."""
 
-    sentence: Sentence
+    sentence: InputSentence
     outputs: Outputs
 
 
@@ -51,14 +47,14 @@ class Decoder:
         self.weighed: Weighed = weigh(grammar, weights, self.model, lm_words)
         self._own = local()
 
-    def decode(self, sentence: Sentence, best: int = 1, *, distinct: bool = False) -> Decoded:
+    def decode(self, sentence: InputSentence, best: int = 1, *, distinct: bool = False) -> Decoded:
         """At most `best` derivations of a sentence of one word or more, best first.
 
         `distinct`: of those with the same target words only the best one.
         """
-        task = Task(self.grammar, self.weighed, self.model, sentence, self.limits)
+        task = DecodingTask(self.grammar, self.weighed, self.model, sentence, self.limits)
         words = len(sentence.words)
-        chart: Chart | None = getattr(self._own, "chart", None)
+        chart: DecodingChart | None = getattr(self._own, "chart", None)
         size = len(chart.items) if chart is not None else _SMALLEST
         while True:
             if chart is None or len(chart.heads) < words + 2 or len(chart.items) < size:
@@ -70,8 +66,3 @@ class Decoder:
             size *= 2
         lists, found = best_entries(task, chart, goal, best, distinct)
         return Decoded(sentence, write_out(task, chart, lists, found))
-
-    def decode_all(self, sentences: Sequence[Sentence], best: int = 1, threads: int = 1) -> list[Decoded]:
-        """The sentences' best derivations, in order, whatever the number of threads."""
-        with ThreadPoolExecutor(threads, thread_name_prefix="decode") as pool:
-            return list(pool.map(lambda sentence: self.decode(sentence, best), sentences))

@@ -1,4 +1,8 @@
-"""Filling a sentence's chart: X over every span, S → X and S → S X from left to right, and the whole sentence."""
+"""Filling a sentence's chart: X over every span, S → X and S → S X from left to right, and the whole sentence.
+
+Source sides that match from a start are found depth first through the trie, over cells that are already filled. A rule
+of scope k has k ends of nonterminals that are free, so it matches in O(n^k) ways [Hopkins & Langmead 2010].
+"""
 
 import numpy as np
 
@@ -15,19 +19,87 @@ from hierogram.samplers.decoding.chart import (
     s_cell,
     x_cell,
 )
-from hierogram.samplers.decoding.cubes import add_cube, begin_cell, fill_cell, own_score
-from hierogram.samplers.decoding.grammar import gap_child, word_child
-from hierogram.samplers.decoding.matching import match_from
-from hierogram.samplers.decoding.states import lm_word
-from hierogram.samplers.decoding.weighing import LM, LN_10
+from hierogram.samplers.decoding.cubes import add_cube, begin_cell, fill_cell, lm_word, own_score
+from hierogram.samplers.decoding.grammar import LM, LN_10, gap_child, word_child
 from hierogram.samplers.language_models.model import EMPTY, score
+
+_FRESH = -2
+
+
+@njit_inline
+def _push(chart, depth, node, position, arity):
+    frame = chart.stack[depth]
+    frame.node = node
+    frame.position = position
+    frame.arity = arity
+    frame.gap = _FRESH
+
+
+@njit_inline
+def _record(chart, node, end, arity):
+    """Note that the source side of a node ends here; False where there is no room."""
+    taken = chart.taken
+    if taken[MATCHES] == len(chart.matches) or taken[MATCH_CELLS] + arity > len(chart.match_cells):
+        return False
+    match = chart.matches[taken[MATCHES]]
+    match.node = node
+    match.cells = taken[MATCH_CELLS]
+    match.arity = arity
+    match.next = chart.heads[end]
+    chart.heads[end] = taken[MATCHES]
+    for k in range(arity):
+        chart.match_cells[taken[MATCH_CELLS] + k] = chart.path[k]
+    taken[MATCHES] += 1
+    taken[MATCH_CELLS] += arity
+    return True
+
+
+@njit
+def match_from(task, chart, node, position, arity, end):
+    """Note all matches that go on from a node of the trie at a position, up to `end`; False where there is no room.
+
+    The first `arity` cells of `path` are those of the nonterminals so far. All cells that begin at `position` or later
+    are filled.
+    """
+    grammar = task.grammar
+    words = task.sentence.words
+    n = len(words)
+    depth = 0
+    _push(chart, 0, node, position, arity)
+    while depth >= 0:
+        frame = chart.stack[depth]
+        at = frame.position
+        if frame.gap == _FRESH:
+            if grammar.rule_first[frame.node] < grammar.rule_first[frame.node + 1] and not _record(
+                chart, frame.node, at, frame.arity
+            ):
+                return False
+            frame.gap = at + 1
+            if at < end:
+                child = word_child(grammar, frame.node, words[at])
+                if child > 0:
+                    depth += 1
+                    _push(chart, depth, child, at + 1, frame.arity)
+            continue
+        child = gap_child(grammar, frame.node) if frame.gap <= end else NONE
+        if child < 0:
+            depth -= 1
+            continue
+        cell = x_cell(n, at, frame.gap)
+        frame.gap += 1
+        if chart.cells[cell, 1] > chart.cells[cell, 0]:
+            chart.path[frame.arity] = cell
+            depth += 1
+            _push(chart, depth, child, frame.gap - 1, frame.arity + 1)
+    return True
+
 
 _ROOT = 0
 
 
 @njit
 def _extra_base(task, rule):
-    """What a rule of the sentence promises."""
+    """Return what a rule of the sentence promises."""
     sentence, model = task.sentence, task.model
     total = own_score(task, rule)
     if model.order > 0:

@@ -1,4 +1,4 @@
-"""Lazy k-best derivations of a filled chart [Huang & Chiang 2005, Algorithm 3].
+"""Lazy k-best derivations of a filled chart [Huang & Chiang 2005, Algorithm 3], and what they say.
 
 An entry is a derivation of an item: an edge and an entry for each tail. The first entry of an item is its best
 derivation, and has the item's number. Those that follow are made when they are asked for: candidates are the item's
@@ -8,6 +8,8 @@ with the tail that was gone on with last, or with a later one, meets each candid
 Where only distinct translations are wanted, an entry whose target words an earlier entry of its item has is passed
 over: its successors become candidates, and nothing else. What is left out there would be left out above it, too: in
 every derivation it can be replaced by the earlier entry, which scores at least as well and says the same.
+
+Entries are written out as target words, the rules that were used and where, and the sums of features.
 """
 
 from typing import NamedTuple
@@ -18,7 +20,10 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import capacity_for, mask_of, probe
 from hierogram.samplers.compiled.streams import mix
-from hierogram.samplers.decoding.chart import ITEMS, NONE, TAILS, Chart, Task
+from hierogram.samplers.decoding.chart import GLUE_NEXT, ITEMS, NONE, TAILS, DecodingChart, DecodingTask
+from hierogram.samplers.decoding.cubes import lm_word
+from hierogram.samplers.decoding.grammar import GLUE, LM, LM_UNKNOWN, RULES, UNKNOWN_WORDS, WORDS
+from hierogram.samplers.language_models.model import UNKNOWN
 
 ENTRY = np.dtype(
     [
@@ -78,7 +83,7 @@ class Lists(NamedTuple):
     taken: NDArray[np.int64]
 
 
-def make_lists(chart: Chart, size: int, distinct: bool) -> Lists:
+def make_lists(chart: DecodingChart, size: int, distinct: bool) -> Lists:
     """Room for `size` entries beside the first ones."""
     items = int(chart.taken[ITEMS])
     return Lists(
@@ -138,7 +143,7 @@ def _without_best(lists, heap):
 
 @njit_inline
 def next_symbol(task, rule, place, arity):
-    """What stands at a place of a rule's target side: a word, -k for nonterminal k; whether the side goes so far."""
+    """Say what stands at a place of a rule's target side: a word, -k for nonterminal k; whether there is one."""
     grammar, sentence = task.grammar, task.sentence
     rules = len(grammar.target_start) - 1
     if rule < 0:
@@ -330,7 +335,9 @@ def find_best(task, chart, lists, goal, wanted, found):
     return number, True
 
 
-def best_entries(task: Task, chart: Chart, goal: int, wanted: int, distinct: bool) -> tuple[Lists, NDArray[np.int32]]:
+def best_entries(
+    task: DecodingTask, chart: DecodingChart, goal: int, wanted: int, distinct: bool
+) -> tuple[Lists, NDArray[np.int32]]:
     """The goal's best derivations, at most `wanted`, as entries of lists, best first; of `distinct` target words each.
 
     Distinct ones end with `MOST_ENTRIES`.
@@ -342,4 +349,145 @@ def best_entries(task: Task, chart: Chart, goal: int, wanted: int, distinct: boo
         number, done = find_best(task, chart, lists, goal, wanted, found)
         if done or (distinct and size >= MOST_ENTRIES):
             return lists, found[: int(number)]
+        size *= 4
+
+
+USE = np.dtype(
+    [
+        ("rule", np.int32),
+        ("cell", np.int32),
+        ("parent", np.int32),
+        ("slot", np.int32),
+        ("first", np.int32),
+        ("last", np.int32),
+        ("symbol", np.int32),
+        ("entry", np.int32),
+    ],
+    align=True,
+)
+"""A rule where a derivation uses it: its number as an edge has it; its cell; the use that it stands in (-1: none), and
+as which nonterminal, counted from 0; its target words, from the first to before the last; the last two are of the
+walk."""
+
+
+class Outputs(NamedTuple):
+    """Derivations written out: `words` int32 and `uses` USE one derivation after the other, in the order of the target;
+    `word_start`, `use_start` int64[k+1]; `features` float64[k, F + 6]; `scores` float64[k].
+    """
+
+    words: NDArray[np.int32]
+    word_start: NDArray[np.int64]
+    uses: NDArray[np.void]
+    use_start: NDArray[np.int64]
+    features: NDArray[np.float64]
+    scores: NDArray[np.float64]
+
+
+@njit
+def _count(task, chart, edge, features):
+    """Add what an edge counts to a derivation's features."""
+    grammar, sentence = task.grammar, task.sentence
+    own = grammar.features.shape[1]
+    rules = len(grammar.target_start) - 1
+    rule = chart.edges[edge].rule
+    features[own + LM] += chart.edges[edge].lm
+    if rule == GLUE_NEXT:
+        features[own + GLUE] += 1
+    elif 0 <= rule < rules:
+        features[own + RULES] += 1
+        for k in range(own):
+            features[k] += grammar.features[rule, k]
+    elif rule >= rules:
+        features[own + UNKNOWN_WORDS] += sentence.passes[rule - rules]
+
+
+@njit_inline
+def _put_word(task, outputs, row, place, word):
+    """One word more of a derivation; False where there is no room."""
+    if place == len(outputs.words):
+        return False
+    outputs.words[place] = word
+    own = task.grammar.features.shape[1]
+    outputs.features[row, own + WORDS] += 1
+    if task.model.order > 0 and lm_word(task, word) == UNKNOWN:
+        outputs.features[row, own + LM_UNKNOWN] += 1
+    return True
+
+
+@njit
+def _write_one(task, chart, lists, entry, row, outputs):
+    """Write out a derivation; False where there is no room."""
+    place = outputs.word_start[row]
+    begin = place
+    number = outputs.use_start[row]
+    first_use = number
+    at = np.int64(NONE)
+    slot = 0
+    while True:
+        # A rule's use begins where an entry is given, and goes on where it is not.
+        if entry != NONE:
+            if number == len(outputs.uses):
+                return False
+            edge = lists.entries[entry].edge
+            use = outputs.uses[number]
+            use.rule, use.cell, use.parent, use.slot = (
+                chart.edges[edge].rule,
+                chart.items[lists.entries[entry].item].cell,
+                at,
+                slot,
+            )
+            use.first, use.symbol, use.entry = place - begin, 0, entry
+            _count(task, chart, edge, outputs.features[row])
+            at = number - first_use
+            number += 1
+            entry = np.int64(NONE)
+        use = outputs.uses[first_use + at]
+        edge = lists.entries[use.entry].edge
+        symbol, there = next_symbol(task, np.int64(use.rule), np.int64(use.symbol), chart.edges[edge].arity)
+        if there:
+            use.symbol += 1
+            if symbol >= 0:
+                if not _put_word(task, outputs, row, place, symbol):
+                    return False
+                place += 1
+            else:
+                slot = -symbol - 1
+                entry = np.int64(lists.tails[lists.entries[use.entry].tails + slot])
+        else:
+            use.last = place - begin
+            at = np.int64(use.parent)
+            if at == NONE:
+                break
+    outputs.word_start[row + 1] = place
+    outputs.use_start[row + 1] = number
+    outputs.scores[row] = lists.entries[outputs.uses[first_use].entry].score
+    return True
+
+
+@njit
+def _write(task, chart, lists, found, outputs):
+    outputs.features[:, :] = 0
+    for row in range(len(found)):
+        if not _write_one(task, chart, lists, np.int64(found[row]), row, outputs):
+            return np.int64(row)
+    return np.int64(len(found))
+
+
+def write_out(task: DecodingTask, chart: DecodingChart, lists: Lists, found: NDArray[np.int32]) -> Outputs:
+    """The derivations that are entries `found` of the lists, written out."""
+    k = len(found)
+    features = task.grammar.features.shape[1] + len(task.weighed.weights)
+    size = 8 * k * (len(task.sentence.words) + 4)
+    while True:
+        outputs = Outputs(
+            np.empty(size, np.int32),
+            np.zeros(k + 1, np.int64),
+            np.zeros(size, USE),
+            np.zeros(k + 1, np.int64),
+            np.zeros((k, features)),
+            np.zeros(k),
+        )
+        if _write(task, chart, lists, found, outputs) == k:
+            words, uses = int(outputs.word_start[-1]), int(outputs.use_start[-1])
+            return outputs._replace(words=outputs.words[:words].copy(), uses=outputs.uses[:uses].copy())
         size *= 4

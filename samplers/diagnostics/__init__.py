@@ -1,1 +1,1 @@
-"""How far chains can be trusted: agreement, effective sample sizes, Monte Carlo errors, overlap of grammars."""
+"""Trust in chains: agreement, effective sample sizes, Monte Carlo errors, overlap of grammars."""

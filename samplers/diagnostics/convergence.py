@@ -1,15 +1,52 @@
 """Agreement and efficiency of chains: R-hat, effective sample sizes, Monte Carlo errors [Vehtari et al. 2021].
 
 Everything takes the draws of many quantities at once: float64[S, C, N], quantities by chains by draws, at least four
-draws a chain. The results are float64[S]. They equal those of arviz-stats.
+draws a chain. The results are float64[S]. They equal those of arviz-stats. A verdict says in a word what is wrong with
+the chains of a quantity.
 """
 
+from collections.abc import Sequence
+from functools import lru_cache
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.diagnostics.ranks import normal_scores
+_OFFSET = 3 / 8
+"""Blom's offset of ranks."""
+
+
+@lru_cache(maxsize=8)
+def _normal_scores(size: int) -> NDArray[np.float64]:
+    """The standard normal quantile of each half rank k/2 among `size` draws, k = 0..2 size; float64[2 size + 1]."""
+    inverse = NormalDist().inv_cdf
+    shares = [(k / 2 - _OFFSET) / (size - 2 * _OFFSET + 1) for k in range(2, 2 * size + 1)]
+    return np.array([np.nan, np.nan, *map(inverse, shares)])
+
+
+def double_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Twice the rank of each value in its row, from 2; equal values share the mean of their ranks. int64[S, M]."""
+    rows, size = values.shape
+    order = np.argsort(values, axis=1, kind="stable")
+    ascending = np.take_along_axis(values, order, axis=1)
+    places = np.broadcast_to(np.arange(size), (rows, size))
+    begins = np.ones((rows, size), np.bool_)
+    begins[:, 1:] = ascending[:, 1:] != ascending[:, :-1]
+    ends = np.ones((rows, size), np.bool_)
+    ends[:, :-1] = begins[:, 1:]
+    first = np.maximum.accumulate(np.where(begins, places, 0), axis=1)
+    last = np.minimum.accumulate(np.where(ends, places, size)[:, ::-1], axis=1)[:, ::-1]
+    ranks = np.empty((rows, size), np.int64)
+    np.put_along_axis(ranks, order, first + last + 2, axis=1)
+    return ranks
+
+
+def normal_scores(draws: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Normal scores of the ranks among all draws of a quantity; `draws` and the result float64[S, C, N]."""
+    flat = draws.reshape(len(draws), -1)
+    return _normal_scores(flat.shape[1])[double_ranks(flat)].reshape(draws.shape)
+
 
 Draws = NDArray[np.float64]
 Values = NDArray[np.float64]
@@ -22,7 +59,7 @@ _RESOLUTION = 1e-15
 
 
 class Summary(NamedTuple):
-    """What is known of each of S quantities, float64[S] each.
+    """All that is known of each of S quantities, float64[S] each.
 
     `r_hat` rank-normalized split R-hat, nan where all draws are equal; `ess_bulk`, `ess_tail` effective sample sizes;
     `mean`, `sd` of all draws; `error` the Monte Carlo standard error of the mean.
@@ -134,11 +171,6 @@ def _make_monotone(kept: Draws, last: NDArray[np.int64]) -> None:
         kept[above, lag + 2] = before[above] / 2.0
 
 
-def bulk_size(draws: Draws) -> Values:
-    """Bulk effective sample size: that of the normal scores of the split chains."""
-    return effective_size(normal_scores(split(draws)))
-
-
 def tail_size(draws: Draws, share: float = TAIL) -> Values:
     """Tail effective sample size: the smaller one of those of both tails, each with a `share` of the draws."""
     sizes = []
@@ -168,3 +200,71 @@ def summarize(draws: Draws) -> Summary:
         tail_size(draws),
         mean_error(draws),
     )
+
+
+CONSTANT, STUCK, DRIFTING, APART, SHORT, SOUND = "constant", "stuck", "drifting", "apart", "short", "sound"
+MEANINGS = {
+    SOUND: "the chains agree",
+    SHORT: "the chains agree, and have few effective draws",
+    APART: "the chains stay at different values",
+    DRIFTING: "the chains move on together: they have not burned in",
+    STUCK: "a chain does not move while others do",
+    CONSTANT: "every draw is the same",
+}
+"""What each verdict means."""
+FLAGS = (STUCK, DRIFTING, APART)
+"""Verdicts that say the draws cannot be trusted."""
+
+R_HAT_LIMIT = 1.05
+FEWEST_EFFECTIVE = 100.0
+_STILL = 0.02
+"""A chain is stuck where its standard deviation is less than this share of the median one."""
+
+
+def verdicts(draws: Draws, summary: Summary) -> list[str]:
+    """The verdict on each quantity of draws float64[S, C, N].
+
+    Where R-hat is above 1.05, and the halves of chains differ by more than whole chains do, the chains drift; else they
+    are apart.
+    """
+    halves, wholes = _variances(draws)
+    stuck = _is_stuck(draws)
+    return [
+        _verdict(float(r_hat), float(effective), bool(still), bool(moves))
+        for r_hat, effective, still, moves in zip(
+            summary.r_hat, np.fmin(summary.ess_bulk, summary.ess_tail), stuck, halves > wholes, strict=True
+        )
+    ]
+
+
+def _verdict(r_hat: float, effective: float, stuck: bool, moves: bool) -> str:
+    if np.isnan(r_hat):
+        return CONSTANT
+    if stuck:
+        return STUCK
+    if r_hat > R_HAT_LIMIT:
+        return DRIFTING if moves else APART
+    return SHORT if effective < FEWEST_EFFECTIVE else SOUND
+
+
+def _is_stuck(draws: Draws) -> NDArray[np.bool_]:
+    deviations = draws.std(axis=2)
+    return np.asarray((deviations < _STILL * np.median(deviations, axis=1, keepdims=True)).any(axis=1))
+
+
+def _variances(draws: Draws) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean squared distance of a chain's two halves' means from the chain's, and the variance of the chains' means.
+
+    What the chains' halves have in common is a drift; with one chain there are no others to be apart from.
+    """
+    chains = draws.shape[1]
+    means = split(draws).mean(axis=2)
+    first, last = means[:, :chains], means[:, chains:]
+    drift = ((last - first).mean(axis=1) / 2) ** 2
+    centers = (first + last) / 2
+    return drift, centers.var(axis=1) if chains > 1 else np.zeros(len(draws))
+
+
+def count_flags(found: Sequence[str]) -> dict[str, int]:
+    """Return how many quantities have each verdict, those that none has left out."""
+    return {verdict: number for verdict in MEANINGS if (number := sum(one == verdict for one in found))}

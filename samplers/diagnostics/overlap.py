@@ -1,4 +1,4 @@
-"""How much of their grammars chains have in common."""
+"""Overlap of the grammars of chains."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -12,7 +12,7 @@ from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, RuleTable
 KEY = np.dtype([("high", np.uint64), ("low", np.uint64)])
 
 
-class Counts(NamedTuple):
+class RuleCounts(NamedTuple):
     """Rules and how often each is used: `keys` KEY[R] ascending, `uses` float64[R] above 0."""
 
     keys: NDArray[np.void]
@@ -20,7 +20,7 @@ class Counts(NamedTuple):
 
 
 class Overlap(NamedTuple):
-    """What two grammars share, each 0 to 1: of all rules, of those used at least twice in one of them, and of uses.
+    """Agreement of two grammars, each 0 to 1: of all rules, of those used at least twice in one of them, and of uses.
 
     The first two are Jaccard indices; the last is the sum over rules of the smaller one of the two shares of uses.
     """
@@ -36,21 +36,21 @@ def _keys(pairs: NDArray[np.uint64]) -> NDArray[np.void]:
     return keys
 
 
-def counts_of(table: RuleTable) -> Counts:
+def counts_of(table: RuleTable) -> RuleCounts:
     """The rules of a table."""
     rows = table.rows[np.flatnonzero(table.tags)]
     rows = rows[np.lexsort((rows[:, KEY_LOW], rows[:, KEY_HIGH]))]
-    return Counts(_keys(rows[:, [KEY_HIGH, KEY_LOW]]), rows[:, COUNT].astype(np.float64))
+    return RuleCounts(_keys(rows[:, [KEY_HIGH, KEY_LOW]]), rows[:, COUNT].astype(np.float64))
 
 
-def mean_of(grammars: Sequence[Counts]) -> Counts:
+def mean_of(grammars: Sequence[RuleCounts]) -> RuleCounts:
     """The mean of the uses."""
     keys, where = np.unique(np.concatenate([one.keys for one in grammars]), return_inverse=True)
     uses = np.bincount(where, np.concatenate([one.uses for one in grammars]), len(keys))
-    return Counts(keys, uses / len(grammars))
+    return RuleCounts(keys, uses / len(grammars))
 
 
-def _used_at_least(grammar: Counts, least: float) -> NDArray[np.void]:
+def _used_at_least(grammar: RuleCounts, least: float) -> NDArray[np.void]:
     return grammar.keys[grammar.uses >= least]
 
 
@@ -59,9 +59,9 @@ def _jaccard(one: NDArray[np.void], other: NDArray[np.void]) -> float:
     return common / max(1, len(one) + len(other) - common)
 
 
-def overlap(one: Counts, other: Counts, least: float = 0.0) -> Overlap:
-    """What two grammars share, rules of fewer than `least` uses left out."""
-    kept = [Counts(own.keys[own.uses >= least], own.uses[own.uses >= least]) for own in (one, other)]
+def overlap(one: RuleCounts, other: RuleCounts, least: float = 0.0) -> Overlap:
+    """Return what two grammars share, rules of fewer than `least` uses left out."""
+    kept = [RuleCounts(own.keys[own.uses >= least], own.uses[own.uses >= least]) for own in (one, other)]
     _, here, there = np.intersect1d(kept[0].keys, kept[1].keys, assume_unique=True, return_indices=True)
     totals = [max(own.uses.sum(), 1e-300) for own in kept]
     shared = np.minimum(kept[0].uses[here] / totals[0], kept[1].uses[there] / totals[1]).sum()
@@ -69,7 +69,7 @@ def overlap(one: Counts, other: Counts, least: float = 0.0) -> Overlap:
     return Overlap(_jaccard(kept[0].keys, kept[1].keys), _jaccard(*either), float(shared))
 
 
-def mean_overlap(grammars: Sequence[Counts], least: float = 0.0) -> Overlap:
+def mean_overlap(grammars: Sequence[RuleCounts], least: float = 0.0) -> Overlap:
     """The mean over all pairs of the grammars; raises `ValueError` where there are fewer than two."""
     if len(grammars) < 2:
         raise ValueError("an overlap takes two grammars")

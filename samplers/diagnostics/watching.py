@@ -1,4 +1,4 @@
-"""What is written down of a chain while it runs: totals, and the counts of chosen rules."""
+"""Records of a chain while it runs: totals, and the counts of chosen rules."""
 
 from dataclasses import dataclass, field
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.forests.batch import Batch, State
 from hierogram.samplers.forests.derivations import get_number, put_number
-from hierogram.samplers.forests.views import push_tails, view_pair
+from hierogram.samplers.forests.forest import push_tails, view_pair
 from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
-from hierogram.samplers.grammar.uses import CLASSES, LEAST_KEPT, LEAST_SHOWN, MOST_SWEEPS, ONE_USE, SWEEPS_A_DRAW
+from hierogram.samplers.grammar.numbers import CLASSES, LEAST_KEPT, LEAST_SHOWN, MOST_SWEEPS, ONE_USE, SWEEPS_A_DRAW
 
 ENTRY = np.dtype(
     [
@@ -138,7 +138,7 @@ def mean_uses(uses, sweeps):
 
 @njit_inline
 def expected_uses(uses, sweeps, shared):
-    """What an entry counts for, in units of 1/`ONE_USE`; 0 where it is not counted."""
+    """Return what an entry counts for, in units of 1/`ONE_USE`; 0 where it is not counted."""
     mean = mean_uses(uses, sweeps)
     return mean if mean >= (LEAST_KEPT if shared else LEAST_SHOWN) else 0
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.batch import State
-from hierogram.samplers.forests.forest import Forests
-from hierogram.samplers.forests.views import push_tails, view_forest
+from hierogram.samplers.forests.forest import Forests, push_tails, view_forest
 from hierogram.samplers.grammar.columns import Blobs
 
 _MORE = 0x80

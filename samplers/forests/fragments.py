@@ -4,7 +4,8 @@ The summary of a fragment is put together from its tails' summaries, so that a r
 as its topmost edge. Each side has a polynomial hash modulo 2^64 of its symbols; a nonterminal's number enters
 the target's hash linearly, so a fragment that becomes part of a larger one is renumbered by one
 multiplication. The key of a rule is 128 bits of both sides' hashes. Keys are compared, texts are checked:
-`hierogram.samplers.counts.deltas` compares the symbols themselves wherever counts are handed over.
+`hierogram.samplers.counts.deltas` compares the symbols themselves wherever counts are handed over. For the size of a
+rule see `hierogram.samplers.grammar.sizes`; here are its functions as kernels.
 """
 
 from typing import NamedTuple
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import mix
-from hierogram.samplers.forests.sizes import pack_size
-from hierogram.samplers.forests.views import tails_of
+from hierogram.samplers.forests.forest import tails_of
+from hierogram.samplers.grammar import sizes
 from hierogram.samplers.grammar.keys import (
     BASE,
     CLOSE,
@@ -25,6 +26,12 @@ from hierogram.samplers.grammar.keys import (
     TARGET_NONTERMINAL,
     TARGET_STEP,
 )
+
+pack_size = njit_inline(sizes.pack_size)
+length_of = njit_inline(sizes.length_of)
+source_terminals_of = njit_inline(sizes.source_terminals_of)
+target_terminals_of = njit_inline(sizes.target_terminals_of)
+
 
 SUMMARY = np.dtype(
     [
@@ -56,7 +63,7 @@ the target side's nonterminals, symbols, terminals, nonterminals, adjacent nonte
 whether that side begins and ends with a nonterminal), the epoch in which it was made; the local number of the
 rule at the node and the epoch in which that was found; the node's parent in the present tree; the epoch in which the
 rules of the derivation below it were listed, where the list stands, and the number of values that the variables of
-that derivation have together, in two parts as in `hierogram.samplers.counts.products`."""
+that derivation have together, in two parts as in `hierogram.samplers.synchronous.draws`."""
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)

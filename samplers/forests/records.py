@@ -26,10 +26,10 @@ from hierogram.samplers.forests.averages import (
 )
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.derivations import empty_state, get_number, most_nodes, put_number
-from hierogram.samplers.forests.views import view_pair
+from hierogram.samplers.forests.forest import view_pair
 from hierogram.samplers.forests.walk import make_summary, walk_space
 from hierogram.samplers.grammar.columns import Blobs
-from hierogram.samplers.grammar.uses import CLASSES
+from hierogram.samplers.grammar.numbers import CLASSES
 
 _NUMBER_BYTES = 9
 _ENTRY_BYTES = 16
@@ -150,7 +150,7 @@ def fragments_of(records: Blobs) -> Fragments:
 
 
 def left_out(records: Blobs) -> NDArray[np.int64]:
-    """What pairs with a record expect to use of rules that they do not count, by number of nonterminals.
+    """Return what pairs with a record expect to use of rules that they do not count, by number of nonterminals.
 
     int64[CLASSES], in units of 1/`ONE_USE`. Raises as `fragments_of`.
     """

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.forests.forest import push_tails, tails_of
 from hierogram.samplers.forests.fragments import compose, make_summaries, powers_of_base
-from hierogram.samplers.forests.views import push_tails, tails_of
 
 REGISTERS = np.dtype([("epoch", np.int64)])
 """The number of the walk: summaries made in another one are void."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
-from hierogram.samplers.grammar.limits import MAX_NODES, MAX_TREE
+from hierogram.samplers.grammar.numbers import MAX_NODES, MAX_TREE
 
 _TOKEN = re.compile(r"[ \t]*(?:#([0-9]+)=\(|([()])|([^ \t()]+))")
 _REFERENCE = re.compile(r"#([0-9]+)\Z")
@@ -202,7 +202,7 @@ def write_parse(parse: Parse) -> str:
 
 
 def _expansions(parse: Parse, node: TreeNode) -> list[str | int]:
-    """What stands after the label of a node: texts, and the numbers of the nodes below it."""
+    """Return what stands after the label of a node: texts, and the numbers of the nodes below it."""
     items: list[str | int] = []
     for edge in node.edges:
         if len(node.edges) > 1:

@@ -21,7 +21,7 @@ class Blobs(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many strings there are."""
+        """Return how many strings there are."""
         return len(self.offsets) - 1
 
 
@@ -61,7 +61,7 @@ class Texts(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many texts there are."""
+        """Return how many texts there are."""
         return len(self.offsets) - 1
 
     def strings(self) -> list[str]:

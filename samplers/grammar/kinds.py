@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from hierogram.samplers.exceptions import UnknownKindError
-from hierogram.samplers.grammar.limits import LONGEST_ITG_SIDE, LONGEST_SIDE
+from hierogram.samplers.grammar.numbers import LONGEST_ITG_SIDE, LONGEST_SIDE
 from hierogram.samplers.grammar.rules import terminal_of
 from hierogram.samplers.grammar.settings import ITG, SYNCHRONOUS, TREES
 
@@ -69,7 +69,7 @@ class Notation:
 
     @property
     def one(self) -> str:
-        """What one of the things in its stores is called, for messages and pages: `pair` or `tree`."""
+        """Return what one of the things in its stores is called, for messages and pages: `pair` or `tree`."""
         return "pair" if self.takes == PAIRS else "tree"
 
     @property

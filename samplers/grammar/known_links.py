@@ -1,4 +1,4 @@
-"""What people know of the links of a sentence pair."""
+"""Links that people know of a sentence pair."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -15,12 +15,12 @@ NO_POWERS = np.zeros(0)
 
 
 def at_temperature_one(powers: NDArray[np.float64]) -> bool:
-    """Whether no pair is sampled at another temperature."""
+    """Return whether no pair is sampled at another temperature."""
     return bool((powers == 1.0).all())
 
 
 class PairSchedule(Protocol):
-    """What sweeps over sentence pairs need of a schedule, by the number of each pair's sweep, from 1."""
+    """All that sweeps over sentence pairs need of a schedule, by the number of each pair's sweep, from 1."""
 
     def stages(self, sweeps: NDArray[np.int64]) -> NDArray[np.int16]:
         """Highest level that each pair's sweep may change, int16."""
@@ -30,20 +30,18 @@ class PairSchedule(Protocol):
 
     @property
     def leaving(self) -> bool:
-        """Whether draws leave the present values of variables [Suwa & Todo 2010]."""
+        """Return whether draws leave the present values of variables [Suwa & Todo 2010]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """K sweeps over nodes of level 1, K over levels 1 and 2, … up to `levels`; from then on over every node.
 
-    With K = 0 every node is sampled from the first sweep. `thinning`: a pair's derivation is kept as a sample each time
-    that its number of sweeps is a multiple of this.
+    With K = 0 every node is sampled from the first sweep.
     """
 
     sweeps_per_level: int = 10
     levels: int = 7
-    thinning: int = 10
 
     @property
     def burn_in(self) -> int:
@@ -70,22 +68,17 @@ class Schedule:
         """The stage, from 1, of each pair's last sweep; the one in which every level is sampled is `levels` + 1."""
         return np.minimum(self.stages(np.maximum(sweeps, 1)), self.levels + 1).astype(np.int64)
 
-    def samples(self, sweeps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether the state after each pair's sweep is kept as a sample."""
-        return np.asarray(np.asarray(sweeps) % self.thinning == 0)
-
 
 @dataclass(frozen=True, slots=True)
 class Annealing:
     """The first `sweeps` sweeps sample from P^(1/T), T falling in even steps from `start` to 1; then T = 1.
 
-    With a `start` below 1, T rises: what is likely becomes more so. `thinning` and `settling` are those of `Schedule`.
-    Every level is sampled from the first sweep. `leaving`: draws leave the present values of variables.
+    With a `start` below 1, T rises: what is likely becomes more so. A pair has burned in `settling` sweeps
+    later. Every level is sampled from the first sweep. `leaving`: draws leave the present values of variables.
     """
 
     sweeps: int = 100
     start: float = 5.0
-    thinning: int = 10
     settling: int = 0
     leaving: bool = False
 
@@ -111,20 +104,15 @@ class Annealing:
         """1 for what is being annealed, 2 for the rest."""
         return np.where(np.asarray(sweeps) <= self.sweeps, 1, 2).astype(np.int64)
 
-    def samples(self, sweeps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether the state after each sweep is kept as a sample: only at T = 1, and not while it settles."""
-        settled = (self.temperatures(sweeps) == 1.0) & (np.asarray(sweeps) >= self.burn_in)
-        return np.asarray((np.asarray(sweeps) % self.thinning == 0) & settled)
-
 
 _QUICK_SWEEPS = 16
 _QUICK_START = 0.85
 
 
-def quick_schedule(thinning: int = 10, settling: int = 10) -> Annealing:
+def quick_schedule(settling: int = 10) -> Annealing:
     """The schedule that reaches the likelihood of a chain in equilibrium in the fewest sweeps; see docs/performance.md.
 
     T rises from 0.85 to 1 over 16 sweeps: pairs agree sooner on which of many rules of about one probability they use.
     Draws leave the present values, so that fewer sweeps tell as much.
     """
-    return Annealing(_QUICK_SWEEPS, _QUICK_START, thinning, settling, leaving=True)
+    return Annealing(_QUICK_SWEEPS, _QUICK_START, settling, leaving=True)

@@ -9,7 +9,7 @@ from hierogram.samplers.compiled.jit import njit_allocating, njit_inline
 from hierogram.samplers.compiled.probing import mask_of, probe
 from hierogram.samplers.compiled.streams import mix
 from hierogram.samplers.exceptions import AlignmentInputError
-from hierogram.samplers.grammar.limits import LONGEST_ITG_SIDE
+from hierogram.samplers.grammar.numbers import LONGEST_ITG_SIDE
 
 _SMALLEST = 1 << 10
 _FREE = np.uint64(0)

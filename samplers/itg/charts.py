@@ -14,8 +14,8 @@ from hierogram.samplers.compiled.streams import advance, uniform
 from hierogram.samplers.itg.derivations import INVERTED, PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
 
 
-class Items(NamedTuple):
-    """What is parsed: weights `pairs` float64[n, m], `source_nulls` float64[n], `target_nulls` float64[m] of emissions
+class ItemWeights(NamedTuple):
+    """Items to parse: weights `pairs` float64[n, m], `source_nulls` float64[n], `target_nulls` float64[m] of emissions
     and `rules` float64[≥ 2] of straight and inverted rules; `size` int64[2] is n, m.
     """
 
@@ -35,10 +35,10 @@ class Drawn(NamedTuple):
     stack: NDArray[np.int32]
 
 
-def make_items(longest_source: int, longest_target: int) -> Items:
+def make_items(longest_source: int, longest_target: int) -> ItemWeights:
     """Room for the weights of so many items."""
     n, m = longest_source, longest_target
-    return Items(np.zeros((n, m)), np.zeros(n), np.zeros(m), np.zeros(2), np.zeros(2, np.int64))
+    return ItemWeights(np.zeros((n, m)), np.zeros(n), np.zeros(m), np.zeros(2), np.zeros(2, np.int64))
 
 
 def make_drawn(longest_source: int, longest_target: int) -> Drawn:

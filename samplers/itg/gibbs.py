@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
-from hierogram.samplers.itg.charts import Drawn, Items, chart_cells, draw_derivation, make_drawn, make_items, sum_inside
+from hierogram.samplers.itg.charts import (
+    Drawn,
+    ItemWeights,
+    chart_cells,
+    draw_derivation,
+    make_drawn,
+    make_items,
+    sum_inside,
+)
 from hierogram.samplers.itg.derivations import (
     INVERTED,
     NODE,
@@ -50,7 +58,7 @@ class Local(NamedTuple):
     target items. `nodes` NODE and `rules` uint8 are the pair's derivation and the next one.
     """
 
-    items: Items
+    items: ItemWeights
     chart: NDArray[np.float64]
     drawn: Drawn
     pieces: NDArray[np.int32]
@@ -260,7 +268,7 @@ def _add_new(batch, pair, base, counts, local, length, change):
 
 @njit_inline
 def _is_piece(local, rule, p, q):
-    """Whether a drawn leaf stands for a subtree that stays as it is."""
+    """Return whether a drawn leaf stands for a subtree that stays as it is."""
     if rule == TARGET_NULL:
         return local.target[q, 0] != _WORD
     return rule >= PAIR and local.source[p, 0] != _WORD
@@ -268,7 +276,7 @@ def _is_piece(local, rule, p, q):
 
 @njit
 def _choices(local, length):
-    """How probable it is that the move's pieces are taken again where the drawn derivation stands; 0 for never."""
+    """Say how probable it is that the move's pieces are taken again where the drawn derivation stands; 0 for never."""
     leaves = 0
     whole = False
     for k in range(length):

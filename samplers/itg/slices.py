@@ -27,7 +27,7 @@ _FRACTION, _EXPONENT_OF_ONE, _ABOVE_LINE = 2.0**-52, 1023, 0.0862
 """Of float64: the bits of a number ≥ 0, read as an integer times 2^-52, are its exponent + 1023 and its fraction."""
 
 
-class Emissions(NamedTuple):
+class LiveEmissions(NamedTuple):
     """Weights of the emissions that live, else 0: `pairs` float64[n, m], `source_nulls` float64[n], `target_nulls`
     float64[m].
     """
@@ -48,7 +48,7 @@ class Own(NamedTuple):
 
 
 class Slices(NamedTuple):
-    """What decides on slice variables: `shape` is a of Beta(a, 1), `powers` are those by 1/a - 1; `key` names the
+    """All that decides on slice variables: `shape` is a of Beta(a, 1), `powers` are those by 1/a - 1; `key` names the
     visit; the pair's numbers of words; the probabilities of the two rules with children, and these to the power of a;
     what the present derivation uses, and the probabilities of word pairs float64[n, m].
     """
@@ -85,7 +85,7 @@ def unit_of(visit, i, j, x, y):
 
 @njit_inline
 def may_survive(unit, p, shape):
-    """Whether unit ≤ p^shape may hold: false for most for which it does not, at a fraction of a power's time.
+    """Return whether unit ≤ p^shape may hold: false for most for which it does not, at a fraction of a power's time.
 
     Between powers of two, log2 p is at most 0.0861 above the line through them, and 2^s below that through its own.
     """

@@ -4,18 +4,26 @@ A cell is made when all its splits are known: source spans are taken by their en
 first; within a source span rows come from the last target position on, and a row's cells from the shortest on. A new
 cell is put together with all cells that end on the source side where it begins and touch it on the target side; these
 are in lists, so that only what lives is met [Klein & Manning 2004].
+
+Which cells can be part of a whole derivation is found from the emissions that live, before any cell is made. A word
+whose null emission is pruned must be linked to one of the words that it can be linked to. Where all of those lie within
+a cell's span and the word itself beyond the cell, no derivation has that cell.
 """
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.intrinsics import lowest_bit
 from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.powers import Powers, make_powers
 from hierogram.samplers.compiled.streams import GOLDEN, advance, uniform
-from hierogram.samplers.itg.cells import bit_of, row_of, word_of
-from hierogram.samplers.itg.derivations import INVERTED, PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
+from hierogram.samplers.itg.derivations import INVERTED, NODE, PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
 from hierogram.samplers.itg.model import copy_emissions
 from hierogram.samplers.itg.slices import (
     UNSLICED,
+    LiveEmissions,
     Own,
     Slices,
     cut_emissions,
@@ -24,7 +32,204 @@ from hierogram.samplers.itg.slices import (
     rule_weights,
     span_of,
 )
-from hierogram.samplers.itg.viability import find_required, is_viable
+
+
+class Viability(NamedTuple):
+    """`source` int16[n, 2] and `target` int16[m, 2] hold, of each word that must be linked, the first and last word
+    that it can be linked to. `in_target` int16[m+1, m+1, 2] holds the first and last source word that must be linked
+    within a target span (n and -1 for none), `in_source` int16[n+1, n+1, 2] the first and last target word within a
+    source span.
+    """
+
+    source: NDArray[np.int16]
+    target: NDArray[np.int16]
+    in_target: NDArray[np.int16]
+    in_source: NDArray[np.int16]
+
+
+def make_viability(longest_source: int, longest_target: int) -> Viability:
+    """Room for pairs of so many words."""
+    n, m = longest_source, longest_target
+    return Viability(
+        np.zeros((n, 2), np.int16),
+        np.zeros((m, 2), np.int16),
+        np.zeros((m + 1, m + 1, 2), np.int16),
+        np.zeros((n + 1, n + 1, 2), np.int16),
+    )
+
+
+@njit
+def _spread(within, spans, length, other):
+    """From the spans that words must be linked within, to the first and last such word of every span.
+
+    `within` [length + 1, length + 1, 2] is that of the side with `length` words; `spans` those of `other` words.
+    """
+    for x in range(length + 1):
+        for y in range(x, length + 1):
+            within[x, y, 0], within[x, y, 1] = other, -1
+    for i in range(other):
+        if spans[i, 0] <= spans[i, 1]:
+            x, y = spans[i, 0], spans[i, 1] + 1
+            within[x, y, 0] = min(within[x, y, 0], i)
+            within[x, y, 1] = max(within[x, y, 1], i)
+    for size in range(1, length + 1):
+        for x in range(length + 1 - size):
+            y = x + size
+            within[x, y, 0] = min(within[x, y, 0], within[x + 1, y, 0], within[x, y - 1, 0])
+            within[x, y, 1] = max(within[x, y, 1], within[x + 1, y, 1], within[x, y - 1, 1])
+
+
+@njit
+def find_required(to, emissions, n, m):
+    """Find which words must be linked within which spans; of `emissions`, those above 0 live."""
+    for i in range(n):
+        to.source[i, 0], to.source[i, 1] = m, -1
+    for x in range(m):
+        to.target[x, 0], to.target[x, 1] = n, -1
+    for i in range(n):
+        for x in range(m):
+            if emissions.pairs[i, x] > 0.0:
+                to.source[i, 0] = min(to.source[i, 0], x)
+                to.source[i, 1] = x
+                to.target[x, 0] = min(to.target[x, 0], i)
+                to.target[x, 1] = i
+    for i in range(n):
+        if emissions.source_nulls[i] > 0.0:
+            to.source[i, 0], to.source[i, 1] = m, -1
+    for x in range(m):
+        if emissions.target_nulls[x] > 0.0:
+            to.target[x, 0], to.target[x, 1] = n, -1
+    _spread(to.in_target, to.source, m, n)
+    _spread(to.in_source, to.target, n, m)
+
+
+@njit_inline
+def is_viable(of, i, j, x, y):
+    """Return whether all words beyond the cell that must be linked can be linked beyond it."""
+    return (
+        of.in_target[x, y, 0] >= i
+        and of.in_target[x, y, 1] < j
+        and of.in_source[i, j, 0] >= x
+        and of.in_source[i, j, 1] < y
+    )
+
+
+_ONE = np.uint64(1)
+
+MOST_COMBINATIONS = 1 << 29
+"""A chart is given up when more pairs of cells are put together: so much time does a pair take at most, seconds."""
+SMALLEST = 1 << 13
+"""Cells that a chart has room for at first."""
+
+
+class SparseChart(NamedTuple):
+    """Scratch memory of one visit.
+
+    The cells are numbered as they are made. `column` int16[capacity] and `inside` float64[capacity] are their target
+    ends and sums; those of the source span number s and target position x are `rows[s, x, 0]` to `rows[s, x, 1]`,
+    int32[spans, m + 1, 2], by their target end, where bit x is set in `has_row` uint64[spans, words].
+    Cells that end at a source position are listed twice, for what stands right of them: by their target end and by
+    their target beginning, in each list the last one made first. `begin` int16[capacity, 2] holds where a cell begins
+    on both sides. `lists` int32[n + 1, m + 2, 2] are the lists' first places; each ends where the next begins.
+    `ending_sums` float64[capacity] and `ending_corners` int32[capacity] hold the sums and corners, i (m + 1) + x, of
+    the cells of the first lists; `starting_sums` float64[capacity] and `starting_ends` int16[capacity, 2] the sums,
+    source beginnings and target ends of those of the second.
+    Of the source spans that end at the position at hand, `sums` float64[2, n (m + 1)²] add up straight splits, by
+    y n (m + 1) + corner, and inverted ones, by x n (m + 1) + i (m + 1) + y: those that a new cell adds to lie near one
+    another; the bits of `columns` uint64[n (m + 1), words] say of each corner which are not 0.
+    `nulls` float64[m + 1, m + 1] are the sums of target spans without source words. `scale` float64[n + m] levels out
+    emissions. `powers` are those of what cells weigh. `rules` uint8, `stack` int32[…, 4]: the new derivation.
+    `registers` int64[3].
+    """
+
+    column: NDArray[np.int16]
+    inside: NDArray[np.float64]
+    rows: NDArray[np.int32]
+    has_row: NDArray[np.uint64]
+    begin: NDArray[np.int16]
+    lists: NDArray[np.int32]
+    ending_sums: NDArray[np.float64]
+    ending_corners: NDArray[np.int32]
+    starting_sums: NDArray[np.float64]
+    starting_ends: NDArray[np.int16]
+    sums: NDArray[np.float64]
+    columns: NDArray[np.uint64]
+    nulls: NDArray[np.float64]
+    emissions: LiveEmissions
+    scale: NDArray[np.float64]
+    viability: Viability
+    own: Own
+    powers: Powers
+    rules: NDArray[np.uint8]
+    stack: NDArray[np.int32]
+    registers: NDArray[np.int64]
+
+
+def make_chart(
+    longest_source: int, longest_target: int, capacity: int = SMALLEST, exponent: float = 0.0
+) -> SparseChart:
+    """Scratch memory for pairs of so many words, with room for so many cells; `exponent` is 1/a - 1 of its slices."""
+    n, m = longest_source, longest_target
+    spans, words = (n + 1) * (n + 2) // 2, (m >> 6) + 1
+    most = 2 * (n + m)
+    return SparseChart(
+        np.zeros(capacity, np.int16),
+        np.zeros(capacity),
+        np.zeros((spans, m + 1, 2), np.int32),
+        np.zeros((spans, words), np.uint64),
+        np.zeros((capacity, 2), np.int16),
+        np.zeros((n + 1, m + 2, 2), np.int32),
+        np.zeros(capacity),
+        np.zeros(capacity, np.int32),
+        np.zeros(capacity),
+        np.zeros((capacity, 2), np.int16),
+        np.zeros((2, n * (m + 1) ** 2)),
+        np.zeros((n * (m + 1), words), np.uint64),
+        np.zeros((m + 1, m + 1)),
+        LiveEmissions(np.zeros((n, m)), np.zeros(n), np.zeros(m)),
+        np.zeros(n + m),
+        make_viability(n, m),
+        Own(np.zeros(spans, np.int32), np.zeros(most, np.int32), np.zeros(most, NODE)),
+        make_powers(exponent),
+        np.zeros(most, np.uint8),
+        np.zeros((most, 4), np.int32),
+        np.array([0, 0, MOST_COMBINATIONS]),
+    )
+
+
+def larger_chart(chart: SparseChart) -> SparseChart:
+    """The same with twice the room for cells."""
+    capacity = 2 * len(chart.inside)
+    return chart._replace(
+        column=np.zeros(capacity, np.int16),
+        inside=np.zeros(capacity),
+        begin=np.zeros((capacity, 2), np.int16),
+        ending_sums=np.zeros(capacity),
+        ending_corners=np.zeros(capacity, np.int32),
+        starting_sums=np.zeros(capacity),
+        starting_ends=np.zeros((capacity, 2), np.int16),
+    )
+
+
+@njit_inline
+def word_of(x):
+    """Which word of a set a target position's bit is in."""
+    return x >> 6
+
+
+@njit_inline
+def bit_of(x):
+    """The bit of a target position in its word."""
+    return _ONE << np.uint64(x & 63)
+
+
+@njit_inline
+def row_of(chart, span, x):
+    """The cells of a source span that begin at a target position: first and last + 1; none: both 0."""
+    if chart.has_row[span, word_of(x)] & bit_of(x):
+        return np.int64(chart.rows[span, x, 0]), np.int64(chart.rows[span, x, 1])
+    return 0, 0
+
 
 MOST_CELLS = 1 << 22
 """A chart with more cells is given up, and the pair's derivation stays for this visit: what a pair takes is bounded."""
@@ -33,8 +238,6 @@ GIVEN_UP, NO_ROOM = -1, -2
 
 CELLS, COMBINATIONS, MOST = 0, 1, 2
 """Registers of a chart: how many there are, and the most combinations."""
-
-_ONE = np.uint64(1)
 
 
 @njit

@@ -48,7 +48,7 @@ _SMALLEST = 1 << 10
 
 
 class _Parts(NamedTuple):
-    """What is being built: NODE[n], NGRAM[capacity], and int64[2] how many of both are taken."""
+    """A model that is being built: NODE[n], NGRAM[capacity], and int64[2] how many of both are taken."""
 
     nodes: NDArray[np.void]
     ngrams: NDArray[np.void]
@@ -215,7 +215,7 @@ def _capacity(ngrams: int) -> int:
     return capacity_for(3 * ngrams // 4 + 1, _SMALLEST)
 
 
-class Builder:
+class ModelBuilder:
     """Takes the n-grams of a model of `order`, first the unigrams, then order by order."""
 
     def __init__(

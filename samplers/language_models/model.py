@@ -1,6 +1,6 @@
 """N-gram models with backoff, as kernels ask them: a state and a word in, a log probability and a state out.
 
-    state = model.begin                                    # after <s>; or EMPTY: nothing is known of what came before
+state = model.begin                                    # after <s>; or EMPTY: nothing is known of what came before
     for word in vocabulary.numbers(["the", "house"]):      # a word that the model lacks is UNKNOWN
         log10, state = score(model, state, word)
     log10, state = score(model, state, END)
@@ -15,6 +15,7 @@ first `open_words(model, words)` words have to be scored again; the others keep 
 words are open, the state at the end stays, too.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -70,7 +71,7 @@ def home_of(context, word, mask):
 
 @njit_inline
 def _ends_at(ngrams, slot, key):
-    """Whether the search for (context, word) ends here: it is here, or the slot is free."""
+    """Return whether the search for (context, word) ends here: it is here, or the slot is free."""
     context, word = key
     there = ngrams[slot].context
     return there == FREE or (there == context and ngrams[slot].word == word)
@@ -103,7 +104,7 @@ def score(model, state, word):
 
 @njit
 def open_words(model, words):
-    """How many words at the front of `words` (int32[n]) have probabilities that depend on what stands before them."""
+    """Count the words at the front of `words` (int32[n]) whose probabilities depend on what stands before them."""
     state = np.int32(EMPTY)
     for k in range(len(words)):
         _, state = score(model, state, words[k])
@@ -119,3 +120,38 @@ def score_all(model, state, words, log10, states):
         log10[k], state = score(model, state, words[k])
         states[k] = state
     return state
+
+
+class NGrams(NamedTuple):
+    """N-grams of one order k: `words` int32[n, k], `log10` and `backoff` float32[n], log10 (0: no weight)."""
+
+    words: NDArray[np.int32]
+    log10: NDArray[np.float32]
+    backoff: NDArray[np.float32]
+
+
+def ngrams_of(model: LanguageModel) -> Iterator[NGrams]:
+    """All n-grams, order by order from 1, each order sorted by its words."""
+    length, weight = model.states["length"], model.states["backoff"]
+    after = model.unigrams["next"]
+    words = np.arange(len(model.unigrams), dtype=np.int32)
+    has_state = length[after] == 1
+    backoff = np.where(has_state, weight[after], np.float32(0))
+    yield NGrams(words[:, None], model.unigrams["log10"].copy(), backoff)
+
+    entries = model.ngrams[model.ngrams["context"] != FREE]
+    longer = entries[length[entries["next"]] == length[entries["context"]] + 1]
+    parent, last = np.full(len(model.states), EMPTY, np.int32), np.zeros(len(model.states), np.int32)
+    last[after[has_state]] = words[has_state]
+    parent[longer["next"]], last[longer["next"]] = longer["context"], longer["word"]
+    for order in range(2, model.order + 1):
+        found = entries[length[entries["context"]] == order - 1]
+        rows = np.empty((len(found), order), np.int32)
+        rows[:, -1] = found["word"]
+        context = found["context"]
+        for k in range(order - 2, -1, -1):
+            rows[:, k] = last[context]
+            context = parent[context]
+        backoff = np.where(length[found["next"]] == order, weight[found["next"]], np.float32(0))
+        sequence = np.lexsort(rows.T[::-1])
+        yield NGrams(rows[sequence], found["log10"][sequence], backoff[sequence])

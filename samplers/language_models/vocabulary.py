@@ -75,7 +75,7 @@ def _home(text, start, end, mask):
 
 @njit_inline
 def _ends_at(vocabulary, slot, word):
-    """Whether a slot is the word's or free."""
+    """Return whether a slot is the word's or free."""
     text, start, end = word
     number = vocabulary.slots[slot]
     if number == FREE:

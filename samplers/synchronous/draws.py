@@ -1,12 +1,108 @@
-"""Draws of a variable from its conditional distribution: independent of its present value, or leaving it.
+"""Products of many factors, and draws from options that such products weigh.
+
+A product that would leave the range of a 64-bit float is value * SCALE^exponent. A draw of a variable from its
+conditional distribution is independent of the present value, or leaves it.
 
 A draw that leaves the present value keeps it as seldom as it can [Suwa & Todo 2010]. The options lie on a circle, each
 as long as its weight. A point is drawn within the present option and moved on by the largest weight; where it comes to
 lie is the new value. So the conditional distribution stays as it is. Of two options this is the rule of [Liu 1996].
 """
 
+import math
+from typing import NamedTuple
+
+import numpy as np
+
 from hierogram.samplers.compiled.jit import njit_inline
-from hierogram.samplers.counts.products import cumulate, draw, first_above
+
+SCALE = 2.0**256
+"""Numbers of this size are taken out of a value, and counted."""
+UNSCALE = 1.0 / SCALE
+LOG_SCALE = 256 * math.log(2.0)
+
+
+SCALED = np.dtype([("value", np.float64), ("exponent", np.int64)])
+"""As `Scaled`, in arrays."""
+
+
+class Scaled(NamedTuple):
+    """value * SCALE^exponent: the linear value of a product, and its scale exponent."""
+
+    value: float
+    exponent: int
+
+
+@njit_inline
+def times(product, other):
+    """The product of two, as it is."""
+    return Scaled(product.value * other.value, product.exponent + other.exponent)
+
+
+@njit_inline
+def scaled_down(product):
+    """The same product with a value of at most SCALE, if it was at most SCALE^2."""
+    if product.value > SCALE:
+        return Scaled(product.value * UNSCALE, product.exponent + 1)
+    return product
+
+
+@njit_inline
+def value_beside(product, other):
+    """The value of a product in units of another's scale."""
+    difference = product.exponent - other.exponent
+    return product.value if difference == 0 else product.value * SCALE**difference
+
+
+@njit_inline
+def log_of(product):
+    """Natural logarithm."""
+    return math.log(product.value) + product.exponent * LOG_SCALE
+
+
+@njit_inline
+def raised(product, power):
+    """The product to a power."""
+    logarithm = power * log_of(product)
+    exponent = math.floor(logarithm / LOG_SCALE)
+    return Scaled(math.exp(logarithm - exponent * LOG_SCALE), np.int64(exponent))
+
+
+@njit_inline
+def cumulate(weights, size):
+    """Overwrite the values of `size` weights SCALED by their sums up to each of them, at one scale; the whole sum."""
+    most = np.int64(-1 << 62)
+    for k in range(size):
+        weight = weights[k]
+        while weight["value"] < 1.0:
+            weight["value"] *= SCALE
+            weight["exponent"] -= 1
+        most = max(most, weight["exponent"])
+    total = 0.0
+    for k in range(size):
+        weight = weights[k]
+        if weight["exponent"] == most:
+            total += weight["value"]
+        elif weight["exponent"] == most - 1:
+            total += weight["value"] / SCALE
+        weight["value"] = total
+    return total
+
+
+@njit_inline
+def first_above(weights, size, threshold):
+    """The first of `size` options whose cumulated weight exceeds a threshold; the last one where none does."""
+    for k in range(size):
+        if weights[k]["value"] > threshold:
+            return k
+    return size - 1
+
+
+@njit_inline
+def draw(weights, size, u):
+    """The first of `size` options whose cumulated weight exceeds u of the sum; `weights` SCALED is overwritten."""
+    total = cumulate(weights, size)
+    return first_above(weights, size, u * total)
+
 
 INDEPENDENT_SHARE = 0.1
 """So many of the draws do not depend on the present value: variables that only left it would go round in step."""

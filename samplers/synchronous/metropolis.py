@@ -6,8 +6,8 @@ import numpy as np
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
-from hierogram.samplers.counts.products import log_of, times
-from hierogram.samplers.forests.views import push_tails
+from hierogram.samplers.forests.forest import push_tails
+from hierogram.samplers.synchronous.draws import log_of, times
 from hierogram.samplers.synchronous.resampling import (
     add_rules,
     begin_pair,

@@ -20,11 +20,10 @@ from hierogram.samplers.counts.chain import ChainState, CountsError
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import RuleTable, add, look_up, with_room
 from hierogram.samplers.forests.batch import Batch, State
-from hierogram.samplers.forests.fragments import compose, key_of, size_of
-from hierogram.samplers.forests.sizes import source_terminals_of, target_terminals_of
-from hierogram.samplers.forests.views import tails_of, view_pair
+from hierogram.samplers.forests.forest import tails_of, view_pair
+from hierogram.samplers.forests.fragments import compose, key_of, size_of, source_terminals_of, target_terminals_of
 from hierogram.samplers.forests.walk import WalkSpace, make_summary, walk_space
-from hierogram.samplers.grammar.limits import MOST_TYPE_MOVES
+from hierogram.samplers.grammar.numbers import MOST_TYPE_MOVES
 
 PIVOTS = 1 << 62
 """The random streams of moves are those of a pair with this number plus that of the batch's first pair."""
@@ -148,12 +147,12 @@ class SiteRules:
 
     @property
     def equal_parts(self) -> bool:
-        """Whether the upper rule is the lower one."""
+        """Return whether the upper rule is the lower one."""
         return bool((self.keys[UPPER] == self.keys[LOWER]).all())
 
 
 class TypeInfo(NamedTuple):
-    """What a step did: pivots that were sites, moves of two and more sites, cuts that changed, draws that were taken
+    """Numbers of a step: pivots that were sites, moves of two and more sites, cuts that changed, draws that were taken
     back because other sites would have come into the move."""
 
     pivots: int
@@ -285,7 +284,7 @@ class TypeSampler:
         return np.array([1, 1, changed, 0])
 
     def _draw(self, rules: SiteRules, before: NDArray[np.uint8], draws: _Draws, table: RuleTable) -> NDArray[np.uint8]:
-        """How many sites are split, then which."""
+        """Return how many sites are split, then which."""
         sites, split = len(before), int(before.sum())
         own = np.array([sites - split, split, split])
         if rules.equal_parts:

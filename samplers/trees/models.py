@@ -19,7 +19,7 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.counts.models import BY_COUNT, TABLE_UNIT
 from hierogram.samplers.counts.table import RuleTable
 from hierogram.samplers.forests.batch import Batch, State
-from hierogram.samplers.forests.views import tails_of
+from hierogram.samplers.forests.forest import tails_of
 from hierogram.samplers.grammar.settings import BASES, PCFG, UNIFORM
 
 _KNOWN_COUNTS = 1 << 10
@@ -41,7 +41,7 @@ class LabelProcesses(NamedTuple):
 
 
 class TreeModel(NamedTuple):
-    """What the kernels need of a model and of the E edges of the forests at hand.
+    """A model as the kernels need it, and the E edges of the forests at hand.
 
     `labels` the present processes. `edge_offset` int64[N+1] and `log_expansion` float64[E]: edge j of node v costs
     `log_expansion[edge_offset[v] + j]`, natural-log. `by_count` and `discount` are those of a Dirichlet process, as in

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 from hierogram.samplers.compiled.variates import draw_beta, draw_normal
-from hierogram.samplers.counts.likelihood import log_rising
+from hierogram.samplers.counts.chain import log_rising
 from hierogram.samplers.counts.table import COUNT, find
 from hierogram.samplers.forests.batch import Batch
+from hierogram.samplers.forests.forest import tails_of
 from hierogram.samplers.forests.fragments import key_of
-from hierogram.samplers.forests.views import tails_of
+from hierogram.samplers.trees.gibbs import TreeSpace, lay_out, tree_at
 from hierogram.samplers.trees.models import TreeModel, TreeState, set_label
-from hierogram.samplers.trees.resampling import TreeSpace, lay_out, tree_at
 
 PRIOR_SHAPE = 0.001
 PRIOR_SCALE = 1000.0
@@ -32,7 +32,7 @@ _STRENGTHS, _EXPANSIONS = 1, 2
 """What a stream draws, as its second key."""
 
 
-class Fragments(NamedTuple):
+class FragmentUses(NamedTuple):
     """Each fragment in use once: its root label int32, how often it is used int64, and ln P0 float64."""
 
     label: NDArray[np.int32]
@@ -43,7 +43,7 @@ class Fragments(NamedTuple):
 class GroupedFragments(NamedTuple):
     """Fragments by label: those of label c have the numbers `order[starts[c] : starts[c+1]]`, int64."""
 
-    fragments: Fragments
+    fragments: FragmentUses
     order: NDArray[np.int64]
     starts: NDArray[np.int64]
 
@@ -82,7 +82,7 @@ def _add_decisions(v, at, tables, draws):
 
 @njit
 def draw_tables(count, strength, log_fresh, state):
-    """How many of a fragment's customers drew it from the base distribution, e^log_fresh = α P0; and the stream."""
+    """Say how many of a fragment's customers drew it from the base distribution, e^log_fresh = α P0; and the stream."""
     fresh = math.exp(log_fresh)
     tables = 1
     for seated in range(1, count):
@@ -126,10 +126,10 @@ def _list_fragments(batch, state, model, space, seen, draws, fragments):
 
 def _fragments(
     batch: Batch, state: TreeState, model: TreeModel, space: TreeSpace, random: np.uint64 | None
-) -> tuple[Fragments, BaseDraws]:
+) -> tuple[FragmentUses, BaseDraws]:
     """The fragments, and by label the expansions and stops of base draws (where there is a stream to draw them)."""
     rules, labels = state.table.rule_types, len(state.labels.strength)
-    fragments = Fragments(np.empty(rules, np.int32), np.empty(rules, np.int64), np.empty(rules))
+    fragments = FragmentUses(np.empty(rules, np.int32), np.empty(rules, np.int64), np.empty(rules))
     stream_ = np.uint64(0) if random is None else random
     draws = BaseDraws(np.zeros(labels, np.int64), np.zeros(labels, np.int64), random is not None, stream_)
     seen = np.zeros(len(state.table.rows), np.uint8)

@@ -16,10 +16,9 @@ from hierogram.samplers.counts.chain import CountsError, SweepInfo
 from hierogram.samplers.counts.table import empty_table, with_room
 from hierogram.samplers.forests.batch import Batch, State, initial_state
 from hierogram.samplers.grammar.settings import JOINED
-from hierogram.samplers.trees.gibbs import sweep_tree
+from hierogram.samplers.trees.gibbs import TreeSpace, count_tree, sweep_tree, tree_at, tree_space
 from hierogram.samplers.trees.models import LabelProcesses, TreeBatch, TreeModel, TreeState
 from hierogram.samplers.trees.priors import move_expansions, move_strengths, tree_log_likelihood
-from hierogram.samplers.trees.resampling import TreeSpace, count_tree, tree_at, tree_space
 
 _TREES_A_CALL = 64
 _ROOM_A_NODE = 3

@@ -1,11 +1,12 @@
-"""The aligner in the store: what it thinks of each pair, and the counts that this causes."""
+"""The aligner in the store: its links of each pair, and the counts of these links."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from sqlalchemy import Connection, Select, Table, TextClause, func, select, text, true, update
 
-from hierogram.storage.aligner.human_links import finish_corrections
+from hierogram.storage.aligner.human_links import finish_corrections, known_links_of_texts
+from hierogram.storage.database.claims import Leases
 from hierogram.storage.database.connection import SQLITE
 from hierogram.storage.database.loading import (
     Row,
@@ -17,8 +18,9 @@ from hierogram.storage.database.loading import (
     staged_links,
     staged_word_counts,
 )
-from hierogram.storage.database.transactions import Writing
+from hierogram.storage.database.transactions import Writing, read_state
 from hierogram.storage.exceptions import CountError, PairMissingError, PairMovedError
+from hierogram.storage.grammar.runs import count_restarts
 from hierogram.storage.records import (
     ALIGNER,
     GIVEN,
@@ -27,7 +29,10 @@ from hierogram.storage.records import (
     WAITING,
     AlignerChange,
     AlignerCounts,
+    AnsweringCounts,
     LinkRow,
+    PairUpdates,
+    RuleDeltas,
     WordCounts,
 )
 from hierogram.storage.schema.tables import FERTILITIES, pair_links, sentence_pairs
@@ -39,6 +44,94 @@ _JUMPS = ("aligner_jumps", ("direction", "width"), ("count",))
 
 JumpRows = list[tuple[str, int, int]]
 """Direction, width and count."""
+
+
+class Alignments(Leases):
+    """Alignments and links that the aligner gives pairs, and its counts."""
+
+    def align(
+        self, change: AlignerChange, updates: PairUpdates | None = None, deltas: RuleDeltas | None = None
+    ) -> None:
+        """Writes what the aligner has done: alignments, links, its counts, and new derivations with their changes.
+
+        Pairs with new derivations begin their schedule again, with other random streams than before. All or nothing.
+        Raises what `commit` does, and `PairMovedError` where another process has aligned a pair.
+        """
+        from hierogram.storage.grammar.commits import save_derivations
+
+        with self._committing(durable=False) as transaction:
+            change_alignments(transaction, change)
+            save_derivations(transaction, updates, deltas)
+            if updates is not None:
+                count_restarts(transaction, updates)
+
+    def aligner_counts(self, sources: Collection[str], targets: Collection[str]) -> AlignerCounts:
+        """The aligner's counts of these words, among each other and with no word, and of all jumps."""
+        with self._reading() as connection:
+            return aligner_counts(connection, sources, targets)
+
+    def answering(
+        self,
+        words: tuple[Collection[str], Collection[str]],
+        texts: Sequence[tuple[str, str]],
+        before: AnsweringCounts | None = None,
+    ) -> AnsweringCounts:
+        """Return what aligning these texts needs, of one state of the store: counts of source and target words, and
+        what people say of stored pairs with the same texts.
+
+        `before` is what was found before: where the store has not changed since, its jumps are not read again.
+        """
+        with self._reading() as connection:
+            state = read_state(connection)
+            jumps = before.counts.jumps if before is not None and before.position == state.position else None
+            return AnsweringCounts(
+                state.position,
+                aligner_counts(connection, *words, jumps),
+                (state.source_types, state.target_types),
+                known_links_of_texts(connection, texts),
+            )
+
+    def stalest_links(self, limit: int, below: int | None = None) -> list[LinkRow]:
+        """Pairs that the aligner has aligned and has been over least often, without those on their way to settling.
+
+        With `below`, only those that it has been over less often than that.
+        """
+        with self._reading() as connection:
+            statement = (
+                _link_rows()
+                .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
+                # Pairs with a given alignment stand at 0.
+                .where(pair_links.c.sweep > 0, sentence_pairs.c.state != SAMPLING)
+                .where(pair_links.c.sweep < below if below is not None else true())
+                .order_by(pair_links.c.sweep, pair_links.c.pair_id)
+                .limit(limit)
+            )
+            return [LinkRow._make(row) for row in connection.execute(statement)]
+
+    def links_by_id(self, ids: Collection[int]) -> list[LinkRow]:
+        """Those of the pairs that the aligner has seen, in id order."""
+        with self._reading() as connection:
+            statement = (
+                _link_rows()
+                .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
+                .where(pair_links.c.pair_id.in_(sorted(ids)))
+                .order_by(pair_links.c.pair_id)
+            )
+            return [LinkRow._make(row) for row in connection.execute(statement)]
+
+    def untrained_pairs(self, after_id: int, limit: int) -> list[LinkRow]:
+        """Pairs with a given alignment that the aligner has not seen, with an id above `after_id`, in id order."""
+        with self._reading() as connection:
+            statement = (
+                _link_rows()
+                .outerjoin_from(sentence_pairs, pair_links, pair_links.c.pair_id == sentence_pairs.c.id)
+                .where(
+                    sentence_pairs.c.id > after_id, sentence_pairs.c.aligned_by == GIVEN, pair_links.c.pair_id.is_(None)
+                )
+                .order_by(sentence_pairs.c.id)
+                .limit(limit)
+            )
+            return [LinkRow._make(row) for row in connection.execute(statement)]
 
 
 def change_alignments(writing: Writing, change: AlignerChange) -> None:
@@ -75,7 +168,7 @@ def _set_alignments(writing: Writing, change: AlignerChange) -> None:
     by_state = select(sentence_pairs.c.state, func.count()).select_from(found).group_by(sentence_pairs.c.state)
     states: dict[str, int] = {row[0]: row[1] for row in connection.execute(by_state)}
     if sum(states.values()) != len(change.alignments):
-        raise PairMissingError("a pair that was aligned is not stored any more: align the others anew")
+        raise PairMissingError("a pair that was aligned is not stored any more: align the others again")
     fresh = states.get(UNALIGNED, 0)
     totals.count_pairs(UNALIGNED, -fresh)
     totals.count_pairs(WAITING, fresh)
@@ -111,7 +204,7 @@ def _refuse_moved(connection: Connection, expected: int) -> None:
     here = staged_links.c
     joined = staged_links.join(sentence_pairs, sentence_pairs.c.id == here.pair_id)
     if connection.scalar(select(func.count()).select_from(joined)) != expected:
-        raise PairMissingError("a pair that was aligned is not stored any more: align the others anew")
+        raise PairMissingError("a pair that was aligned is not stored any more: align the others again")
     moved = connection.scalar(
         select(here.pair_id)
         .select_from(staged_links.outerjoin(pair_links, pair_links.c.pair_id == here.pair_id))
@@ -120,7 +213,7 @@ def _refuse_moved(connection: Connection, expected: int) -> None:
     )
     if moved is not None:
         raise PairMovedError(
-            f"pair {moved} was aligned by another process meanwhile: end one of them, and let the other start anew"
+            f"pair {moved} was aligned by another process meanwhile: end one of them, and let the other start again"
         )
 
 
@@ -229,43 +322,6 @@ def _link_rows() -> Select[tuple[object, ...]]:
         pair_links.c.backward,
         pair_links.c.sweep,
     )
-
-
-def stalest_links(connection: Connection, limit: int, below: int | None = None) -> list[LinkRow]:
-    """Pairs that the aligner has aligned, those longest ago first; without those that are on their way to settling."""
-    statement = (
-        _link_rows()
-        .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
-        # Pairs with a given alignment stand at 0.
-        .where(pair_links.c.sweep > 0, sentence_pairs.c.state != SAMPLING)
-        .where(pair_links.c.sweep < below if below is not None else true())
-        .order_by(pair_links.c.sweep, pair_links.c.pair_id)
-        .limit(limit)
-    )
-    return [LinkRow._make(row) for row in connection.execute(statement)]
-
-
-def links_by_id(connection: Connection, ids: Collection[int]) -> list[LinkRow]:
-    """Those of the pairs that the aligner has seen, in id order."""
-    statement = (
-        _link_rows()
-        .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
-        .where(pair_links.c.pair_id.in_(sorted(ids)))
-        .order_by(pair_links.c.pair_id)
-    )
-    return [LinkRow._make(row) for row in connection.execute(statement)]
-
-
-def untrained_pairs(connection: Connection, after_id: int, limit: int) -> list[LinkRow]:
-    """Pairs with a given alignment that the aligner has not seen, with a larger id, in id order."""
-    statement = (
-        _link_rows()
-        .outerjoin_from(sentence_pairs, pair_links, pair_links.c.pair_id == sentence_pairs.c.id)
-        .where(sentence_pairs.c.id > after_id, sentence_pairs.c.aligned_by == GIVEN, pair_links.c.pair_id.is_(None))
-        .order_by(sentence_pairs.c.id)
-        .limit(limit)
-    )
-    return [LinkRow._make(row) for row in connection.execute(statement)]
 
 
 def iterate_links(connection: Connection, batch: int) -> Iterator[list[LinkRow]]:

@@ -5,9 +5,9 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
-from hierogram.storage.database.transactions import Writing
+from hierogram.storage.database.transactions import Access, Writing
 from hierogram.storage.exceptions import HumanLinksError
-from hierogram.storage.pairs.known_links import rows_of_links, text_digest
+from hierogram.storage.pairs.ingest import rows_of_links, text_digest
 from hierogram.storage.records import GIVEN, UNALIGNED, Correction
 from hierogram.storage.schema.tables import corrections, human_links, sentence_pairs
 
@@ -21,40 +21,85 @@ _OF_TEXTS = (
 )
 
 
-def set_links(writing: Writing, pair_id: int, links: KnownLinks, origin: str) -> bool:
-    """Puts these links in place of all that people have said of the pair; whether there is such a pair.
+class HumanLinks(Access):
+    """Links of pairs that people fix or forbid."""
 
-    Raises `HumanLinksError` where a link is beyond the pair's words, or both fixed and forbidden.
-    """
-    connection = writing.connection
-    columns = sentence_pairs.c
-    pair = connection.execute(
-        select(
-            columns.source, columns.target, columns.alignment, columns.aligned_by, columns.source_length,
-            columns.target_length,
-        ).where(columns.id == pair_id)
-    ).one_or_none()  # fmt: skip
-    if pair is None:
-        return False
-    problem = links.problem(pair.source_length, pair.target_length)
-    if problem:
-        raise HumanLinksError(f"pair {pair_id}: {problem}: words are counted from 0")
-    connection.execute(delete(human_links).where(human_links.c.pair_id == pair_id))
-    rows = rows_of_links(pair_id, links, origin)
-    if rows:
-        connection.execute(insert(human_links), rows)
-    changed = connection.execute(
-        update(corrections).where(corrections.c.pair_id == pair_id).values(asked=corrections.c.asked + 1)
-    )
-    if rows and not changed.rowcount:
-        given = pair.alignment if pair.aligned_by == GIVEN else None
-        digest = text_digest(pair.source, pair.target)
-        connection.execute(insert(corrections).values(pair_id=pair_id, asked=1, done=0, given=given, digest=digest))
-    return True
+    def set_human_links(self, pair_id: int, links: KnownLinks, origin: str) -> bool:
+        """Puts these links in place of all that people have said of the pair's; whether there is such a pair.
+
+        Whoever writes the grammar aligns the pair again, see `pending_corrections`. Raises `HumanLinksError` where the
+        pair cannot have them.
+        """
+        with self._writing() as writing:
+            connection = writing.connection
+            columns = sentence_pairs.c
+            pair = connection.execute(
+                select(
+                    columns.source, columns.target, columns.alignment, columns.aligned_by, columns.source_length,
+                    columns.target_length,
+                ).where(columns.id == pair_id)
+            ).one_or_none()  # fmt: skip
+            if pair is None:
+                return False
+            problem = links.problem(pair.source_length, pair.target_length)
+            if problem:
+                raise HumanLinksError(f"pair {pair_id}: {problem}: words are counted from 0")
+            connection.execute(delete(human_links).where(human_links.c.pair_id == pair_id))
+            rows = rows_of_links(pair_id, links, origin)
+            if rows:
+                connection.execute(insert(human_links), rows)
+            changed = connection.execute(
+                update(corrections).where(corrections.c.pair_id == pair_id).values(asked=corrections.c.asked + 1)
+            )
+            if rows and not changed.rowcount:
+                given = pair.alignment if pair.aligned_by == GIVEN else None
+                digest = text_digest(pair.source, pair.target)
+                connection.execute(
+                    insert(corrections).values(pair_id=pair_id, asked=1, done=0, given=given, digest=digest)
+                )
+            return True
+
+    def human_links(self, ids: Collection[int]) -> dict[int, KnownLinks]:
+        """Return what people say of the links of those of the pairs of which they say something, by id."""
+        with self._reading() as connection:
+            return known_links(connection, ids)
+
+    def pending_corrections(self, limit: int) -> list[Correction]:
+        """Aligned pairs whose alignment does not follow their human links yet, in id order."""
+        with self._reading() as connection:
+            rows = connection.execute(
+                select(corrections.c.pair_id, corrections.c.asked, corrections.c.given)
+                .join(sentence_pairs, sentence_pairs.c.id == corrections.c.pair_id)
+                .where(corrections.c.done < corrections.c.asked, sentence_pairs.c.state != UNALIGNED)
+                .order_by(corrections.c.pair_id)
+                .limit(limit)
+            )
+            return [Correction._make(row) for row in rows]
+
+    def corrections_of(self, ids: Collection[int]) -> list[Correction]:
+        """Those of the pairs that have human links, or had them until now, in id order."""
+        with self._reading() as connection:
+            if not ids:
+                return []
+            chosen = set(ids)
+            rows = connection.execute(
+                select(corrections.c.pair_id, corrections.c.asked, corrections.c.given)
+                .where(corrections.c.pair_id.between(min(chosen), max(chosen)))
+                .order_by(corrections.c.pair_id)
+            )
+            return [Correction._make(row) for row in rows if row.pair_id in chosen]
+
+    def is_corrected(self, pair_id: int) -> bool:
+        """Return whether the pair's alignment follows its human links."""
+        pending = select(corrections.c.pair_id).where(
+            corrections.c.pair_id == pair_id, corrections.c.done < corrections.c.asked
+        )
+        with self._reading() as connection:
+            return connection.scalar(pending) is None
 
 
 def known_links(connection: Connection, ids: Collection[int]) -> dict[int, KnownLinks]:
-    """What people say of the links of those of the pairs of which they say something, by id."""
+    """Return what people say of the links of those of the pairs of which they say something, by id."""
     if not ids:
         return {}
     chosen = set(ids)
@@ -75,44 +120,11 @@ def known_links(connection: Connection, ids: Collection[int]) -> dict[int, Known
 
 
 def known_links_of_texts(connection: Connection, texts: Sequence[Texts]) -> dict[Texts, KnownLinks]:
-    """What people say of the links of stored pairs with these texts; of the first one, where several have."""
+    """Return what people say of the links of stored pairs with these texts; of the first one, where several have."""
     digests = {text_digest(*pair): pair for pair in texts}
     found = connection.execute(_OF_TEXTS, {"digests": sorted(digests)}).all()
     known = known_links(connection, {pair_id for _, pair_id in found})
     return {digests[bytes(digest)]: known[pair_id] for digest, pair_id in found if pair_id in known}
-
-
-def pending_corrections(connection: Connection, limit: int) -> list[Correction]:
-    """Aligned pairs whose alignment does not follow their human links yet, in id order."""
-    rows = connection.execute(
-        select(corrections.c.pair_id, corrections.c.asked, corrections.c.given)
-        .join(sentence_pairs, sentence_pairs.c.id == corrections.c.pair_id)
-        .where(corrections.c.done < corrections.c.asked, sentence_pairs.c.state != UNALIGNED)
-        .order_by(corrections.c.pair_id)
-        .limit(limit)
-    )
-    return [Correction._make(row) for row in rows]
-
-
-def corrections_of(connection: Connection, ids: Collection[int]) -> list[Correction]:
-    """Those of the pairs that have human links, or had them, in id order."""
-    if not ids:
-        return []
-    chosen = set(ids)
-    rows = connection.execute(
-        select(corrections.c.pair_id, corrections.c.asked, corrections.c.given)
-        .where(corrections.c.pair_id.between(min(chosen), max(chosen)))
-        .order_by(corrections.c.pair_id)
-    )
-    return [Correction._make(row) for row in rows if row.pair_id in chosen]
-
-
-def is_pending(connection: Connection, pair_id: int) -> bool:
-    """Whether the pair's alignment does not follow its human links yet."""
-    found = connection.scalar(
-        select(corrections.c.pair_id).where(corrections.c.pair_id == pair_id, corrections.c.done < corrections.c.asked)
-    )
-    return found is not None
 
 
 def finish_corrections(writing: Writing, corrected: Sequence[tuple[int, int]]) -> None:

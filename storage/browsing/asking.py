@@ -230,7 +230,7 @@ def _read(child: subprocess.Popen[bytes], seconds: float) -> Answered:
 
 
 def _checked(line: bytes, slow: SlowQueryError) -> list[str] | dict[str, Any]:
-    """What a line says; raises what it says of an error."""
+    """Return what a line says; raises what it says of an error."""
     said: list[str] | dict[str, Any] = json.loads(line)
     if isinstance(said, dict) and "error" in said:
         raise slow if said.get("ended") else QuestionError(said["error"])

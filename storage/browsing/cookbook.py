@@ -9,11 +9,9 @@ from sqlalchemy import text
 
 from hierogram.samplers.grammar.kinds import SOURCE, TWO_SIDES, notation_of
 from hierogram.samplers.grammar.rules import parse_side
-from hierogram.storage.browsing.pairs import neighbours
-from hierogram.storage.browsing.phrases import Phrase
+from hierogram.storage.browsing.looking import neighbours, rivals
 from hierogram.storage.browsing.reader import Look, literal
-from hierogram.storage.browsing.rules import rivals
-from hierogram.storage.browsing.search import Used, most_used
+from hierogram.storage.browsing.search import Phrase, Used, most_used
 from hierogram.storage.browsing.words import common_words, telling_words
 from hierogram.storage.schema.tables import metadata
 from hierogram.storage.schema.views import VIEWS
@@ -46,7 +44,7 @@ class Columns(NamedTuple):
 
 
 def tables_of(look: Look) -> list[Columns]:
-    """What can be asked: the views, which are made for people, then the tables."""
+    """Return what can be asked: the views, which are made for people, then the tables."""
     views = [
         Columns(name, list(look.connection.execute(text(f"SELECT * FROM {name} LIMIT 0")).keys()), True)
         for name in VIEWS
@@ -79,7 +77,7 @@ def cookbook_of(look: Look) -> list[Recipe]:
 
 
 def _examples_of(look: Look) -> dict[str, str]:
-    """What takes the place of each example, as it stands in the questions."""
+    """Return what takes the place of each example, as it stands in the questions."""
     notation = notation_of(look.settings().grammar)
     frequent = [word for word, _ in common_words(look, SOURCE, _FREQUENT)]
     telling = [word for word, _ in telling_words(look, _TELLING).get(SOURCE, [])]

@@ -28,40 +28,40 @@ SELECT a.source, a.target, a.count
  LIMIT 20;
 
 -- Which rules go around something with two words, as ne … pas?
-SELECT a.source, a.target, a.mean, a.p_target_given_source
+SELECT a.source, a.target, a.expected_uses, a.p_target_given_source
   FROM word_rules AS a
   JOIN word_rules AS b ON b.id = a.id
  WHERE a.token = 'ne' AND a.side = 'source'
    AND b.token = 'pas' AND b.side = 'source'
    AND ' ' || a.source || ' ' LIKE '% ne %[X,_]% pas %'
- ORDER BY a.mean DESC, a.source, a.target
+ ORDER BY a.expected_uses DESC, a.source, a.target
  LIMIT 20;
 
 -- What do people say for a target side?
-SELECT source, mean, p_source_given_target
+SELECT source, expected_uses, p_source_given_target
   FROM rule_table
  WHERE target = 'the house'
- ORDER BY mean DESC, source;
+ ORDER BY expected_uses DESC, source;
 
--- Which counts do the kept samples have, on the average?
-SELECT source, target, mean, mean_error, count
+-- How often is each rule of a source side expected to be used?
+SELECT source, target, expected_uses, expected_uses_error, count
   FROM rule_table
  WHERE source = 'la maison'
- ORDER BY mean DESC, target;
+ ORDER BY expected_uses DESC, target;
 
 -- Which rules reorder or leave a gap, and are used most?
-SELECT source, target, mean, scope
+SELECT source, target, expected_uses, scope
   FROM rule_table
  WHERE nonterminals > 0 AND length > scope + 1
- ORDER BY mean DESC, source, target
+ ORDER BY expected_uses DESC, source, target
  LIMIT 20;
 
 -- Which rules swap their first two phrases?
-SELECT source, target, mean, p_target_given_source
+SELECT source, target, expected_uses, p_target_given_source
   FROM rule_table
  WHERE nonterminals >= 2
    AND ' ' || replace(target, ' ', '  ') || ' ' LIKE '% [X,2] % [X,1] %'
- ORDER BY mean DESC, source, target
+ ORDER BY expected_uses DESC, source, target
  LIMIT 20;
 
 -- What is the whole grammar, with its probabilities?
@@ -70,8 +70,8 @@ SELECT source, target, count, p_target_given_source, p_source_given_target
  WHERE scope <= 2
  ORDER BY source, target;
 
--- What is the whole grammar, averaged over the kept samples?
-SELECT source, target, count, p_target_given_source, p_source_given_target
+-- What is the whole grammar, by expected uses?
+SELECT source, target, expected_uses, p_target_given_source, p_source_given_target
   FROM averaged_grammar
  WHERE hiero
  ORDER BY source, target;
@@ -92,19 +92,19 @@ SELECT v.token, v.count
  ORDER BY v.count DESC, v.token
  LIMIT 20;
 
--- Which rules lost most of their count on the last day on which counts changed?
-SELECT day, source, target, count_before, count_now, error, news
+-- Which rules lost most of their expected uses on the last day on which these changed?
+SELECT day, source, target, expected_uses_before, expected_uses_now, error, news
   FROM rule_changes
  WHERE day = (SELECT max(day) FROM rule_history)
    AND change < 0
  ORDER BY change, source, target
  LIMIT 20;
 
--- Which rules does the present sample use less than the kept samples do on the average?
-SELECT source, target, count, mean
+-- Which rules do the present derivations use less than expected?
+SELECT source, target, count, expected_uses
   FROM rule_table
- WHERE mean > count
- ORDER BY count - mean, source, target
+ WHERE expected_uses > count
+ ORDER BY count - expected_uses, source, target
  LIMIT 20;
 
 -- Which pairs use a rule?

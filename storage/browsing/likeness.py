@@ -1,11 +1,10 @@
-"""What is like a sentence: rules whose source words it holds, and pairs that hold its words on their source side."""
+"""Likeness to a sentence: rules whose source words it holds, and pairs that hold its words on their source side."""
 
 from collections.abc import Mapping, Sequence
 from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 from hierogram.samplers.grammar.kinds import SOURCE
-from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import KnownWord
 
@@ -26,7 +25,7 @@ class Rendering(NamedTuple):
 
     id: int
     target: str
-    mean: float
+    expected_uses: float
     probability: float
 
 
@@ -57,11 +56,11 @@ def source_words(look: Look, words: Sequence[str]) -> dict[str, KnownWord]:
     return found
 
 
-def source_sides(look: Look, words: Sequence[KnownWord | None]) -> dict[str, int]:
+def source_sides(look: Look, words: Sequence[KnownWord | None]) -> dict[str, float]:
     """Source sides of several words, among which are all that match a sentence; others are few.
 
     `words` are those of the sentence, None where the vocabulary does not have one. Returns the expected uses of each
-    side's rules, in units of 1/`ONE_USE`; of rules in use, or of which half a use is expected.
+    side's rules; of rules in use, or of which half a use is expected.
     """
     # Whoever looks at something else needs no numpy.
     import numpy as np
@@ -78,8 +77,7 @@ def source_sides(look: Look, words: Sequence[KnownWord | None]) -> dict[str, int
     else:
         noted = f"w.word_id IN ({', '.join(map(str, keys))})"
         rules = f"rule_words AS w CROSS JOIN rules AS r ON r.id = w.rule_id WHERE {noted}"
-    uses = "CAST(sum(r.sampled_count) AS BIGINT)"
-    return dict(look.rows(f"SELECT r.source, {uses} FROM {rules} GROUP BY r.source", False))
+    return dict(look.rows(f"SELECT r.source, sum(r.expected_uses) FROM {rules} GROUP BY r.source", False))
 
 
 def renderings(look: Look, sides: Sequence[str], limit: int) -> dict[str, list[Rendering]]:
@@ -92,20 +90,20 @@ def renderings(look: Look, sides: Sequence[str], limit: int) -> dict[str, list[R
     rows = look.rows(
         f"""WITH offered (side) AS (VALUES {offered}),
      found AS (
-        SELECT r.source, r.id, r.target, r.sampled_count,
-               CAST(sum(r.sampled_count) OVER (PARTITION BY r.source) AS BIGINT) AS total,
-               row_number() OVER (PARTITION BY r.source ORDER BY r.sampled_count DESC, r.id) AS place
+        SELECT r.source, r.id, r.target, r.expected_uses,
+               sum(r.expected_uses) OVER (PARTITION BY r.source) AS total,
+               row_number() OVER (PARTITION BY r.source ORDER BY r.expected_uses DESC, r.id) AS place
           FROM offered AS o
           {"JOIN" if look.postgres else "CROSS JOIN"} rules AS r ON r.source = o.side
-         WHERE r.sampled_count > 0)
-SELECT source, id, target, sampled_count, total FROM found WHERE place <= :most ORDER BY source, place""",
+         WHERE r.expected_uses > 0)
+SELECT source, id, target, expected_uses, total FROM found WHERE place <= :most ORDER BY source, place""",
         False,
         most=limit,
         **names,
     )
     by_side: dict[str, list[Rendering]] = {}
     for side, rule_id, target, uses, total in rows:
-        by_side.setdefault(side, []).append(Rendering(rule_id, target, uses / ONE_USE, uses / total))
+        by_side.setdefault(side, []).append(Rendering(rule_id, target, uses, uses / total))
     return by_side
 
 

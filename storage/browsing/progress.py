@@ -1,10 +1,10 @@
-"""How a store gets on: sweeps, what arrived, what was rejected, exports and jobs, the latest of each."""
+"""Progress of a store: sweeps, what arrived, what was rejected, exports and jobs, the latest of each."""
 
 import json
 from typing import Any, NamedTuple
 
 from hierogram.storage.browsing.reader import Look
-from hierogram.storage.grammar import queries
+from hierogram.storage.grammar.rules import status
 from hierogram.storage.records import StoreStatus
 from hierogram.storage.schema.tables import REVISIONS
 
@@ -67,7 +67,7 @@ class ExportLine(NamedTuple):
     job: str | None
 
 
-class JobRow(NamedTuple):
+class ScheduledJob(NamedTuple):
     """A job of the schedule, when it runs next (seconds since 1970), and how its last run ended."""
 
     id: str
@@ -99,8 +99,8 @@ def latest_rules(look: Look, limit: int) -> list[LatestRule]:
 
 
 def store_status(look: Look, url: str) -> StoreStatus:
-    """How much the store holds."""
-    return queries.status(look.connection, url=url, schema=REVISIONS[-1])
+    """Return how much the store holds."""
+    return status(look.connection, url=url, schema=REVISIONS[-1])
 
 
 def last_sweeps(look: Look, limit: int) -> list[SweepRow]:
@@ -160,7 +160,7 @@ def last_exports(look: Look, limit: int) -> list[ExportLine]:
     return [ExportLine(*row) for row in rows]
 
 
-def scheduled(look: Look, limit: int) -> list[JobRow]:
+def scheduled(look: Look, limit: int) -> list[ScheduledJob]:
     """The jobs of the schedule with their last runs, the next to run first."""
     rows = look.rows(
         """SELECT j.id, j.next_run, j.job, e.state, e.started_at
@@ -170,7 +170,7 @@ def scheduled(look: Look, limit: int) -> list[JobRow]:
  LIMIT :most""",
         most=limit,
     )
-    return [JobRow(row[0], row[1], json.loads(row[2]), row[3], row[4]) for row in rows]
+    return [ScheduledJob(row[0], row[1], json.loads(row[2]), row[3], row[4]) for row in rows]
 
 
 def corpus_names(look: Look) -> list[str]:

@@ -6,11 +6,89 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDES, notation_of
-from hierogram.samplers.grammar.uses import ONE_USE
-from hierogram.storage.browsing.phrases import Phrase
+from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.browsing.reader import Look, Value, readable
 from hierogram.storage.options import Option
-from hierogram.storage.pairs.spellings import Spelling, folded, readings, spellings
+from hierogram.storage.pairs.vocabulary import Spelling, folded, readings, spellings
+
+GAP = "_"
+"""Stands for one symbol or more: words, or a nonterminal. A word that looks like it is typed with a backslash."""
+
+MOST_WORDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Words in their order, with None where something stands between them."""
+
+    parts: tuple[str | None, ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words, each once, in the order in which they come first."""
+        return tuple(dict.fromkeys(part for part in self.parts if part is not None))
+
+    @property
+    def is_word(self) -> bool:
+        """Return whether it is a single word."""
+        return len(self.parts) == 1 and self.parts[0] is not None
+
+    @property
+    def has_gap(self) -> bool:
+        """Return whether something stands between its words."""
+        return None in self.parts
+
+    def read_as(self, words: Mapping[str, str]) -> "Phrase":
+        """The phrase with other words in the places of its own."""
+        return Phrase(tuple(None if part is None else words[part] for part in self.parts))
+
+    def with_word(self, word: str, other: str) -> "Phrase":
+        """The phrase with another word in the place of one."""
+        return self.read_as({part: other if part == word else part for part in self.words})
+
+    def typed(self) -> str:
+        """The phrase as a person types it, so that `read_phrase` reads it again."""
+        return " ".join(
+            GAP if part is None else f"\\{part}" if part in (GAP, f"\\{GAP}") else part for part in self.parts
+        )
+
+    def side(self) -> str:
+        """A phrase without gaps as the side of a rule."""
+        return " ".join(escape_terminal(part) for part in self.parts if part is not None)
+
+    def pattern(self, postgres: bool, *, whole: bool) -> str:
+        """For a side with a space at each end: of LIKE (with ! before what is meant as it is) on Postgres, of GLOB on
+        SQLite, whose LIKE does not tell capital letters from others.
+        """
+        anything = "%" if postgres else "*"
+        pieces = [anything if part is None else _plain(escape_terminal(part), postgres) for part in self.parts]
+        inside = f" {' '.join(pieces)} "
+        return inside if whole else f"{anything}{inside}{anything}"
+
+    def in_a_text(self, postgres: bool) -> str:
+        """As `pattern` of a part, for a pair's text, where words stand as they are."""
+        anything = "%" if postgres else "*"
+        pieces = [anything if part is None else _plain(part, postgres) for part in self.parts]
+        return f"{anything} {' '.join(pieces)} {anything}"
+
+
+def read_phrase(typed: str) -> Phrase:
+    """The phrase that somebody typed; gaps at its ends and repeated gaps are left out."""
+    parts: list[str | None] = []
+    for piece in typed.split()[: 2 * MOST_WORDS]:
+        if piece != GAP:
+            parts.append(piece[1:] if piece in (f"\\{GAP}", f"\\\\{GAP}") else piece)
+        elif parts and parts[-1] is not None:
+            parts.append(None)
+    while parts and parts[-1] is None:
+        parts.pop()
+    return Phrase(tuple(parts))
+
+
+def _plain(word: str, postgres: bool) -> str:
+    special = "%_!" if postgres else "*?["
+    return "".join((f"!{sign}" if postgres else f"[{sign}]") if sign in special else sign for sign in word)
+
 
 USE, PROBABILITY, SURPRISE = "use", "probability", "surprise"
 ORDERS = {USE: "most used first", PROBABILITY: "most probable first", SURPRISE: "least probable first"}
@@ -20,21 +98,17 @@ MATCHES = {PART: "the rule holds the phrase", WHOLE: "the side is the phrase and
 
 _WORD_ID = re.compile(r":(\w*word\d+)_id\b")
 _MOST_LABELS = 5_000
-_MOST_USES = (1 << 63) - 1
+_MOST_USES = 1 << 53
 
 MOST_RANKED = 2_000
 """Rules, the most used of those that match, that are ordered by their probability."""
 
-MEAN = f"CAST({{0}}.sampled_count AS DOUBLE PRECISION) / {ONE_USE}"
-ERROR = f"sqrt(CAST({{0}}.sampled_variance AS DOUBLE PRECISION)) / {ONE_USE}"
-"""How often a rule is expected to be used, and the standard error of that; of the table of rules by the name put in."""
-
-_COLUMNS = "id, source, target, count, sampled_count, sampled_variance, length, scope, nonterminals, hiero"
+_COLUMNS = "id, source, target, count, expected_uses, expected_uses_variance, length, scope, nonterminals, hiero"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """What rules to find: the phrase on a side, filters, and the order."""
+    """A search: the phrase on a side, filters, and the order."""
 
     side: Annotated[str, Option("Side of the rule", values={SOURCE: "", TARGET: ""})] = SOURCE
     match: Annotated[str, Option("What matches", values=MATCHES)] = PART
@@ -51,15 +125,15 @@ class Query:
 class Found:
     """A rule that was found, with what its sides say of each other.
 
-    `mean` is how often it is expected to be used, `mean_error` the standard error of that, `count` how often present
-    derivations use it. The probabilities are those of the expected uses.
+    `expected_uses_error` is the standard error of its expected uses, `count` how often present derivations use it. The
+    probabilities are those of the expected uses.
     """
 
     id: int
     source: str
     target: str
-    mean: float
-    mean_error: float
+    expected_uses: float
+    expected_uses_error: float
     count: int
     length: int
     scope: int
@@ -75,17 +149,17 @@ class Used:
 
     source: str
     target: str
-    mean: float
+    expected_uses: float
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a page of answers ended: the last rule's probability (0 where it does not order), expected uses in units of
-    1/`ONE_USE`, id, and whether it holds the phrase in another spelling.
+    """Where a page of answers ended: the last rule's probability (0 where it does not order), expected uses, id,
+    and whether it holds the phrase in another spelling.
     """
 
     probability: float
-    uses: int
+    uses: float
     id: int
     near: bool = False
 
@@ -152,7 +226,7 @@ def likely_side(look: Look, phrase: Phrase) -> str:
 
 
 def occurs_on(look: Look, side: str, phrase: Phrase) -> bool:
-    """Whether pairs have all words of the phrase on a side, in whatever spelling."""
+    """Return whether pairs have all words of the phrase on a side, in whatever spelling."""
     return bool(phrase.words) and all(_spelled(look, side, phrase.words).values())
 
 
@@ -183,8 +257,8 @@ def search(look: Look, phrase: Phrase, query: Query, after: Place | None = None)
     place = None
     if len(rows) > query.limit:
         last = rows[query.limit - 1]
-        probability = 0.0 if query.order == USE else float(last[13])
-        place = Place(probability, int(last[12]), int(last[0]), near=query.limit > exact)
+        probability = 0.0 if query.order == USE else float(last[12])
+        place = Place(probability, float(last[3]), int(last[0]), near=query.limit > exact)
     return Answer(rules, place, tuple(asked.readings), asked.unknown, asked.labels, asked.exact)
 
 
@@ -197,8 +271,8 @@ def most_used(look: Look, phrase: Phrase, side: str, limit: int) -> list[Used]:
         return []
     rows = _ask(
         look,
-        f"SELECT r.source, r.target, {MEAN.format('r')} AS mean\n  FROM {conditions}\n"
-        " ORDER BY r.sampled_count DESC, r.id\n LIMIT :most",
+        f"SELECT r.source, r.target, r.expected_uses\n  FROM {conditions}\n"
+        " ORDER BY r.expected_uses DESC, r.id\n LIMIT :most",
         limit,
         values,
     )
@@ -206,7 +280,7 @@ def most_used(look: Look, phrase: Phrase, side: str, limit: int) -> list[Used]:
 
 
 class _Asked:
-    """What was asked: the phrase's words in the vocabulary of the side where they are, its labels, its readings."""
+    """A search at work: the phrase's words in the vocabulary of the side where they are, its labels, its readings."""
 
     def __init__(self, look: Look, phrase: Phrase, query: Query, *, spelled: bool = True) -> None:
         notation = notation_of(look.settings().grammar)
@@ -324,8 +398,8 @@ def known_labels(look: Look) -> list[str]:
 
 
 def _ask(look: Look, statement: str, most: int, values: dict[str, Value]) -> list[tuple[Any, ...]]:
-    """What the statement finds. It is asked with the ids of words, since Postgres knows how many rules these have; what
-    is shown has the words.
+    """Return what the statement finds. It is asked with ids of words, since Postgres knows how many rules these have;
+    what is shown has the words.
     """
     found = look.rows(statement, False, most=most, **values)
     named = _WORD_ID.sub(r"(SELECT id FROM vocabulary WHERE token = :\1 AND side = :vocabulary)", statement)
@@ -335,8 +409,10 @@ def _ask(look: Look, statement: str, most: int, values: dict[str, Value]) -> lis
 
 def _filters(query: Query, values: dict[str, Value]) -> list[str]:
     fewest = int(query.order == SURPRISE) if query.min_count is None else query.min_count
-    values["fewest"] = min(max(1, fewest * ONE_USE), _MOST_USES)
-    found = ["r.sampled_count >= :fewest"]
+    found = ["r.expected_uses > 0"]
+    if fewest:
+        values["fewest"] = min(fewest, _MOST_USES)
+        found = ["r.expected_uses >= :fewest"]
     if query.max_scope is not None:
         values["scope"] = query.max_scope
         found.append("r.scope <= :scope")
@@ -354,17 +430,17 @@ def _after_use(after: Place | None, values: dict[str, Value]) -> str:
     if after is None:
         return ""
     values |= {"last_uses": after.uses, "last_id": after.id}
-    return "\n           AND (r.sampled_count < :last_uses OR (r.sampled_count = :last_uses AND r.id > :last_id))"
+    return "\n           AND (r.expected_uses < :last_uses OR (r.expected_uses = :last_uses AND r.id > :last_id))"
 
 
 def _by_use(conditions: str) -> str:
     return f"""WITH found AS MATERIALIZED (
         SELECT {_columns("r")}
           FROM {conditions}
-         ORDER BY r.sampled_count DESC, r.id
+         ORDER BY r.expected_uses DESC, r.id
          LIMIT :most),
 {_with_totals("")}
- ORDER BY f.sampled_count DESC, f.id"""
+ ORDER BY f.expected_uses DESC, f.id"""
 
 
 def _after_probability(after: Place | None, query: Query, values: dict[str, Value]) -> str:
@@ -374,22 +450,22 @@ def _after_probability(after: Place | None, query: Query, values: dict[str, Valu
     sign = "<" if query.order == PROBABILITY else ">"
     return (
         f"\n         WHERE p.p {sign} :last_p OR (p.p = :last_p AND"
-        " (p.sampled_count < :last_uses OR (p.sampled_count = :last_uses AND p.id > :last_id)))"
+        " (p.expected_uses < :last_uses OR (p.expected_uses = :last_uses AND p.id > :last_id)))"
     )
 
 
 def _by_probability(conditions: str, query: Query, side: str, after: str) -> str:
-    order = f"p.p{' DESC' if query.order == PROBABILITY else ''}, p.sampled_count DESC, p.id"
+    order = f"p.p{' DESC' if query.order == PROBABILITY else ''}, p.expected_uses DESC, p.id"
     # Few columns, since there may be many rules to be ordered.
     return f"""WITH matched AS MATERIALIZED (
-        SELECT r.id, r.{side}, r.sampled_count
+        SELECT r.id, r.{side}, r.expected_uses
           FROM {conditions}
-         ORDER BY r.sampled_count DESC, r.id
+         ORDER BY r.expected_uses DESC, r.id
          LIMIT {MOST_RANKED}),
      sides AS MATERIALIZED ({_totals(side, "matched")}),
      best AS (
         SELECT p.id, p.p
-          FROM (SELECT m.id, m.sampled_count, CAST(m.sampled_count AS DOUBLE PRECISION) / s.total AS p
+          FROM (SELECT m.id, m.expected_uses, m.expected_uses / s.total AS p
                   FROM matched AS m
                   JOIN sides AS s ON s.{side} = m.{side}) AS p{after}
          ORDER BY {order}
@@ -405,7 +481,7 @@ def _by_probability(conditions: str, query: Query, side: str, after: str) -> str
 def _totals(side: str, of: str) -> str:
     """The expected uses of all rules with each of the sides, each summed once, which databases have to be told."""
     return f"""
-        SELECT d.{side}, (SELECT sum(r.sampled_count) FROM rules AS r WHERE r.{side} = d.{side}) AS total
+        SELECT d.{side}, (SELECT sum(r.expected_uses) FROM rules AS r WHERE r.{side} = d.{side}) AS total
           FROM (SELECT DISTINCT {side} FROM {of}) AS d"""
 
 
@@ -417,11 +493,9 @@ def _with_totals(more: str) -> str:
     """The rules of `found` with both probabilities."""
     return f"""     sources AS MATERIALIZED ({_totals(SOURCE, "found")}),
      targets AS MATERIALIZED ({_totals(TARGET, "found")})
-SELECT f.id, f.source, f.target, {MEAN.format("f")} AS mean,
-       {ERROR.format("f")} AS mean_error,
+SELECT f.id, f.source, f.target, f.expected_uses, sqrt(f.expected_uses_variance) AS expected_uses_error,
        f.count, f.length, f.scope, f.nonterminals, f.hiero,
-       CAST(f.sampled_count AS DOUBLE PRECISION) / s.total AS p_target_given_source,
-       CAST(f.sampled_count AS DOUBLE PRECISION) / t.total AS p_source_given_target, f.sampled_count{more}
+       f.expected_uses / s.total AS p_target_given_source, f.expected_uses / t.total AS p_source_given_target{more}
   FROM found AS f
   JOIN sources AS s ON s.source = f.source
   JOIN targets AS t ON t.target = f.target"""

@@ -51,7 +51,7 @@ class CorpusUses(NamedTuple):
 
 
 def word_count(look: Look, side: str, token: str) -> int | None:
-    """How often the word occurs in stored pairs; None where it never has."""
+    """Return how often the word occurs in stored pairs; None where it never has."""
     row = look.row(
         "SELECT count FROM vocabulary WHERE token = :token AND side = :side", side=side, token=token
     )  # fmt: skip
@@ -69,7 +69,7 @@ def collocates(look: Look, side: str, token: str, rules: Sequence[Used], limit: 
     for rule in rules:
         words = {word for where, word in notation.words_of_rule(rule.source, rule.target) if where == side}
         for word in words - {token}:
-            together[word] += rule.mean
+            together[word] += rule.expected_uses
     chosen = dict(nlargest(_MOST_COLLOCATES, together.items(), key=itemgetter(1)))
     if not chosen:
         return []
@@ -146,7 +146,7 @@ def _text_of(look: Look, side: str) -> str:
 
 
 def _holding(look: Look, side: str, token: str, last_pair: int) -> int | None:
-    """How many pairs hold a word of source sides, by the index of pairs' words; None where there is none."""
+    """Return how many pairs hold a word of source sides, by the index of pairs' words; None where there is none."""
     if not _is_indexed(look, side):
         return None
     from hierogram.storage.pairs.pair_words import BLOCK_BITS
@@ -229,7 +229,7 @@ def _latest_by_text(look: Look, side: str, token: str, limit: int) -> list[int]:
 
 
 def uses_by_corpus(look: Look, rule_ids: Sequence[int]) -> list[CorpusUses]:
-    """How often pairs of each corpus use each of the rules, of the first pairs that were indexed as its users."""
+    """Return how often pairs of each corpus use each of the rules, of the first pairs indexed as its users."""
     if not rule_ids:
         return []
     first = "\n     UNION ALL\n".join(

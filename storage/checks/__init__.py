@@ -1,1 +1,1 @@
-"""What must hold between the tables of a store, and how it is made to hold again."""
+"""Checks of what must hold between the tables of a store, and its repair."""

@@ -10,13 +10,13 @@ from sqlalchemy.exc import DatabaseError
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.database.connection import SQLITE
+from hierogram.storage.database.settings import read_notation, read_settings
 from hierogram.storage.database.transactions import read_state
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.grammar.key_runs import differences
 from hierogram.storage.grammar.rule_words import RuleWords, distinct, found_by_words
-from hierogram.storage.operations.settings import read_notation, read_settings
 from hierogram.storage.pairs.pair_words import wrong_blocks
-from hierogram.storage.pairs.spellings import folded
+from hierogram.storage.pairs.vocabulary import folded
 from hierogram.storage.records.columns import StoredRules
 
 _SHOWN = 5
@@ -65,7 +65,7 @@ _OFFENDERS = {
          WHERE c.done = c.asked AND h.fixed <> (' ' || p.alignment || ' '
           LIKE '% ' || CAST(h.source AS TEXT) || '-' || CAST(h.target AS TEXT) || ' %')""",
     "rules without any count, or with a negative one": """
-        SELECT id FROM rules WHERE count < 0 OR sampled_count < 0 OR count + sampled_count = 0""",
+        SELECT id FROM rules WHERE count < 0 OR expected_uses < 0 OR count + expected_uses = 0""",
     "ingest batches without their corpus": """
         SELECT b.id FROM ingest_batches AS b
          WHERE NOT EXISTS (SELECT 1 FROM corpora AS c WHERE c.id = b.corpus_id)""",
@@ -112,7 +112,7 @@ _TOTALS = {
     "target_types": "SELECT count(*) FROM vocabulary WHERE side = 'target' AND count > 0",
     "rules": "SELECT count(*) FROM rules WHERE count > 0",
     "rule_tokens": "SELECT coalesce(sum(count), 0) FROM rules",
-    "sampled_tokens": "SELECT coalesce(sum(sampled_count), 0) FROM rules",
+    "expected_tokens": "SELECT coalesce(sum(expected_uses), 0) FROM rules",
     "rejected": "SELECT coalesce(sum(last_line - line + 1), 0) FROM rejected_lines",
     "sweeps": "SELECT count(*) FROM sweeps",
 }
@@ -125,7 +125,7 @@ _LAST_IDS = {
 
 
 def table_problems(connection: Connection, stored: StoredRules) -> list[str]:
-    """What is wrong between the tables of a database that can be read, one line each; `stored` are its rules."""
+    """Return what is wrong between the tables of a database that can be read, one line each; `stored` are its rules."""
     return [
         *_offenders(connection),
         *_wrong_totals(connection),
@@ -138,7 +138,7 @@ def table_problems(connection: Connection, stored: StoredRules) -> list[str]:
 
 
 def file_damage(connection: Connection) -> list[str]:
-    """What SQLite finds wrong with the store's file, one line each; nothing on Postgres."""
+    """Return what SQLite finds wrong with the store's file, one line each; nothing on Postgres."""
     return list(_sqlite_problems(connection)) if connection.dialect.name == SQLITE else []
 
 
@@ -160,9 +160,10 @@ def _offenders(connection: Connection) -> Iterator[str]:
             yield f"{number} {what}: {', '.join(map(str, first))}{more}"
 
 
-def counted_totals(connection: Connection) -> dict[str, int]:
+def counted_totals(connection: Connection) -> dict[str, float]:
     """The totals of `store_state` by name, as the rows of the tables have them."""
-    return {name: int(connection.execute(text(query)).scalar_one()) for name, query in _TOTALS.items()}
+    found = {name: connection.execute(text(query)).scalar_one() for name, query in _TOTALS.items()}
+    return {name: (float if name == "expected_tokens" else int)(number) for name, number in found.items()}
 
 
 def largest_ids(connection: Connection) -> dict[str, int]:
@@ -251,7 +252,7 @@ def rule_word_differences(connection: Connection, stored: StoredRules) -> tuple[
     # No rule has this one noted.
     unknown = 1 + max((int(words.word_ids(noted).max(initial=0)), *ids[SOURCE].values(), *ids[TARGET].values()))
     # Rules that are expected less need no words; they keep those that they had.
-    by_words = found_by_words(stored.rules.counts, stored.rules.sampled_counts)
+    by_words = found_by_words(stored.rules.counts, stored.rules.expected_uses)
     needed = np.flatnonzero(by_words | np.isin(stored.ids, noted_rules))
     found = [np.zeros(0, np.int64)]
     for first in range(0, len(needed), _RULES_AT_ONCE):

@@ -1,4 +1,4 @@
-"""Mending a store: what follows from the pairs, their derivations and their links is made to follow again."""
+"""Repairing a store: what follows from the pairs, their derivations and their links is made to follow again."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -18,6 +18,7 @@ from hierogram.storage.checks.integrity import (
     word_differences,
 )
 from hierogram.storage.database.loading import staged_ids, staged_increments
+from hierogram.storage.database.settings import read_notation
 from hierogram.storage.database.transactions import Writing
 from hierogram.storage.grammar.changes import put_rules
 from hierogram.storage.grammar.counts import rule_keys, stored_rules
@@ -25,10 +26,8 @@ from hierogram.storage.grammar.key_runs import differences, rebuild
 from hierogram.storage.grammar.occurrences import forget
 from hierogram.storage.grammar.rule_words import RuleWords
 from hierogram.storage.grammar.runs import count_staged_restarts
-from hierogram.storage.operations.settings import read_notation
-from hierogram.storage.pairs.pair_words import note_blocks_anew, wrong_blocks
-from hierogram.storage.pairs.spellings import folded
-from hierogram.storage.pairs.vocabulary import word_ids
+from hierogram.storage.pairs.pair_words import note_blocks_again, wrong_blocks
+from hierogram.storage.pairs.vocabulary import folded, word_ids
 from hierogram.storage.records import AlignerChange
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.schema.tables import rule_words, rules, store_state, vocabulary
@@ -55,7 +54,7 @@ _NOTED_IDS = (
     ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM rule_words"),
     ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM rule_pairs"),
     ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM rule_history"),
-    ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM told_rules"),
+    ("last_rule_id", "SELECT coalesce(max(rule_id), 0) FROM reported_rules"),
 )
 """Ids that other tables name, of rows that may be gone."""
 
@@ -80,8 +79,8 @@ _TOTALS = (
 
 
 @dataclass(frozen=True, slots=True)
-class RuleMending:
-    """How the stored rules differ from a recount: `counted` holds the rules as they should be.
+class RuleRepairs:
+    """Differences of the stored rules from a recount: `counted` holds the rules as they should be.
 
     `wrong_ids` int64[m] are rules stored with other counts, sides or columns, `wrong_rows` int64[m] their rows of
     `counted`; `missing` int64[k] rows of rules that are not stored; `gone` int64[l] ids of rules that nothing uses.
@@ -95,7 +94,7 @@ class RuleMending:
 
 
 class Repair:
-    """Mends a store within one transaction; made by `Store.repairing`. The methods are called in the order here."""
+    """Repairs a store within one transaction; made by `Store.repairing`. The methods are called in the order here."""
 
     def __init__(self, writing: Writing) -> None:
         self._writing = writing
@@ -105,19 +104,19 @@ class Repair:
         for words in writing.met_words.values():
             words.clear()
 
-    def mend_states(self) -> tuple[list[int], int, int]:
+    def repair_states(self) -> tuple[list[int], int, int]:
         """Lets every pair's state, derivation and time of resampling agree.
 
-        Returns the pairs that begin anew, how many have a derivation and were thought to wait for one, and how many
+        Returns the pairs that begin again, how many have a derivation and were thought to wait for one, and how many
         rows of `resampled` were missing or too many, or are scores of pairs that are gone.
         """
-        self._mend_last_ids()
+        self._repair_last_ids()
         lost = list(self._connection.scalars(text(_LOST)))
-        self.begin_anew(lost)
+        self.begin_again(lost)
         going_on = self._changed(_GOING_ON)
         return lost, going_on, sum(self._changed(statement) for statement in _VISITS)
 
-    def begin_anew(self, pair_ids: Sequence[int]) -> None:
+    def begin_again(self, pair_ids: Sequence[int]) -> None:
         """Takes the derivations and samples of the pairs away; they wait to be sampled, or to be aligned."""
         if not pair_ids:
             return
@@ -132,29 +131,29 @@ class Repair:
             " WHERE id IN (SELECT id FROM staged_ids)"
         )
 
-    def mend_rules(self, mending: RuleMending) -> None:
+    def repair_rules(self, repairs: RuleRepairs) -> None:
         """Makes the rules those of a recount; raises `KeyCollisionError` where two of them have one key."""
-        old = np.concatenate((mending.wrong_ids, mending.gone))
+        old = np.concatenate((repairs.wrong_ids, repairs.gone))
         if len(old):
             self._writing.loader.stage(staged_ids, ((rule_id,) for rule_id in np.sort(old).tolist()))
             self._changed("DELETE FROM rules WHERE id IN (SELECT id FROM staged_ids)")
         state = self._writing.state
-        new_ids = np.arange(len(mending.missing)) + state.last_rule_id + 1
+        new_ids = np.arange(len(repairs.missing)) + state.last_rule_id + 1
         state.last_rule_id += len(new_ids)
-        rows = np.concatenate((mending.wrong_rows, mending.missing))
+        rows = np.concatenate((repairs.wrong_rows, repairs.missing))
         if len(rows):
-            put_rules(self._writing, mending.counted, rows, np.concatenate((mending.wrong_ids, new_ids)))
+            put_rules(self._writing, repairs.counted, rows, np.concatenate((repairs.wrong_ids, new_ids)))
         if len(old) or len(rows):
             # Which pairs use which rule is found again when someone asks.
             for table in ("rule_pairs", "indexed_pairs"):
                 self._changed(f"DELETE FROM {table}")
-            self._changed("DELETE FROM told_rules WHERE rule_id NOT IN (SELECT id FROM rules)")
+            self._changed("DELETE FROM reported_rules WHERE rule_id NOT IN (SELECT id FROM rules)")
 
-    def mend_aligner(self, change: AlignerChange) -> None:
+    def repair_aligner(self, change: AlignerChange) -> None:
         """Adds to the aligner's counts what they lack."""
         add_aligner_counts(self._writing, change)
 
-    def mend_words(self) -> tuple[int, int]:
+    def repair_words(self) -> tuple[int, int]:
         """Counts the words of pairs again, and notes the words of rules; how many words and rules were wrong."""
         found = word_differences(self._connection)
         self._writing.loader.stage(staged_increments, sorted((word_id, count) for word_id, _, count in found.wrong))
@@ -181,25 +180,25 @@ class Repair:
         wrong_words = {word_id for word_id, *_ in (*found.wrong, *found.unfolded)}
         return len(wrong_words) + len(missing), len(orphans) + len(wrong)
 
-    def mend_pair_words(self) -> int:
+    def repair_pair_words(self) -> int:
         """Notes again which pairs hold which words, in the blocks where that is wrong; how many these are."""
         wrong = wrong_blocks(self._connection)
-        note_blocks_anew(self._writing, wrong)
+        note_blocks_again(self._writing, wrong)
         return len(wrong)
 
-    def mend_keys(self) -> int:
-        """Makes the index of rules by key anew where it is wrong; how many rules it had wrongly."""
+    def repair_keys(self) -> int:
+        """Makes the index of rules by key again where it is wrong; how many rules it had wrongly."""
         lacking, gone = differences(self._connection, *rule_keys(self._connection))
         if lacking or gone:
             rebuild(self._writing)
         return len({*lacking, *gone})
 
-    def mend_left_out(self, left_out: Sequence[int]) -> None:
+    def repair_left_out(self, left_out: Sequence[float]) -> None:
         """Makes the expected uses that no rule counts those of a recount."""
         state = self._writing.state
         state.leave_out([now - before for now, before in zip(left_out, state.left_out(), strict=True)])
 
-    def mend_totals(self) -> tuple[int, dict[str, tuple[int, int]]]:
+    def repair_totals(self) -> tuple[int, dict[str, tuple[int, int]]]:
         """Makes the totals those of the tables; how many corpora and batches were wrong, and the store's totals that
         are others now, each before and after.
         """
@@ -213,13 +212,13 @@ class Repair:
         return wrong, {name: (self._before[name], after[name]) for name in after if self._before[name] != after[name]}
 
     def problems(self) -> list[str]:
-        """What is still wrong between the tables, one line each."""
+        """Return what is still wrong between the tables, one line each."""
         return table_problems(self._connection, stored_rules(self._connection))
 
     def _changed(self, statement: str) -> int:
         return self._connection.execute(text(statement)).rowcount
 
-    def _mend_last_ids(self) -> None:
+    def _repair_last_ids(self) -> None:
         """Lets ids be given out that no row has, nor had as far as other tables tell."""
         state = self._writing.state
         noted = [(name, self._connection.execute(text(query)).scalar_one()) for name, query in _NOTED_IDS]

@@ -18,7 +18,7 @@ _PAGES_A_STEP = 4_096
 def back_up(connection: Connection, target: Path, report: Callable[[int, int], None] | None = None) -> int:
     """Copies the state that the connection's transaction sees to a file, whole or not at all; returns its bytes.
 
-    SQLite's online backup begins anew whenever another connection has written. Here it does not, because the
+    SQLite's online backup begins again whenever another connection has written. Here it does not, because the
     transaction holds one state of the store until it ends.
     """
     source = connection.connection.driver_connection

@@ -1,4 +1,4 @@
-"""What an SQLite store's log still waits for after a commit: the disk, and to be copied into the file.
+"""Checkpoints: an SQLite store's log is brought to the disk after a commit, and copied into the file.
 
 A thread sees to both while the store is used, so that no commit of the sampler's waits for the disk, and none copies.
 """
@@ -106,8 +106,8 @@ class Checkpoints:
                     self._sync()
 
     def _copy(self) -> None:
-        # Brings the log to the disk first. A log that is in the file to its last page begins anew with the next commit;
-        # one that never is, because there is a commit during each copy, grows until a commit has to copy all of it.
+        # Brings the log to the disk first. A log that is in the file to its last page begins again with the next
+        # commit; one that never is, because there is a commit during each copy, grows until a commit copies it all.
         with closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
             before = -1
             for _ in range(_COPIES):

@@ -26,10 +26,8 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateTable
 
 from hierogram.storage.database.connection import POSTGRES
-from hierogram.storage.schema.postgres_options import on_postgres
-from hierogram.storage.schema.score_tables import pair_scores
-from hierogram.storage.schema.tables import FERTILITIES
-from hierogram.storage.schema.types import MOMENT_FORMAT, SERIAL, TEXT, Moment
+from hierogram.storage.schema.tables import FERTILITIES, pair_scores
+from hierogram.storage.schema.types import MOMENT_FORMAT, SERIAL, TEXT, Moment, on_postgres
 
 Row = Sequence[object]
 
@@ -58,7 +56,7 @@ staged_progress = _staged(
     "staged_progress",
     Column("pair_id", SERIAL),
     Column("current", LargeBinary),
-    Column("expected_uses", LargeBinary),
+    Column("averages", LargeBinary),
     Column("state", TEXT),
     Column("stage", Integer),
     Column("sweep", SERIAL),
@@ -93,8 +91,8 @@ staged_counts = _staged(
     "staged_counts",
     Column("rule_id", SERIAL),
     Column("count", SERIAL),
-    Column("sampled_count", SERIAL),
-    Column("sampled_variance", SERIAL),
+    Column("expected_uses", Double),
+    Column("expected_uses_variance", Double),
 )
 staged_ids = _staged("staged_ids", Column("id", SERIAL))
 staged_rule_words = _staged("staged_rule_words", Column("word_id", SERIAL), Column("rule_id", SERIAL))
@@ -108,8 +106,8 @@ staged_history = _staged(
     Column("source", TEXT),
     Column("target", TEXT),
     Column("count", SERIAL),
-    Column("sampled_count", SERIAL),
-    Column("sampled_variance", SERIAL),
+    Column("expected_uses", Double),
+    Column("expected_uses_variance", Double),
 )
 staged_uses = _staged(
     "staged_uses",

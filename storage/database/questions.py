@@ -69,7 +69,7 @@ SELECT rolsuper,
 
 
 class Question(TypedDict):
-    """What the process is asked: one statement, of an SQLite file or of Postgres, and how many rows at most."""
+    """A question to the process: one statement, of an SQLite file or of Postgres, and how many rows at most."""
 
     file: str | None
     connect: dict[str, Any]

@@ -1,14 +1,16 @@
 """Writing transactions: the store's lock, its position and its running totals."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
 
 from sqlalchemy import Connection, CursorResult, Engine, insert, select, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
-from hierogram.storage.database.connection import writing_connection
+from hierogram.storage.database.connection import reading, shown_url, writing_connection
 from hierogram.storage.database.loading import Loader, loader_of
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import SAMPLING, SETTLED, UNALIGNED, WAITING
@@ -32,19 +34,19 @@ class StoreState:
     target_types: int = 0
     rules: int = 0
     rule_tokens: int = 0
-    sampled_tokens: int = 0
+    expected_tokens: float = 0.0
     rejected: int = 0
     sweeps: int = 0
-    left_out_0: int = 0
-    left_out_1: int = 0
-    left_out_2: int = 0
-    left_out_3: int = 0
+    left_out_0: float = 0.0
+    left_out_1: float = 0.0
+    left_out_2: float = 0.0
+    left_out_3: float = 0.0
 
-    def left_out(self) -> tuple[int, ...]:
-        """The expected uses that no rule counts, by number of nonterminals, in units of 1/`ONE_USE`."""
+    def left_out(self) -> tuple[float, ...]:
+        """The expected uses that no rule counts, by number of nonterminals."""
         return self.left_out_0, self.left_out_1, self.left_out_2, self.left_out_3
 
-    def leave_out(self, change: Sequence[int]) -> None:
+    def leave_out(self, change: Sequence[float]) -> None:
         """Adds to the expected uses that no rule counts."""
         sums = (number + more for number, more in zip(self.left_out(), change, strict=True))
         self.left_out_0, self.left_out_1, self.left_out_2, self.left_out_3 = sums
@@ -86,7 +88,7 @@ Words = dict[str, dict[str, int]]
 
 
 class Memory:
-    """What earlier transactions met and never changes: ids of words, and runs of the index of keys by their ids."""
+    """Memory of what earlier transactions met and never changes: ids of words, runs of the index of keys by id."""
 
     _LIMIT = 1_000_000
 
@@ -124,7 +126,7 @@ class Writing:
     endings: "list[Callable[[Writing], None]]" = field(default_factory=list)
 
     def knows_all_words(self) -> bool:
-        """Whether every word of the store is in memory; one that is not is new."""
+        """Return whether every word of the store is in memory; one that is not is new."""
         known = sum(len(words[side]) for words in (self.met_words, self.new_words) for side in (SOURCE, TARGET))
         return known == self.state.last_word_id
 
@@ -141,6 +143,42 @@ def writing(engine: Engine, memory: Memory, *, durable: bool = True) -> Iterator
         state.position += 1
         connection.execute(update(store_state).values(**asdict(state)))
     memory.learn(transaction.new_words, transaction.key_runs)
+
+
+class Access:
+    """The part that all rooms of a store share: the engine, the memory of earlier transactions, and the claim on the
+    grammar, if this store object has it.
+    """
+
+    def __init__(self, engine: Engine, schema: str) -> None:
+        self._engine = engine
+        self._schema = schema
+        self._memory = Memory()
+        self._lease: str | None = None
+        self.url = shown_url(engine.url)
+
+    def close(self) -> None:
+        """Closes the store's connections."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _reading(self) -> AbstractContextManager[Connection]:
+        return reading(self._engine)
+
+    def _writing(self, *, durable: bool = True) -> AbstractContextManager[Writing]:
+        return writing(self._engine, self._memory, durable=durable)
+
+    @property
+    def engine(self) -> Engine:
+        """The store's engine, for those who look at the database itself."""
+        return self._engine
 
 
 def now() -> datetime:

@@ -1,15 +1,80 @@
-"""The feed: events are appended within the transaction that causes them, and read by position."""
+"""The feed: events are appended within the transaction that causes them, read by position, and sent on to webhooks.
+
+The store knows up to which event it has looked for each webhook, and every event that was to be sent.
+"""
 
 import json
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
-from hierogram.storage.database.transactions import Writing, now
-from hierogram.storage.records.events import Event, EventPage, NewEvent
-from hierogram.storage.schema.event_tables import event_state, events
+from hierogram.storage.database.transactions import Access, Writing, now
+from hierogram.storage.records.operations import Delivery, Event, EventPage, NewEvent
+from hierogram.storage.schema.tables import event_state, events, webhook_deliveries, webhooks
 
 _COLUMNS = ("id", "at", *NewEvent._fields)
+
+WAITING, DONE, FAILED = "waiting", "done", "failed"
+_KEPT = 1_000
+"""Deliveries that are over and still kept, for each webhook, by the number of events that they lie behind."""
+_AT_ONCE = 100
+
+
+class Events(Access):
+    """Changes in their order, and to whom they were sent."""
+
+    def events(self, after: int | None = None, limit: int = 100, kinds: Collection[str] = ()) -> EventPage:
+        """Events after a position, in order (None: from the oldest that is kept); of all kinds, or of some."""
+        with self._reading() as connection:
+            return read(connection, after, limit, kinds)
+
+    def keep_events(self, number: int) -> None:
+        """Keeps so many events, from now on; older ones go."""
+        with self._writing() as writing:
+            last, _ = _state(writing.connection)
+            writing.connection.execute(update(event_state).values(kept=number))
+            writing.connection.execute(delete(events).where(events.c.id <= last - number))
+
+    def queue_deliveries(self, url: str, kinds: Collection[str]) -> int:
+        """Notes the events of these kinds that are to be sent to a webhook; returns how many were new.
+
+        A webhook that is new begins after the last event.
+        """
+        with self._reading() as connection:
+            if not _has_news(connection, url):
+                return 0
+        with self._writing() as transaction:
+            return _queue(transaction, url, kinds)
+
+    def due_deliveries(self, url: str, moment: float, limit: int = 20) -> list[Delivery]:
+        """Return what is to be sent to a webhook at this time (seconds since 1970)."""
+        with self._reading() as connection:
+            table = webhook_deliveries.c
+            statement = (
+                select(table.url, table.event_id, table.attempts, table.body)
+                .where(table.state == WAITING, table.next_at <= moment, table.url == url)
+                .order_by(table.next_at, table.event_id)
+                .limit(limit)
+            )
+            return [Delivery._make(row) for row in connection.execute(statement)]
+
+    def note_delivery(self, delivery: Delivery, status: int | None, error: str | None, again: float | None) -> None:
+        """Notes how an attempt ended: well without an `error`; else it is tried `again` then, or never (None)."""
+        with self._writing() as writing:
+            table = webhook_deliveries
+            state = DONE if error is None else FAILED if again is None else WAITING
+            writing.connection.execute(
+                update(table)
+                .where(table.c.url == delivery.url, table.c.event_id == delivery.event_id)
+                .values(state=state, attempts=delivery.attempts + 1, status=status, error=error, next_at=again or 0.0)
+            )
+
+    def count_deliveries(self) -> dict[str, int]:
+        """Numbers of deliveries by state: waiting, done, failed."""
+        with self._reading() as connection:
+            table = webhook_deliveries.c
+            found = connection.execute(select(table.state, func.count()).group_by(table.state))
+            return {WAITING: 0, DONE: 0, FAILED: 0} | {row[0]: row[1] for row in found}
 
 
 def append(writing: Writing, new: Sequence[NewEvent]) -> None:
@@ -36,13 +101,6 @@ def _state(connection: Connection) -> tuple[int, int]:
     return row.last_id, row.kept
 
 
-def keep(writing: Writing, number: int) -> None:
-    """Keeps so many events from now on."""
-    last, _ = _state(writing.connection)
-    writing.connection.execute(update(event_state).values(kept=number))
-    writing.connection.execute(delete(events).where(events.c.id <= last - number))
-
-
 def read(connection: Connection, after: int | None, limit: int, kinds: Collection[str] = ()) -> EventPage:
     """Up to `limit` events after a position (None: from the oldest on), of all kinds or of some."""
     last, _ = _state(connection)
@@ -54,3 +112,40 @@ def read(connection: Connection, after: int | None, limit: int, kinds: Collectio
     rows = connection.execute(wanted.order_by(events.c.id).limit(limit)).all()
     found = [Event._make((*row[:-1], None if row.detail is None else json.loads(row.detail))) for row in rows]
     return EventPage(found, oldest, last, 0 if after is None else max(oldest - 1 - after, 0))
+
+
+def _queue(writing: Writing, url: str, kinds: Collection[str]) -> int:
+    """Notes the events of these kinds that are to be sent to a webhook; a new webhook begins after the last event.
+
+    Returns how many were noted.
+    """
+    connection = writing.connection
+    position = connection.scalar(select(webhooks.c.position).where(webhooks.c.url == url))
+    page = read(connection, position, _AT_ONCE, kinds)
+    if position is None:
+        connection.execute(insert(webhooks).values(url=url, position=page.last))
+        return 0
+    if page.events:
+        rows = [
+            {"url": url, "event_id": event.id, "state": WAITING, "attempts": 0, "next_at": 0.0,
+             "body": json.dumps(event.plain(), ensure_ascii=False)}
+            for event in page.events
+        ]  # fmt: skip
+        connection.execute(insert(webhook_deliveries), rows)
+    reached = page.events[-1].id if len(page.events) == _AT_ONCE else page.last
+    if reached != position:
+        connection.execute(update(webhooks).where(webhooks.c.url == url).values(position=reached))
+        over = (webhook_deliveries.c.url == url) & (webhook_deliveries.c.state != WAITING)
+        newest = connection.scalar(
+            select(webhook_deliveries.c.event_id).where(over).order_by(webhook_deliveries.c.event_id.desc())
+            .offset(_KEPT).limit(1)
+        )  # fmt: skip
+        if newest is not None:
+            connection.execute(delete(webhook_deliveries).where(over, webhook_deliveries.c.event_id <= newest))
+    return len(page.events)
+
+
+def _has_news(connection: Connection, url: str) -> bool:
+    """Return whether `_queue` has anything to do."""
+    position = connection.scalar(select(webhooks.c.position).where(webhooks.c.url == url))
+    return position is None or position != read(connection, None, 0).last

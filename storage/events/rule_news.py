@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select, text
 
-from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.database.loading import columns_of, staged_ids
 from hierogram.storage.database.transactions import Writing
 from hierogram.storage.events.feed import append
-from hierogram.storage.records.events import RULE_GONE, RULE_MOVED, RULE_NEW, RULES_CHANGED, NewEvent
-from hierogram.storage.schema.event_tables import told_rules
+from hierogram.storage.records.operations import RULE_GONE, RULE_MOVED, RULE_NEW, RULES_CHANGED, NewEvent
+from hierogram.storage.schema.tables import reported_rules
 
 OFTEN = 8
 """Expected uses from which on a rule is told of."""
@@ -27,24 +26,23 @@ SHARE = 0.1
 MOST = 500
 """A transaction with more news of rules only counts them."""
 
-_LEAST = SELDOM * ONE_USE
-Numbers = NDArray[np.int64]
+Uses = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
     """Rules as a transaction leaves them: ids, sides, expected uses and variances of their errors, as in `rules`."""
 
-    ids: Numbers
+    ids: NDArray[np.int64]
     sources: list[str]
     targets: list[str]
-    sampled: Numbers
-    variances: Numbers
+    expected: Uses
+    variances: Uses
 
 
-def is_watched(before: Numbers, after: Numbers) -> NDArray[np.bool_]:
-    """Whether rules with these expected uses, before and after, can be news."""
-    watched: NDArray[np.bool_] = (before != after) & (np.maximum(before, after) >= _LEAST)
+def is_watched(before: Uses, after: Uses) -> NDArray[np.bool_]:
+    """Return whether rules with these expected uses, before and after, can be news."""
+    watched: NDArray[np.bool_] = (before != after) & (np.maximum(before, after) >= SELDOM)
     return watched
 
 
@@ -82,7 +80,7 @@ def _last_of(parts: list[Moved]) -> Moved:
         ids[rows],
         [sources[row] for row in chosen],
         [targets[row] for row in chosen],
-        np.concatenate([part.sampled for part in parts])[rows],
+        np.concatenate([part.expected for part in parts])[rows],
         np.concatenate([part.variances for part in parts])[rows],
     )
 
@@ -90,10 +88,10 @@ def _last_of(parts: list[Moved]) -> Moved:
 def _tell(writing: Writing, moved: Moved) -> None:
     told, told_variances = _told(writing, moved.ids)
     known = told >= 0
-    new = ~known & (moved.sampled >= OFTEN * ONE_USE)
-    gone = known & (moved.sampled < _LEAST)
-    change = np.abs(moved.sampled - told)
-    error = np.sqrt((moved.variances + told_variances).astype(np.float64))
+    new = ~known & (moved.expected >= OFTEN)
+    gone = known & (moved.expected < SELDOM)
+    change = np.abs(moved.expected - told)
+    error = np.sqrt(moved.variances + told_variances)
     changed = known & ~gone & (change > ERRORS * error) & (change > SHARE * told)
     rows = np.flatnonzero(new | gone | changed)
     if not len(rows):
@@ -110,9 +108,9 @@ def _tell(writing: Writing, moved: Moved) -> None:
                     int(moved.ids[row]),
                     moved.sources[row],
                     moved.targets[row],
-                    None if new[row] else float(told[row]) / ONE_USE,
-                    float(moved.sampled[row]) / ONE_USE,
-                    float(error[row]) / ONE_USE,
+                    None if new[row] else float(told[row]),
+                    float(moved.expected[row]),
+                    float(error[row]),
                 )
                 for row in rows.tolist()
             ],
@@ -120,12 +118,12 @@ def _tell(writing: Writing, moved: Moved) -> None:
     _remember(writing, moved, gone | changed, new | changed)
 
 
-def _told(writing: Writing, ids: Numbers) -> tuple[Numbers, Numbers]:
-    """What was told of these rules (ascending): expected uses, -1 where nothing was, and variances."""
+def _told(writing: Writing, ids: NDArray[np.int64]) -> tuple[Uses, Uses]:
+    """Return what was told of these rules (ascending): expected uses, -1 where nothing was, and variances."""
     writing.loader.stage(staged_ids, ((rule_id,) for rule_id in ids.tolist()))
-    told, variances = np.full(len(ids), -1), np.zeros(len(ids), np.int64)
-    wanted = select(told_rules.c.rule_id, told_rules.c.sampled_count, told_rules.c.sampled_variance)
-    found = columns_of(writing.connection, wanted.join(staged_ids, staged_ids.c.id == told_rules.c.rule_id))
+    told, variances = np.full(len(ids), -1.0), np.zeros(len(ids))
+    wanted = select(reported_rules.c.rule_id, reported_rules.c.expected_uses, reported_rules.c.expected_uses_variance)
+    found = columns_of(writing.connection, wanted.join(staged_ids, staged_ids.c.id == reported_rules.c.rule_id))
     if found:
         rows = np.searchsorted(ids, np.array(found[0], np.int64))
         told[rows], variances[rows] = found[1], found[2]
@@ -136,10 +134,10 @@ def _remember(writing: Writing, moved: Moved, out: NDArray[np.bool_], put: NDArr
     """Puts what was told now in the place of what was told before."""
     if out.any():
         writing.loader.stage(staged_ids, ((rule_id,) for rule_id in moved.ids[out].tolist()))
-        writing.connection.execute(text("DELETE FROM told_rules WHERE rule_id IN (SELECT id FROM staged_ids)"))
-    columns = (moved.ids[put], moved.sampled[put], moved.variances[put])
+        writing.connection.execute(text("DELETE FROM reported_rules WHERE rule_id IN (SELECT id FROM staged_ids)"))
+    columns = (moved.ids[put], moved.expected[put], moved.variances[put])
     writing.loader.insert(
-        told_rules,
-        ("rule_id", "sampled_count", "sampled_variance"),
+        reported_rules,
+        ("rule_id", "expected_uses", "expected_uses_variance"),
         zip(*(column.tolist() for column in columns), strict=True),
     )

@@ -1,1 +1,1 @@
-"""What exports read, and the record of exports."""
+"""Snapshots, which exports read, and the list of exports."""

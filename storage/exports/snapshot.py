@@ -1,19 +1,22 @@
-"""Reading a whole store as one state, however long that takes and whoever writes meanwhile."""
+"""Reading a whole store as one state, however long that takes and whoever writes meanwhile.
+
+Exports read blocks: some thousand rows, a text for each column, a value a line, put together by the database itself.
+A million rows as tuples cost Python more than everything that an export does with them, and hold its lock meanwhile.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Double, Executable, Select, cast, func, select
+from sqlalchemy import Column, Connection, Double, Executable, Select, cast, func, select, text
 
-from hierogram.samplers.grammar.uses import ONE_USE
+from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage.aligner.aligner import all_aligner_counts, iterate_links
+from hierogram.storage.database.connection import POSTGRES, SQLITE
+from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import read_state
-from hierogram.storage.exports.blocks import Block, corpus_number, dated_pair_blocks, pair_blocks, rule_blocks
-from hierogram.storage.grammar.queries import means, status
-from hierogram.storage.operations.settings import read_settings
-from hierogram.storage.pairs.pairs import pair_rows
-from hierogram.storage.pairs.places import places
+from hierogram.storage.grammar.rules import status
+from hierogram.storage.pairs.pairs import pair_rows, places
 from hierogram.storage.records import (
     AlignerCounts,
     LinkRow,
@@ -30,6 +33,23 @@ from hierogram.storage.schema.tables import corpora, derivations, human_links, r
 T = TypeVar("T")
 
 _ROWS_PER_FETCH = 5_000
+
+Block = tuple[int, Sequence[str]]
+"""The rows of all blocks up to this one, and its columns, a value a line; the last line has no end."""
+
+_IDS_A_BLOCK = 4_096
+"""Few enough that a block of the longest rules stays below SQLite's limit for one value."""
+
+PAIR_COLUMNS = ("source", "target", "alignment")
+"""Columns of `Snapshot.pair_blocks`."""
+
+TERM_COLUMNS = ("id", "corpus_id", "day", "source", "target", "alignment")
+"""Columns of `Snapshot.dated_pair_blocks`; `day` counts from 1970-01-01."""
+
+_DAYS = {
+    POSTGRES: "CAST(extract(epoch FROM date_trunc('day', added_at AT TIME ZONE 'UTC')) / 86400 AS bigint)",
+    SQLITE: "CAST(julianday(date(added_at)) - 2440587.5 AS integer)",
+}
 
 
 class Snapshot:
@@ -49,11 +69,11 @@ class Snapshot:
         return read_settings(self._connection)
 
     def status(self) -> StoreStatus:
-        """How much the store holds."""
+        """Return how much the store holds."""
         return status(self._connection, url=self._url, schema=self._schema)
 
-    def left_out(self) -> tuple[int, ...]:
-        """The expected uses that no rule counts, by number of nonterminals, in units of 1/`ONE_USE`."""
+    def left_out(self) -> tuple[float, ...]:
+        """The expected uses that no rule counts, by number of nonterminals."""
         return read_state(self._connection).left_out()
 
     def words(self, side: str) -> list[str]:
@@ -67,17 +87,17 @@ class Snapshot:
         max_scope: int | None = None,
         hiero: bool = False,
         min_count: int = 1,
-        sampled: bool = False,
+        expected: bool = False,
     ) -> Iterator[RuleRow]:
         """Rules in the byte order of (source, target), streamed.
 
         `max_scope` leaves out rules that parse slower than O(n^max_scope), `hiero` those that Chiang's (2007)
-        constraints forbid, `min_count` the rarer ones. With `sampled`, expected uses take the place of the current
+        constraints forbid, `min_count` the rarer ones. With `expected`, expected uses take the place of the current
         ones, in the filter and in the probabilities. Probabilities are relative frequencies among all rules of the
         store with that source or target, before any filter.
         """
-        least = rules.c.sampled_count >= max(min_count * ONE_USE, 1) if sampled else rules.c.count >= max(min_count, 1)
-        statement = _rules_with_probabilities(sampled).where(least)
+        uses = rules.c.expected_uses if expected else rules.c.count
+        statement = _rules_with_probabilities(uses).where(uses > 0, uses >= min_count)
         if max_scope is not None:
             statement = statement.where(rules.c.scope <= max_scope)
         if hiero:
@@ -95,28 +115,33 @@ class Snapshot:
 
         return stored_rules(self._connection)
 
-    def rule_blocks(self, columns: Sequence[str], *, sampled: bool = False) -> Iterator[Block]:
-        """Columns of the rules with a count, and the count, the quickest way to read them all: see `storage.bulk`."""
-        return rule_blocks(self._connection, columns, sampled=sampled)
+    def rule_blocks(self, columns: Sequence[str], *, expected: bool = False) -> Iterator[Block]:
+        """Columns of all rules in use, then the count, or, `expected`, expected uses in units of 1/`ONE_USE`."""
+        used, count = "count", "count"
+        if expected:
+            used, count = "expected_uses", f"CAST(expected_uses * {ONE_USE} AS BIGINT)"
+        last = read_state(self._connection).last_rule_id
+        return self._blocks("rules", (*columns, count), last, f"AND {used} > 0")
 
-    def count_rules(self, *, sampled: bool = False) -> int:
-        """How many rules `rule_blocks` gives."""
-        column = rules.c.sampled_count if sampled else rules.c.count
+    def count_rules(self, *, expected: bool = False) -> int:
+        """Return how many rules `rule_blocks` gives."""
+        column = rules.c.expected_uses if expected else rules.c.count
         return self._connection.scalar(select(func.count()).select_from(rules).where(column > 0)) or 0
 
     def variance_a_use(self) -> float | None:
         """The variance of the error of expected uses over these, of all rules together; None without any."""
-        sums = select(func.sum(rules.c.sampled_variance), func.sum(rules.c.sampled_count))
+        sums = select(func.sum(rules.c.expected_uses_variance), func.sum(rules.c.expected_uses))
         variance, uses = self._connection.execute(sums).one()
-        return float(variance) / (ONE_USE * float(uses)) if uses else None
+        return float(variance) / float(uses) if uses else None
 
     def pair_blocks(self, corpus_id: int | None = None) -> Iterator[Block]:
-        """Pairs, all or those of a corpus, as blocks of columns: see `storage.bulk`."""
-        return pair_blocks(self._connection, corpus_id)
+        """`PAIR_COLUMNS` of all aligned pairs, or of those of a corpus."""
+        return self._blocks_of_pairs(PAIR_COLUMNS, corpus_id)
 
     def dated_pair_blocks(self, corpus_id: int | None = None) -> Iterator[Block]:
-        """Pairs with their corpora and days of arrival, all or those of a corpus, as blocks: see `blocks`."""
-        return dated_pair_blocks(self._connection, corpus_id)
+        """`TERM_COLUMNS` of all aligned pairs, or of those of a corpus."""
+        day = _DAYS[self._connection.dialect.name]
+        return self._blocks_of_pairs([day if name == "day" else name for name in TERM_COLUMNS], corpus_id)
 
     def places(self, pair_ids: Sequence[int]) -> dict[int, PairPlace]:
         """Where pairs came from, by id."""
@@ -130,7 +155,7 @@ class Snapshot:
 
     def corpus_id(self, name: str) -> int | None:
         """The id of the corpus with the name; None where there is none."""
-        return corpus_number(self._connection, name)
+        return self._connection.scalar(select(corpora.c.id).where(corpora.c.name == name))
 
     def corpus_names(self) -> dict[int, str]:
         """The names of the corpora, by id."""
@@ -150,7 +175,7 @@ class Snapshot:
         return all_aligner_counts(self._connection)
 
     def count_human_links(self) -> int:
-        """How many links people have fixed or forbidden."""
+        """Return how many links people have fixed or forbidden."""
         return self._connection.scalar(select(func.count()).select_from(human_links)) or 0
 
     def iterate_links(self, batch: int = 1_000) -> Iterator[list[LinkRow]]:
@@ -158,20 +183,41 @@ class Snapshot:
         return iterate_links(self._connection, batch)
 
     def integrity(self) -> list[str]:
-        """What is wrong with the store, one line each; see `Store.integrity`."""
+        """Return what is wrong with the store, one line each; see `Store.integrity`."""
         return self.file_damage() or self.table_problems(self.stored_rules())
 
     def file_damage(self) -> list[str]:
-        """What makes the database itself unreadable, one line each."""
+        """Return what makes the database itself unreadable, one line each."""
         from hierogram.storage.checks.integrity import file_damage
 
         return file_damage(self._connection)
 
     def table_problems(self, stored: StoredRules) -> list[str]:
-        """What is wrong between the tables of a database that can be read, one line each; `stored` are its rules."""
+        """Return what is wrong between the tables of a readable database, one line each; `stored` are its rules."""
         from hierogram.storage.checks.integrity import table_problems
 
         return table_problems(self._connection, stored)
+
+    def _blocks_of_pairs(self, columns: Sequence[str], corpus_id: int | None) -> Iterator[Block]:
+        last = read_state(self._connection).last_pair_id
+        only = "" if corpus_id is None else f" AND corpus_id = {int(corpus_id)}"
+        return self._blocks("sentence_pairs", columns, last, f"AND state <> 'unaligned'{only}")
+
+    def _blocks(self, table: str, columns: Sequence[str], last: int, condition: str) -> Iterator[Block]:
+        # Each column by itself, since putting columns together row by row takes longer than all else here. No column
+        # has NULLs, which would be left out.
+        postgres = self._connection.dialect.name == POSTGRES
+        joined = (
+            f"string_agg(CAST({name} AS text), '\n')" if postgres else f"group_concat({name}, '\n')" for name in columns
+        )
+        statement = text(f"SELECT {', '.join(joined)} FROM {table} WHERE id > :after AND id <= :until {condition}")
+        rows = 0
+        for after in range(0, last, _IDS_A_BLOCK):
+            until = min(after + _IDS_A_BLOCK, last)
+            [block] = self._connection.execute(statement, {"after": after, "until": until})
+            if block[0] is not None:
+                rows += str(block[0]).count("\n") + 1
+                yield rows, block
 
     def _stream(self, make: Callable[..., T], statement: Executable) -> Iterator[T]:
         result = self._connection.execute(statement, execution_options={"yield_per": _ROWS_PER_FETCH})
@@ -180,8 +226,7 @@ class Snapshot:
                 yield make(*row)
 
 
-def _rules_with_probabilities(sampled: bool) -> Select[tuple[object, ...]]:
-    count = rules.c.sampled_count if sampled else rules.c.count
+def _rules_with_probabilities(count: Column[Any]) -> Select[tuple[object, ...]]:
     source_totals = select(rules.c.source, func.sum(count).label("total")).group_by(rules.c.source).cte()
     target_totals = select(rules.c.target, func.sum(count).label("total")).group_by(rules.c.target).cte()
     return (
@@ -193,7 +238,8 @@ def _rules_with_probabilities(sampled: bool) -> Select[tuple[object, ...]]:
             rules.c.scope,
             rules.c.nonterminals,
             rules.c.hiero,
-            *means(rules.c),
+            rules.c.expected_uses,
+            func.sqrt(rules.c.expected_uses_variance, type_=Double),
             rules.c.count,
             cast(count, Double) / cast(source_totals.c.total, Double),
             cast(count, Double) / cast(target_totals.c.total, Double),

@@ -1,32 +1,37 @@
-"""Changes of rule counts: rules that are new come with all they have, rules without any count left go."""
+"""Changes of rule counts: rules that are new come with all they have, rules without any count left go.
 
-from collections.abc import Iterator
+What rules were expected to be used is remembered: at most one row a day for each rule that is often used and changes,
+written with the commit that first changes the rule on that day. That costs nothing for rules that are rare or stay as
+they are: so the cost of a commit goes with the commit, not with the store.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select, text, update
+from sqlalchemy import delete, select, text, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
-from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.database.loading import (
     columns_of,
     staged_counts,
+    staged_history,
     staged_ids,
     staged_rule_words,
     staged_rules,
 )
-from hierogram.storage.database.transactions import Writing
+from hierogram.storage.database.settings import read_notation
+from hierogram.storage.database.transactions import Writing, now
 from hierogram.storage.events.rule_news import Moved, is_watched, watch
 from hierogram.storage.exceptions import CountError, KeyCollisionError
-from hierogram.storage.grammar.history import REMEMBERED_COUNT, remember_counts
 from hierogram.storage.grammar.key_runs import candidates, note
 from hierogram.storage.grammar.rule_words import RuleWords, found_by_words
-from hierogram.storage.operations.settings import read_notation
 from hierogram.storage.pairs.vocabulary import word_ids
 from hierogram.storage.records.columns import RuleDeltas
-from hierogram.storage.schema.tables import rule_words, rules
+from hierogram.storage.schema.tables import rule_history, rule_words, rules
 
 _RULE_COLUMNS = (
     "id",
@@ -41,8 +46,8 @@ _RULE_COLUMNS = (
     "target_terminals",
     "hiero",
     "count",
-    "sampled_count",
-    "sampled_variance",
+    "expected_uses",
+    "expected_uses_variance",
 )
 
 Rows = NDArray[np.int64]
@@ -51,12 +56,14 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """Of each delta's rule as it is stored: `ids` (0: it is not), `counts`, `sampled`, `variances`, int64[n]."""
+    """Of each delta's rule as it is stored: `ids` (0: it is not), `counts`, int64[n], and `expected` uses, `variances`,
+    float64[n].
+    """
 
     ids: NDArray[np.int64]
     counts: NDArray[np.int64]
-    sampled: NDArray[np.int64]
-    variances: NDArray[np.int64]
+    expected: NDArray[np.float64]
+    variances: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +96,17 @@ def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
     after = _Stored(
         before.ids,
         before.counts + deltas.counts,
-        before.sampled + deltas.sampled_counts,
-        before.variances + deltas.sampled_variances,
+        before.expected + deltas.expected_uses,
+        before.variances + deltas.expected_uses_variances,
     )
     _check_counts(deltas, after)
     writing.state.rules += int((after.counts > 0).sum() - (before.counts > 0).sum())
     writing.state.rule_tokens += int(deltas.counts.sum())
-    writing.state.sampled_tokens += int(deltas.sampled_counts.sum())
-    known, used = before.ids > 0, (after.counts > 0) | (after.sampled > 0)
+    writing.state.expected_tokens += float(deltas.expected_uses.sum())
+    known, used = before.ids > 0, (after.counts > 0) | (after.expected > 0)
     changed = known & (deltas.counts != 0)
-    remembered = np.flatnonzero((deltas.sampled_counts != 0) & (before.sampled >= REMEMBERED_COUNT * ONE_USE))
-    numbers = (column[remembered].tolist() for column in (before.counts, before.sampled, before.variances))
+    remembered = np.flatnonzero((deltas.expected_uses != 0) & (before.expected >= REMEMBERED_COUNT))
+    numbers = (column[remembered].tolist() for column in (before.counts, before.expected, before.variances))
     rows = zip(before.ids[remembered].tolist(), *named.sides(remembered), *numbers, strict=True)
     remember_counts(writing, list(rows))
     _set_counts(writing, after, changed & used, known & used & ~changed & _moved_in_averages(deltas))
@@ -112,13 +119,13 @@ def add_counts(writing: Writing, deltas: RuleDeltas) -> None:
     _insert_rules(writing, named, new, new_ids)
     ids = before.ids.copy()
     ids[new] = new_ids
-    watched = np.flatnonzero(is_watched(before.sampled, after.sampled))
-    watch(writing, Moved(ids[watched], *named.sides(watched), after.sampled[watched], after.variances[watched]))
+    watched = np.flatnonzero(is_watched(before.expected, after.expected))
+    watch(writing, Moved(ids[watched], *named.sides(watched), after.expected[watched], after.variances[watched]))
     note(writing, named.keys[np.concatenate((new, gone))], np.concatenate((new_ids, -before.ids[gone])))
 
 
 def _has_words(stored: _Stored) -> NDArray[np.bool_]:
-    return found_by_words(stored.counts, stored.sampled)
+    return found_by_words(stored.counts, stored.expected)
 
 
 def _merged(deltas: RuleDeltas) -> _Named:
@@ -140,33 +147,36 @@ def _merged(deltas: RuleDeltas) -> _Named:
     for row, earlier in zip(order[~first].tolist(), firsts[~first].tolist(), strict=True):
         if (sources[row], targets[row]) != (sources[earlier], targets[earlier]):
             raise KeyCollisionError(deltas.shown(earlier), deltas.shown(row))
-    counts, sampled, variances = (np.zeros(len(order), np.int64) for _ in range(3))
+    counts = np.zeros(len(order), np.int64)
+    expected, variances = np.zeros(len(order)), np.zeros(len(order))
     np.add.at(counts, firsts, deltas.counts[order])
-    np.add.at(sampled, firsts, deltas.sampled_counts[order])
-    np.add.at(variances, firsts, deltas.sampled_variances[order])
-    return _Named(deltas.with_counts(counts, sampled, variances), keys, sources, targets)
+    np.add.at(expected, firsts, deltas.expected_uses[order])
+    np.add.at(variances, firsts, deltas.expected_uses_variances[order])
+    return _Named(deltas.with_counts(counts, expected, variances), keys, sources, targets)
 
 
 def _moved_in_averages(deltas: RuleDeltas) -> NDArray[np.bool_]:
-    moved: NDArray[np.bool_] = (deltas.sampled_counts != 0) | (deltas.sampled_variances != 0)
+    moved: NDArray[np.bool_] = (deltas.expected_uses != 0) | (deltas.expected_uses_variances != 0)
     return moved
 
 
 def _stored(writing: Writing, named: _Named) -> _Stored:
-    """What is stored of the deltas' rules; raises `KeyCollisionError`."""
-    stored = _Stored(*(np.zeros(len(named.keys), np.int64) for _ in range(4)))
+    """Return what is stored of the deltas' rules; raises `KeyCollisionError`."""
+    size = len(named.keys)
+    stored = _Stored(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size), np.zeros(size))
     rows, ids = candidates(writing, named.keys)
     if not len(ids):
         return stored
     writing.loader.stage(staged_rules, ((rule_id,) for rule_id in np.unique(ids).tolist()))
-    names = ("id", "key_high", "key_low", "count", "sampled_count", "sampled_variance", "source", "target")
+    names = ("id", "key_high", "key_low", "count", "expected_uses", "expected_uses_variance", "source", "target")
     wanted = (rules.c[name] for name in names)
     found = columns_of(
         writing.connection, select(*wanted).select_from(staged_rules.join(rules, rules.c.id == staged_rules.c.rule_id))
     )
     if not found:
         return stored
-    numbers = np.array(found[:6], np.int64)
+    numbers = np.array(found[:4], np.int64)
+    expected, variances = np.array(found[4:6], np.float64)
     sources, targets = found[6:]
     by_id = np.argsort(numbers[0], kind="stable")
     places = np.searchsorted(numbers[0], ids, sorter=by_id)
@@ -177,30 +187,30 @@ def _stored(writing: Writing, named: _Named) -> _Stored:
     for row, place in zip(rows.tolist(), places.tolist(), strict=True):
         if named.sources[row] != sources[place] or named.targets[row] != targets[place]:
             raise KeyCollisionError(f"{sources[place]} ||| {targets[place]}", named.deltas.shown(row))
-    for column, number in zip((stored.ids, stored.counts, stored.sampled, stored.variances), (0, 3, 4, 5), strict=True):
-        column[rows] = numbers[number][places]
+    stored.ids[rows], stored.counts[rows] = numbers[0][places], numbers[3][places]
+    stored.expected[rows], stored.variances[rows] = expected[places], variances[places]
     return stored
 
 
 def _check_counts(deltas: RuleDeltas, after: _Stored) -> None:
-    negative = np.flatnonzero((after.counts < 0) | (after.sampled < 0) | (after.variances < 0))
+    negative = np.flatnonzero((after.counts < 0) | (after.expected < 0) | (after.variances < 0))
     if len(negative):
         row = int(negative[0])
         raise CountError(
             f"the counts of rule {deltas.shown(row)!r} would become {after.counts[row]} and, of expected uses, "
-            f"{after.sampled[row]}: they are out of step with the derivations: run `hierogram verify`"
+            f"{after.expected[row]:g}: they are out of step with the derivations: run `hierogram verify`"
         )
 
 
-def _set_counts(writing: Writing, after: _Stored, changed: NDArray[np.bool_], sampled_only: NDArray[np.bool_]) -> None:
+def _set_counts(writing: Writing, after: _Stored, changed: NDArray[np.bool_], expected_only: NDArray[np.bool_]) -> None:
     found = rules.c.id == staged_counts.c.rule_id
     # Apart, because naming `count` would rewrite its index entries even where it stays the same.
-    averaged = ("sampled_count", "sampled_variance")
-    for chosen, columns in ((changed, ("count", *averaged)), (sampled_only, averaged)):
+    averaged = ("expected_uses", "expected_uses_variance")
+    for chosen, columns in ((changed, ("count", *averaged)), (expected_only, averaged)):
         rows = np.flatnonzero(chosen)
         if len(rows):
             rows = rows[np.argsort(after.ids[rows])]
-            values = (after.ids, after.counts, after.sampled, after.variances)
+            values = (after.ids, after.counts, after.expected, after.variances)
             writing.loader.stage(staged_counts, zip(*(column[rows].tolist() for column in values), strict=True))
             assignments = {name: staged_counts.c[name] for name in columns}
             writing.connection.execute(update(rules).values(assignments).where(found))
@@ -218,7 +228,7 @@ def _insert_rules(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.i
     if not len(rows):
         return
     _insert_rows(writing, named, rows, ids)
-    used = found_by_words(named.deltas.counts[rows], named.deltas.sampled_counts[rows])
+    used = found_by_words(named.deltas.counts[rows], named.deltas.expected_uses[rows])
     writing.loader.insert(rule_words, ("word_id", "rule_id"), _words_of(writing, named, rows[used], ids[used]))
 
 
@@ -233,8 +243,8 @@ def _insert_rows(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.in
         # Numbers, because the driver of SQLite takes them faster than truths.
         deltas.hiero.view(np.int8),
         deltas.counts,
-        deltas.sampled_counts,
-        deltas.sampled_variances,
+        deltas.expected_uses,
+        deltas.expected_uses_variances,
     )
     columns = [
         ids.tolist(),
@@ -275,3 +285,30 @@ def _words_of(writing: Writing, named: _Named, rows: Rows, ids: NDArray[np.int64
     words = RuleWords(read_notation(writing.connection), partial(word_ids, writing), int(ids.max(initial=0)))
     found = words.find(dict(zip((SOURCE, TARGET), named.sides(rows), strict=True)), ids)
     return zip(words.word_ids(found).tolist(), words.rule_ids(found).tolist(), strict=True)
+
+
+REMEMBERED_COUNT = 8
+"""Rules used less often are not remembered: they are most of the grammar, and they move with every sweep."""
+REMEMBERED_DAYS = 366
+
+
+def remember_counts(writing: Writing, counts: Sequence[tuple[int, str, str, int, float, float]]) -> None:
+    """Keep the uses of rules as they were before this commit, the first time today.
+
+    `counts` holds (id, source, target, count, expected uses, variance of their error).
+    """
+    if not counts:
+        return
+    moment = now()
+    writing.loader.stage(staged_history, sorted(counts))
+    writing.connection.execute(
+        text(
+            "INSERT INTO rule_history (day, rule_id, source, target, count, expected_uses, expected_uses_variance)"
+            " SELECT :day, rule_id, source, target, count, expected_uses, expected_uses_variance FROM staged_history"
+            " WHERE true ORDER BY rule_id"
+            " ON CONFLICT (day, rule_id) DO NOTHING"
+        ),
+        {"day": moment.strftime("%Y-%m-%d")},
+    )
+    oldest = (moment - timedelta(days=REMEMBERED_DAYS)).strftime("%Y-%m-%d")
+    writing.connection.execute(delete(rule_history).where(rule_history.c.day < oldest))

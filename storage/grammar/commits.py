@@ -1,4 +1,4 @@
-"""What a commit writes beside the counts of rules: derivations, sweeps, labels; and new keys for all rules."""
+"""Commits, beside the counts of rules: derivations, sweeps, labels; and new keys for all rules."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,7 +11,7 @@ from hierogram.storage.database.transactions import Writing, now
 from hierogram.storage.exceptions import PairMissingError, PairMovedError, RekeyError
 from hierogram.storage.grammar.changes import add_counts
 from hierogram.storage.grammar.key_runs import rebuild
-from hierogram.storage.pairs.staleness import note_resampled
+from hierogram.storage.pairs.pairs import note_resampled
 from hierogram.storage.records import SAMPLING, SETTLED, LabelRow, SweepRecord
 from hierogram.storage.records.columns import PairUpdates, RuleDeltas
 from hierogram.storage.schema.tables import rules, sentence_pairs, sweeps
@@ -35,7 +35,7 @@ def _save_pairs(writing: Writing, updates: PairUpdates) -> None:
         zip(
             updates.ids.tolist(),
             split_blobs(updates.states),
-            split_blobs(updates.samples),
+            split_blobs(updates.averages),
             [SETTLED if burned_in else SAMPLING for burned_in in updates.burned_in.tolist()],
             updates.stages.tolist(),
             updates.sweeps.tolist(),
@@ -60,7 +60,7 @@ def _save_pairs(writing: Writing, updates: PairUpdates) -> None:
     if moved is not None:
         raise PairMovedError(
             f"pair {moved.pair_id} was read at sweep {moved.since} and is at sweep {moved.sweep} by now: another "
-            "process is learning on this store: end one of them, and let the other start anew"
+            "process is learning on this store: end one of them, and let the other start again"
         )
     for state, number in before:
         totals.count_pairs(state, -number)
@@ -74,9 +74,9 @@ def _save_pairs(writing: Writing, updates: PairUpdates) -> None:
     )
     connection.execute(
         text(
-            "INSERT INTO derivations (pair_id, current, expected_uses)"
-            " SELECT pair_id, current, expected_uses FROM staged_progress WHERE true ORDER BY pair_id"
-            " ON CONFLICT (pair_id) DO UPDATE SET current = excluded.current, expected_uses = excluded.expected_uses"
+            "INSERT INTO derivations (pair_id, current, averages)"
+            " SELECT pair_id, current, averages FROM staged_progress WHERE true ORDER BY pair_id"
+            " ON CONFLICT (pair_id) DO UPDATE SET current = excluded.current, averages = excluded.averages"
         )
     )
     note_resampled(writing)

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,31 +15,31 @@ from hierogram.storage.records.columns import RuleCounts, RuleDeltas, StoredRule
 if TYPE_CHECKING:
     from psycopg import Cursor
 
-Column = NDArray[np.signedinteger]
+Column = NDArray[Any]
 
 _COUNTED = {
-    "key_high": 8,
-    "key_low": 8,
-    "count": 8,
-    "length": 4,
-    "source_terminals": 4,
-    "target_terminals": 4,
+    "key_high": "i8",
+    "key_low": "i8",
+    "count": "i8",
+    "length": "i4",
+    "source_terminals": "i4",
+    "target_terminals": "i4",
 }
-"""Columns in the order of the query, with their bytes."""
+"""Columns in the order of the query, with the types of their values."""
 
 _NUMBERS = {
-    "id": 8,
-    "key_high": 8,
-    "key_low": 8,
-    "length": 4,
-    "scope": 4,
-    "nonterminals": 4,
-    "source_terminals": 4,
-    "target_terminals": 4,
-    "hiero": 4,
-    "count": 8,
-    "sampled_count": 8,
-    "sampled_variance": 8,
+    "id": "i8",
+    "key_high": "i8",
+    "key_low": "i8",
+    "length": "i4",
+    "scope": "i4",
+    "nonterminals": "i4",
+    "source_terminals": "i4",
+    "target_terminals": "i4",
+    "hiero": "i4",
+    "count": "i8",
+    "expected_uses": "f8",
+    "expected_uses_variance": "f8",
 }
 
 # Postgres sends an array as a header (dimensions, nulls, type, length, lower bound), then each element after
@@ -86,8 +86,8 @@ def stored_rules(connection: Connection) -> StoredRules:
         target_terminals=named["target_terminals"].astype(np.int32),
         hiero=named["hiero"].astype(np.bool_),
         counts=named["count"].astype(np.int64),
-        sampled_counts=named["sampled_count"].astype(np.int64),
-        sampled_variances=named["sampled_variance"].astype(np.int64),
+        expected_uses=named["expected_uses"].astype(np.float64),
+        expected_uses_variances=named["expected_uses_variance"].astype(np.float64),
     )
     return StoredRules(named["id"].astype(np.int64), rules)
 
@@ -102,11 +102,11 @@ def _keys(high: Column, low: Column) -> NDArray[np.uint64]:
     return np.stack((high, low), axis=1).astype(np.int64).view(np.uint64)
 
 
-def _numbers_on_sqlite(connection: Connection, fields: dict[str, int], condition: str) -> list[Column]:
+def _numbers_on_sqlite(connection: Connection, fields: dict[str, str], condition: str) -> list[Column]:
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
     cursor = driver.execute(f"SELECT {', '.join(fields)} FROM rules WHERE {condition} ORDER BY id")
-    rows = np.fromiter(cursor, dtype=[(name, f"i{width}") for name, width in fields.items()])
+    rows = np.fromiter(cursor, dtype=list(fields.items()))
     cursor.close()
     return [rows[name] for name in fields]
 
@@ -146,25 +146,25 @@ def _cursor(connection: Connection) -> "Cursor[tuple[object, ...]]":
 
 
 def _values(cursor: "Cursor[tuple[object, ...]]", query: str, first: int, last: int) -> list[bytes | None]:
-    """What aggregates over the rules with the ids first + 1 to last are, as the server sends them."""
+    """Return what aggregates over the rules with the ids first + 1 to last are, as the server sends them."""
     result = cursor.execute(f"{query} FROM rules WHERE id > %s AND id <= %s".encode(), (first, last)).pgresult
     assert result is not None
     return [result.get_value(0, n) for n in range(result.nfields)]
 
 
-def _numbers_on_postgres(connection: Connection, fields: dict[str, int], condition: str) -> list[Column]:
+def _numbers_on_postgres(connection: Connection, fields: dict[str, str], condition: str) -> list[Column]:
     arrays = ", ".join(f"array_agg({name}) FILTER (WHERE {condition})" for name in fields)
     parts: list[list[Column]] = [[] for _ in fields]
     last_id = read_last_id(connection)
     with _cursor(connection) as cursor:
         for start in range(0, last_id, _IDS_PER_QUERY):
             values = _values(cursor, f"SELECT {arrays}", start, start + _IDS_PER_QUERY)
-            for part, value, width in zip(parts, values, fields.values(), strict=True):
-                part.append(_elements(value, width))
+            for part, value, kind in zip(parts, values, fields.values(), strict=True):
+                part.append(_elements(value, kind))
     return [np.concatenate([np.empty(0, dtype=np.int64), *part]) for part in parts]
 
 
-def _numbers(connection: Connection, fields: dict[str, int], condition: str) -> list[Column]:
+def _numbers(connection: Connection, fields: dict[str, str], condition: str) -> list[Column]:
     """Columns of numbers of the rules that meet a condition, in no particular order."""
     postgres = connection.dialect.name == POSTGRES
     return (_numbers_on_postgres if postgres else _numbers_on_sqlite)(connection, fields, condition)
@@ -172,7 +172,7 @@ def _numbers(connection: Connection, fields: dict[str, int], condition: str) -> 
 
 def rule_keys(connection: Connection) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Ids, int64[n], and keys, int64[n, 2] (high, low, with signs), of all rules, in no particular order."""
-    ids, *keys = _numbers(connection, {"id": 8, "key_high": 8, "key_low": 8}, "true")
+    ids, *keys = _numbers(connection, {"id": "i8", "key_high": "i8", "key_low": "i8"}, "true")
     return ids.astype(np.int64), np.stack(keys, axis=1).astype(np.int64)
 
 
@@ -187,16 +187,16 @@ def _blocks_on_postgres(connection: Connection, blocks: Sequence[int]) -> tuple[
             *arrays_found, source, target = _values(cursor, query, after, after + _IDS_A_BLOCK)
             if source is None or target is None:
                 continue
-            for part, value, width in zip(parts, arrays_found, _NUMBERS.values(), strict=True):
-                part.append(_elements(value, width))
+            for part, value, kind in zip(parts, arrays_found, _NUMBERS.values(), strict=True):
+                part.append(_elements(value, kind))
             sides.append(_both(connection, parts[0][-1], [source + b"\n", target + b"\n"]))
     columns = [np.concatenate([np.empty(0, dtype=np.int64), *part]) for part in parts]
     return columns, concatenated([source for source, _ in sides]), concatenated([target for _, target in sides])
 
 
-def _elements(array: bytes | None, width: int) -> Column:
+def _elements(array: bytes | None, kind: str) -> Column:
     if array is None:
         return np.empty(0, dtype=np.int64)
-    element = np.dtype([("width", ">i4"), ("value", f">i{width}")])
+    element = np.dtype([("width", ">i4"), ("value", f">{kind}")])
     elements: Column = np.frombuffer(array, dtype=element, offset=_ARRAY_HEADER_BYTES)["value"]
     return elements

@@ -145,7 +145,7 @@ def note(writing: Writing, keys: NDArray[np.int64], rule_ids: NDArray[np.int64])
 
 
 def rebuild(writing: Writing) -> None:
-    """Make the runs anew from the rules as they are."""
+    """Make the runs again from the rules as they are."""
     writing.connection.execute(delete(rule_key_runs))
     writing.key_runs.clear()
     rule_ids, keys = rule_keys(writing.connection)

@@ -1,17 +1,17 @@
 """The way from a rule to the pairs that use it: an index that is made from derivations when someone asks.
 
 Learning does not keep it, because each sweep would then write a row for every rule of every pair. It says for each
-pair when the indexed derivation was sampled; pairs that have been sampled since are indexed anew, others left alone.
+pair when the indexed derivation was sampled; pairs that have been sampled since are indexed again, others left alone.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, FromClause, func, select, text
+from sqlalchemy import ColumnElement, FromClause, func, select, text
 
 from hierogram.storage.database.loading import Row, staged_ids, staged_uses
-from hierogram.storage.database.transactions import Writing, read_state
-from hierogram.storage.operations.settings import read_settings
+from hierogram.storage.database.settings import read_settings
+from hierogram.storage.database.transactions import Access, Writing, read_state
 from hierogram.storage.pairs.pairs import as_rows, pair_rows
 from hierogram.storage.pairs.withdrawals import LEAVING
 from hierogram.storage.records import PairRow, SupportingPair
@@ -21,62 +21,93 @@ UsedKey = tuple[int, int, int, int]
 """Pair id, key high, key low, uses."""
 
 
+class Occurrences(Access):
+    """The index of the pairs that use a rule."""
+
+    def unindexed_pairs(self, after_id: int = 0, limit: int = 1_000) -> tuple[int, list[PairRow]]:
+        """The position, and pairs above `after_id` whose present derivation is not in the index of rules' pairs."""
+        with self._reading() as connection:
+            position = read_state(connection).position
+            statement = (
+                pair_rows()
+                .where(sentence_pairs.c.id > after_id, _unindexed(sentence_pairs.c.id))
+                .order_by(sentence_pairs.c.id)
+                .limit(limit)
+            )
+            return position, as_rows(connection.execute(statement))
+
+    def count_unindexed(self) -> int:
+        """Return how many pairs have a derivation that is not in the index of rules' pairs."""
+        with self._reading() as connection:
+            known = (indexed_pairs.c.pair_id == resampled.c.pair_id) & (
+                indexed_pairs.c.position == resampled.c.position
+            )
+            joined: FromClause = resampled.outerjoin(indexed_pairs, known)
+            return (
+                connection.scalar(select(func.count()).select_from(joined).where(indexed_pairs.c.pair_id.is_(None)))
+                or 0
+            )
+
+    def index_pairs(
+        self, pair_ids: Sequence[int], position: int, uses: Iterable[tuple[int, int, int, int]], key_salt: int
+    ) -> int:
+        """Indexes pairs by the rules of their derivations at a store position; returns how many were.
+
+        `uses` holds (pair id, key high, key low, uses), keys made with `key_salt`. Pairs that have been sampled after
+        that position are left as they were, and all of them where the store's salt is another one by now.
+        """
+        with self._writing() as writing:
+            connection = writing.connection
+            if read_settings(connection).key_salt != key_salt:
+                return 0
+            writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in pair_ids))
+            current = connection.scalars(
+                select(resampled.c.pair_id)
+                .join(staged_ids, staged_ids.c.id == resampled.c.pair_id)
+                .where(resampled.c.position <= position)
+            ).all()
+            writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in current))
+            writing.loader.stage(staged_uses, _with_rules(writing, list(uses)))
+            forget(writing)
+            for statement in (
+                "INSERT INTO rule_pairs (rule_id, pair_id, uses)"
+                " SELECT r.id, u.pair_id, u.uses FROM staged_uses AS u JOIN staged_ids AS i ON i.id = u.pair_id"
+                " JOIN rules AS r ON r.id = u.rule_id WHERE r.key_high = u.key_high AND r.key_low = u.key_low",
+                "INSERT INTO indexed_pairs (pair_id, position)"
+                " SELECT v.pair_id, v.position FROM staged_ids AS i JOIN resampled AS v ON v.pair_id = i.id",
+            ):
+                connection.execute(text(statement))
+            return len(current)
+
+    def supporting_pairs(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
+        """Indexed pairs whose derivation uses the rule, in id order."""
+        with self._reading() as connection:
+            statement = (
+                select(
+                    sentence_pairs.c.id,
+                    corpora.c.name,
+                    sentence_pairs.c.source,
+                    sentence_pairs.c.target,
+                    sentence_pairs.c.alignment,
+                    rule_pairs.c.uses,
+                )
+                .select_from(rules)
+                .join(rule_pairs, rule_pairs.c.rule_id == rules.c.id)
+                .join(sentence_pairs, sentence_pairs.c.id == rule_pairs.c.pair_id)
+                .join(corpora, corpora.c.id == sentence_pairs.c.corpus_id)
+                .where(rules.c.source == source, rules.c.target == target)
+                .order_by(sentence_pairs.c.id)
+                .limit(limit)
+            )
+            return [SupportingPair._make(row) for row in connection.execute(statement)]
+
+
 def _unindexed(pair_id: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Whether the pair has been sampled, and not been indexed since."""
+    """Return whether the pair has been sampled, and not been indexed since."""
     known = select(indexed_pairs.c.pair_id).where(
         indexed_pairs.c.pair_id == resampled.c.pair_id, indexed_pairs.c.position == resampled.c.position
     )
     return select(resampled.c.pair_id).where(resampled.c.pair_id == pair_id, ~known.exists()).exists()
-
-
-def unindexed_pairs(connection: Connection, after_id: int, limit: int) -> tuple[int, list[PairRow]]:
-    """Pairs with an id above `after_id` whose present derivation is not indexed, in id order; the store position."""
-    position = read_state(connection).position
-    statement = (
-        pair_rows()
-        .where(sentence_pairs.c.id > after_id, _unindexed(sentence_pairs.c.id))
-        .order_by(sentence_pairs.c.id)
-        .limit(limit)
-    )
-    return position, as_rows(connection.execute(statement))
-
-
-def count_unindexed(connection: Connection) -> int:
-    """How many pairs have a derivation that is not indexed."""
-    known = (indexed_pairs.c.pair_id == resampled.c.pair_id) & (indexed_pairs.c.position == resampled.c.position)
-    joined: FromClause = resampled.outerjoin(indexed_pairs, known)
-    return connection.scalar(select(func.count()).select_from(joined).where(indexed_pairs.c.pair_id.is_(None))) or 0
-
-
-def index_pairs(
-    writing: Writing, pair_ids: Sequence[int], position: int, uses: Iterable[UsedKey], key_salt: int
-) -> int:
-    """Index pairs by the rules of their derivations at a store position; how many were.
-
-    `uses` holds (pair id, key high, key low, uses). Pairs that have been sampled after that position, or are gone, are
-    left as they are, and all of them where the rules have new keys.
-    """
-    connection = writing.connection
-    if read_settings(connection).key_salt != key_salt:
-        return 0
-    writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in pair_ids))
-    current = connection.scalars(
-        select(resampled.c.pair_id)
-        .join(staged_ids, staged_ids.c.id == resampled.c.pair_id)
-        .where(resampled.c.position <= position)
-    ).all()
-    writing.loader.stage(staged_ids, sorted((pair_id,) for pair_id in current))
-    writing.loader.stage(staged_uses, _with_rules(writing, list(uses)))
-    forget(writing)
-    for statement in (
-        "INSERT INTO rule_pairs (rule_id, pair_id, uses)"
-        " SELECT r.id, u.pair_id, u.uses FROM staged_uses AS u JOIN staged_ids AS i ON i.id = u.pair_id"
-        " JOIN rules AS r ON r.id = u.rule_id WHERE r.key_high = u.key_high AND r.key_low = u.key_low",
-        "INSERT INTO indexed_pairs (pair_id, position)"
-        " SELECT v.pair_id, v.position FROM staged_ids AS i JOIN resampled AS v ON v.pair_id = i.id",
-    ):
-        connection.execute(text(statement))
-    return len(current)
 
 
 def _with_rules(writing: Writing, uses: Sequence[UsedKey]) -> list[Row]:
@@ -99,25 +130,3 @@ def forget(writing: Writing) -> None:
 
 
 LEAVING.append(forget)
-
-
-def supporting_pairs(connection: Connection, source: str, target: str, limit: int) -> list[SupportingPair]:
-    """Indexed pairs whose derivation uses the rule, in id order."""
-    statement = (
-        select(
-            sentence_pairs.c.id,
-            corpora.c.name,
-            sentence_pairs.c.source,
-            sentence_pairs.c.target,
-            sentence_pairs.c.alignment,
-            rule_pairs.c.uses,
-        )
-        .select_from(rules)
-        .join(rule_pairs, rule_pairs.c.rule_id == rules.c.id)
-        .join(sentence_pairs, sentence_pairs.c.id == rule_pairs.c.pair_id)
-        .join(corpora, corpora.c.id == sentence_pairs.c.corpus_id)
-        .where(rules.c.source == source, rules.c.target == target)
-        .order_by(sentence_pairs.c.id)
-        .limit(limit)
-    )
-    return [SupportingPair._make(row) for row in connection.execute(statement)]

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.grammar.kinds import SOURCE, TWO_SIDES, Notation, WordPlace
-from hierogram.samplers.grammar.uses import ONE_USE
 
 _RULES_TAKEN_APART = 50_000
 """Rules whose sides are taken apart at a time, which bounds the memory that it takes."""
@@ -24,9 +23,9 @@ WordIds = Callable[[str, Iterable[str]], Mapping[str, int]]
 """The id of each of some tokens, of those of a side of the vocabulary."""
 
 
-def found_by_words(counts: NDArray[np.int64], sampled: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether a rule is found by its words: it is in use, or half a use of it is expected, in units of 1/`ONE_USE`."""
-    found: NDArray[np.bool_] = (counts > 0) | (sampled >= ONE_USE // 2)
+def found_by_words(counts: NDArray[np.int64], expected: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return whether a rule is found by its words: it is in use, or half a use of it is expected."""
+    found: NDArray[np.bool_] = (counts > 0) | (expected >= 0.5)
     return found
 
 

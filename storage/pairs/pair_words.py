@@ -12,8 +12,8 @@ from sqlalchemy import Connection, delete, select, text, update
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, Notation
 from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.loading import staged_pair_words
+from hierogram.storage.database.settings import read_notation
 from hierogram.storage.database.transactions import Writing
-from hierogram.storage.operations.settings import read_notation
 from hierogram.storage.pairs.vocabulary import word_ids
 from hierogram.storage.schema.tables import pair_words, vocabulary
 
@@ -27,7 +27,7 @@ Posting = tuple[int, int, bytes]
 
 
 def are_noted(notation: Notation) -> bool:
-    """Whether a store of this kind says which pairs hold which words."""
+    """Return whether a store of this kind says which pairs hold which words."""
     return notation.takes == PAIRS
 
 
@@ -168,8 +168,8 @@ def _counted(connection: Connection, block: int, ids: Mapping[str, int]) -> list
     return list(postings([row[0] for row in rows], [row[1] for row in rows], ids))
 
 
-def note_blocks_anew(writing: Writing, blocks: Sequence[int]) -> None:
-    """Makes the rows of these blocks anew from the pairs' texts."""
+def note_blocks_again(writing: Writing, blocks: Sequence[int]) -> None:
+    """Makes the rows of these blocks again from the pairs' texts."""
     for block in blocks:
         writing.connection.execute(delete(pair_words).where(pair_words.c.block == block))
         sources = writing.connection.scalars(

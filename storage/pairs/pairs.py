@@ -1,61 +1,164 @@
-"""Ingest's writes and the reads of sentence pairs."""
+"""Sentence pairs as the store has them: by state, by id, by what waited longest; where they came from, their scores."""
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, repeat
+import json
+from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
+from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, insert, select, text, update
+from sqlalchemy import Connection, Row, Select, func, insert, select, text
 
-from hierogram.storage.database.connection import POSTGRES
-from hierogram.storage.database.transactions import Writing, new_id, now, read_state
-from hierogram.storage.exceptions import IngestError, StoreError
-from hierogram.storage.operations.claims import claim_batch, release_batch, renew_batch
-from hierogram.storage.operations.settings import read_notation
-from hierogram.storage.pairs.identity import IDENTITY_BYTES, pair_identities
-from hierogram.storage.pairs.known_links import insert_links
-from hierogram.storage.pairs.rejections import RejectedFrom, keep_rejected
-from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
+from hierogram.storage.database.loading import staged_scores
+from hierogram.storage.database.transactions import Access, Writing, now, read_state
+from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import (
-    GIVEN,
-    NOBODY,
+    SAMPLING,
     UNALIGNED,
     UNSETTLED,
     WAITING,
-    AddedPairs,
-    IngestTotals,
     LagRow,
-    NewPairs,
+    PairPlace,
     PairRecord,
     PairRow,
-    RejectedLine,
-    in_runs,
 )
-from hierogram.storage.schema.tables import corpora, derivations, ingest_batches, restarts, sentence_pairs
-
-RUNNING, DONE, FAILED = "running", "done", "failed"
-
-MAX_TOKEN_BYTES = 1024
-"""Longest token or external id that the store takes, in bytes of UTF-8 (Postgres cannot index all longer)."""
-_SURELY_SHORT = MAX_TOKEN_BYTES // 4
-
-_PAIR_COLUMNS = (
-    "id",
-    "corpus_id",
-    "batch_id",
-    "external_id",
-    "identity",
-    "source",
-    "target",
-    "alignment",
-    "aligned_by",
-    "source_length",
-    "target_length",
-    "state",
-    "stage",
-    "sweep",
-    "added_at",
+from hierogram.storage.records.pairs import ScoreRow
+from hierogram.storage.schema.tables import (
+    corpora,
+    derivations,
+    ingest_batches,
+    pair_scores,
+    resampled,
+    restarts,
+    sentence_pairs,
+    settings,
 )
+
+_IDS_A_QUERY = 10_000
+_SCORE_COLUMNS = ScoreRow._fields
+_TREEBANK = "treebank"
+
+
+class Pairs(Access):
+    """Sentence pairs, their scores, and what is known of treebanks."""
+
+    def pairs(self, after_id: int = 0, limit: int | None = None, states: Sequence[str] | None = None) -> list[PairRow]:
+        """Pairs with an id above `after_id`, in id order, in any of `states` if given."""
+        with self._reading() as connection:
+            ordered = pair_rows().where(sentence_pairs.c.id > after_id).order_by(sentence_pairs.c.id).limit(limit)
+            if states is None:
+                return as_rows(connection.execute(ordered))
+            # State by state, since an index has the pairs of one state in the order of their ids, but not of several.
+            rows = [
+                row
+                for state in dict.fromkeys(states)
+                for row in as_rows(connection.execute(ordered.where(sentence_pairs.c.state == state)))
+            ]
+            rows.sort(key=attrgetter("id"))
+            return rows[:limit]
+
+    def pairs_by_id(self, ids: Sequence[int]) -> list[PairRow]:
+        """The pairs with these ids, in id order; ids without a pair are left out."""
+        with self._reading() as connection:
+            return pairs_by_id(connection, ids)
+
+    def find_pair(self, pair_id: int) -> PairRecord | None:
+        """The pair as people ask for it, None if the store does not hold it."""
+        with self._reading() as connection:
+            return find_pair(connection, pair_id)
+
+    def stalest_pairs(self, limit: int) -> list[PairRow]:
+        """The settled pairs that were sampled longest ago, those first."""
+        with self._reading() as connection:
+            # Not "settled", as almost all pairs are: SQLite would find them by the index of states, and sort them all.
+            unsettled = (UNALIGNED, WAITING, SAMPLING)
+            statement = (
+                pair_rows()
+                .join(resampled, resampled.c.pair_id == sentence_pairs.c.id)
+                .where(sentence_pairs.c.state.not_in(unsettled))
+                .order_by(resampled.c.position, resampled.c.pair_id)
+                .limit(limit)
+            )
+            return as_rows(connection.execute(statement))
+
+    def count_pairs(self, states: Sequence[str] | None = None) -> int:
+        """Return how many pairs there are, in any of `states` if given."""
+        with self._reading() as connection:
+            by_state = read_state(connection).pairs()
+            if states is not None and not by_state.keys() >= set(states):
+                raise StoreError(f"no state of a pair: {', '.join(set(states) - by_state.keys())}")
+            return sum(by_state[state] for state in (by_state if states is None else set(states)))
+
+    def lag(self) -> LagRow:
+        """Return how far sampling is behind; takes the same time whatever the store's size."""
+        with self._reading() as connection:
+            totals = read_state(connection)
+            oldest = [
+                added_at
+                for state in UNSETTLED
+                for added_at in connection.scalars(
+                    select(sentence_pairs.c.added_at)
+                    .where(sentence_pairs.c.state == state)
+                    .order_by(sentence_pairs.c.id)
+                    .limit(1)
+                )
+            ]
+            age = max((now() - min(oldest)).total_seconds(), 0.0) if oldest else None
+            states = {state: number for state, number in totals.pairs().items() if state in UNSETTLED}
+            return LagRow(sum(states.values()), age, states)
+
+    def keep_scores(self, rows: Sequence[ScoreRow]) -> None:
+        """Keeps scores in place of those that pairs had before; pairs that are gone get none."""
+        with self._writing() as writing:
+            moment = writing.loader.moment
+            # At most one score a pair, in the order of the table.
+            by_pair = {row.pair_id: (*row[:2], moment(row.scored_at), *row[3:]) for row in rows}
+            writing.loader.stage(staged_scores, (by_pair[pair_id] for pair_id in sorted(by_pair)))
+            columns = ", ".join(_SCORE_COLUMNS)
+            changes = ", ".join(f"{name} = excluded.{name}" for name in _SCORE_COLUMNS[1:])
+            writing.connection.execute(
+                text(
+                    f"INSERT INTO pair_scores ({columns})"
+                    f" SELECT {', '.join(f's.{name}' for name in _SCORE_COLUMNS)} FROM staged_scores AS s"
+                    " JOIN sentence_pairs AS p ON p.id = s.pair_id WHERE true"
+                    f" ON CONFLICT (pair_id) DO UPDATE SET {changes}"
+                )
+            )
+
+    def scores(self, after_id: int = 0, limit: int = 1_000) -> list[ScoreRow]:
+        """Scores that are kept, of pairs with an id above `after_id`, in id order."""
+        with self._reading() as connection:
+            return _score_rows(connection, _wanted_scores().where(pair_scores.c.pair_id > after_id).limit(limit))
+
+    def scores_by_id(self, ids: Collection[int]) -> list[ScoreRow]:
+        """The scores that are kept of these pairs, in id order."""
+        with self._reading() as connection:
+            if not ids:
+                return []
+            # Few at a time, and mostly one after the other: a range of the index holds them all.
+            chosen = set(ids)
+            found = _score_rows(
+                connection, _wanted_scores().where(pair_scores.c.pair_id.between(min(chosen), max(chosen)))
+            )
+            return [row for row in found if row.pair_id in chosen]
+
+    def vocabulary_sizes(self) -> tuple[int, int]:
+        """Numbers of different source and target words."""
+        with self._reading() as connection:
+            state = read_state(connection)
+        return state.source_types, state.target_types
+
+    def treebank(self) -> dict[str, object] | None:
+        """Return how a tree grammar's trees are transformed, and its known words; None before the first tree."""
+        with self._reading() as connection:
+            return _treebank(connection)
+
+    def settle_treebank(self, treebank: dict[str, object]) -> dict[str, object]:
+        """Settle how trees are transformed, for the store's life; return what holds, which may have been settled."""
+        with self._writing() as writing:
+            settled = _treebank(writing.connection)
+            if settled is None:
+                value = json.dumps(treebank, ensure_ascii=False)
+                writing.connection.execute(insert(settings).values(name=_TREEBANK, value=value))
+            return treebank if settled is None else settled
 
 
 def pair_rows() -> Select[tuple[object, ...]]:
@@ -69,7 +172,7 @@ def pair_rows() -> Select[tuple[object, ...]]:
         sentence_pairs.c.stage,
         sentence_pairs.c.sweep,
         derivations.c.current,
-        derivations.c.expected_uses,
+        derivations.c.averages,
         sentence_pairs.c.aligned_by,
         func.coalesce(restarts.c.number, 0),
     ).select_from(
@@ -79,251 +182,15 @@ def pair_rows() -> Select[tuple[object, ...]]:
     )
 
 
-def begin_ingest(writing: Writing, corpus: str, origin: str, format: str) -> int:
-    """Opens a batch, and its corpus if it is new; returns the batch's id."""
-    connection = writing.connection
-    corpus_id = connection.scalar(select(corpora.c.id).where(corpora.c.name == corpus))
-    if corpus_id is None:
-        added = connection.execute(insert(corpora).values(name=corpus, pairs=0, created_at=now()))
-        corpus_id = new_id(added)
-    batch = connection.execute(
-        insert(ingest_batches).values(
-            corpus_id=corpus_id,
-            origin=origin,
-            format=format,
-            state=RUNNING,
-            started_at=now(),
-            accepted=0,
-            duplicates=0,
-            rejected=0,
-        )
-    )
-    batch_id = new_id(batch)
-    claim_batch(connection, batch_id)
-    return batch_id
-
-
-def add_pairs(writing: Writing, batch_id: int, pairs: NewPairs, rejected: Sequence[RejectedLine]) -> AddedPairs:
-    """Stores the pairs that are new, with their words, and keeps the rejected lines.
-
-    Raises `IngestError` where the batch is not open.
-    """
-    batch = _open_batch(writing.connection, batch_id)
-    renew_batch(writing.connection, batch_id)
-    corpus_id, corpus, origin = batch
-    identities = pair_identities(corpus, pairs)
-    fresh, duplicates, refused = _sort_out(writing, identities, pairs)
-    if len(fresh) < len(pairs):
-        pairs, identities = pairs.at(fresh), [identities[k] for k in fresh]
-    first_id = writing.state.last_pair_id + 1
-    _insert_pairs(writing, (corpus_id, batch_id), identities, pairs)
-    insert_links(writing, range(first_id, first_id + len(pairs)), pairs, origin)
-    turned_down = in_runs([*rejected, *refused])
-    keep_rejected(writing, batch_id, RejectedFrom(corpus, origin), turned_down)
-    totals = IngestTotals(len(fresh), duplicates, sum(run.lines for run in turned_down))
-    writing.connection.execute(
-        update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs + len(fresh))
-    )
-    writing.connection.execute(
-        update(ingest_batches)
-        .where(ingest_batches.c.id == batch_id)
-        .values(
-            accepted=ingest_batches.c.accepted + totals.accepted,
-            duplicates=ingest_batches.c.duplicates + totals.duplicates,
-            rejected=ingest_batches.c.rejected + totals.rejected,
-        )
-    )
-    return AddedPairs(totals, refused)
-
-
-def _insert_pairs(writing: Writing, origin: tuple[int, int], identities: list[bytes], pairs: NewPairs) -> None:
-    """Stores the pairs, of a corpus and a batch, and counts their words."""
-    if not identities:
-        return
-    corpus_id, batch_id = origin
-    alignments = pairs.alignments
-    notation = read_notation(writing.connection)
-    if not notation.linked:
-        # Nobody has to link their words: they are complete as they are.
-        alignments = [alignment or "" for alignment in alignments]
-    raw = sum(alignment is None for alignment in alignments)
-    with ThreadPoolExecutor(1, thread_name_prefix="words") as thread:
-        # Both are mostly done without the interpreter, on two cores.
-        words = thread.submit(words_of_pairs, notation, pairs.sources, pairs.targets)
-        # Columns, because a tuple for each pair would be made and looked at by the garbage collector only to be bound.
-        writing.loader.insert(
-            sentence_pairs,
-            _PAIR_COLUMNS,
-            zip(
-                range(writing.state.last_pair_id + 1, writing.state.last_pair_id + 1 + len(pairs)),
-                repeat(corpus_id),
-                repeat(batch_id),
-                pairs.external_ids,
-                identities,
-                pairs.sources,
-                pairs.targets,
-                [alignment or "" for alignment in alignments],
-                [NOBODY if alignment is None else GIVEN for alignment in alignments],
-                pairs.source_lengths,
-                pairs.target_lengths,
-                [UNALIGNED if alignment is None else WAITING for alignment in alignments],
-                repeat(0),
-                repeat(0),
-                repeat(writing.loader.moment(now())),
-            ),
-        )
-        count_words(writing, words.result())
-    # Whoever only looks needs no numpy.
-    from hierogram.storage.pairs.pair_words import note_pairs
-
-    first = writing.state.last_pair_id + 1
-    note_pairs(writing, range(first, first + len(pairs)), pairs.sources)
-    writing.state.last_pair_id += len(pairs)
-    writing.state.count_pairs(UNALIGNED, raw)
-    writing.state.count_pairs(WAITING, len(pairs) - raw)
-
-
-def finish_ingest(writing: Writing, batch_id: int, error: str | None) -> None:
-    """Closes a batch as done, or as failed with what went wrong."""
-    _open_batch(writing.connection, batch_id)
-    release_batch(writing.connection, batch_id)
-    writing.connection.execute(
-        update(ingest_batches)
-        .where(ingest_batches.c.id == batch_id)
-        .values(state=DONE if error is None else FAILED, finished_at=now(), error=error)
-    )
-
-
-def _open_batch(connection: Connection, batch_id: int) -> tuple[int, str, str]:
-    row = connection.execute(
-        select(ingest_batches.c.state, corpora.c.id, corpora.c.name, ingest_batches.c.origin)
-        .join(corpora, corpora.c.id == ingest_batches.c.corpus_id)
-        .where(ingest_batches.c.id == batch_id)
-    ).one_or_none()
-    if row is None:
-        raise IngestError(f"ingest batch {batch_id} does not exist: begin one first")
-    if row.state != RUNNING:
-        raise IngestError(f"ingest batch {batch_id} is already {row.state}: begin another one")
-    return row.id, row.name, row.origin
-
-
-def _sort_out(
-    writing: Writing, identities: list[bytes], pairs: NewPairs
-) -> tuple[Sequence[int], int, list[RejectedLine]]:
-    """The places of the new pairs, the number of duplicates, and the pairs that cannot be stored."""
-    stored = _stored_contents(writing, identities)
-    if not stored and len(set(identities)) == len(pairs) and not _may_have_long_token(pairs):
-        return range(len(pairs)), 0, []
-    fresh: dict[bytes, int] = {}
-    duplicates = 0
-    refused: list[RejectedLine] = []
-    offered = zip(pairs.sources, pairs.targets, pairs.alignments, strict=True)
-    for k, (identity, (source, target, alignment)) in enumerate(zip(identities, offered, strict=True)):
-        known = stored.get(identity) if stored else None
-        if known is None:
-            earlier = fresh.get(identity)
-            if earlier is None:
-                if _has_long_token(source, target, pairs.external_ids[k] or ""):
-                    refused.append(_too_long(pairs, k))
-                else:
-                    fresh[identity] = k
-                continue
-            known = pairs.sources[earlier], pairs.targets[earlier], pairs.alignments[earlier]
-        # A pair that is offered without an alignment asks nothing of the stored one's.
-        if known[:2] == (source, target) and (alignment is None or known[2] == alignment):
-            duplicates += 1
-        else:
-            refused.append(_conflict(pairs, k))
-    return list(fresh.values()), duplicates, refused
-
-
-_CONTENT = "p.identity, p.source, p.target, p.alignment, p.aligned_by"
-
-# One value that holds all identities costs half of what a staging table of them does.
-_CONTENTS_ON_SQLITE = text(
-    "WITH RECURSIVE places (place) AS"
-    " (SELECT 0 WHERE :number > 0 UNION ALL SELECT place + 1 FROM places WHERE place + 1 < :number)"
-    f" SELECT {_CONTENT} FROM places CROSS JOIN sentence_pairs AS p"
-    " WHERE p.identity = substr(:identities, :width * place + 1, :width)"
-)
-_CONTENTS_ON_POSTGRES = text(
-    f"SELECT {_CONTENT} FROM unnest(CAST(:identities AS bytea[])) AS offered (identity)"
-    " JOIN sentence_pairs AS p ON p.identity = offered.identity"
-)
-
-
-def _stored_contents(writing: Writing, identities: list[bytes]) -> dict[bytes, tuple[str, str, str | None]]:
-    """Source, target and given alignment (None: there is none) of the pairs that are stored, by identity."""
-    if writing.connection.dialect.name == POSTGRES:
-        rows = writing.connection.execute(_CONTENTS_ON_POSTGRES, {"identities": identities})
-    else:
-        parameters = {"identities": b"".join(identities), "number": len(identities), "width": IDENTITY_BYTES}
-        rows = writing.connection.execute(_CONTENTS_ON_SQLITE, parameters)
-    return {
-        identity: (source, target, alignment if aligned_by == GIVEN else None)
-        for identity, source, target, alignment, aligned_by in rows
-    }
-
-
-def _may_have_long_token(pairs: NewPairs) -> bool:
-    texts = chain(pairs.sources, pairs.targets, filter(None, pairs.external_ids))
-    return any(max(map(len, text.split(" "))) > _SURELY_SHORT for text in texts if len(text) > _SURELY_SHORT)
-
-
-def _has_long_token(*texts: str) -> bool:
-    # A character has at most four bytes: only a very long word has to be encoded to know.
-    return any(
-        len(text) > _SURELY_SHORT
-        and max(map(len, text.split(" "))) > _SURELY_SHORT
-        and any(len(token.encode()) > MAX_TOKEN_BYTES for token in text.split(" "))
-        for text in texts
-    )
-
-
-def _content(pairs: NewPairs, k: int) -> bytes:
-    fields = (pairs.sources[k], pairs.targets[k], pairs.alignments[k])
-    return " ||| ".join(field for field in fields if field is not None).encode()
-
-
-def _too_long(pairs: NewPairs, k: int) -> RejectedLine:
-    message = f"a token or the external id is longer than {MAX_TOKEN_BYTES} bytes"
-    return RejectedLine(pairs.lines[k], "token-too-long", message, _content(pairs, k))
-
-
-def _conflict(pairs: NewPairs, k: int) -> RejectedLine:
-    message = f"external id {pairs.external_ids[k]!r} is stored in this corpus with other content, which was kept"
-    return RejectedLine(pairs.lines[k], "external-id-conflict", message, _content(pairs, k))
-
-
-def pairs_after(
-    connection: Connection, after_id: int, limit: int | None, states: Sequence[str] | None
-) -> list[PairRow]:
-    """Pairs with a larger id, in id order."""
-    ordered = pair_rows().where(sentence_pairs.c.id > after_id).order_by(sentence_pairs.c.id).limit(limit)
-    if states is None:
-        return as_rows(connection.execute(ordered))
-    # State by state, since an index has the pairs of one state in the order of their ids, but not of several.
-    rows = [
-        row
-        for state in dict.fromkeys(states)
-        for row in as_rows(connection.execute(ordered.where(sentence_pairs.c.state == state)))
-    ]
-    rows.sort(key=attrgetter("id"))
-    return rows[:limit]
-
-
 def pairs_by_id(connection: Connection, ids: Sequence[int]) -> list[PairRow]:
     """The pairs with these ids, in id order; ids without a pair are left out."""
     rows: list[PairRow] = []
     wanted = sorted(set(ids))
-    for start in range(0, len(wanted), _IDS_PER_QUERY):
-        chunk = wanted[start : start + _IDS_PER_QUERY]
+    for start in range(0, len(wanted), _IDS_A_QUERY):
+        chunk = wanted[start : start + _IDS_A_QUERY]
         statement = pair_rows().where(sentence_pairs.c.id.in_(chunk)).order_by(sentence_pairs.c.id)
         rows += as_rows(connection.execute(statement))
     return rows
-
-
-_IDS_PER_QUERY = 10_000
 
 
 def find_pair(connection: Connection, pair_id: int) -> PairRecord | None:
@@ -347,32 +214,48 @@ def find_pair(connection: Connection, pair_id: int) -> PairRecord | None:
     return None if row is None else PairRecord._make(row)
 
 
-def count_pairs(connection: Connection, states: Sequence[str] | None) -> int:
-    """How many pairs there are, in any of the states if some are given."""
-    by_state = read_state(connection).pairs()
-    if states is not None and not by_state.keys() >= set(states):
-        raise StoreError(f"no state of a pair: {', '.join(set(states) - by_state.keys())}")
-    return sum(by_state[state] for state in (by_state if states is None else set(states)))
-
-
-def lag(connection: Connection) -> LagRow:
-    """How far sampling is behind; takes the same time whatever the store's size."""
-    totals = read_state(connection)
-    oldest = [
-        added_at
-        for state in UNSETTLED
-        for added_at in connection.scalars(
-            select(sentence_pairs.c.added_at)
-            .where(sentence_pairs.c.state == state)
-            .order_by(sentence_pairs.c.id)
-            .limit(1)
-        )
-    ]
-    age = max((now() - min(oldest)).total_seconds(), 0.0) if oldest else None
-    states = {state: number for state, number in totals.pairs().items() if state in UNSETTLED}
-    return LagRow(sum(states.values()), age, states)
-
-
 def as_rows(rows: Iterable[Row[tuple[object, ...]]]) -> list[PairRow]:
     """The rows of `pair_rows()`."""
     return [PairRow._make(row) for row in rows]
+
+
+def places(connection: Connection, pair_ids: Sequence[int]) -> dict[int, PairPlace]:
+    """Where the pairs with these ids came from, by id; ids without a pair are left out."""
+    found = {}
+    wanted = sorted(set(pair_ids))
+    statement = (
+        select(sentence_pairs.c.id, sentence_pairs.c.external_id, corpora.c.name, ingest_batches.c.origin)
+        .join(corpora, corpora.c.id == sentence_pairs.c.corpus_id)
+        .join(ingest_batches, ingest_batches.c.id == sentence_pairs.c.batch_id)
+    )
+    for start in range(0, len(wanted), _IDS_A_QUERY):
+        chunk = wanted[start : start + _IDS_A_QUERY]
+        for row in connection.execute(statement.where(sentence_pairs.c.id.in_(chunk))):
+            found[row.id] = PairPlace(row.external_id, row.name, row.origin)
+    return found
+
+
+def note_resampled(writing: Writing) -> None:
+    """Notes the pairs of `staged_progress` as sampled at the position that this transaction makes."""
+    writing.connection.execute(
+        text(
+            "INSERT INTO resampled (pair_id, position)"
+            " SELECT pair_id, :position FROM staged_progress WHERE true ORDER BY pair_id"
+            " ON CONFLICT (pair_id) DO UPDATE SET position = excluded.position"
+        ),
+        {"position": writing.state.position + 1},
+    )
+
+
+def _wanted_scores() -> Select[Any]:
+    return select(*(pair_scores.c[name] for name in _SCORE_COLUMNS)).order_by(pair_scores.c.pair_id)
+
+
+def _score_rows(connection: Connection, statement: Select[Any]) -> list[ScoreRow]:
+    return [ScoreRow(*row) for row in connection.execute(statement)]
+
+
+def _treebank(connection: Connection) -> dict[str, object] | None:
+    """Return what was settled with the first trees; None before."""
+    value = connection.execute(select(settings.c.value).where(settings.c.name == _TREEBANK)).scalar_one_or_none()
+    return None if value is None else json.loads(value)

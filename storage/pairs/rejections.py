@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import NamedTuple
 
 from sqlalchemy import bindparam, insert, select, update
@@ -9,10 +10,11 @@ from sqlalchemy import bindparam, insert, select, update
 from hierogram.storage.database.loading import staged_digests
 from hierogram.storage.database.transactions import Writing
 from hierogram.storage.events.feed import append
-from hierogram.storage.pairs.identity import rejection_digest
 from hierogram.storage.records import RejectedLine
-from hierogram.storage.records.events import PAIRS_REJECTED, NewEvent
+from hierogram.storage.records.operations import PAIRS_REJECTED, NewEvent
 from hierogram.storage.schema.tables import rejected_lines
+
+_DIGEST_BYTES = 16
 
 
 class RejectedFrom(NamedTuple):
@@ -66,7 +68,7 @@ def _keep(
     """Keeps lines; returns what comes after lines that an earlier batch has kept, which is to be kept on its own."""
     offered: dict[bytes, RejectedLine] = {}
     for line in lines:
-        digest = rejection_digest(source.corpus, source.origin, line.first_line, line.content)
+        digest = _digest(source.corpus, source.origin, line.first_line, line.content)
         offered[digest] = max(line, offered.get(digest, line), key=lambda line: line.last_line)
     table = rejected_lines.c
     writing.loader.stage(staged_digests, ((digest,) for digest in offered))
@@ -105,3 +107,9 @@ def _keep(
         for line in offered.values():
             _count(writing, news, line, line.last_line - line.first_line + 1)
     return rests
+
+
+def _digest(corpus: str, origin: str, line: int, content: bytes) -> bytes:
+    """BLAKE2b-128 of a rejected line: of corpus, origin, line number and content."""
+    head = f"{len(corpus)}:{corpus}{len(origin)}:{origin}{line}:"
+    return blake2b(head.encode() + content, digest_size=_DIGEST_BYTES).digest()

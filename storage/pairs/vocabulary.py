@@ -1,24 +1,30 @@
-"""The vocabulary: words by side, how often they occur in stored pairs, and their ids."""
+"""The vocabulary: words by side, their ids, how often they occur in pairs, and how they are found by how they look."""
 
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice, product
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import Connection, Select, func, select, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, Notation
 from hierogram.storage.database.loading import staged_increments, staged_words
 from hierogram.storage.database.transactions import Writing
-from hierogram.storage.pairs.spellings import folded
 from hierogram.storage.schema.tables import vocabulary
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 WordCounts = dict[str, dict[str, int]]
 """How often words occur: side, then token, to count."""
 
 
 def words_of_pairs(notation: Notation, sources: Sequence[str], targets: Sequence[str]) -> WordCounts:
-    """How often each word occurs in pairs' texts, by side; only of the sides that are words."""
-    # Whoever only looks needs no numpy.
-    from hierogram.storage.pairs.tokens import count_tokens
-
+    """Return how often each word occurs in pairs' texts, by side; only of the sides that are words."""
     texts = {SOURCE: sources, TARGET: targets}
     return {side: count_tokens(texts[side]) for side in notation.pair_words}
 
@@ -48,7 +54,7 @@ def count_words(writing: Writing, words: WordCounts, sign: int = 1) -> None:
 
 
 def _unused(writing: Writing) -> dict[str, int]:
-    """How many of the words of `staged_increments` have count 0, by side."""
+    """Return how many of the words of `staged_increments` have count 0, by side."""
     rows = writing.connection.execute(
         select(vocabulary.c.side, func.count().label("number"))
         .join(staged_increments, staged_increments.c.word_id == vocabulary.c.id)
@@ -107,3 +113,155 @@ def _add_words(writing: Writing, side: str, counts: Mapping[str, int]) -> dict[s
     _count_types(writing, side, sum(count > 0 for count in counts.values()))
     writing.new_words[side].update(ids)
     return ids
+
+
+LONGEST_FOLDED = 128
+"""Characters of a folded form; words whose forms agree so far are taken for one."""
+
+MOST_READINGS = 8
+"""Readings of a phrase that are looked for beside the phrase itself, at most."""
+_MOST_SPELLINGS = 16
+_COMBINATIONS = 64
+_READ_OF_A_FORM = 200
+_READ_OF_A_RANGE = 4_000
+_SHORTEST_STEM = 2
+_LEAST_LIKENESS = 0.75
+_KEPT_MARKS = frozenset({0, 7, 8, 9})
+"""Canonical combining classes of marks that make another letter: vowel signs, nuktas, marks of kana, viramas."""
+
+
+def folded(token: str) -> str:
+    """Return the word in lower case and without accents, composed (NFC); never empty for a word that is not.
+
+    Marks are dropped after a compatibility decomposition [Unicode Standard Annex 15], and capital letters by case
+    folding [Unicode Standard, section 3.13]: `Λόγος`, `λογος` and a decomposed `λόγος` have one form.
+    """
+    if token.isascii():
+        return token[:LONGEST_FOLDED].lower()
+    letters = unicodedata.normalize("NFKD", token[:LONGEST_FOLDED])
+    letters = unicodedata.normalize("NFKD", letters.casefold())
+    kept = "".join(letter for letter in letters if unicodedata.combining(letter) in _KEPT_MARKS)
+    return (unicodedata.normalize("NFC", kept) or token)[:LONGEST_FOLDED]
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """A word of the vocabulary: its id, and how often it occurs in pairs."""
+
+    token: str
+    id: int
+    count: int
+
+
+def spellings(connection: Connection, side: str, token: str) -> list[Spelling]:
+    """Return the words of a side that look like the word but for accents and capital letters, the most frequent first.
+
+    The word itself is among them where the vocabulary has it; words that no pair has any more are left out.
+    """
+    found = _read(connection, _of_side(side).where(vocabulary.c.folded == folded(token)), _READ_OF_A_FORM)
+    return sorted(found, key=lambda word: (word.token != token, -word.count, word.token))[:_MOST_SPELLINGS]
+
+
+def readings(choices: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+    """Return what words may stand for, the likeliest first, but not the words as they are.
+
+    `choices` are the words' spellings, the likeliest first; where a word has none there is no reading. Readings that
+    take likelier spellings come first; of long phrases a few spellings of each word are tried.
+    """
+    # So many of each word that there are few combinations, however long the phrase.
+    most = max(1, int(_COMBINATIONS ** (1 / max(len(choices), 1)) + 1e-9))
+    every = product(*(range(min(most, len(some))) for some in choices.values()))
+    ranked = sorted(every, key=lambda ranks: (sum(ranks), ranks))
+    made = (
+        {word: choices[word][rank] for word, rank in zip(choices, ranks, strict=True)} for ranks in ranked
+    )  # fmt: skip
+    return list(islice((reading for reading in made if any(a != b for a, b in reading.items())), MOST_READINGS))
+
+
+def like_words(connection: Connection, side: str, token: str, limit: int) -> list[Spelling]:
+    """Return words that look alike, begin with the word, or are spelled almost so, in this order; not the word itself.
+
+    Of the words that begin alike a few thousand are read at most; those spelled almost so share their first letters.
+    """
+    form = folded(token)
+    found: dict[str, Spelling] = {word.token: word for word in spellings(connection, side, token)}
+    beginning = _beginning(connection, side, form)
+    found |= {word.token: word for word in _frequent_first(beginning)[:limit]}
+    stem = form[:_SHORTEST_STEM] if len(form) > _SHORTEST_STEM else ""
+    if stem and len(found) < limit:
+        forms: dict[str, list[Spelling]] = {}
+        for word in _beginning(connection, side, stem):
+            forms.setdefault(folded(word.token), []).append(word)
+        for close in get_close_matches(form, forms, limit, _LEAST_LIKENESS):
+            found |= {word.token: word for word in _frequent_first(forms[close])}
+    found.pop(token, None)
+    return list(found.values())[:limit]
+
+
+def _beginning(connection: Connection, side: str, form: str) -> list[Spelling]:
+    """Words whose folded form begins so; texts compare by their bytes, and no letter comes after the last one."""
+    column = vocabulary.c.folded
+    within = _of_side(side).where(column >= form, column < form + "\U0010ffff").order_by(column)
+    return _read(connection, within, _READ_OF_A_RANGE)
+
+
+def _frequent_first(words: Sequence[Spelling]) -> list[Spelling]:
+    return sorted(words, key=lambda word: (-word.count, word.token))
+
+
+def _of_side(side: str) -> Select[Any]:
+    return select(vocabulary.c.token, vocabulary.c.id, vocabulary.c.count).where(vocabulary.c.side == side)
+
+
+def _read(connection: Connection, statement: Select[Any], most: int) -> list[Spelling]:
+    rows = connection.execute(statement.limit(most)).tuples()
+    return [Spelling(token, word_id, count) for token, word_id, count in rows if count]
+
+
+_SPACE = ord(" ")
+_WIDTH = 8
+
+
+def count_tokens(texts: Sequence[str]) -> dict[str, int]:
+    """Return how often each token occurs in the texts, tokens being what one or more spaces separate.
+
+    A token of up to eight bytes of UTF-8 is one whole number, and numpy sorts numbers several times as fast as a
+    dictionary takes texts in.
+    """
+    # Whoever only looks needs no numpy.
+    import numpy as np
+
+    content = " ".join(texts).encode()
+    if b"\0" in content:
+        return _counted(content.split(b" "))
+    # A space on both sides, and room for the number that begins at the last byte and for the one behind it.
+    padded = b" %b %b" % (content, b"\0" * (3 * _WIDTH - (len(content) + 2) % _WIDTH))
+    spaces = np.flatnonzero(np.frombuffer(padded, np.uint8) == _SPACE)
+    starts, lengths = spaces[:-1] + 1, np.diff(spaces) - 1
+    short = (lengths > 0) & (lengths <= _WIDTH)
+    numbers, counts = np.unique(_numbers(padded, starts[short], lengths[short]), return_counts=True)
+    words = numbers.astype("<u8").view(f"S{_WIDTH}").tolist()
+    found = {word.decode(): count for word, count in zip(words, counts.tolist(), strict=True)}
+    long = lengths > _WIDTH
+    begins = starts[long]
+    places = zip(begins.tolist(), (begins + lengths[long]).tolist(), strict=True)
+    return found | _counted([padded[first:last] for first, last in places])
+
+
+def _numbers(padded: bytes, starts: "NDArray[np.int64]", lengths: "NDArray[np.int64]") -> "NDArray[np.uint64]":
+    """The bytes of each token, the first one lowest, as uint64; at most eight bytes."""
+    import numpy as np
+
+    masks = np.array([(1 << 8 * length) - 1 for length in range(_WIDTH + 1)], np.uint64)
+    aligned = np.frombuffer(padded, "<u8").astype(np.uint64)
+    place = starts >> 3
+    shift = ((starts & 7) << 3).astype(np.uint64)
+    low = aligned[place] >> shift
+    # In two steps, because a shift by all 64 bits is none.
+    high = aligned[place + 1] << (np.uint64(63) - shift) << np.uint64(1)
+    numbers: NDArray[np.uint64] = (low | high) & masks[lengths]
+    return numbers
+
+
+def _counted(tokens: list[bytes]) -> dict[str, int]:
+    return {token.decode(): count for token, count in Counter(tokens).items() if token}

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import Connection, func, select, text, update
+from sqlalchemy import func, select, text, update
 
 from hierogram.storage.database.loading import staged_ids
-from hierogram.storage.database.transactions import Writing, now
+from hierogram.storage.database.settings import read_notation
+from hierogram.storage.database.transactions import Access, Writing, now
 from hierogram.storage.exceptions import PairMovedError
-from hierogram.storage.operations.settings import read_notation
 from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
 from hierogram.storage.records import PairRow
 from hierogram.storage.schema.tables import corpora, ingest_batches, sentence_pairs, withdrawals
@@ -16,6 +16,45 @@ Leaving = Callable[[Writing], None]
 
 LEAVING: list[Leaving] = []
 """What else goes with pairs: called with their ids in `staged_ids`, while they are still there."""
+
+
+class Withdrawals(Access):
+    """Requests that pairs leave."""
+
+    def request_withdrawals(self, pair_ids: Sequence[int]) -> list[int]:
+        """Asks whoever writes the grammar to withdraw the pairs; returns the ids of those that are stored."""
+        with self._writing() as transaction:
+            return request(transaction, pair_ids)
+
+    def pending_withdrawals(self, limit: int) -> list[int]:
+        """Ids of pairs that were asked to leave and are still there, in their order."""
+        with self._reading() as connection:
+            return list(
+                connection.scalars(
+                    select(withdrawals.c.pair_id)
+                    .where(withdrawals.c.done_at.is_(None))
+                    .order_by(withdrawals.c.pair_id)
+                    .limit(limit)
+                )
+            )
+
+    def choose_pairs(
+        self, *, corpus: str | None = None, origin: str | None = None, external_ids: Sequence[str] = ()
+    ) -> list[int]:
+        """Ids of the pairs that meet all conditions given, in their order."""
+        with self._reading() as connection:
+            found = select(sentence_pairs.c.id).order_by(sentence_pairs.c.id)
+            if corpus is not None:
+                found = found.where(
+                    sentence_pairs.c.corpus_id == select(corpora.c.id).where(corpora.c.name == corpus).scalar_subquery()
+                )
+            if origin is not None:
+                found = found.where(
+                    sentence_pairs.c.batch_id.in_(select(ingest_batches.c.id).where(ingest_batches.c.origin == origin))
+                )
+            if external_ids:
+                found = found.where(sentence_pairs.c.external_id.in_(external_ids))
+            return list(connection.scalars(found))
 
 
 def request(writing: Writing, pair_ids: Sequence[int]) -> list[int]:
@@ -32,18 +71,6 @@ def request(writing: Writing, pair_ids: Sequence[int]) -> list[int]:
     )
     stored = select(sentence_pairs.c.id).join(staged_ids, staged_ids.c.id == sentence_pairs.c.id)
     return sorted(connection.scalars(stored))
-
-
-def pending(connection: Connection, limit: int) -> list[int]:
-    """Ids of pairs that were asked to leave and are still there, in their order."""
-    return list(
-        connection.scalars(
-            select(withdrawals.c.pair_id)
-            .where(withdrawals.c.done_at.is_(None))
-            .order_by(withdrawals.c.pair_id)
-            .limit(limit)
-        )
-    )
 
 
 def withdraw(writing: Writing, rows: Sequence[PairRow]) -> None:
@@ -84,19 +111,3 @@ def withdraw(writing: Writing, rows: Sequence[PairRow]) -> None:
     notation = read_notation(writing.connection)
     words = words_of_pairs(notation, [row.source for row in rows], [row.target for row in rows])
     count_words(writing, words, -1)
-
-
-def chosen(connection: Connection, corpus: str | None, origin: str | None, external_ids: Sequence[str]) -> list[int]:
-    """Ids of pairs of that corpus, from inputs of that origin, with one of those external ids, as far as given."""
-    found = select(sentence_pairs.c.id).order_by(sentence_pairs.c.id)
-    if corpus is not None:
-        found = found.where(
-            sentence_pairs.c.corpus_id == select(corpora.c.id).where(corpora.c.name == corpus).scalar_subquery()
-        )
-    if origin is not None:
-        found = found.where(
-            sentence_pairs.c.batch_id.in_(select(ingest_batches.c.id).where(ingest_batches.c.origin == origin))
-        )
-    if external_ids:
-        found = found.where(sentence_pairs.c.external_id.in_(external_ids))
-    return list(connection.scalars(found))

@@ -1,4 +1,4 @@
-"""What crosses the store's border: plain values, written down once; each module has those of a room.
+"""Values that cross the store's border: plain, written down once; each module has those of a room.
 
 Everything here is made once and not changed (the rows that come by the million are not frozen only because making a
 frozen one takes seven times as long). Texts of tokens are joined by one space; alignments are canonical Pharaoh lines

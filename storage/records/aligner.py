@@ -1,4 +1,4 @@
-"""What the aligner writes and reads."""
+"""Values that the aligner writes and reads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PairAlignment(NamedTuple):
 
 
 class PairLinks(NamedTuple):
-    """What the aligner thinks of a pair: both directions' links, int16 each, and how many times it has been over it.
+    """Links that the aligner gives a pair: both directions' links, int16 each, and how many times it has been over it.
 
     `sweep` is 0 where the links follow from a given alignment. `since` is the sweep that was read (None: there were no
     links), for the store to check that no one else has aligned the pair meanwhile.
@@ -61,8 +61,8 @@ class WordCounts(NamedTuple):
 
 
 class AnsweringCounts(NamedTuple):
-    """What aligning texts that are not stored needs, at a position of the store: the aligner's counts of their words,
-    the numbers of source and target words that the store knows, and what people say of the links of the same texts.
+    """Counts for aligning texts that are not stored, at a position of the store: those of their words, the
+    numbers of source and target words that the store knows, and what people say of the links of the same texts.
     """
 
     position: int

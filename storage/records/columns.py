@@ -1,4 +1,4 @@
-"""What a commit carries, as columns: row i of every column is the same rule, or the same pair."""
+"""Columns of a commit: row i of every column is the same rule, or the same pair."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ _COLUMNS = {
     "length": "lengths",
     "scope": "scopes",
     "count": "counts",
-    "sampled_count": "sampled_counts",
-    "sampled_variance": "sampled_variances",
+    "expected_uses_variance": "expected_uses_variances",
 }
 
 _SIDES = ("sources", "targets")
 """Columns of texts."""
-NOTHING_LEFT_OUT = (0, 0, 0, 0)
+NOTHING_LEFT_OUT = (0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +31,11 @@ class RuleDeltas:
     """By how much rules' counts change; the rules themselves come along, so that their identity can be checked.
 
     `keys` uint64[n, 2], the two halves (high, low) of each rule's key; `sources` and `targets` its sides as texts;
-    `lengths`, `scopes`, `nonterminals`, `source_terminals` and `target_terminals` int32[n]; `hiero` bool[n]; `counts`,
-    `sampled_counts` and `sampled_variances` int64[n] the changes of counts, of expected uses (in units of 1/`ONE_USE`)
-    and of the variance of their error (in units of 1/`ONE_SQUARE`). `left_out` is the change of the expected uses that
-    pairs have of rules that they do not count, by number of nonterminals, in units of 1/`ONE_USE`. New rules
-    are stored in the order in which they come: by source, so that those that are looked up together lie together.
+    `lengths`, `scopes`, `nonterminals`, `source_terminals` and `target_terminals` int32[n]; `hiero` bool[n]; `counts`
+    int64[n], `expected_uses` and `expected_uses_variances` float64[n] the changes of counts, of expected uses and of
+    the variance of their error, whole numbers of 1/`ONE_USE` and of 1/`ONE_SQUARE`. `left_out` is the change of the
+    expected uses that pairs have of rules that they do not count, by number of nonterminals. New rules are stored in
+    the order in which they come: by source, so that those that are looked up together lie together.
     """
 
     keys: NDArray[np.uint64]
@@ -49,12 +48,12 @@ class RuleDeltas:
     target_terminals: NDArray[np.int32]
     hiero: NDArray[np.bool_]
     counts: NDArray[np.int64]
-    sampled_counts: NDArray[np.int64]
-    sampled_variances: NDArray[np.int64]
-    left_out: tuple[int, ...] = NOTHING_LEFT_OUT
+    expected_uses: NDArray[np.float64]
+    expected_uses_variances: NDArray[np.float64]
+    left_out: tuple[float, ...] = NOTHING_LEFT_OUT
 
     def __len__(self) -> int:
-        """How many rules there are."""
+        """Return how many rules there are."""
         return len(self.counts)
 
     def numbers(self, column: str) -> NDArray[np.generic]:
@@ -63,10 +62,10 @@ class RuleDeltas:
         return named
 
     def with_counts(
-        self, counts: NDArray[np.int64], sampled_counts: NDArray[np.int64], sampled_variances: NDArray[np.int64]
+        self, counts: NDArray[np.int64], uses: NDArray[np.float64], variances: NDArray[np.float64]
     ) -> RuleDeltas:
         """The same rules with other changes."""
-        return replace(self, counts=counts, sampled_counts=sampled_counts, sampled_variances=sampled_variances)
+        return replace(self, counts=counts, expected_uses=uses, expected_uses_variances=variances)
 
     def at(self, rows: NDArray[np.int64], sources: Texts, targets: Texts) -> RuleDeltas:
         """These rows, whose sides are given."""
@@ -100,7 +99,7 @@ def join_deltas(parts: Sequence[RuleDeltas]) -> RuleDeltas:
 class PairUpdates:
     """New derivations of pairs, and how far the pairs have come.
 
-    `ids` int64[n]; `states` all variables of each pair's forest and `samples` what it averaged, as bytes;
+    `ids` int64[n]; `states` all variables of each pair's forest and `averages` what it averaged, as bytes;
     `burned_in` bool[n] whether the pair has been through every stage; `stages`, `sweeps` int64[n]. `since` int64[n] is
     the sweep that the pair had when its derivation was read: the store checks that no one else has sampled the pair
     meanwhile, since count changes are from that derivation to the new one. Where it is -1, nothing is checked.
@@ -108,14 +107,14 @@ class PairUpdates:
 
     ids: NDArray[np.int64]
     states: Blobs
-    samples: Blobs
+    averages: Blobs
     burned_in: NDArray[np.bool_]
     stages: NDArray[np.int64]
     sweeps: NDArray[np.int64]
     since: NDArray[np.int64]
 
     def __len__(self) -> int:
-        """How many pairs there are."""
+        """Return how many pairs there are."""
         return len(self.ids)
 
 

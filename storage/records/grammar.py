@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 
 class LabelRow(NamedTuple):
-    """What is learned of a label of a tree grammar: the strength α_c of its fragments' process, and the probability
+    """Parameters of a label of a tree grammar: the strength α_c of its fragments' process, and the probability
     β_c that the base distribution expands it.
     """
 
@@ -17,7 +17,7 @@ class LabelRow(NamedTuple):
 
 
 class LearningRun(NamedTuple):
-    """How far a run of learning has come with the sweeps that follow the schedule: `sweeps` of them over every pair.
+    """Progress of a run of learning with the sweeps that follow the schedule: `sweeps` of them over every pair.
 
     All pairs have had `done` of them. They are taken in batches by their ids: pairs up to `after_id` have had the next
     few as well, which are a round, and the batch after them has had `within` of that round.
@@ -31,7 +31,7 @@ class LearningRun(NamedTuple):
 
     @property
     def at_its_end(self) -> bool:
-        """Whether every pair has had all of its sweeps."""
+        """Return whether every pair has had all of its sweeps."""
         return self.done >= self.sweeps
 
 
@@ -68,9 +68,8 @@ class SweepRecord(NamedTuple):
 class RuleRow:
     """A rule with its uses and relative frequencies, as people and exports see it.
 
-    `mean` is how often it is expected to be used, `mean_error` the Monte-Carlo standard error of that, `count` its uses
-    in the present derivations; probabilities are relative frequencies of the mean, or of the count where draws were
-    asked for. `sampled_count` is the mean in eight samples, as earlier versions told it.
+    `expected_uses_error` is the Monte-Carlo standard error of the expected uses, `count` its uses in the present
+    derivations; probabilities are relative frequencies of expected uses, or of the count where draws were asked for.
     """
 
     id: int
@@ -80,15 +79,11 @@ class RuleRow:
     scope: int
     nonterminals: int
     hiero: bool
-    mean: float
-    mean_error: float
+    expected_uses: float
+    expected_uses_error: float
     count: int
     p_target_given_source: float
     p_source_given_target: float
-    sampled_count: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.sampled_count = round(8 * self.mean)
 
 
 @dataclass(slots=True)
@@ -107,5 +102,5 @@ class StoredRule:
     target_terminals: int
     hiero: bool
     count: int
-    sampled_count: int
-    sampled_variance: int
+    expected_uses: float
+    expected_uses_variance: float

@@ -1,9 +1,9 @@
-"""How a store stands, and who does what with it."""
+"""State of a store, who does what with it, and what has changed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hierogram.storage.records.pairs import UNSETTLED
 
@@ -17,12 +17,11 @@ CLASSES_OF_RULES = ("0", "1", "2", "3+")
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """How much a store holds and how far sampling has come.
+    """Size of a store, and how far sampling has come.
 
-    `expected_tokens`: how often its rules are expected to be used in all; `sampled_tokens` is that in eight samples, as
-    earlier versions told it. `left_out`: how often rules are expected to be used that are too rare in a pair to count,
-    by how many nonterminals they have, one of `CLASSES_OF_RULES`. `log_bytes`: size of the log beside an SQLite store's
-    file; None for Postgres.
+    `expected_tokens`: expected uses of all rules. `left_out`: those of rules that are too rare in a pair to count, by
+    number of nonterminals, one of `CLASSES_OF_RULES`. `log_bytes`: size of the log beside an SQLite store's file; None
+    for Postgres.
     """
 
     url: str
@@ -31,7 +30,6 @@ class StoreStatus:
     pairs: dict[str, int] = field(default_factory=dict)
     rules: int = 0
     rule_tokens: int = 0
-    sampled_tokens: int = 0
     rejected: int = 0
     sweeps: int = 0
     expected_tokens: float = 0.0
@@ -42,7 +40,7 @@ class StoreStatus:
 
     @property
     def behind(self) -> dict[str, int]:
-        """How many pairs are in which of the states `UNSETTLED`."""
+        """Return how many pairs are in which of the states `UNSETTLED`."""
         return {state: self.pairs.get(state, 0) for state in UNSETTLED}
 
 
@@ -95,3 +93,77 @@ class ExportRow(NamedTuple):
     job: str | None
     process: str | None
     seconds: float | None
+
+
+RULE_NEW, RULE_GONE, RULE_MOVED, RULES_CHANGED = "rule-new", "rule-gone", "rule-moved", "rules-changed"
+PAIRS_REJECTED, EXPORT_DONE, EXPORT_FAILED = "pairs-rejected", "export-done", "export-failed"
+EVENT_KINDS = {
+    RULE_NEW: "a rule is expected to be used eight times or more",
+    RULE_GONE: "one that was is expected to be used less than four times",
+    RULE_MOVED: "its expected uses have moved by more than twice the error, and by a tenth",
+    RULES_CHANGED: "so many rules in one commit that they are only counted",
+    PAIRS_REJECTED: "lines of an input could not be stored",
+    EXPORT_DONE: "an export is written",
+    EXPORT_FAILED: "an export has failed",
+}
+
+
+class Event(NamedTuple):
+    """Something that changed. `id` grows in the order of commits; what does not concern a kind is None.
+
+    `error` is the Monte-Carlo standard error of the difference of a rule's expected uses. `number` counts lines or
+    rules; `detail` has the rest by name.
+    """
+
+    id: int
+    at: datetime
+    kind: str
+    rule_id: int | None
+    source: str | None
+    target: str | None
+    expected_uses_before: float | None
+    expected_uses_now: float | None
+    error: float | None
+    number: int | None
+    detail: dict[str, Any] | None
+
+    def plain(self) -> dict[str, Any]:
+        """The event for JSON, without what does not concern its kind."""
+        values = {name: value for name, value in self._asdict().items() if value is not None}
+        return values | {"at": self.at.isoformat().replace("+00:00", "Z")}
+
+
+class NewEvent(NamedTuple):
+    """An event before it is stored; fields as in `Event`."""
+
+    kind: str
+    rule_id: int | None = None
+    source: str | None = None
+    target: str | None = None
+    expected_uses_before: float | None = None
+    expected_uses_now: float | None = None
+    error: float | None = None
+    number: int | None = None
+    detail: dict[str, Any] | None = None
+
+
+class EventPage(NamedTuple):
+    """Some events, in order. `oldest` is the id of the first that is kept (one above `last` where there is none).
+
+    `last` is the id of the last event. `missed` counts events after the position asked for that
+    are no longer kept.
+    """
+
+    events: list[Event]
+    oldest: int
+    last: int
+    missed: int
+
+
+class Delivery(NamedTuple):
+    """An event that is to be sent to a webhook, and how often that was tried."""
+
+    url: str
+    event_id: int
+    attempts: int
+    body: str

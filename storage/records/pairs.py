@@ -1,4 +1,4 @@
-"""Sentence pairs on their way into and out of the store."""
+"""Sentence pairs on their way into and out of the store, and their scores."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hierogram.samplers.grammar.known_links import KnownLinks
+
 
 UNALIGNED = "unaligned"
 """State of a pair that came without an alignment and has not got one yet."""
@@ -51,7 +52,7 @@ class NewPairs:
     known: Mapping[int, KnownLinks] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """How many pairs there are."""
+        """Return how many pairs there are."""
         return len(self.sources)
 
     def at(self, places: Sequence[int]) -> NewPairs:
@@ -133,7 +134,7 @@ def in_runs(lines: Iterable[RejectedLine]) -> list[RejectedLine]:
 
 @dataclass(frozen=True, slots=True)
 class IngestTotals:
-    """What became of the lines of an input, or of one chunk of it."""
+    """Numbers of lines of an input, or of one chunk of it, by what became of them."""
 
     accepted: int = 0
     duplicates: int = 0
@@ -150,7 +151,7 @@ class IngestTotals:
 
 @dataclass(frozen=True, slots=True)
 class AddedPairs:
-    """What became of one chunk of an input.
+    """Outcome of one chunk of an input.
 
     `totals` counts all of it; `rejected` holds the pairs that the store itself turned down.
     """
@@ -162,9 +163,9 @@ class AddedPairs:
 class PairRow(NamedTuple):
     """A stored pair with its derivation, as a sampler's batch needs it.
 
-    `current` encodes every variable of the pair's forest, `expected_uses` what it adds to the expected counts of rules
+    `current` encodes every variable of the pair's forest, `averages` what it adds to the expected counts of rules
     (both by `hierogram.samplers.forests.derivations`); both are None until the pair has been initialised.
-    `alignment` is empty while `aligned_by` is `NOBODY`. `restarts` counts how often its schedule has begun anew.
+    `alignment` is empty while `aligned_by` is `NOBODY`. `restarts` counts how often its schedule has begun again.
     """
 
     id: int
@@ -175,15 +176,15 @@ class PairRow(NamedTuple):
     stage: int
     sweep: int
     current: bytes | None
-    expected_uses: bytes | None
+    averages: bytes | None
     aligned_by: str = GIVEN
     restarts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LagRow:
-    """How many pairs are not settled yet, for how many seconds the oldest of them has been stored (None: none), and how
-    many are in which of the states `UNSETTLED`.
+    """Number of pairs that are not settled yet, for how many seconds the oldest has been stored (None: none), and their
+    numbers by state, of `UNSETTLED`.
     """
 
     pairs: int
@@ -212,3 +213,31 @@ class PairRecord(NamedTuple):
     stage: int
     sweep: int
     added_at: datetime
+
+
+class ScoreRow(NamedTuple):
+    """The score of a pair. `position` is the store's when it was made.
+
+    Misfits are the natural log of the odds that the word of that side which fits least stands in the place of another;
+    None where the store was too small to tell. `links` has probable links with their probabilities, as `0-0:0.98
+    1-2:0.75`. `derivation`: the mean natural log of the probabilities of the rules of the pair's derivation, by which
+    it is seen whether these have changed; None where it had none. The rest is as in `docs/scores.md`.
+    """
+
+    pair_id: int
+    position: int
+    scored_at: datetime
+    tokens: int
+    log_probability: float
+    log_probability_error: float | None
+    evidence: float
+    unseen: float
+    unseen_error: float | None
+    pieces: int
+    exact: bool
+    source_misfit: float | None
+    source_misfit_word: int | None
+    target_misfit: float | None
+    target_misfit_word: int | None
+    links: str
+    derivation: float | None

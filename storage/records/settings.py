@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from hierogram.samplers.grammar.kinds import NOTATIONS
-from hierogram.samplers.grammar.limits import LONGEST_SIDE, MOST_TYPE_MOVES
+from hierogram.samplers.grammar.numbers import LONGEST_SIDE, MOST_TYPE_MOVES
 from hierogram.samplers.grammar.settings import (
     ALIGNERS,
     CUT,
@@ -35,8 +35,8 @@ CASES = (KEPT, LOWERED)
 class Settings:
     """Model and schedule of a store, fixed for its life [CFGŠ14 §5.2-5.4].
 
-    `strength` is alpha (one value for all lengths), `rate` the Poisson mean of rule lengths, `samples` the number S of
-    thinned samples that a pair keeps, `key_salt` the salt of the rule keys.
+    `strength` is alpha (one value for all lengths), `rate` the Poisson mean of rule lengths, `round_sweeps` how
+    many sweeps pairs that have burned in have at a time, `key_salt` the salt of the rule keys.
 
     `sweeps_per_level` K and `levels` are of the schedule `paper`. By the schedules `quick` and `annealed` a pair
     has burned in when it has had `settling` sweeps at T = 1. By the latter, and for trees [CGB09], the first
@@ -50,37 +50,52 @@ class Settings:
     model: Annotated[str, Option("Model of rules", values={PITMAN_YOR: "by rule length", DIRICHLET: ""})] = PITMAN_YOR
     discount: Annotated[float, Option("Pitman-Yor discount d, 0 ≤ d < 1.", least=0, below=1)] = 0.5
     strength: Annotated[float, Option("Strength α > 0 of the prior.", above=0, below=INFINITY)] = 5.0
-    rate: Annotated[float, Option("Mean λ > 0 of the Poisson prior of rule lengths.", above=0, below=INFINITY)] = 2.0
+    rate: Annotated[
+        float, Option("Mean λ > 0 of the Poisson prior of rule lengths.", above=0, below=INFINITY, expert=True)
+    ] = 2.0
     span_limit: Annotated[int, Option("Phrases of more words than this are always cut (0: no limit).", least=0)] = 7
     seed: Annotated[int, Option("Seed of all randomness.", least=0, most=LARGEST_SEED)] = 1
-    samples: Annotated[int, Option("Samples that each pair keeps.", least=1)] = 8
-    thinning: Annotated[int, Option("Sweeps from one sample to the next.", least=1)] = 10
+    round_sweeps: Annotated[
+        int, Option("Sweeps that a batch of pairs has in a round, once they have burned in.", least=1, expert=True)
+    ] = 10
     schedule: Annotated[str, Option("Schedule of a new pair", values=SCHEDULES)] = QUICK
-    sweeps_per_level: Annotated[int, Option("Sweeps over each stage of the schedule `paper`.", least=1)] = 10
-    levels: Annotated[int, Option("Stages of the schedule `paper`, by level of phrase.", least=1)] = 7
+    sweeps_per_level: Annotated[
+        int, Option("Sweeps over each stage of the schedule `paper`.", least=1, expert=True)
+    ] = 10
+    levels: Annotated[int, Option("Stages of the schedule `paper`, by level of phrase.", least=1, expert=True)] = 7
     settling: Annotated[
-        int, Option("Sweeps at T = 1 until a new pair has burned in; not for `paper`, nor for trees.", least=1)
+        int,
+        Option("Sweeps at T = 1 until a new pair has burned in; not for `paper`, nor for trees.", least=1, expert=True),
     ] = 10
     type_moves: Annotated[
         int,
-        Option("Type-based moves after a sweep at T = 1; of a Dirichlet process.", least=0, most=MOST_TYPE_MOVES),
+        Option(
+            "Type-based moves after a sweep at T = 1; of a Dirichlet process.",
+            least=0,
+            most=MOST_TYPE_MOVES,
+            expert=True,
+        ),
     ] = 0
     max_tokens: Annotated[int, Option("Longest side, in tokens, that ingest takes.", least=1, most=LONGEST_SIDE)] = 200
     key_salt: int = 0
-    grammar: Annotated[str, Option("Rules between two languages, or fragments of trees", values=NOTATIONS.keys())] = (
-        SYNCHRONOUS
-    )
+    grammar: Annotated[
+        str, Option("Rules between two languages, or fragments of trees", values=NOTATIONS.keys(), flags=("--kind",))
+    ] = SYNCHRONOUS
     base: Annotated[
         str, Option("Base distribution of a tree grammar's fragments", values={UNIFORM: "P_M", PCFG: "P_C"})
     ] = PCFG
     start: Annotated[
         str,
-        Option("How a new tree is cut", values={JOINED: "one fragment", CUT: "everywhere", RANDOM: "by coins"}),
+        Option(
+            "How a new tree is cut", values={JOINED: "one fragment", CUT: "everywhere", RANDOM: "by coins"}, expert=True
+        ),
     ] = JOINED
-    temperature: Annotated[float, Option("Temperature T ≥ 1 at which annealing begins.", least=1, below=INFINITY)] = 5.0
-    annealing: Annotated[int, Option("Sweeps in which a new tree, or a pair, is annealed down to T = 1.", least=1)] = (
-        200
-    )
+    temperature: Annotated[
+        float, Option("Temperature T ≥ 1 at which annealing begins.", least=1, below=INFINITY, expert=True)
+    ] = 5.0
+    annealing: Annotated[
+        int, Option("Sweeps in which a new tree, or a pair, is annealed down to T = 1.", least=1, expert=True)
+    ] = 200
     languages: Annotated[
         tuple[str, ...],
         Option(
@@ -88,8 +103,6 @@ class Settings:
             metavar="SRC,TGT", shown="not known",
         ),
     ] = ()  # fmt: skip
-    tokenize: Annotated[
-        bool, Option("Divide what comes without links into tokens, by the languages' rules.")
-    ] = False
+    tokenize: Annotated[bool, Option("Divide what comes without links into tokens, by the languages' rules.")] = False
     case: Annotated[str, Option("What becomes of capital letters", values=CASES)] = KEPT
     aligner: Annotated[str, Option("What aligns pairs that come without links", values=ALIGNERS)] = FERTILITIES

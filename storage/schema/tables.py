@@ -15,24 +15,15 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
+    MetaData,
     Table,
     text,
 )
 
-from hierogram.storage.schema.aligner_tables import (
-    FERTILITIES,
-    aligner_jumps,
-    aligner_lexicon,
-    aligner_words,
-    corrections,
-    human_links,
-    pair_links,
-)
-from hierogram.storage.schema.event_tables import event_state, events, told_rules, webhook_deliveries, webhooks
-from hierogram.storage.schema.export_tables import exports, scheduled_jobs
-from hierogram.storage.schema.postgres_options import on_postgres
-from hierogram.storage.schema.score_tables import pair_scores
-from hierogram.storage.schema.types import MOMENT, SERIAL, TEXT, metadata
+from hierogram.storage.schema.types import MOMENT, SERIAL, TEXT, on_postgres
+
+metadata = MetaData()
+"""All tables of a store."""
 
 REVISIONS = ("0001",)
 """Schema revisions that this code knows, oldest first; the last one is its own."""
@@ -69,10 +60,10 @@ store_state = Table(
     Column("target_types", BigInteger, nullable=False),
     Column("rules", BigInteger, nullable=False),
     Column("rule_tokens", BigInteger, nullable=False),
-    Column("sampled_tokens", BigInteger, nullable=False),
+    Column("expected_tokens", Double, nullable=False),
     Column("rejected", BigInteger, nullable=False),
     Column("sweeps", BigInteger, nullable=False),
-    *(Column(f"left_out_{k}", BigInteger, nullable=False, server_default="0") for k in range(4)),
+    *(Column(f"left_out_{k}", Double, nullable=False, server_default="0") for k in range(4)),
     CheckConstraint("id = 1", name="store_state_has_one_row"),
 )
 
@@ -143,7 +134,7 @@ derivations = Table(
     metadata,
     Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
     Column("current", LargeBinary, nullable=False),
-    Column("expected_uses", LargeBinary, nullable=False),
+    Column("averages", LargeBinary, nullable=False),
 )
 
 # At which position of the store a pair was last sampled: apart, so that only these short rows are rewritten.
@@ -175,7 +166,7 @@ on_postgres(
     withdrawals.c.done_at.is_(None),
 )
 
-# Who writes the grammar, and who reads which input; see `hierogram.storage.operations.claims`.
+# Who writes the grammar, and who reads which input; see `hierogram.storage.database.claims`.
 claims = Table(
     "claims",
     metadata,
@@ -189,6 +180,9 @@ claims = Table(
     Column("expires_at", MOMENT, nullable=False),
 )
 
+# Expected uses are multiples of 1/4096 of a use, and the variances of their errors of 1/4096² of a squared use. So sums
+# of them are exact in a double, whatever their order, below 2^41 uses and 2^29 squared uses (a standard error of 23,000
+# uses): a recount gives the same numbers, not only near ones.
 rules = Table(
     "rules",
     metadata,
@@ -204,9 +198,9 @@ rules = Table(
     Column("target_terminals", Integer, nullable=False),
     Column("hiero", Boolean, nullable=False),
     Column("count", BigInteger, nullable=False),
-    Column("sampled_count", BigInteger, nullable=False),
-    Column("sampled_variance", BigInteger, nullable=False, server_default="0"),
-    CheckConstraint("count >= 0 AND sampled_count >= 0 AND count + sampled_count > 0", name="rules_counts"),
+    Column("expected_uses", Double, nullable=False),
+    Column("expected_uses_variance", Double, nullable=False, server_default="0"),
+    CheckConstraint("count >= 0 AND expected_uses >= 0 AND count + expected_uses > 0", name="rules_counts"),
 )
 # Room on each page for the new version of a row whose counts change.
 on_postgres(rules, "with", {"fillfactor": 80})
@@ -264,7 +258,7 @@ pair_words = Table(
     sqlite_with_rowid=False,
 )
 
-# Counts as they were when a day began, of rules that were often used and have changed since; see `storage.history`.
+# Uses as they were when a day began, of rules that were often used and have changed since.
 rule_history = Table(
     "rule_history",
     metadata,
@@ -273,13 +267,13 @@ rule_history = Table(
     Column("source", TEXT, nullable=False),
     Column("target", TEXT, nullable=False),
     Column("count", BigInteger, nullable=False),
-    Column("sampled_count", BigInteger),
-    Column("sampled_variance", BigInteger),
+    Column("expected_uses", Double, nullable=False),
+    Column("expected_uses_variance", Double, nullable=False),
     sqlite_with_rowid=False,
 )
 
-# Which pairs use a rule, and what `resampled` said of a pair when it was indexed; see `storage.support`. Rules that are
-# gone leave rows until their pairs are indexed anew; joins with `rules` drop them, since ids are never used twice.
+# Which pairs use a rule, and what `resampled` said of a pair when it was indexed. Rules that are gone leave rows until
+# their pairs are indexed again; joins with `rules` drop them, since ids are never used twice.
 rule_pairs = Table(
     "rule_pairs",
     metadata,
@@ -368,7 +362,7 @@ learning_runs = Table(
     Column("finished_at", MOMENT),
 )
 
-# How often a pair has begun its schedule anew, because its alignment changed; only those that have.
+# How often a pair has begun its schedule again, because its alignment changed; only those that have.
 restarts = Table(
     "restarts",
     metadata,
@@ -376,8 +370,211 @@ restarts = Table(
     Column("number", BigInteger, nullable=False),
 )
 
-__all__ = [
-    "FERTILITIES", "aligner_jumps", "aligner_lexicon", "aligner_words", "corrections", "event_state", "events",
-    "exports", "human_links", "metadata", "pair_links", "pair_scores", "scheduled_jobs", "told_rules",
-    "webhook_deliveries", "webhooks",
-]  # fmt: skip
+
+FERTILITIES = 8
+"""Numbers of links of a word that the aligner tells apart, from 0; the last one stands for more, too."""
+
+# Links of the aligner: of each target word the source position that it is linked to (forward), and the other way
+# about (backward), int16 each, -1 for none. The counts of the aligner's three tables are those of these links.
+pair_links = Table(
+    "pair_links",
+    metadata,
+    Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
+    Column("forward", LargeBinary, nullable=False),
+    Column("backward", LargeBinary, nullable=False),
+    Column("sweep", BigInteger, nullable=False),
+)
+Index("pair_links_by_sweep", pair_links.c.sweep, pair_links.c.pair_id)
+
+# How often a word pair is linked in each direction; the empty word stands for none.
+aligner_lexicon = Table(
+    "aligner_lexicon",
+    metadata,
+    Column("source", TEXT, primary_key=True),
+    Column("target", TEXT, primary_key=True),
+    Column("forward", BigInteger, nullable=False),
+    Column("backward", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+on_postgres(aligner_lexicon, "with", {"fillfactor": 80})
+
+# Of a word that generates others: its links in all, and its tokens by number of links.
+aligner_words = Table(
+    "aligner_words",
+    metadata,
+    Column("side", TEXT, primary_key=True),
+    Column("word", TEXT, primary_key=True),
+    Column("links", BigInteger, nullable=False),
+    *(Column(f"with_{number}", BigInteger, nullable=False) for number in range(FERTILITIES)),
+    sqlite_with_rowid=False,
+)
+on_postgres(aligner_words, "with", {"fillfactor": 80})
+
+aligner_jumps = Table(
+    "aligner_jumps",
+    metadata,
+    Column("direction", TEXT, primary_key=True),
+    Column("width", Integer, primary_key=True, autoincrement=False),
+    Column("count", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# What people say of the links of pairs: a link that is there (fixed), or is not.
+human_links = Table(
+    "human_links",
+    metadata,
+    Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
+    Column("source", Integer, primary_key=True, autoincrement=False),
+    Column("target", Integer, primary_key=True, autoincrement=False),
+    Column("fixed", Boolean, nullable=False),
+    Column("origin", TEXT, nullable=False),
+    Column("added_at", MOMENT, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# The pairs that have such links, or had them until now: how often that was changed, and how many of the changes the
+# pair's alignment follows. `given` is the alignment that the pair came with, `digest` that of its texts.
+corrections = Table(
+    "corrections",
+    metadata,
+    Column("pair_id", SERIAL, ForeignKey("sentence_pairs.id"), primary_key=True, autoincrement=False),
+    Column("asked", BigInteger, nullable=False),
+    Column("done", BigInteger, nullable=False),
+    Column("given", TEXT),
+    Column("digest", LargeBinary, nullable=False),
+)
+on_postgres(
+    Index("corrections_pending", corrections.c.pair_id, sqlite_where=corrections.c.done < corrections.c.asked),
+    "where",
+    corrections.c.done < corrections.c.asked,
+)
+Index("corrections_by_text", corrections.c.digest)
+
+
+# What changed, in the order in which it was committed; the oldest go when there are more than `event_state` says.
+events = Table(
+    "events",
+    metadata,
+    Column("id", SERIAL, primary_key=True, autoincrement=False),
+    Column("at", MOMENT, nullable=False),
+    Column("kind", TEXT, nullable=False),
+    Column("rule_id", BigInteger),
+    Column("source", TEXT),
+    Column("target", TEXT),
+    Column("expected_uses_before", Double),
+    Column("expected_uses_now", Double),
+    Column("error", Double),
+    Column("number", BigInteger),
+    Column("detail", TEXT),
+    Index("events_by_kind", "kind", "id"),
+)
+
+# One row: the id of the last event, and how many events are kept.
+event_state = Table(
+    "event_state",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("last_id", BigInteger, nullable=False),
+    Column("kept", BigInteger, nullable=False),
+    CheckConstraint("id = 1", name="event_state_has_one_row"),
+)
+
+# What was told last of the rules that are often used: expected uses and the variance of their error, as in `rules`.
+reported_rules = Table(
+    "reported_rules",
+    metadata,
+    Column("rule_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("expected_uses", Double, nullable=False),
+    Column("expected_uses_variance", Double, nullable=False),
+)
+
+# To whom the daemon sends events, up to which it has looked at them, and each event that was to be sent.
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("url", TEXT, primary_key=True),
+    Column("position", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+webhook_deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("url", TEXT, primary_key=True),
+    Column("event_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("state", TEXT, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_at", Double, nullable=False),
+    Column("body", TEXT, nullable=False),
+    Column("status", Integer),
+    Column("error", TEXT),
+    CheckConstraint("state IN ('waiting', 'done', 'failed')", name="webhook_deliveries_state"),
+    Index("webhook_deliveries_by_state", "state", "next_at"),
+    sqlite_with_rowid=False,
+)
+
+
+exports = Table(
+    "exports",
+    metadata,
+    Column("id", SERIAL, primary_key=True),
+    Column("name", TEXT, nullable=False),
+    Column("path", TEXT, nullable=False),
+    Column("format", TEXT, nullable=False),
+    Column("started_at", MOMENT, nullable=False),
+    Column("finished_at", MOMENT),
+    Column("state", TEXT, nullable=False),
+    Column("rules", BigInteger),
+    Column("bytes", BigInteger),
+    Column("sha256", TEXT),
+    Column("position", BigInteger),
+    Column("error", TEXT),
+    Column("manifest", TEXT),
+    Column("job", TEXT),
+    Column("process", TEXT),
+    Column("seconds", Double),
+    CheckConstraint("state IN ('running', 'done', 'failed')", name="exports_state"),
+)
+on_postgres(
+    Index(
+        "exports_running",
+        exports.c.id,
+        sqlite_where=exports.c.state == "running",
+    ),
+    "where",
+    exports.c.state == "running",
+)
+
+# What is exported when: `job` is a JSON object, `next_run` in seconds since 1970.
+scheduled_jobs = Table(
+    "scheduled_jobs",
+    metadata,
+    Column("id", TEXT, primary_key=True),
+    Column("next_run", Double),
+    Column("job", TEXT, nullable=False),
+)
+
+
+# How probable pairs are under all that the store has learned, as it was at `position`; see `hierogram score --keep`.
+pair_scores = Table(
+    "pair_scores",
+    metadata,
+    Column("pair_id", SERIAL, primary_key=True, autoincrement=False),
+    Column("position", BigInteger, nullable=False),
+    Column("scored_at", MOMENT, nullable=False),
+    Column("tokens", Integer, nullable=False),
+    Column("log_probability", Double, nullable=False),
+    Column("log_probability_error", Double),
+    Column("evidence", Double, nullable=False),
+    Column("unseen", Double, nullable=False),
+    Column("unseen_error", Double),
+    Column("pieces", Integer, nullable=False),
+    Column("exact", Boolean, nullable=False),
+    Column("source_misfit", Double),
+    Column("source_misfit_word", Integer),
+    Column("target_misfit", Double),
+    Column("target_misfit_word", Integer),
+    Column("links", TEXT, nullable=False),
+    Column("derivation", Double),
+    Index("pair_scores_by_evidence", "evidence", "pair_id"),
+)

@@ -1,8 +1,9 @@
-"""Types of columns that both databases have, each in its way, and where tables are registered."""
+"""Types of columns that both databases have, each in its way, and options of tables on Postgres."""
 
 from datetime import UTC, datetime
+from typing import TypeVar
 
-from sqlalchemy import BigInteger, DateTime, Integer, MetaData, Text
+from sqlalchemy import BigInteger, DateTime, Index, Integer, Table, Text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
@@ -39,5 +40,22 @@ class Moment(TypeDecorator[datetime]):
 
 MOMENT = Moment()
 
-metadata = MetaData()
-"""All tables of a store."""
+
+Item = TypeVar("Item", Table, Index)
+
+# SQLAlchemy imports a dialect as soon as an option of it is named, and with Postgres' comes all that there is for any
+# of its drivers, also where the store is a file. So options wait here for an engine that needs them.
+_waiting: list[tuple[Table | Index, str, object]] = []
+
+
+def on_postgres(item: Item, option: str, value: object) -> Item:
+    """The item itself, which has the dialect's option as soon as there is an engine for Postgres."""
+    _waiting.append((item, f"postgresql_{option}", value))
+    return item
+
+
+def give_postgres_options() -> None:
+    """Give tables and indexes their options; whoever makes an engine for Postgres begins with this."""
+    while _waiting:
+        item, option, value = _waiting.pop()
+        item.dialect_kwargs[option] = value

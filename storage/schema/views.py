@@ -2,16 +2,14 @@
 
 VIEWS = {
     "rule_table": """
-SELECT r.id, r.source, r.target, CAST(r.sampled_count AS DOUBLE PRECISION) / 4096 AS mean,
-       sqrt(CAST(r.sampled_variance AS DOUBLE PRECISION)) / 4096 AS mean_error,
-       CAST(r.sampled_count AS DOUBLE PRECISION)
-         / (SELECT sum(s.sampled_count) FROM rules AS s WHERE s.source = r.source) AS p_target_given_source,
-       CAST(r.sampled_count AS DOUBLE PRECISION)
-         / (SELECT sum(t.sampled_count) FROM rules AS t WHERE t.target = r.target) AS p_source_given_target,
-       r.count, CAST(round(CAST(r.sampled_count AS DOUBLE PRECISION) / 512) AS BIGINT) AS sampled_count,
-       r.length, r.scope, r.nonterminals, r.hiero
+SELECT r.id, r.source, r.target, r.expected_uses, sqrt(r.expected_uses_variance) AS expected_uses_error,
+       r.expected_uses
+         / (SELECT sum(s.expected_uses) FROM rules AS s WHERE s.source = r.source) AS p_target_given_source,
+       r.expected_uses
+         / (SELECT sum(t.expected_uses) FROM rules AS t WHERE t.target = r.target) AS p_source_given_target,
+       r.count, r.length, r.scope, r.nonterminals, r.hiero
   FROM rules AS r
- WHERE r.sampled_count > 0""",
+ WHERE r.expected_uses > 0""",
     "drawn_rule_table": """
 SELECT r.id, r.source, r.target, r.count,
        CAST(r.count AS DOUBLE PRECISION)
@@ -48,24 +46,21 @@ SELECT id, source, target, count,
  WHERE count > 0""",
     "averaged_grammar": """
 SELECT id, source, target,
-       CAST(sampled_count AS DOUBLE PRECISION) / 4096 AS count,
-       sqrt(CAST(sampled_variance AS DOUBLE PRECISION)) / 4096 AS error,
-       CAST(sampled_count AS DOUBLE PRECISION) / sum(sampled_count) OVER (PARTITION BY source) AS p_target_given_source,
-       CAST(sampled_count AS DOUBLE PRECISION) / sum(sampled_count) OVER (PARTITION BY target) AS p_source_given_target,
+       expected_uses, sqrt(expected_uses_variance) AS expected_uses_error,
+       expected_uses / sum(expected_uses) OVER (PARTITION BY source) AS p_target_given_source,
+       expected_uses / sum(expected_uses) OVER (PARTITION BY target) AS p_source_given_target,
        CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END AS words_only,
        scope, nonterminals, hiero
   FROM rules
- WHERE sampled_count > 0""",
+ WHERE expected_uses > 0""",
     "rule_changes": """
-SELECT c.day, c.rule_id, c.source, c.target, c.count_before, c.count_now, c.count_now - c.count_before AS change,
-       sqrt(c.variance) AS error,
-       CASE WHEN abs(c.count_now - c.count_before) > 2 * sqrt(c.variance) THEN 1 ELSE 0 END AS news
+SELECT c.day, c.rule_id, c.source, c.target, c.expected_uses_before, c.expected_uses_now,
+       c.expected_uses_now - c.expected_uses_before AS change, sqrt(c.variance) AS error,
+       CASE WHEN abs(c.expected_uses_now - c.expected_uses_before) > 2 * sqrt(c.variance) THEN 1 ELSE 0 END AS news
   FROM (
         SELECT h.day, h.rule_id, h.source, h.target,
-               coalesce(CAST(h.sampled_count AS DOUBLE PRECISION) / 4096, h.count) AS count_before,
-               coalesce(CAST(r.sampled_count AS DOUBLE PRECISION) / 4096, 0) AS count_now,
-               (coalesce(h.sampled_variance, 100663296 * h.count) + CAST(coalesce(r.sampled_variance, 0)
-                 AS DOUBLE PRECISION)) / 16777216 AS variance
+               h.expected_uses AS expected_uses_before, coalesce(r.expected_uses, 0) AS expected_uses_now,
+               h.expected_uses_variance + coalesce(r.expected_uses_variance, 0) AS variance
           FROM rule_history AS h
           LEFT JOIN rules AS r ON r.source = h.source AND r.target = h.target
        ) AS c""",

@@ -31,7 +31,7 @@ LINES = [
 ]
 """A small parallel corpus; one pair comes twice."""
 
-QUICK = Settings(schedule="paper", sweeps_per_level=2, levels=3, thinning=2, samples=3)
+QUICK = Settings(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
 """Settings with a short schedule."""
 
 
@@ -91,7 +91,7 @@ def learned_url(store_url: str, copy_store: CopyStore, tmp_path_factory: pytest.
 
 def teach(url: str, corpus: Path) -> None:
     from hierogram.daemon.corpora.ingest import ingest
-    from hierogram.daemon.corpora.inputs import Input
+    from hierogram.daemon.corpora.reading import Input
     from hierogram.daemon.learning.learning import learn
 
     with open_store(url, create=True, settings=QUICK) as store, Input([str(corpus)]) as source:

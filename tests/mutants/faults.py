@@ -4,8 +4,8 @@ from tests.mutants.charts import CHART_FAULTS
 from tests.mutants.fault import Change, Fault
 
 SMALL_SCALE = (
-    Change("counts/products.py", "SCALE = 2.0**256", "SCALE = 2.0**24"),
-    Change("counts/products.py", "LOG_SCALE = 256 * math.log(2.0)", "LOG_SCALE = 24 * math.log(2.0)"),
+    Change("synchronous/draws.py", "SCALE = 2.0**256", "SCALE = 2.0**24"),
+    Change("synchronous/draws.py", "LOG_SCALE = 256 * math.log(2.0)", "LOG_SCALE = 24 * math.log(2.0)"),
 )
 """Products of a few factors leave the range of one value."""
 
@@ -13,7 +13,7 @@ TREES = "tests/samplers/trees/test_tree_sampler.py"
 DRAWS = "tests/samplers/synchronous/test_draw_for_draw.py"
 TYPES = "tests/samplers/synchronous/test_type_moves.py"
 MODELS = "tests/samplers/counts/test_models.py"
-PRODUCTS = "tests/samplers/counts/test_products.py"
+PRODUCTS = "tests/samplers/synchronous/test_draws.py"
 SCHEDULES = "tests/samplers/grammar/test_schedules.py"
 PARSING = "tests/daemon/treebanks/test_parsing.py"
 ALIGNMENT = "tests/samplers/alignment/test_kernels.py"
@@ -71,14 +71,14 @@ FAULTS = (
     ),
     Fault(
         "rules at forced cuts are not credited",
-        "synchronous/averaging.py",
+        "synchronous/gibbs.py",
         "credit(rule_at(v, at), v, 1.0, at)",
         "credit(rule_at(v, at), v, 0.0, at)",
         (CREDITS, "-k", "kernel_credits"),
     ),
     Fault(
         "only the last sweep's uses of a known rule are kept",
-        "synchronous/averaging.py",
+        "synchronous/gibbs.py",
         'entry["uses"] += work.credits[number]["uses"]',
         'entry["uses"] = work.credits[number]["uses"]',
         (CREDITS, "-k", "kernel_credits"),
@@ -155,14 +155,14 @@ FAULTS = (
     ),
     Fault(
         "the uses of rules whose fragments have no room are lost",
-        "synchronous/averaging.py",
+        "synchronous/gibbs.py",
         'work.registers[0]["lost"] += uses',
         'work.registers[0]["lost"] += 0',
         (CREDITS, "-k", "without_room"),
     ),
     Fault(
         "all credits are of rules without nonterminals",
-        "synchronous/averaging.py",
+        "synchronous/gibbs.py",
         'work.mass[class_of(work.summary[v]["nonterminals"])] += uses',
         "work.mass[0] += uses",
         (CREDITS, "-k", "nonterminals"),
@@ -190,14 +190,14 @@ FAULTS = (
     ),
     Fault(
         "ITG sums are halved without the number of sweeps",
-        "itg/summaries/averages.py",
+        "itg/summaries.py",
         "averages.sweeps[pair] //= 2",
         "averages.sweeps[pair] -= 1",
         ("tests/samplers/itg/test_summaries.py", "-k", "follow"),
     ),
     Fault(
         "ITG sweeps are halved without their uses",
-        "itg/summaries/averages.py",
+        "itg/summaries.py",
         "averages.uses[at] >>= np.uint32(1)",
         "averages.uses[at] >>= np.uint32(0)",
         ("tests/samplers/itg/test_summaries.py", "-k", "follow"),
@@ -233,7 +233,7 @@ FAULTS = (
     ),
     Fault(
         "a rule that was shared is not counted once it is alone",
-        "synchronous/averaging.py",
+        "synchronous/gibbs.py",
         'entry["shared"] |= _is_shared(number, at)',
         'entry["shared"] = _is_shared(number, at)',
         (CREDITS, "-k", "shared"),
@@ -284,7 +284,7 @@ FAULTS = (
     # Phrases.
     Fault(
         "a Dirichlet process's total of the last block is kept",
-        "synchronous/passes.py",
+        "synchronous/sweeps.py",
         'work.registers[0]["customers"] = table.totals[TOKENS]',
         'if work.registers[0]["customers"] == 0:\n        work.registers[0]["customers"] = table.totals[TOKENS]',
         (DRAWS, "-k", "test_blocks and DP"),
@@ -331,28 +331,28 @@ FAULTS = (
     # Scaled products.
     Fault(
         "exponents of factors are subtracted",
-        "counts/products.py",
+        "synchronous/draws.py",
         "product.exponent + other.exponent",
         "product.exponent - other.exponent",
         (PRODUCTS,),
     ),
     Fault(
         "what is taken out of a value is not counted",
-        "counts/products.py",
+        "synchronous/draws.py",
         "product.exponent + 1)",
         "product.exponent)",
         (PRODUCTS,),
     ),
     Fault(
         "a cut's two products are compared in the wrong unit",
-        "counts/products.py",
+        "synchronous/draws.py",
         "SCALE**difference",
         "SCALE**-difference",
         (PRODUCTS,),
     ),
     Fault(
         "a draw leaves out options of the next smaller scale",
-        "counts/products.py",
+        "synchronous/draws.py",
         'elif weight["exponent"] == most - 1:',
         'elif weight["exponent"] == most + 1:',
         (PRODUCTS,),
@@ -409,7 +409,7 @@ FAULTS = (
     ),
     Fault(
         "a power of a product forgets its exponent",
-        "counts/products.py",
+        "synchronous/draws.py",
         "return Scaled(math.exp(logarithm - exponent * LOG_SCALE), np.int64(exponent))",
         "return Scaled(math.exp(logarithm - exponent * LOG_SCALE), np.int64(0))",
         (PRODUCTS,),
@@ -546,8 +546,8 @@ FAULTS = (
     Fault(
         "sweeps in a row add every distribution to the samples",
         "alignment/models/fertility.py",
-        "plan = SweepPlan(plans[number, 0], plans[number, 1], plans[number, 2] != 0)",
-        "plan = SweepPlan(plans[number, 0], plans[number, 1], plans[number, 2] >= 0)",
+        "plan = AlignmentPlan(plans[number, 0], plans[number, 1], plans[number, 2] != 0)",
+        "plan = AlignmentPlan(plans[number, 0], plans[number, 1], plans[number, 2] >= 0)",
         (ALIGNMENT, "-k", "in_a_row"),
     ),
     # Inversion transduction grammars.
@@ -602,28 +602,28 @@ FAULTS = (
     ),
     Fault(
         "every proposal is accepted",
-        "itg/sweeps.py",
+        "itg/sampler.py",
         "if uniform(advance(random)) * present >= ratio:",
         "if ratio < 0.0:",
         _ITG_SLICE,
     ),
     Fault(
         "the ratio of Metropolis-Hastings upside down",
-        "itg/sweeps.py",
+        "itg/sampler.py",
         "if uniform(advance(random)) * present >= ratio:",
         "if uniform(advance(random)) * ratio >= present:",
         _ITG_SLICE,
     ),
     Fault(
         "a pair's own counts are in its weights",
-        "itg/sweeps.py",
+        "itg/sampler.py",
         "    weigh_rules(batch, pair, state.base, state.counts, scratch.weights)\n    return length",
         _OWN_COUNTED,
         _ITG_SLICE,
     ),
     Fault(
         "local moves follow where a chart was given up alone",
-        "itg/sweeps.py",
+        "itg/sampler.py",
         "if _products(n, m) > scratch.chart.registers[MOST]:",
         "if scratch.numbers[_GIVEN_UP] > 0:",
         ("tests/samplers/itg/test_long_run.py", "-k", "given_up"),
@@ -686,42 +686,42 @@ FAULTS = (
     ),
     Fault(
         "ln α is drawn without the Jacobian",
-        "itg/base.py",
+        "itg/model.py",
         "density = (STRENGTH_SHAPE + tables) * log_strength",
         "density = (STRENGTH_SHAPE - 1.0 + tables) * log_strength",
         _ITG_STRENGTHS,
     ),
     Fault(
         "ln γ is drawn without the Jacobian",
-        "itg/base.py",
+        "itg/model.py",
         "density = STRENGTH_SHAPE * log_strength",
         "density = (STRENGTH_SHAPE - 1.0) * log_strength",
         _ITG_STRENGTHS,
     ),
     Fault(
         "α of source nulls is drawn from the tables of the target's",
-        "itg/base.py",
+        "itg/model.py",
         "SOURCE_NULL_STRENGTH, tables.source_nulls, rules[SOURCE_NULL], random",
         "SOURCE_NULL_STRENGTH, tables.target_nulls, rules[SOURCE_NULL], random",
         _ITG_STRENGTHS,
     ),
     Fault(
         "γ of the target is drawn from the source's draws",
-        "itg/base.py",
+        "itg/model.py",
         "TARGET_STRENGTH, tables.target, random",
         "TARGET_STRENGTH, tables.source, random",
         _ITG_STRENGTHS,
     ),
     Fault(
         "tables of the last sweep stay",
-        "itg/base.py",
+        "itg/model.py",
         "tables.source[:] = 0.0",
         "tables.source[:] *= 1.0",
         _ITG_TABLES,
     ),
     Fault(
         "a table is a whole draw of its words",
-        "itg/base.py",
+        "itg/model.py",
         "SHARE = 0.5",
         "SHARE = 1.0",
         _ITG_TABLES,
@@ -735,7 +735,7 @@ FAULTS = (
     ),
     Fault(
         "cells that are needed are thought useless",
-        "itg/viability.py",
+        "itg/sparse.py",
         "and of.in_target[x, y, 1] < j",
         "and of.in_target[x, y, 1] < j - 1",
         _ITG_SLICE,
@@ -757,14 +757,14 @@ FAULTS = (
     # Known links.
     Fault(
         "a word with fixed links may have none",
-        "alignment/evidence.py",
+        "alignment/chain.py",
         "    if only:\n        weight[0] = 0.0\n",
         "",
         KNOWN_LINKS,
     ),
     Fault(
         "the last of a word's known links is overlooked",
-        "alignment/evidence.py",
+        "alignment/chain.py",
         "range(evidence.offset[g], evidence.offset[g + 1])",
         "range(evidence.offset[g], evidence.offset[g + 1] - 1)",
         KNOWN_LINKS,
@@ -800,7 +800,7 @@ FAULTS = (
     ),
     Fault(
         "sentences run into each other",
-        "language_models/text.py",
+        "language_models/lines.py",
         "inside = inside and back <= k and numbers[k - back] != END",
         "inside = inside and back <= k",
         ESTIMATION,
@@ -808,14 +808,14 @@ FAULTS = (
     # Decoding.
     Fault(
         "open words are scored once and for all",
-        "decoding/states.py",
+        "decoding/cubes.py",
         "    if closed:\n        return size, state, closed, final + log10, promised\n",
         "    if closed or size > 0:\n        return size, state, closed, final + log10, promised\n",
         _DECODING,
     ),
     Fault(
         "the state at the end of an item is taken from no context",
-        "decoding/states.py",
+        "decoding/cubes.py",
         "    if there.closed:\n        state = there.state\n        closed = True\n",
         "    if there.closed:\n        closed = True\n",
         _DECODING,
@@ -865,7 +865,7 @@ FAULTS = (
     ),
     Fault(
         "own neighbours stay in the counts of neighbours",
-        "daemon/scoring/contexts.py",
+        "daemon/scoring/misfits.py",
         "self._codes_of(sentence), self._codes_of(own)",
         "self._codes_of(sentence), self._codes_of([])",
         SCORES,
@@ -921,7 +921,7 @@ FAULTS = (
     ),
     Fault(
         "what the language model was asked is taken for any state",
-        "decoding/states.py",
+        "decoding/cubes.py",
         "    if there.state != state or there.word != word:\n",
         "    if there.state == -1 or there.word != word:\n",
         _DECODING,
@@ -964,14 +964,14 @@ FAULTS = (
     ),
     Fault(
         "the gradient lacks the regularization that the loss has",
-        "daemon/tuning/pro.py",
+        "daemon/tuning/tuning.py",
         "_REGULARIZATION * weights - wrong @ differences",
         "-wrong @ differences",
         _GRADIENT,
     ),
     Fault(
         "the loss counts squared weights twice",
-        "daemon/tuning/pro.py",
+        "daemon/tuning/tuning.py",
         "+ _REGULARIZATION / 2 * (weights @ weights)",
         "+ _REGULARIZATION * (weights @ weights)",
         _GRADIENT,
@@ -992,7 +992,7 @@ FAULTS = (
     ),
     Fault(
         "the weight of words is fitted where the length is right already",
-        "daemon/tuning/lengths.py",
+        "daemon/tuning/tuning.py",
         "    if length_ratio(lists, 0.0) == ratio:\n",
         "    if length_ratio(lists, 0.0) == -1:\n",
         ("tests/daemon/tuning/test_tuning.py", "-k", "weight_of_words"),

@@ -30,8 +30,8 @@ class Delta(NamedTuple):
     target_terminals: int
     hiero: bool
     count: int
-    sampled_count: int
-    sampled_variance: int = 0
+    expected_uses: float
+    expected_uses_variance: float = 0.0
 
 
 class Update(NamedTuple):
@@ -39,7 +39,7 @@ class Update(NamedTuple):
 
     id: int
     current: bytes
-    expected_uses: bytes
+    averages: bytes
     state: str
     stage: int
     sweep: int
@@ -71,9 +71,9 @@ def deltas_of(rows: Iterable[Delta]) -> RuleDeltas:
     columns = list(zip(*rows, strict=True)) or [()] * 13
     keys = np.array(columns[:2], np.int64).T.reshape(-1, 2).copy().view(np.uint64)
     shape = (np.array(column, np.int32) for column in columns[4:9])
-    counts = (np.array(column, np.int64) for column in columns[10:])
+    uses = (np.array(column, np.float64) for column in columns[11:])
     sides = (join_texts(column) for column in columns[2:4])
-    return RuleDeltas(keys, *sides, *shape, np.array(columns[9], np.bool_), *counts)
+    return RuleDeltas(keys, *sides, *shape, np.array(columns[9], np.bool_), np.array(columns[10], np.int64), *uses)
 
 
 def updates_of(rows: Iterable[Update]) -> PairUpdates:
@@ -127,7 +127,7 @@ def key_of(source: str, target: str) -> tuple[int, int]:
 
 
 def delta(
-    source: str, target: str, count: int = 0, sampled_count: int = 0, *, key: tuple[int, int] | None = None
+    source: str, target: str, count: int = 0, expected_uses: float = 0, *, key: tuple[int, int] | None = None
 ) -> Delta:
     key_high, key_low = key or key_of(source, target)
     variables = [bool(NONTERMINAL.match(symbol)) for symbol in source.split(" ")]
@@ -147,7 +147,7 @@ def delta(
         target_terminals,
         nonterminals <= 2 and len(variables) <= 5,
         count,
-        sampled_count,
+        expected_uses,
     )
 
 
@@ -163,11 +163,11 @@ def ingest(store: Store, pairs: Iterable[NewPair], corpus: str = "corpus") -> in
     return batch
 
 
-def counts_of(store: Store) -> dict[tuple[str, str], tuple[int, int]]:
-    """(count, sampled count) of every stored rule."""
+def counts_of(store: Store) -> dict[tuple[str, str], tuple[int, float]]:
+    """(count, expected uses) of every stored rule."""
     with store.snapshot() as snapshot:
         return {
-            (rule.source, rule.target): (rule.count, rule.sampled_count) for rule in snapshot.iterate_all_rule_rows()
+            (rule.source, rule.target): (rule.count, rule.expected_uses) for rule in snapshot.iterate_all_rule_rows()
         }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.tools import bench
-from hierogram.tools.measures.machine import stolen_share
+from hierogram.tools.bench import stolen_share
 from hierogram.tools.measures.results import Corpus
 from hierogram.tools.measures.stores import measure_ingest
 

@@ -11,19 +11,17 @@ import pytest
 from tests.daemon.conftest import LINES, teach
 from tests.reference.examples import RandomPair, links_of
 from tests.storage.building import query
-from tests.tools.extraction import definition as reference
+from tests.tools import definition as reference
 
 from hierogram.daemon.corpora.ingest import ingest
-from hierogram.daemon.corpora.inputs import Input
+from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.learning.learning import learn
 from hierogram.samplers.grammar import rules as notation
 from hierogram.storage.records import PairRow
 from hierogram.storage.store import open_store
 from hierogram.tools.comparison.bitexts import Numbering, to_bitext
-from hierogram.tools.comparison.comparing import compare
-from hierogram.tools.comparison.held_out import read_sentences
-from hierogram.tools.extraction.extraction import Limits
-from hierogram.tools.extraction.runs import HeuristicGrammar, rule_lines
+from hierogram.tools.comparison.comparing import compare, read_sentences
+from hierogram.tools.comparison.extraction import HeuristicGrammar, Limits, rule_lines
 
 HELD_OUT = ["la maison verte", "elle ne voit pas la porte", "une maison de pierre"]
 
@@ -67,7 +65,7 @@ def test_figures_are_those_of_slow_counting(store_url: str, tmp_path: Path, max_
     stored = [
         (notation.Rule.parse(f"{source} ||| {target}"), count, sampled, hiero)
         for source, target, count, sampled, hiero in query(
-            store_url, "SELECT source, target, count, sampled_count, hiero FROM rules"
+            store_url, "SELECT source, target, count, expected_uses, hiero FROM rules"
         )
     ]
     expected = {

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hierogram.tools.papers.curves import Point, curves_of, reached
-from hierogram.tools.papers.sampling import report
+from hierogram.tools.papers.sampling import Point, curves_of, reached, report
 from hierogram.tools.papers.schedules import PAPER, table
 
 FIGURES = {

@@ -41,7 +41,7 @@ def bitext(tmp_path: Path) -> list[str]:
 
 def _sweeps_of_one_round() -> int:
     settings = Settings()
-    return kind_of(settings).course(settings).burn_in + settings.thinning
+    return kind_of(settings).course(settings).burn_in + settings.round_sweeps
 
 
 def test_every_way_stores_every_pair_and_what_is_known_is_not_computed_again(bitext: list[str], tmp_path: Path) -> None:

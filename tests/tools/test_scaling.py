@@ -11,7 +11,7 @@ import pytest
 from tests.daemon.learning.stores import some_pairs
 
 from hierogram.storage.store import open_store
-from hierogram.tools.measures.scaling.prices import SEQUENTIAL, Chain, prices
+from hierogram.tools.measures.scaling.prices import SEQUENTIAL, PricedChain, prices
 from hierogram.tools.measures.scaling.reading import Read, Shard, mean_of, shard_of
 from hierogram.tools.measures.scaling.simulating import (
     Costs,
@@ -56,7 +56,7 @@ def test_prices_are_told_and_kept(tmp_path: Path) -> None:
 
 def test_a_price_is_in_deviations_of_sequential_sampling() -> None:
     values = {SEQUENTIAL: (-10.0, -14.0, -12.0), "1x2": (-15.0, -17.0, -16.0)}
-    chains = [Chain(scheme, seed, value, 1) for scheme, some in values.items() for seed, value in enumerate(some)]
+    chains = [PricedChain(scheme, seed, value, 1) for scheme, some in values.items() for seed, value in enumerate(some)]
     sequential, blocks = prices(chains)
     assert (sequential.mean, sequential.deviation, sequential.excess) == (-12.0, 2.0, 0.0)
     assert (blocks.mean, blocks.deviation, blocks.excess) == (-16.0, 1.0, -2.0)

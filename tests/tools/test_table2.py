@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.daemon.conftest import LINES
 from tests.reference.examples import links_of
-from tests.tools.extraction import definition as reference
+from tests.tools import definition as reference
 
 from hierogram.daemon.decoding.rule_files import find_rule_file, read_rule_file
 from hierogram.daemon.exceptions import InputError
@@ -17,10 +17,10 @@ from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.progress import progress
 from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.store import open_store
-from hierogram.tools.comparison.heuristic_export import Heuristic, export_heuristic
-from hierogram.tools.papers.splitting import Wanted, split
+from hierogram.tools.comparison.heuristic_export import export_heuristic
 from hierogram.tools.papers.systems import PAIRS, SYSTEMS, learned_store
-from hierogram.tools.papers.table2 import Row, draw
+from hierogram.tools.papers.table2 import SystemRow, draw
+from hierogram.tools.papers.translations import split
 
 PATTERNS = [
     ("la {a} {n}", "the {n} {a}", "0-0 1-2 2-1"),
@@ -65,7 +65,10 @@ def test_the_table_is_made_by_one_command(bitext: list[str], tmp_path: Path) -> 
 def test_every_grammar_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from matplotlib import pyplot
 
-    rows = [Row(system.name, [1, k], 10 * k, 1.0, 20.0 + k, 1.0, None, 0.1, 1.0) for k, system in enumerate(SYSTEMS, 1)]
+    rows = [
+        SystemRow(system.name, [1, k], 10 * k, 1.0, 20.0 + k, 1.0, None, 0.1, 1.0)
+        for k, system in enumerate(SYSTEMS, 1)
+    ]
     monkeypatch.setattr(pyplot, "close", lambda figure: None)
     draw(rows, tmp_path / "drawn.png", "ten pairs")
     _, names = pyplot.gca().get_legend_handles_labels()
@@ -82,7 +85,7 @@ def test_splits_share_no_source_sentence(tmp_path: Path) -> None:
     for name, lines in (("s", [*source, long, "only"]), ("t", [*target, "w", long])):
         (tmp_path / name).write_text("".join(line + "\n" for line in lines))
     files = [str(tmp_path / "s"), str(tmp_path / "t")]
-    parts = split(files, Wanted(5, 6, 29, 3), tmp_path)
+    parts = split(files, tmp_path, tuning=5, test=6, longest=29, references=3)
     assert (len(parts.tuning.sources), len(parts.test.sources)) == (5, 6)
     assert all(len(own) == 3 for own in parts.test.references)
     left = Path(parts.files[0]).read_text().splitlines()
@@ -91,7 +94,7 @@ def test_splits_share_no_source_sentence(tmp_path: Path) -> None:
     assert len(left) == parts.pairs == 92 - 3 * 11
     assert parts.test.columns()[2][0] == parts.test.references[0][2]
     with pytest.raises(InputError, match="can be held out"):
-        split(files, Wanted(5, 31, 29, 3), tmp_path)
+        split(files, tmp_path, tuning=5, test=31, longest=29, references=3)
 
 
 def test_heuristic_grammars_are_exported_with_their_counts(tmp_path: Path) -> None:
@@ -105,9 +108,9 @@ def test_heuristic_grammars_are_exported_with_their_counts(tmp_path: Path) -> No
     occurrences, wanted = reference.extract(pairs, 10, 5, loose=False)
     options = ExportOptions(format="jsonl", max_scope=None)
     with open_store(url) as store:
-        made = export_heuristic(store, tmp_path / "hiero.jsonl", options, Heuristic())
-        fewer = export_heuristic(store, tmp_path / "fewer.jsonl", options, Heuristic(singletons=False))
-    assert made.written.rules == len(wanted) == sum(made.by_scope) > fewer.written.rules > 0
+        made, by_scope = export_heuristic(store, tmp_path / "hiero.jsonl", options)
+        fewer, _ = export_heuristic(store, tmp_path / "fewer.jsonl", options, singletons=False)
+    assert made.rules == len(wanted) == sum(by_scope) > fewer.rules > 0
     mass: dict[str, float] = defaultdict(float)
     found = [json.loads(line) for line in (tmp_path / "hiero.jsonl").read_text().splitlines()]
     by_sides = {(parse_side(rule["source"]), parse_side(rule["target"])): rule for rule in found}

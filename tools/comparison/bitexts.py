@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.pairs import read_links
-from hierogram.samplers.counts.rendering import Spellings, spellings
+from hierogram.samplers.counts.texts import Spellings, spellings
 from hierogram.samplers.forests.forest import Bitext
 from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.exports.snapshot import Snapshot
@@ -24,11 +24,11 @@ class Numbering(dict[str, int]):
         self.spellings: Spellings = spellings(words)
 
     def __missing__(self, word: str) -> int:
-        """A number for a new word."""
+        """Return a number for a new word."""
         return self.setdefault(word, len(self))
 
     def flat(self, texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The words of texts one after the other, and where each text begins."""
+        """Return the words of texts one after the other, and where each text begins."""
         split = [text.split(" ") if text else [] for text in texts]
         starts = np.cumsum([0, *map(len, split)], dtype=np.int64)
         return np.array([self[word] for word in chain.from_iterable(split)], np.int32), starts
@@ -41,11 +41,11 @@ class RuleSides(dict[str, int]):
         super().__init__((escape_terminal(word), number) for word, number in words.items())
 
     def __missing__(self, symbol: str) -> int:
-        """A nonterminal's number."""
+        """Return a nonterminal's number."""
         return self.setdefault(symbol, -int(symbol.removeprefix("[X,").removesuffix("]")))
 
     def flat(self, sides: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The symbols of sides one after the other, and where each side begins."""
+        """Return the symbols of sides one after the other, and where each side begins."""
         split = [side.split(" ") for side in sides]
         starts = np.cumsum([0, *map(len, split)], dtype=np.int64)
         return np.array([self[symbol] for symbol in chain.from_iterable(split)], np.int32), starts

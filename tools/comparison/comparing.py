@@ -1,21 +1,89 @@
-"""The comparison: heuristic and sampled grammars of one snapshot of a store, measured alike."""
+"""The comparison: heuristic and sampled grammars of one snapshot of a store, measured alike; sentences held out."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.corpora.lines import open_lines
+from hierogram.daemon.corpora.reading import Source
+from hierogram.daemon.corpora.texts import Languages
+from hierogram.daemon.corpora.validation import LineColumns
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.samplers.grammar.kinds import LINKS, notation_of
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import UNALIGNED, WAITING, RuleRow
 from hierogram.storage.store import Store
 from hierogram.tools.comparison.bitexts import Bitexts, Numbering, RuleSides
+from hierogram.tools.comparison.extraction import HeuristicGrammar, Limits, read_sources, rule_lines
 from hierogram.tools.comparison.measuring import GrammarFigures, Measure, NGrams, count_ngrams
-from hierogram.tools.extraction.extraction import Limits
-from hierogram.tools.extraction.runs import HeuristicGrammar, read_sources, rule_lines
+
+
+def sentence(line: bytes) -> str:
+    """Return a line's tokens, separated by one space; bytes that are not UTF-8 make a word that nothing covers."""
+    return " ".join(token for token in line.decode(errors="replace").replace("\t", " ").split(" ") if token)
+
+
+def read_sentences(path: str) -> list[str]:
+    """Return the sentences of a file that are not empty; raises `InputError` where it cannot be read."""
+    with open_lines(path) as file:
+        return [text for lines in file.chunks() for line in lines if (text := sentence(line))]
+
+
+class HoldingOut:
+    """An input without every `every`-th line, whose source sides are kept in `held_out` (0: nothing is held out)."""
+
+    def __init__(self, source: Source, every: int) -> None:
+        self._source = source
+        self._every = every
+        self.held_out: list[str] = []
+
+    @property
+    def origin(self) -> str:
+        """The input's name."""
+        return self._source.origin
+
+    @property
+    def format(self) -> str:
+        """The input's format."""
+        return self._source.format
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read so far."""
+        return self._source.bytes_read
+
+    @property
+    def bytes_total(self) -> int | None:
+        """Bytes in all; None where that is not known."""
+        return self._source.bytes_total
+
+    def choose(self, languages: Languages | None) -> None:
+        """See `Source.choose`."""
+        self._source.choose(languages)
+
+    @property
+    def fields(self) -> Iterator[LineColumns]:
+        """The lines that are not held out."""
+        for fields in self._source.fields:
+            yield self._without_held_out(fields) if self._every else fields
+
+    def _without_held_out(self, fields: LineColumns) -> LineColumns:
+        kept = [k for k, number in enumerate(fields.numbers) if number % self._every]
+        out = set(range(len(fields.numbers))).difference(kept)
+        self.held_out += [text for k in sorted(out) if (text := sentence(fields.sources[k]))]
+        return replace(
+            fields,
+            numbers=[fields.numbers[k] for k in kept],
+            sources=[fields.sources[k] for k in kept],
+            targets=[fields.targets[k] for k in kept],
+            alignments=[fields.alignments[k] for k in kept],
+            ids=[fields.ids[k] for k in kept],
+            lines=None if fields.lines is None else [fields.lines[k] for k in kept],
+        )
+
 
 LONGEST_NGRAM = 4
 _RULES_A_BLOCK = 20_000
@@ -32,7 +100,6 @@ class Comparison:
     source_words: int
     target_words: int
     max_scope: int
-    samples: int
     held_out: int
     loose: bool
     grammars: list[GrammarFigures]
@@ -69,7 +136,6 @@ def compare(
         source, target = (Numbering(snapshot.words(side)) for side in ("source", "target"))
         sides = RuleSides(source)
         ngrams = count_ngrams(*source.flat(held_out), LONGEST_NGRAM) if held_out else None
-        samples = snapshot.settings().samples
         bitexts = Bitexts(snapshot, source, target)
         with HeuristicGrammar(limits, threads) as grammar:
             grammar.add(bitexts, lambda done: report("extract", done, total))
@@ -79,9 +145,7 @@ def compare(
         for name, averaged in (("single sample", False), ("posterior means", True)):
             measures = _sampled(snapshot, sides, name, averaged, max_scope, ngrams, report)
             rows += [measure.figures(hiero.rules) for measure in measures]
-    return Comparison(
-        total, bitexts.source_words, bitexts.target_words, max_scope, samples, len(held_out), limits.loose, rows
-    )
+    return Comparison(total, bitexts.source_words, bitexts.target_words, max_scope, len(held_out), limits.loose, rows)
 
 
 def _heuristic(
@@ -123,9 +187,9 @@ def _sampled(
     ngrams: NGrams | None,
     report: Report,
 ) -> list[Measure]:
-    """A sampled grammar (posterior means, or the present sample), whole and as Hiero admits."""
+    """Return a sampled grammar (posterior means, or the present sample), whole and as Hiero admits."""
     measures = [Measure(name, max_scope, ngrams), Measure(f"{name}, Hiero's constraints", max_scope, ngrams)]
-    rules = snapshot.iterate_rules(sampled=averaged, min_count=0)
+    rules = snapshot.iterate_rules(expected=averaged, min_count=0)
     done = 0
     while block := list(islice(rules, _RULES_A_BLOCK)):
         for measure, chosen in zip(measures, (block, [rule for rule in block if rule.hiero]), strict=True):
@@ -140,5 +204,5 @@ def _sampled(
 
 def _line(rule: RuleRow, averaged: bool) -> str:
     """As `rule_lines` writes it."""
-    count = f"{rule.mean:.4f}".rstrip("0").rstrip(".") if averaged else str(rule.count)
+    count = f"{rule.expected_uses:.4f}".rstrip("0").rstrip(".") if averaged else str(rule.count)
     return f"{rule.source} ||| {rule.target} ||| {count}\n"

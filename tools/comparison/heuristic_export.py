@@ -8,29 +8,25 @@ likeliest to translate, where the pairs link the two at all.
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.exports.compression import CompressedFile
+from hierogram.daemon.compressing import Compression, compressed
+from hierogram.daemon.corpora.texts import TOKENS
 from hierogram.daemon.exports.filters import apply_filters, read_test_set
-from hierogram.daemon.exports.formats.format import Compression, Format
+from hierogram.daemon.exports.formats.notation import is_nonterminal, symbols, word
 from hierogram.daemon.exports.formats.registry import FORMATS
+from hierogram.daemon.exports.lexicon import load_lexicon, weigh
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.exports.tables.lexicon import load_lexicon, weigh
-from hierogram.daemon.exports.tables.loading import Counted
-from hierogram.daemon.exports.tables.notation import is_nonterminal, symbols, word
-from hierogram.daemon.exports.tables.numbers import MACROS
-from hierogram.daemon.exports.tables.scratch import Scratch, scratch
-from hierogram.daemon.exports.writing import Place, Wanted, Written, score, write_scored
-from hierogram.storage.exports.blocks import Block
-from hierogram.storage.exports.snapshot import Snapshot
+from hierogram.daemon.exports.scratch import Scratch, scratch
+from hierogram.daemon.exports.writing import ExportPlan, OutputFiles, WrittenRules, score, write_rules
+from hierogram.storage.exports.snapshot import Block, Snapshot
 from hierogram.storage.store import Store
 from hierogram.tools.comparison.bitexts import Bitexts, Numbering
-from hierogram.tools.extraction.extraction import MASS_UNIT, Limits
-from hierogram.tools.extraction.runs import HeuristicGrammar, read_sources, rule_lines
+from hierogram.tools.comparison.extraction import MASS_UNIT, HeuristicGrammar, read_sources, rule_lines
 
 UNITS = 10_000
 """Counts are whole numbers of such parts."""
@@ -44,54 +40,39 @@ _NO_WORD = "\x01"
 _GAP = re.compile(r"\[X,[1-9]\]\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Heuristic:
-    """Which heuristic rules: all, or without those seen once whose source side has more than one word."""
-
-    singletons: bool = True
-    limits: Limits = field(default_factory=Limits)
-    threads: int = 2
-
-
-@dataclass(frozen=True, slots=True)
-class HeuristicFile:
-    """What was written, and how many rules the whole grammar has of scope 0, 1, …"""
-
-    written: Written
-    by_scope: list[int]
-
-
-def export_heuristic(store: Store, path: Path, options: ExportOptions, heuristic: Heuristic) -> HeuristicFile:
+def export_heuristic(
+    store: Store, path: Path, options: ExportOptions, *, singletons: bool = True
+) -> tuple[WrittenRules, list[int]]:
     """Write the heuristic grammar of a store's pairs to a new file, and the format's glue rules beside it.
 
+    Without `singletons` rules are left out that are seen once and whose source side has more than one word. Returns
+    what was written, and the number of rules of the whole grammar of scope 0, 1, …
     Filters are those of exports; the alignment is not among them. Raises `ExtractionError`.
     """
     format = FORMATS[options.format or "cdec"]
-    wanted = Wanted(options.resolved(), format, Counted(), UNITS)
+    compression = Compression.GZIP if path.suffix == ".gz" else Compression.NONE
+    plan = ExportPlan(options.resolved(), format, compression, samples=UNITS)
     with store.snapshot() as snapshot, tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
         source, target = (Numbering(snapshot.words(side)) for side in ("source", "target"))
-        with HeuristicGrammar(heuristic.limits, heuristic.threads) as grammar, scratch(Path(folder), _MEMORY) as rules:
+        with HeuristicGrammar() as grammar, scratch(Path(folder), _MEMORY) as rules:
             grammar.add(Bitexts(snapshot, source, target))
             words = None
             if options.filter_for is not None:
                 words = {word for text in read_test_set(options.filter_for).texts for word in text.split(" ")}
-            gathered = _Gathered(grammar, source, target, heuristic, words)
+            gathered = _Gathered(grammar, source, target, singletons, words)
             _load(rules, gathered)
-            return HeuristicFile(_write(rules, snapshot, wanted, path, format), gathered.by_scope.tolist())
+            return _write(rules, snapshot, plan, path), gathered.by_scope.tolist()
 
 
-def _write(rules: Scratch, snapshot: Snapshot, wanted: Wanted, path: Path, format: Format) -> Written:
-    apply_filters(rules, wanted.options, UNITS)
-    if wanted.lexical or format.alignments:
+def _write(rules: Scratch, snapshot: Snapshot, plan: ExportPlan, path: Path) -> WrittenRules:
+    apply_filters(rules, plan.options, UNITS)
+    if plan.lexical or plan.format.alignments:
         load_lexicon(rules, snapshot.pair_blocks())
         _link(rules)
         weigh(rules, "kept")
-    for macro in MACROS:
-        rules.run(macro)
-    score(rules, wanted)
-    glue = path.with_name(f"{path.name}.glue")
-    compression = Compression.GZIP if path.suffix == ".gz" else Compression.NONE
-    return write_scored(rules, wanted, Place(path, glue, lambda to: CompressedFile(to, compression)), lambda _: None)
+    score(rules, plan)
+    output = OutputFiles(path, path.with_name(f"{path.name}.glue"), partial(compressed, compression=plan.compression))
+    return write_rules(rules, plan, output, TOKENS, lambda _: None)
 
 
 def _load(rules: Scratch, gathered: "_Gathered") -> None:
@@ -143,13 +124,13 @@ class _Gathered:
         grammar: HeuristicGrammar,
         source: Numbering,
         target: Numbering,
-        heuristic: Heuristic,
+        singletons: bool,
         words: set[str] | None,
     ) -> None:
         self._grammar = grammar
         self._source = source
         self._target = target
-        self._heuristic = heuristic
+        self._singletons = singletons
         self._known = None if words is None else np.array([word in words for word in source], np.bool_)
         self.by_scope: NDArray[np.int64] = np.zeros(1, np.int64)
         self._hashes: list[NDArray[np.uint64]] = []
@@ -157,13 +138,13 @@ class _Gathered:
         self._kept: dict[int, tuple[str, int]] = {}
 
     def blocks(self) -> Iterator[Block]:
-        """The rules."""
+        """Yield the rules."""
         done = 0
         shape = self._grammar.shape
         for block in self._grammar.blocks():
             sides, scopes, words = read_sources(block, shape)
             chosen = np.ones(len(block), np.bool_)
-            if not self._heuristic.singletons:
+            if not self._singletons:
                 chosen = (block[:, shape.occurrences] > 1) | (words <= 1)
             found = np.bincount(scopes[chosen], minlength=len(self.by_scope))
             found[: len(self.by_scope)] += self.by_scope
@@ -204,7 +185,7 @@ class _Gathered:
         return ["\n".join(map(str, column)) for column in columns]
 
     def others(self) -> Iterator[Block]:
-        """What rules that were left out count with the target sides of the others."""
+        """Yield what rules that were left out count with the target sides of the others."""
         if not self._kept:
             return
         hashes, places = np.unique(np.concatenate(self._hashes), return_inverse=True)
@@ -224,7 +205,7 @@ class _Gathered:
 
 
 def _hashed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A hash of each row."""
+    """Return a hash of each row."""
     value = np.zeros(len(words), np.uint64)
     for column in words.T:
         value = (value ^ column) * _MULTIPLIER
@@ -233,7 +214,7 @@ def _hashed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _all_known(symbols: NDArray[np.int32], starts: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether each side has no other words, bool[n]."""
+    """Return whether each side has no other words, bool[n]."""
     strange = np.zeros(len(symbols) + 1, np.int64)
     words = symbols >= 0
     strange[1:][words] = ~known[symbols[words]]

@@ -1,4 +1,4 @@
-"""What is measured of a grammar while its rules pass: rules by scope, covered n-grams, compressed size."""
+"""Measures of a grammar while its rules pass: rules by scope, covered n-grams, compressed size."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -35,7 +35,7 @@ class NGrams(NamedTuple):
 
 @njit_inline
 def _extended(high, low, symbol):
-    """The hash of an n-gram with one more word; (0, 0) is the empty one's."""
+    """Return the hash of an n-gram with one more word; (0, 0) is the empty one's."""
     high = mix(high + np.uint64(symbol) * GOLDEN + _ONE)
     low = mix(low * _STEP + high)
     return high, low
@@ -59,7 +59,7 @@ def _enter(symbols, starts, ngrams):
 
 
 def count_ngrams(symbols: NDArray[np.int32], starts: NDArray[np.int64], longest: int) -> NGrams:
-    """The n-grams, n up to `longest`, of sentences of word numbers that begin at `starts` int64[sentences + 1]."""
+    """Count the n-grams, n up to `longest`, of sentences in numbers that begin at `starts` int64[sentences + 1]."""
     most = len(symbols) * longest
     capacity = capacity_for(most, 1 << 4)
     ngrams = NGrams(
@@ -156,7 +156,7 @@ class Measure:
         self._bytes += len(self._compressor.compress(lines))
 
     def figures(self, of: int | None = None) -> GrammarFigures:
-        """The row of the table, `of` being the rules of the first grammar (None: this is the first). Call it once."""
+        """Return the table's row, `of` being the rules of the first grammar (None: this is the first). Call it once."""
         rules = int(self._by_scope.sum())
         size = self._bytes + len(self._compressor.flush())
         covered = coverage(self._ngrams, self._covered) if self._ngrams else []

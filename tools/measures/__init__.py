@@ -1,1 +1,1 @@
-"""What `hierogram bench` measures, one module for each part of the system."""
+"""Measurements of `hierogram bench`, one module for each part of the system."""

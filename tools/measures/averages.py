@@ -1,15 +1,15 @@
-"""How far expected uses are from those of a long run: averages over sweeps, against means over retained draws.
+"""Compare expected uses with those of a long run: averages over sweeps, against means over retained draws.
 
 python -m hierogram.tools.measures.averages corpus.zh corpus.en align.gdfa --pairs 3000
 
-Two chains by the default schedule. What one of them says after so many sweeps is compared with what the other says at
-the end of all: the squared error summed over rules. Of the rules with half a use or more it is told how many both
+Two chains by the default schedule. What one of them says after n sweeps is compared with what the other says at
+the end of all: the squared error summed over rules. Of the rules with half a use or more it says how many both
 have: their share of each grammar's rules and of their uses (means), and of the rules that either has (Jaccard).
 
-With --kept, what pairs keep after so many sweeps of one chain is compared with the exact sums of the same draws.
+With --kept, what pairs keep after n sweeps of one chain is compared with the exact sums of the same draws.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, NamedTuple, cast
 
@@ -19,16 +19,16 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.counts.chain import ChainState
 from hierogram.samplers.counts.deltas import count_rules
+from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, RuleTable, empty_table
 from hierogram.samplers.forests.averages import SWEEPS_A_PRUNING, Averages, empty_averages
 from hierogram.samplers.forests.batch import Batch, initial_state
 from hierogram.samplers.forests.fragments import key_of_hashes
 from hierogram.samplers.forests.records import write_averages
+from hierogram.samplers.grammar.numbers import LEAST_KEPT, LEAST_SHOWN, ONE_USE
 from hierogram.samplers.grammar.schedules import quick_schedule
 from hierogram.samplers.grammar.settings import RANDOM
-from hierogram.samplers.grammar.uses import LEAST_KEPT, LEAST_SHOWN, ONE_USE
-from hierogram.samplers.synchronous.passes import SweepPlan
-from hierogram.samplers.synchronous.sweeps import Blocks, build
+from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
 from hierogram.tools.measures.results import Corpus
 from hierogram.tools.measures.sampling import load
 
@@ -45,7 +45,7 @@ class Uses(NamedTuple):
 
 
 def averaged_uses(averages: Averages) -> Uses:
-    """What the averages expect, of all pairs together, all entries counted."""
+    """Return what the averages expect, of all pairs together, all entries counted."""
     size = averages.taken
     places = np.repeat(averages.first[:-1] - np.cumsum(size) + size, size) + np.arange(int(size.sum()))
     entry = averages.entry[places]
@@ -60,7 +60,7 @@ def averaged_uses(averages: Averages) -> Uses:
 
 
 def drawn_uses(table: RuleTable, draws: int) -> Uses:
-    """The counts of so many draws, divided by their number."""
+    """Return the counts of n draws, divided by their number."""
     rows = table.rows[table.tags > 0]
     return Uses(rows[:, [KEY_HIGH, KEY_LOW]].copy(), rows[:, COUNT].astype(np.float64) / draws)
 
@@ -76,7 +76,7 @@ def together(one: Uses, other: Uses) -> tuple[NDArray[np.float64], NDArray[np.fl
 
 
 def squared_error(one: Uses, other: Uses) -> float:
-    """The squared difference, summed over rules."""
+    """Return the squared difference, summed over rules."""
     first, second = together(one, other)
     return float(((first - second) ** 2).sum())
 
@@ -90,7 +90,7 @@ class Shared(NamedTuple):
 
 
 def shared(one: Uses, other: Uses) -> Shared:
-    """What two grammars share."""
+    """Return what two grammars share."""
     first, second = together(one, other)
     here, there = first >= _LEAST, second >= _LEAST
     both = here & there
@@ -99,25 +99,40 @@ def shared(one: Uses, other: Uses) -> Shared:
     return Shared(float(2 * both.sum() / (here.sum() + there.sum())), float(uses), float(jaccard))
 
 
-def chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> dict[str, Uses]:
-    """What a chain says after so many sweeps, by name: averages after powers of two, and thinned draws."""
+class AveragedSweep(NamedTuple):
+    """A chain after a sweep: how many it has had after burn-in (below 1: none), its state, its model."""
+
+    averaged: int
+    state: ChainState
+    model: Model
+
+
+def sweeping(
+    batch: Batch, corpus: Corpus, seed: int, sweeps: int, replaced: Callable[[Averages], Averages] = lambda old: old
+) -> Iterator[AveragedSweep]:
+    """Yield each sweep of a chain by the default schedule; `replaced` may begin the averages again before a sweep."""
     _, model = load(corpus)
     kernel = build(model, batch, blocks=Blocks.suited_to(batch.size))
     derivations = initial_state(seed, batch, RANDOM)
-    state = ChainState(derivations, count_rules(batch, derivations, empty_table(batch.longest_rule), model))
+    counts = count_rules(batch, derivations, empty_table(batch.longest_rule), model)
+    state = ChainState(derivations, counts)._replace(averages=empty_averages(batch))
     schedule = quick_schedule()
-    draws = empty_table(batch.longest_rule)
-    found: dict[str, Uses] = {}
     for number in range(1, schedule.burn_in + sweeps + 1):
-        averaged = number - schedule.burn_in
-        if averaged == 1:
-            state = state._replace(averages=empty_averages(batch))
         numbers = np.full(batch.size, number, np.int64)
+        averaged = number - schedule.burn_in
         plan = SweepPlan(
             numbers, schedule.stages(numbers), schedule.powers(numbers), True, np.full(batch.size, averaged > 0),
             schedule.leaving,
         )  # fmt: skip
-        state, _ = kernel.step(seed, state, plan)
+        state, _ = kernel.step(seed, state._replace(averages=replaced(state.averages)), plan)
+        yield AveragedSweep(averaged, state, model)
+
+
+def chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int) -> dict[str, Uses]:
+    """Return what a chain says after n sweeps, by name: averages after powers of two, and thinned draws."""
+    draws = empty_table(batch.longest_rule)
+    found: dict[str, Uses] = {}
+    for averaged, state, model in sweeping(batch, corpus, seed, sweeps):
         if averaged > 0 and averaged % _THINNING == 0 and averaged <= _THINNING * _DRAWS[-1]:
             draws = count_rules(batch, state.derivations, draws, model)
             if averaged // _THINNING in _DRAWS:
@@ -150,24 +165,17 @@ def _added(parts: list[PairUses]) -> PairUses:
 
 def sums_of_chain(batch: Batch, corpus: Corpus, seed: int, sweeps: int, *, exact: bool) -> tuple[Averages, PairUses]:
     """The averages of a chain at its end, and its sums; `exact`: begun again before a rule is let go, and added up."""
-    _, model = load(corpus)
-    kernel = build(model, batch, blocks=Blocks.suited_to(batch.size))
-    derivations = initial_state(seed, batch, RANDOM)
-    state = ChainState(derivations, count_rules(batch, derivations, empty_table(batch.longest_rule), model))
-    schedule = quick_schedule()
-    averages = empty_averages(batch)
-    room = 4 * np.diff(averages.first)
+    room = 4 * np.diff(empty_averages(batch).first)
     parts: list[PairUses] = []
-    for number in range(1, schedule.burn_in + sweeps + 1):
-        if exact and averages.sweeps.max() == SWEEPS_A_PRUNING - 1:
-            parts.append(_pair_uses(averages))
-            averages = empty_averages(batch, room)
-        numbers = np.full(batch.size, number, np.int64)
-        plan = SweepPlan(
-            numbers, schedule.stages(numbers), schedule.powers(numbers), True,
-            np.full(batch.size, number > schedule.burn_in), schedule.leaving,
-        )  # fmt: skip
-        state, _ = kernel.step(seed, state._replace(averages=averages), plan)
+
+    def begun_again(averages: Averages) -> Averages:
+        if not exact or averages.sweeps.max() != SWEEPS_A_PRUNING - 1:
+            return averages
+        parts.append(_pair_uses(averages))
+        return empty_averages(batch, room)
+
+    for sweep in sweeping(batch, corpus, seed, sweeps, begun_again):
+        averages = sweep.state.averages
     return averages, _added([*parts, _pair_uses(averages)])
 
 

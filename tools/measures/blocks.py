@@ -1,4 +1,4 @@
-"""What it changes to sample pairs in blocks instead of one after the other, against the number of pairs.
+"""Compare pairs that are sampled in blocks and one after the other, against the number of pairs.
 
 python -m hierogram.tools.measures.blocks corpus.zh corpus.en align.gdfa -o blocks.png
 
@@ -17,25 +17,24 @@ import typer
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.pairs import load_pairs
-from hierogram.samplers.counts.likelihood import log_likelihood
+from hierogram.samplers.counts.chain import log_likelihood
 from hierogram.samplers.counts.table import COUNT, KEY_LOW
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import PITMAN_YOR
-from hierogram.samplers.synchronous.passes import SweepPlan
-from hierogram.samplers.synchronous.sweeps import Blocks, build
-from hierogram.tools.measures.results import Corpus
+from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
+from hierogram.tools.measures.results import BitextFile, Corpus, drawn
 from hierogram.tools.measures.sampling import SETTINGS, default_model, read_rows
 
 _BLOCKS = Blocks(1, 64)
 _CHAINS = 2
 _MOST_CORPORA = 200
 _SAMPLED = 5
-"""Every so many sweeps after the first third a chain's state is taken into the means."""
+"""Every n sweeps after the first third a chain's state is taken into the means."""
 
 
 class Means(NamedTuple):
-    """What a chain was like on average: `log_likelihood` natural, and each rule's share of all uses.
+    """A chain on average: `log_likelihood` natural, and each rule's share of all uses.
 
     `rules` uint64[R] ascending, `share` float64[R], which adds up to 1.
     """
@@ -65,7 +64,7 @@ def distance(one: Means, other: Means) -> float:
 
 
 def sample(batch: Batch, corpus: Corpus, blocks: Blocks | None, sweeps: int) -> Means:
-    """The means of one chain over the last two thirds of its sweeps."""
+    """Return the means of one chain over the last two thirds of its sweeps."""
     model = default_model(batch, PITMAN_YOR, 5.0)
     kernel = build(model, batch, blocks=blocks)
     state = kernel.init(corpus.seed)
@@ -121,43 +120,36 @@ def summary(found: Sequence[Difference], size: int) -> dict[str, float]:
 
 
 def draw(table: Sequence[dict[str, float]], path: Path) -> None:
-    """The difference in log-likelihood and the distances against the number of pairs, as PNG."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.2))
-    columns = {name: np.array([row[name] for row in table]) for name in table[0]}
-    size = columns["pairs"]
-    left.errorbar(size, columns["excess"], 2 * columns["excess_error"], fmt="o-", capsize=3)
-    left.axhline(0, color="gray", linewidth=0.8)
-    left.set_ylabel("log-likelihood, blocks minus sequence, nats a pair")
-    for name, style, label in (
-        ("distance", "o-", "blocks and sequence"),
-        ("same_scheme", "s--", "two chains of one scheme"),
-    ):
-        right.errorbar(size, columns[name], 2 * columns[f"{name}_error"], fmt=style, capsize=3, label=label)
-    right.set_ylabel("total variation of rules' shares")
-    right.legend()
-    for panel in (left, right):
-        panel.set_xscale("log")
-        panel.set_xlabel("pairs")
-        panel.axvline(1024, color="gray", linestyle=":", linewidth=0.8)
-        panel.grid(alpha=0.3)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    """Return the difference in log-likelihood and the distances against the number of pairs, as PNG."""
+    with drawn(path, 1, 2, size=(11, 4.2)) as (left, right):
+        columns = {name: np.array([row[name] for row in table]) for name in table[0]}
+        size = columns["pairs"]
+        left.errorbar(size, columns["excess"], 2 * columns["excess_error"], fmt="o-", capsize=3)
+        left.axhline(0, color="gray", linewidth=0.8)
+        left.set_ylabel("log-likelihood, blocks minus sequence, nats a pair")
+        for name, style, label in (
+            ("distance", "o-", "blocks and sequence"),
+            ("same_scheme", "s--", "two chains of one scheme"),
+        ):
+            right.errorbar(size, columns[name], 2 * columns[f"{name}_error"], fmt=style, capsize=3, label=label)
+        right.set_ylabel("total variation of rules' shares")
+        right.legend()
+        for panel in (left, right):
+            panel.set_xscale("log")
+            panel.set_xlabel("pairs")
+            panel.axvline(1024, color="gray", linestyle=":", linewidth=0.8)
+            panel.grid(alpha=0.3)
 
 
 def main(
-    source: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
-    target: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
-    alignment: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
+    source: BitextFile,
+    target: BitextFile,
+    alignment: BitextFile,
     output: Annotated[Path, typer.Option("--output", "-o", help="Figure to write; the table is beside it.")] = Path(
         "blocks.png"
     ),
     sizes: Annotated[str, typer.Option(help="Numbers of pairs, separated by commas.")] = "10,30,100,300,1000",
-    pairs: Annotated[int, typer.Option(min=1, help="The first so many pairs make the corpora of each size.")] = 6000,
+    pairs: Annotated[int, typer.Option(min=1, help="The first n pairs make the corpora of each size.")] = 6000,
     sweeps: Annotated[int, typer.Option(min=15, help="Sweeps of each chain.")] = 300,
     seed: int = 1,
 ) -> None:

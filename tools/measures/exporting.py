@@ -1,23 +1,28 @@
-"""Exports of a large grammar: rules a second, processor time and memory, each export in a process of its own."""
+"""Grammars of very many rules: exports of them, each in a process of its own, and questions in SQL to a store."""
 
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from sqlalchemy import text
 
 from hierogram.daemon.corpora.ingest import ingest
-from hierogram.daemon.corpora.inputs import Input
+from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import ExportOptions
+from hierogram.samplers.grammar.columns import join_texts
 from hierogram.samplers.grammar.rules import Rule, escape_terminal
-from hierogram.samplers.grammar.uses import ONE_USE
+from hierogram.storage.database.connection import make_engine, parse_url
+from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.measures.results import Corpus, Figures, measured
-from hierogram.tools.measures.rules import MadeRule, deltas_of
+from hierogram.tools.measures.results import Corpus, Figures, measured, temporary_folder
 from hierogram.tools.measures.sampling import read_rows
-from hierogram.tools.measures.stores import temporary_folder
 
 _RULES = 1_000_000
 _RULES_A_COMMIT = 100_000
@@ -30,17 +35,63 @@ _CASES = {
     "moses": ("moses", None),
     "parquet": ("parquet", _PLAIN),
 }
+_WORDS = 30_000
+_ASKED = 50
+
+_QUESTIONS = {
+    "by_source_side": "SELECT * FROM rule_table WHERE source = :side ORDER BY count DESC LIMIT 20",
+    "by_target_side": "SELECT * FROM rule_table WHERE target = :side ORDER BY count DESC LIMIT 20",
+    "all_of_a_source_side": "SELECT * FROM by_source WHERE source = :side",
+    "all_of_a_target_side": "SELECT * FROM by_target WHERE target = :side",
+    "by_word": "SELECT * FROM word_rules WHERE token = :side AND side = 'source' LIMIT 20",
+}
+
+
+class MadeRule(NamedTuple):
+    """A rule by its sides and numbers; `uses` is its count."""
+
+    source: str
+    target: str
+    length: int
+    scope: int
+    nonterminals: int
+    source_terminals: int
+    target_terminals: int
+    uses: int
+    expected_uses: float
+
+
+def deltas_of(rules: Iterable[MadeRule]) -> RuleDeltas:
+    """Return the rules as changes of counts; there is one at least."""
+    rules = list(rules)
+    sources, targets, *numbers = zip(*rules, strict=True)
+    digests = [blake2b(f"{source} ||| {target}".encode(), digest_size=16).digest() for source, target, *_ in rules]
+    shape, expected = np.array(numbers[:5], np.int32), np.array(numbers[6], np.float64)
+    return RuleDeltas(
+        keys=np.frombuffer(b"".join(digests), ">u8").reshape(-1, 2).astype(np.uint64),
+        sources=join_texts(sources),
+        targets=join_texts(targets),
+        lengths=shape[0],
+        scopes=shape[1],
+        nonterminals=shape[2],
+        source_terminals=shape[3],
+        target_terminals=shape[4],
+        hiero=np.ones(len(rules), np.bool_),
+        counts=np.array(numbers[5], np.int64),
+        expected_uses=expected,
+        expected_uses_variances=expected,
+    )
 
 
 def measure_exporting(corpus: Corpus) -> Figures:
     """A store of a million rules (phrases of the corpus, and phrases with a gap), exported with zstd."""
     with temporary_folder() as folder:
         inner = replace(corpus, extra=corpus.extra | {"store": f"sqlite:///{folder}/rules.db"})
-        figures = dict(measured("generate", generate, inner).figures)
+        made = measured("generate", generate, inner)
+        figures: Figures = {name: made[name] for name in ("pairs", "rules")}
         for name, (format, features) in _CASES.items():
             extra = inner.extra | {"format": format, "features": ",".join(features or ())}
-            result = measured(name, _export, replace(inner, extra=extra))
-            figures[name] = {**result.figures, "peak_memory_mb": round(result.peak_memory / 1e6, 1)}
+            figures[name] = measured(name, _export, replace(inner, extra=extra))
     return figures
 
 
@@ -66,7 +117,7 @@ def _export(corpus: Corpus) -> Figures:
 
 
 def generate(corpus: Corpus) -> Figures:
-    """A store with the corpus's pairs and as many rules from them as are wanted."""
+    """Return a store with the corpus's pairs and as many rules from them as are wanted."""
     wanted = int(corpus.extra.get("rules", _RULES))
     counts: Counter[str] = Counter()
     draw = random.Random(corpus.seed)
@@ -94,7 +145,7 @@ def _made(text: str, count: int) -> MadeRule:
     source, target = text.split(" ||| ")
     return MadeRule(
         source, target, rule.length, rule.scope, rule.nonterminals, rule.source_terminals, rule.target_terminals,
-        count, count * ONE_USE,
+        count, count,
     )  # fmt: skip
 
 
@@ -132,3 +183,49 @@ def _rules(source: list[str], target: list[str], alignment: str, draw: random.Ra
                 f"{' '.join(left[i:a] + gap + left[b + 1 : k + 1])} ||| "
                 f"{' '.join(right[low:c] + gap + right[d + 1 : high + 1])}"
             )
+
+
+def _rule(random: np.random.Generator) -> MadeRule:
+    """Return a rule of one to three words a side, words as unequally frequent as in a language."""
+    drawn = np.exp(random.random(6) * np.log(_WORDS)).astype(int)
+    terminals = random.integers(1, 4, 2).tolist()
+    source = " ".join(f"s{word}" for word in drawn[: terminals[0]])
+    target = " ".join(f"t{word}" for word in drawn[3 : 3 + terminals[1]])
+    count = int(min(random.zipf(2.0), 10_000))
+    return MadeRule(source, target, sum(terminals), 0, 0, terminals[0], terminals[1], count, count)
+
+
+def measure_asking(corpus: Corpus) -> Figures:
+    """Milliseconds of an answer by side or word, and rules a second of whole dumps, from SQLite with many rules.
+
+    The rules are made up, a million by default; sides are drawn from them evenly by rule.
+    """
+    wanted = int(corpus.extra.get("rules", 1_000_000))
+    random = np.random.default_rng(corpus.seed)
+    figures: Figures = {}
+    with temporary_folder() as folder:
+        url = f"sqlite:///{folder}/rules.db"
+        with open_store(url, create=True) as store:
+            while (rules := store.status().rules) < wanted:
+                store.commit(None, deltas_of(_rule(random) for _ in range(min(_RULES_A_COMMIT, wanted - rules))))
+        figures["rules"] = rules
+        engine = make_engine(parse_url(url))
+        with engine.connect() as connection:
+            asked = connection.execute(
+                text("SELECT source, target FROM rules WHERE id % :step = 0 LIMIT :asked"),
+                {"step": max(rules // _ASKED, 1), "asked": _ASKED},
+            ).all()
+            for name, question in _QUESTIONS.items():
+                seconds = []
+                for source, target in asked:
+                    side = target if "target" in name else source.split(" ")[0] if name == "by_word" else source
+                    started = time.perf_counter()
+                    connection.execute(text(question), {"side": side}).all()
+                    seconds.append(time.perf_counter() - started)
+                figures[name] = {"median_ms": float(np.median(seconds)) * 1e3, "most_ms": max(seconds) * 1e3}
+            for view in ("grammar", "averaged_grammar", "by_source"):
+                started = time.perf_counter()
+                dumped = sum(len(rows) for rows in connection.execute(text(f"SELECT * FROM {view}")).partitions(10_000))
+                figures[f"{view}_rules_per_second"] = dumped / (time.perf_counter() - started)
+        engine.dispose()
+    return figures

@@ -5,13 +5,12 @@ import tracemalloc
 
 import numpy as np
 
-from hierogram.daemon.alignment.files import read_sentences
+from hierogram.daemon.corpora.lines import read_sentences
 from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings
 from hierogram.samplers.itg.model1 import train_model1
-from hierogram.samplers.itg.sampler import build, plan_of
-from hierogram.samplers.itg.sweeps import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgPlan
+from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgPlan, build, plan_of
 from hierogram.tools.measures.results import Corpus, Figures
 
 _LONGEST = 40
@@ -90,7 +89,7 @@ def measure_itg(corpus: Corpus) -> Figures:
 
 
 def _long_pair(batch: ItgBatch, method: str, shape: float) -> Figures:
-    """A pair of the corpus' first words and no other: its time by slices, and the most memory of its sampler.
+    """Return a pair of the corpus' first words and no other: its time by slices, and the most memory of its sampler.
 
     Model 1 knows nothing else, so more cells live than do in a corpus.
     """

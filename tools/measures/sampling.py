@@ -1,28 +1,32 @@
-"""Forests, sweeps, the machine's floor, and likelihood against time: the samplers without a store."""
+"""Forests, sweeps, the machine's floor, likelihood against time, and the first sweep: the samplers without a store."""
 
+import os
+import subprocess
+import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.corpora.inputs import Input
-from hierogram.daemon.corpora.repeats import Repeats
-from hierogram.daemon.corpora.validation import validate
+from hierogram.daemon.corpora.reading import Input
+from hierogram.daemon.corpora.validation import Repeats, validate
 from hierogram.daemon.learning.kinds.pairs import load_pairs, longest_rule
 from hierogram.samplers.compiled.jit import njit
-from hierogram.samplers.counts.likelihood import log_likelihood
+from hierogram.samplers.counts.chain import log_likelihood
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import RuleTable
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.forests.forest import build_forests
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL, Schedule
 from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
-from hierogram.samplers.synchronous.passes import SweepPlan
-from hierogram.samplers.synchronous.sweeps import GIBBS, METROPOLIS, Blocks, build
+from hierogram.samplers.synchronous.sweeps import GIBBS, METROPOLIS, Blocks, SweepPlan, build
 from hierogram.storage.records import WAITING, PairRow, Settings
-from hierogram.tools.measures.results import Corpus, Figures
+from hierogram.tools.measures.results import Corpus, Figures, timed
 
 SETTINGS = Settings()
 _FULL_SWEEPS = 3
@@ -31,7 +35,7 @@ _SEEDS = 5
 
 
 def read_rows(corpus: Corpus, settings: Settings = SETTINGS) -> list[PairRow]:
-    """The corpus as rows of pairs that have not been sampled; bad lines are left out."""
+    """Return the corpus as rows of pairs that have not been sampled; bad lines are left out."""
     rows: list[PairRow] = []
     repeats = Repeats()
     with Input(corpus.paths) as opened:
@@ -46,14 +50,14 @@ def read_rows(corpus: Corpus, settings: Settings = SETTINGS) -> list[PairRow]:
 
 
 def load(corpus: Corpus) -> tuple[Batch, Model]:
-    """The corpus as a batch, and the default model over its vocabulary."""
+    """Return the corpus as a batch, and the default model over its vocabulary."""
     rows = read_rows(corpus)
     batch = load_pairs(rows, SETTINGS).batch
     return batch, default_model(batch, PITMAN_YOR, 5.0)
 
 
 def default_model(batch: Batch, kind: str, strength: float) -> Model:
-    """A model over the batch's vocabulary."""
+    """Return a model over the batch's vocabulary."""
     source_types = int(batch.bitext.source.max(initial=0)) + 1
     target_types = int(batch.bitext.target.max(initial=0)) + 1
     return build_model(ModelSettings(kind, strength), source_types, target_types, longest_rule(SETTINGS))
@@ -92,7 +96,7 @@ def _random_reads(rows: NDArray[np.uint64], reads: int, start: int) -> np.uint64
 
 
 def random_read_seconds(table: RuleTable, reads: int = 2_000_000) -> float:
-    """The floor: seconds of one dependent random read from an array as large as the rule table."""
+    """Return the floor: seconds of one dependent random read from an array as large as the rule table."""
     rows = np.zeros(table.rows.shape, np.uint64)
     rows[:, 0] = np.arange(len(rows), dtype=np.uint64)
     _random_reads(rows, 1000, 1)
@@ -238,3 +242,47 @@ def measure_long_pairs(corpus: Corpus) -> Figures:
             "bytes": sum(a.nbytes for a in batch.forests) + sum(a.nbytes for w in chain.kernel.workers for a in w),
         }
     return figures
+
+
+_STARTS = 5
+_FIRST_PAIRS = 100
+_FIRST_SWEEP = """
+import time
+started = time.perf_counter()
+from hierogram.daemon.memory import collect_seldom
+collect_seldom()
+import numpy as np
+from hierogram.daemon.learning.kinds.compiling import SweepKernel
+from hierogram.samplers.synchronous.sweeps import Blocks
+from hierogram.tools.measures.results import Corpus
+from hierogram.tools.measures.sampling import Chain, load
+corpus = Corpus(*{files!r})
+kernel = SweepKernel()
+batch, model = load(corpus)
+chain = Chain(batch, model, corpus, blocks=Blocks.suited_to(batch.size))
+kernel.wait()
+chain.sweep(1, np.ones(batch.size, np.int16))
+print(time.perf_counter() - started)
+"""
+
+
+def _first_sweep(files: list[str], environment: dict[str, str]) -> float:
+    command = [sys.executable, "-c", _FIRST_SWEEP.format(files=files)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    return float(done.stdout)
+
+
+def measure_starting(corpus: Corpus) -> Figures:
+    """Seconds until `hierogram --help` has answered, and until a first sweep is done, kernels compiled or not."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "HIEROGRAM_CACHE": str(Path(folder) / "cache")}
+        # Without it, Python would parse every module again each time.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        files = replace(corpus, pairs=_FIRST_PAIRS).files(Path(folder))
+        command = [sys.executable, "-m", "hierogram.daemon.main", "--help"]
+        start = partial(subprocess.run, command, check=True, stdout=subprocess.DEVNULL, env=environment)
+        return {
+            "help_seconds": min(timed(start)[0] for _ in range(_STARTS)),
+            "first_sweep_cold_seconds": _first_sweep(files, environment),
+            "first_sweep_warm_seconds": min(_first_sweep(files, environment) for _ in range(_STARTS)),
+        }

@@ -1,7 +1,5 @@
 """The store at work: ingest, learning into it, opening it, absorbing a batch, exporting."""
 
-import shutil
-import tempfile
 import time
 import zlib
 from collections.abc import Iterator
@@ -11,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from hierogram.daemon.corpora.ingest import ingest
-from hierogram.daemon.corpora.inputs import Input
+from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import ExportOptions
@@ -19,7 +17,7 @@ from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.storage.records import NewPairs
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.measures.results import Corpus, Figures
+from hierogram.tools.measures.results import Corpus, Figures, temporary_folder
 from hierogram.tools.measures.sampling import read_rows
 
 _INGEST_ROUNDS = 3
@@ -30,16 +28,6 @@ _WARMING = 100
 _PAIRS_A_CHUNK = 5_000
 _SECONDS_A_LIKELIHOOD = 60.0
 """As often as the daemon measures the likelihood, which takes as long as the store is large."""
-
-
-@contextmanager
-def temporary_folder() -> Iterator[Path]:
-    """A folder that is gone afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="hierogram-bench-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _ingest(store: Store, paths: list[str]) -> tuple[int, float]:
@@ -183,7 +171,7 @@ def _absorb_in_turn(folder: Path, corpus: Corpus, sizes: dict[str, int], fresh: 
 
 @contextmanager
 def _learned(url: str, corpus: Corpus, size: int) -> Iterator[tuple[Store, Learner]]:
-    """A store of so many pairs, each with a derivation, and its learner."""
+    """A store of n pairs, each with a derivation, and its learner."""
     with open_store(url, create=True) as store:
         for first in range(0, size, _PAIRS_A_CHUNK * 4):
             _store_pairs(store, _pairs(corpus, first, min(first + _PAIRS_A_CHUNK * 4, size)))

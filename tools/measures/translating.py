@@ -1,7 +1,6 @@
-"""Translating at work: reading a large grammar, sentences with a language model, memory."""
+"""Heuristic grammars at work: extracting one, reading a large one, translating with it and a language model, memory."""
 
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,24 +9,51 @@ import numpy as np
 
 from hierogram.daemon.decoding.fixed_words import Glossary
 from hierogram.daemon.decoding.grammars import open_grammar, write_grammar
-from hierogram.daemon.decoding.opening import Equipment
+from hierogram.daemon.decoding.opening import TranslationResources
 from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.decoding.translating import Translator
 from hierogram.daemon.decoding.weights import DEFAULT_WEIGHTS
-from hierogram.daemon.language_models.files import open_language_model
-from hierogram.daemon.language_models.making import make
+from hierogram.daemon.language_models.files import make, open_language_model
 from hierogram.daemon.language_models.options import EstimationOptions
 from hierogram.daemon.progress import progress
 from hierogram.tools.comparison.bitexts import Numbering, to_bitext
-from hierogram.tools.extraction.runs import HeuristicGrammar, rule_lines
-from hierogram.tools.measures.results import Corpus, Figures
+from hierogram.tools.comparison.extraction import HeuristicGrammar, rule_lines
+from hierogram.tools.measures.results import Corpus, Figures, temporary_folder, timed
 from hierogram.tools.measures.sampling import read_rows
-from hierogram.tools.measures.stores import temporary_folder
 
 _PAIRS_A_BITEXT = 1_000
 _WORDS = 20
 _SENTENCES = 100
 _ORDERS = (3, 5)
+
+
+def measure_extraction(corpus: Corpus) -> Figures:
+    """Pairs and rules a second of the heuristic extraction, gathering and merging, kernels compiled before."""
+    rows = read_rows(corpus)
+    source = Numbering(sorted({word for row in rows for word in row.source.split(" ")}))
+    target = Numbering(sorted({word for row in rows for word in row.target.split(" ")}))
+    bitexts = [to_bitext(rows[k : k + _PAIRS_A_BITEXT], source, target) for k in range(0, len(rows), _PAIRS_A_BITEXT)]
+    with HeuristicGrammar(threads=corpus.threads) as grammar:
+        grammar.add(bitexts[:1])
+        for _ in grammar.blocks():
+            pass
+    with HeuristicGrammar(threads=corpus.threads) as grammar:
+        started = time.perf_counter()
+        grammar.add(bitexts)
+        gathered = time.perf_counter()
+        rules = extractions = 0
+        for block in grammar.blocks():
+            rules += len(block)
+            extractions += int(block[:, grammar.shape.occurrences].sum())
+        merged = time.perf_counter()
+    return {
+        "pairs": len(rows),
+        "extractions": extractions,
+        "rules": rules,
+        "gathering_seconds": gathered - started,
+        "merging_seconds": merged - gathered,
+        "pairs_per_second": len(rows) / (merged - started),
+    }
 
 
 def measure_translating(corpus: Corpus) -> Figures:
@@ -48,10 +74,10 @@ def measure_translating(corpus: Corpus) -> Figures:
         small = folder / "small.cdec"
         small.write_text("[X] ||| a ||| b ||| EGivenF=-1 ||| 0-0\n")
         _read(small)
-        reading, grammar = _timed(lambda: _read(path))
+        reading, grammar = timed(lambda: _read(path))
         packed = folder / "grammar.packed"
         write_grammar(packed, grammar)
-        mapping, grammar = _timed(lambda: _read(packed))
+        mapping, grammar = timed(lambda: _read(packed))
         with progress("read the language model", "n-grams") as shown:
             opened = {order: open_language_model(str(model), shown) for order, model in models.items()}
         figures: Figures = {
@@ -62,8 +88,8 @@ def measure_translating(corpus: Corpus) -> Figures:
         }
         sentences = [row.source for row in rows if row.source.count(" ") == _WORDS - 1][:_SENTENCES]
         for order, model in opened.items():
-            equipment = Equipment(TranslateOptions(), dict(DEFAULT_WEIGHTS), model, Glossary())
-            weighing, translator = _timed(partial(equipment.translator, grammar))
+            equipment = TranslationResources(TranslateOptions(), dict(DEFAULT_WEIGHTS), model, Glossary())
+            weighing, translator = timed(partial(equipment.translator, grammar))
             figures[f"weighing_seconds_{order}_grams"] = weighing
             figures[f"seconds_a_sentence_{order}_grams"] = _seconds(translator, sentences, 1)
             figures[f"seconds_a_sentence_{order}_grams_100_best"] = _seconds(translator, sentences, 100)
@@ -74,14 +100,8 @@ def measure_translating(corpus: Corpus) -> Figures:
 def _seconds(translator: Translator, sentences: list[str], best: int) -> float:
     for line in sentences[:2]:
         translator.translate(line, best)
-    seconds, _ = _timed(lambda: [translator.translate(line, best) for line in sentences])
+    seconds, _ = timed(lambda: [translator.translate(line, best) for line in sentences])
     return seconds / max(len(sentences), 1)
-
-
-def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    started = time.perf_counter()
-    done = work()
-    return time.perf_counter() - started, done
 
 
 def _read(path: Path) -> Any:
@@ -97,7 +117,7 @@ def _model(text: Path, order: int) -> Path:
 
 
 def _write_rules(path: Path, rows: Any, threads: int, wanted: int) -> int:
-    """Rules as lines of cdec's, with their relative frequencies; how many there are."""
+    """Return rules as lines of cdec's, with their relative frequencies; how many there are."""
     source = Numbering(sorted({word for row in rows for word in row.source.split(" ")}))
     target = Numbering(sorted({word for row in rows for word in row.target.split(" ")}))
     written = 0

@@ -4,16 +4,14 @@ import time
 
 import numpy as np
 
-from hierogram.daemon.learning.kinds.chains import TreeChain
-from hierogram.daemon.learning.kinds.treebanks import load_trees
-from hierogram.daemon.treebanks.approximation import Prior, approximate
-from hierogram.daemon.treebanks.grammars import TreeGrammar
+from hierogram.daemon.learning.kinds.trees import TreeChain, load_trees
+from hierogram.daemon.treebanks.approximation import approximate
+from hierogram.daemon.treebanks.grammars import Prior, TreeGrammar
 from hierogram.daemon.treebanks.parsing import Parser
 from hierogram.daemon.treebanks.reading import read_trees
 from hierogram.daemon.treebanks.requests import MER, MPD
-from hierogram.daemon.treebanks.transformations import Transformations, cleaned, transformed
+from hierogram.daemon.treebanks.transformations import Transformations, cleaned, transformed, vocabulary_of
 from hierogram.daemon.treebanks.trees import read_tree, words_of
-from hierogram.daemon.treebanks.unknown_words import vocabulary_of
 from hierogram.samplers.forests.batch import initial_state
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import BASES, JOINED
@@ -46,7 +44,7 @@ def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
 
 
 def training_texts(path: str, trees: int | None = None) -> list[str]:
-    """The (first) trees of a treebank in brackets, transformed as grammars are learned from them by default."""
+    """Return the (first) trees of a treebank in brackets, transformed as grammars are learned from them by default."""
     how = Transformations()
     clean = [cleaned(tree, how) for tree in read_trees(path, trees)]
     vocabulary = vocabulary_of(clean, how.rare)

@@ -1,10 +1,10 @@
-"""How well scores find noise that was planted: areas under the ROC curve.
+"""Measure how well scores find noise that was planted: areas under the ROC curve.
 
     python -m hierogram.tools.papers.planted_noise corpus.fr corpus.en --seed 2
 
 Of a corpus, some pairs are drawn by the seed, and a tenth of them is spoiled: their targets change places, or a fifth
 of each target's words (one at least) is replaced by words of the corpus, drawn as often as they are used. A store that
-knows nothing of this aligns the pairs and learns from them, from the spoiled ones too, and with `--sound` from so many
+knows nothing of this aligns the pairs and learns from them, from the spoiled ones too, and with `--sound` from as many
 other pairs that are not spoiled. Then the drawn pairs are scored. An area is the probability that a spoiled pair is
 more doubtful than one that is not. Beside the scores stands that of IBM Model 1, trained on the same pairs.
 """
@@ -16,19 +16,19 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hierogram.daemon.alignment.files import read_sentences
 from hierogram.daemon.alignment.incremental import align_pending
 from hierogram.daemon.corpora.ingest import ingest
-from hierogram.daemon.corpora.inputs import Input
+from hierogram.daemon.corpora.lines import read_sentences
+from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.progress import progress
 from hierogram.daemon.scoring.learned import Learned
-from hierogram.daemon.scoring.options import ScoreOptions
+from hierogram.daemon.scoring.records import ScoreOptions
 from hierogram.daemon.scoring.scoring import Scorer
 from hierogram.samplers.itg.batch import make_batch
 from hierogram.samplers.itg.model1 import train_model1
 from hierogram.storage.store import open_store
-from hierogram.tools.measures.stores import temporary_folder
+from hierogram.tools.measures.results import temporary_folder
 
 SHUFFLED, REPLACED = "targets changed places", "a fifth of the target's words replaced"
 
@@ -42,7 +42,7 @@ class Planted(NamedTuple):
 
 
 def area(doubt: NDArray[np.float64], spoiled: NDArray[np.bool_]) -> float:
-    """The probability that a spoiled pair is more doubtful than another one; ties count half."""
+    """Return the probability that a spoiled pair is more doubtful than another one; ties count half."""
     order = np.unique(doubt, return_inverse=True)[1]
     of_spoiled = np.bincount(order[spoiled], minlength=order.max() + 1)
     others = np.bincount(order[~spoiled], minlength=order.max() + 1)
@@ -51,7 +51,7 @@ def area(doubt: NDArray[np.float64], spoiled: NDArray[np.bool_]) -> float:
 
 
 def plant(source: list[list[str]], target: list[list[str]], kind: str, share: float, seed: int) -> Planted:
-    """Spoils a share of the pairs."""
+    """Spoil a share of the pairs."""
     random = np.random.default_rng(seed)
     chosen = random.permutation(len(source))[: round(share * len(source))]
     spoiled = np.zeros(len(source), np.bool_)
@@ -129,22 +129,22 @@ def main(
     target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, line for line.")],
     pairs: Annotated[int, typer.Option(min=100, help="Pairs, a tenth of which is spoiled.")] = 5_000,
     sound: Annotated[int, typer.Option(min=0, help="More pairs in the store, which are not spoiled.")] = 0,
-    every: Annotated[int, typer.Option(min=1, help="Score every so-manieth pair.")] = 1,
+    every: Annotated[int, typer.Option(min=1, help="Score every n-th pair.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of what is drawn and spoiled.")] = 1,
 ) -> None:
-    """Measures, and tells a table."""
+    """Measure, and print a table."""
     texts = [[line.split() for line in read_sentences(name)] for name in (source, target)]
     chosen = np.random.default_rng(seed).permutation(len(texts[0]))[: pairs + sound].tolist()
     drawn = [[side[pair] for pair in chosen] for side in texts]
-    told = False
+    headed = False
     for kind in (SHUFFLED, REPLACED):
         planted = plant(drawn[0][:pairs], drawn[1][:pairs], kind, 0.1, seed)
         whole = planted._replace(source=planted.source + drawn[0][pairs:], target=planted.target + drawn[1][pairs:])
         with temporary_folder() as folder:
             areas = measure(whole, folder, every)
-        if not told:
+        if not headed:
             print("spoiled by", *areas, sep="\t")
-        told = True
+        headed = True
         print(kind, *(f"{value:.3f}" for value in areas.values()), sep="\t", flush=True)
 
 

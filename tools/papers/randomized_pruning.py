@@ -1,35 +1,84 @@
-"""Draws Figure 4 of [BPK09]: what one mask costs beside the whole chart, and how far averages over masks are off.
+"""Draw Figure 4 of [BPK09]: what one mask costs beside the whole chart, and how far averages over masks are off.
 
     hierogram align corpus.zh corpus.en --symmetrize union --score -o links
     python -m hierogram.tools.papers.randomized_pruning corpus.zh corpus.en links -o pruning.png
 
 Pairs of up to 130 word pairs are drawn, as many from each fourth of that range. Features are the expected emissions of
 words, together and alone, and the expected uses of rules; the error is Σ (E - Ẽ)², averaged over pairs. Work is the
-edges of charts, the same on every machine; seconds of processor time are told beside it. Emissions have the relative
+edges of charts, the same on every machine; seconds of processor time stand beside it. Emissions have the relative
 frequencies of the given links, smoothed by Model 1; the variables are these links, one-to-one. Of larger pairs under an
 ITG, the edges of whole charts are counted and not written.
+
+Masks are compared with tic-tac-toe pruning, which leaves out bispans with a low figure of merit [Zhang & Gildea 2005].
+A bispan divides the table of source and target words into nine parts, of which the middle one and the four corners
+count: words inside are emitted from words inside, words outside from words outside. The figure of merit is the product
+of these Model 1 probabilities in both directions.
 """
 
 import csv
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, cast
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
 from hierogram.daemon.progress import progress
-from hierogram.samplers.charts.bitexts import Builder, expected_emissions
+from hierogram.samplers.charts.bitexts import PairBuilder, expected_emissions
 from hierogram.samplers.charts.hypergraph import score, total_of
-from hierogram.samplers.charts.pairs import Mask, Task
-from hierogram.samplers.charts.pruning.averages import Pruned, weighed_mean
-from hierogram.samplers.charts.pruning.chain import PruningKernel
-from hierogram.tools.papers.pruning.pairs import GRAMMARS, Corpus, itg_edges, read_corpus
-from hierogram.tools.papers.pruning.tictactoe import figures_of_merit, kept_bispans
+from hierogram.samplers.charts.pairs import Mask, PairTask, span_of
+from hierogram.samplers.charts.pruning.chain import Pruned, PruningKernel, weighed_mean
+from hierogram.tools.measures.results import drawn
+from hierogram.tools.papers.pruning.pairs import GRAMMARS, LinkedCorpus, itg_edges, read_corpus
+
+_cell = cast("Callable[[int, int], int]", span_of)
+"""The number of a span [i, j)."""
+
+
+def figures_of_merit(target: NDArray[np.float64], source: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Natural log of each bispan's figure of merit, float64[spans, (m+1)²], laid out as `Mask.kept`.
+
+    `target` float64[n+1, m] is P(e_x | f_i), `source` float64[n, m+1] is P(f_i | e_x); the empty word comes last.
+    """
+    n, m = len(source), target.shape[1]
+    merit = np.full(((n + 1) * (n + 2) // 2, m + 1, m + 1), -np.inf)
+    sums = np.concatenate([np.zeros((1, m)), np.cumsum(target[:-1], axis=0)])
+    for j in range(n + 1):
+        for i in range(j + 1):
+            inside, outside = _divided(sums[j] - sums[i], sums[n], target[-1], j - i, n)
+            merit[_cell(i, j)] = outside[-1] + (inside - outside)[None, :] - (inside - outside)[:, None]
+    across = np.concatenate([np.zeros((n, 1)), np.cumsum(source[:, :-1], axis=1)], axis=1)
+    ends = np.array([(i, j) for j in range(n + 1) for i in range(j + 1)])
+    for y in range(m + 1):
+        for x in range(y + 1):
+            inside, outside = _divided(across[:, y] - across[:, x], across[:, m], source[:, -1], y - x, m)
+            gain = inside - outside
+            merit[:, x, y] += outside[-1] + gain[ends[:, 1]] - gain[ends[:, 0]]
+    merit[:, np.tril(np.ones((m + 1, m + 1), np.bool_), -1)] = -np.inf
+    return merit.reshape(len(merit), -1)
+
+
+def _divided(
+    within: NDArray[np.float64], whole: NDArray[np.float64], null: NDArray[np.float64], size: int, words: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Sums over the first words of a side, float64[words + 1]: natural logs of their probabilities from the words
+    inside a span of `size` of the other side's words, and from those outside."""
+    inside = np.log((within + null) / (size + 1))
+    outside = np.log((np.maximum(whole - within, 0) + null) / (words - size + 1))
+    return np.concatenate(([0], np.cumsum(inside))), np.concatenate(([0], np.cumsum(outside)))
+
+
+def kept_bispans(merit: NDArray[np.float64], log_ratio: float) -> NDArray[np.bool_]:
+    """Return whether bispans have a figure of merit within `log_ratio` of the best one with the same source span, laid
+    out as `Mask.kept`; the whole pair is kept."""
+    kept = np.asarray(merit >= merit.max(axis=1, keepdims=True) - log_ratio, np.bool_)
+    kept[_cell(0, int(np.sqrt(2 * len(merit)) + 0.5) - 1), int(np.sqrt(merit.shape[1]) + 0.5) - 1] = True
+    return kept
+
 
 LARGEST = 130
 """Word pairs of the largest pairs whose chart is also filled as a whole, as in the paper."""
@@ -41,7 +90,7 @@ _COUNTS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 28, 32, 40, 48, 64, 96, 12
 """Numbers of masks, the same of every pair: what makes the points of Figure 4 d."""
 _MOST_STEPS = 2_000
 _MOST_KNOWN = 100
-"""After so many masks in a row whose charts were known, nothing new is looked for."""
+"""After n masks in a row whose charts were known, nothing new is looked for."""
 _NEAR = 0.08
 """Pairs are of about a size where theirs differs by no more than this share."""
 
@@ -51,7 +100,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-class Row(NamedTuple):
+class PrunedPair(NamedTuple):
     """A pair: edges and seconds of the whole chart and of one mask; seconds of all masks up to half the whole work, the
     step that reaches it among them, the charts that were made, and the masks; errors of one mask and of all these;
     errors of the masks within a budget, the last one half the whole work (NaN where one mask is more). Edges and error
@@ -75,8 +124,8 @@ class Row(NamedTuple):
     tictactoe: NDArray[np.float64]
 
 
-def measure(corpus: Corpus, grammar: str, pair: int, seed: int) -> Row:
-    """A pair of up to `LARGEST` word pairs, by the whole chart, by masks, and by tic-tac-toe pruning.
+def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int) -> PrunedPair:
+    """Return a pair of up to `LARGEST` word pairs, by the whole chart, by masks, and by tic-tac-toe pruning.
 
     The work of masks includes all charts that are made to find the first derivations.
     """
@@ -113,17 +162,17 @@ def measure(corpus: Corpus, grammar: str, pair: int, seed: int) -> Row:
 
     @cache
     def of_first(done: int) -> float:
-        """The error of so many masks."""
+        """Return the error of the first masks."""
         return _squared(weighed_mean(steps[:done]), exact)
 
     def error(share: float) -> float:
-        """The error of the masks that take so much of the whole work; NaN where the first one is more."""
+        """Return the error of the masks that take so much of the whole work; NaN where the first one is more."""
         done = int(np.searchsorted(spent[:half], share * edges, side="right"))
         return of_first(done) if done else np.nan
 
     make, empty = GRAMMARS[grammar]
-    task = Task(make(), corpus.words(pair), Mask(np.zeros((n, m), np.int8), np.zeros((0, 0), np.bool_)), empty)
-    return Row(
+    task = PairTask(make(), corpus.words(pair), Mask(np.zeros((n, m), np.int8), np.zeros((0, 0), np.bool_)), empty)
+    return PrunedPair(
         grammar, pair, n * m, edges, float(np.array(work[:half])[made].mean()), exact_seconds,
         float(np.array(seconds[:half])[made].mean()), start_seconds + sum(seconds[:half]), int(made.sum()), half,
         _squared(steps[0].features, exact), of_first(half),
@@ -137,10 +186,12 @@ def _squared(found: NDArray[np.float64], exact: NDArray[np.float64]) -> float:
     return float(((found - exact) ** 2).sum())
 
 
-def _tictactoe(corpus: Corpus, pair: int, task: Task, exact: NDArray[np.float64], edges: int) -> NDArray[np.float64]:
+def _tictactoe(
+    corpus: LinkedCorpus, pair: int, task: PairTask, exact: NDArray[np.float64], edges: int
+) -> NDArray[np.float64]:
     """Share of the whole work, and error, at each ratio, float64[ratios, 2]; without a derivation, of no features."""
     merit = figures_of_merit(*corpus.given(pair))
-    builder = Builder()
+    builder = PairBuilder()
     found = []
     for ratio in _RATIOS:
         some = task._replace(mask=task.mask._replace(kept=kept_bispans(merit, ratio)))
@@ -155,7 +206,7 @@ def _tictactoe(corpus: Corpus, pair: int, task: Task, exact: NDArray[np.float64]
     return np.array(found)
 
 
-def chosen_pairs(corpus: Corpus, number: int, seed: int) -> Iterator[int]:
+def chosen_pairs(corpus: LinkedCorpus, number: int, seed: int) -> Iterator[int]:
     """So many pairs of each fourth of the range of sizes, with two links at least."""
     sizes = corpus.sizes()
     linked = np.array([len(links) > 1 for links in corpus.links])
@@ -178,8 +229,8 @@ class Saving(NamedTuple):
     linked: float
 
 
-def saved(corpus: Corpus, grammar: str, size: int, pairs: int, seed: int) -> Saving:
-    """What masks save of charts, of so many pairs of about so many word pairs; three masks each."""
+def saved(corpus: LinkedCorpus, grammar: str, size: int, pairs: int, seed: int) -> Saving:
+    """Return what masks save of charts, of some pairs of about a size; three masks each."""
     near = np.abs(corpus.sizes() - size) <= _NEAR * size
     linked = np.array([len(links) > 1 for links in corpus.links])
     chosen = np.random.default_rng(seed).permutation(np.flatnonzero(near & linked))[:pairs].tolist()
@@ -214,7 +265,7 @@ def slope(size: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[float,
     return 100 * found, 100 * float(np.sqrt(((apart * left) ** 2).sum())) / float((apart**2).sum())
 
 
-def by_work(rows: Sequence[Row]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def by_work(rows: Sequence[PrunedPair]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Figure 4 d: the share of all pairs' whole work, and the mean error, by the number of masks, which is the same of
     every pair, and by the ratio of tic-tac-toe pruning; float64[counts, 2] and float64[ratios, 2]."""
     edges = np.array([row.exact_edges for row in rows], np.float64)
@@ -225,40 +276,36 @@ def by_work(rows: Sequence[Row]) -> tuple[NDArray[np.float64], NDArray[np.float6
     return masks.mean(axis=0), cut.mean(axis=0)
 
 
-def draw(rows: Sequence[Row], path: Path) -> None:
-    """The figure: a, seconds; b, ratio of work; c, errors by size; d, errors by work."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 2, figsize=(10, 8))
-    for grammar in GRAMMARS:
-        own = [row for row in rows if row.grammar == grammar]
-        if not own:
-            continue
-        size = np.array([row.size for row in own])
-        axes[0, 0].semilogy(size, [1e3 * row.exact_seconds for row in own], ".", label=f"{grammar}: whole chart")
-        axes[0, 0].semilogy(size, [1e3 * row.mask_seconds for row in own], "x", label=f"{grammar}: one mask")
-        axes[0, 1].semilogy(size, [row.exact_edges / row.mask_edges for row in own], ".", label=grammar)
-        part = np.minimum((size - 1) * 4 // LARGEST, 3)
-        middle = [(k + 0.5) * LARGEST / 4 for k in range(4) if (part == k).any()]
-        for name, marker in (("one", "x--"), ("half", "o-")):
-            means = [np.mean([getattr(row, name) for row, p in zip(own, part, strict=True) if p == k])
-                     for k in range(4) if (part == k).any()]  # fmt: skip
-            axes[1, 0].plot(
-                middle, means, marker, label=f"{grammar}: {'one mask' if name == 'one' else 'half the work'}"
-            )
-        masks, cut = by_work(own)
-        axes[1, 1].loglog(masks[:, 0], masks[:, 1], "o-", label=f"{grammar}: masks")
-        axes[1, 1].loglog(cut[:, 0], cut[:, 1], "x--", label=f"{grammar}: tic-tac-toe")
-    titles = ("a: milliseconds", "b: edges, whole chart over one mask", "c: squared error", "d: squared error")
-    for axis, title, below in zip(axes.flat, titles, (*["word pairs"] * 3, "share of the whole work"), strict=True):
-        axis.set_title(title)
-        axis.set_xlabel(below)
-        axis.legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
+def draw(rows: Sequence[PrunedPair], path: Path) -> None:
+    """Return the figure: a, seconds; b, ratio of work; c, errors by size; d, errors by work."""
+    with drawn(path, 2, 2, size=(10, 8)) as axes:
+        for grammar in GRAMMARS:
+            own = [row for row in rows if row.grammar == grammar]
+            if not own:
+                continue
+            size = np.array([row.size for row in own])
+            axes[0, 0].semilogy(size, [1e3 * row.exact_seconds for row in own], ".", label=f"{grammar}: whole chart")
+            axes[0, 0].semilogy(size, [1e3 * row.mask_seconds for row in own], "x", label=f"{grammar}: one mask")
+            axes[0, 1].semilogy(size, [row.exact_edges / row.mask_edges for row in own], ".", label=grammar)
+            part = np.minimum((size - 1) * 4 // LARGEST, 3)
+            middle = [(k + 0.5) * LARGEST / 4 for k in range(4) if (part == k).any()]
+            for name, marker in (("one", "x--"), ("half", "o-")):
+                means = [np.mean([getattr(row, name) for row, p in zip(own, part, strict=True) if p == k])
+                         for k in range(4) if (part == k).any()]  # fmt: skip
+                axes[1, 0].plot(
+                    middle, means, marker, label=f"{grammar}: {'one mask' if name == 'one' else 'half the work'}"
+                )
+            masks, cut = by_work(own)
+            axes[1, 1].loglog(masks[:, 0], masks[:, 1], "o-", label=f"{grammar}: masks")
+            axes[1, 1].loglog(cut[:, 0], cut[:, 1], "x--", label=f"{grammar}: tic-tac-toe")
+        titles = ("a: milliseconds", "b: edges, whole chart over one mask", "c: squared error", "d: squared error")
+        for axis, title, below in zip(axes.flat, titles, (*["word pairs"] * 3, "share of the whole work"), strict=True):
+            axis.set_title(title)
+            axis.set_xlabel(below)
+            axis.legend(fontsize=7)
 
 
-def _tell(grammar: str, own: Sequence[Row]) -> None:
+def _tell(grammar: str, own: Sequence[PrunedPair]) -> None:
     """Tables of one grammar."""
     print(
         grammar, "size", "exact/mask edges", "median", "exact/mask seconds", "masks", "steps", "half/exact seconds",
@@ -296,8 +343,8 @@ def _tell(grammar: str, own: Sequence[Row]) -> None:
     by_budget = np.array([row.by_budget for row in own])
     print("", "share of work", "masks", "pairs", sep="\t")
     for share, errors in zip(_BUDGETS, by_budget.T, strict=True):
-        told = errors[~np.isnan(errors)]
-        print("", f"{share:.4f}", f"{told.mean():.4f}" if len(told) else "", len(told), sep="\t")
+        known = errors[~np.isnan(errors)]
+        print("", f"{share:.4f}", f"{known.mean():.4f}" if len(known) else "", len(known), sep="\t")
     print("", "share of work", "tic-tac-toe", "pairs with a mask: tic-tac-toe", "masks", "pairs", sep="\t")
     for ratio in np.array([row.tictactoe for row in own]).transpose(1, 0, 2):
         both = ratio[~np.isnan(ratio[:, 2])]
@@ -311,13 +358,13 @@ def main(
     links: Annotated[str, typer.Argument(metavar="LINKS", help="Their links, Pharaoh lines, perhaps with scores.")],
     pairs: Annotated[int, typer.Option(min=1, help="Pairs of each fourth of the sizes.")] = 25,
     grammars: Annotated[str, typer.Option(help="Grammars whose whole charts are filled, with commas.")] = "itg,mixed",
-    near: Annotated[str, typer.Option(help="Sizes at which what an ITG's masks save is told.")] = "121,400,900",
+    near: Annotated[str, typer.Option(help="Sizes at which what an ITG's masks save is printed.")] = "121,400,900",
     seed: Annotated[int, typer.Option(help="Seed.")] = 1,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="Figure; a table is put beside it.")
     ] = Path("pruning.png"),
 ) -> None:
-    """Measures and draws."""
+    """Measure and draws."""
     corpus = read_corpus(source, target, links)
     chosen = list(chosen_pairs(corpus, pairs, seed))
     named = [grammar for grammar in grammars.split(",") if grammar]

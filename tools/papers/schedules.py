@@ -1,4 +1,4 @@
-"""Which schedule reaches a likelihood first: log-likelihood against sweeps and seconds, for schedules and starts.
+"""Find the schedule that is first at a likelihood: log-likelihood against sweeps and seconds, by schedule and start.
 
 python -m hierogram.tools.papers.schedules corpus.zh corpus.en align.gdfa --figure schedules.png
 
@@ -15,12 +15,12 @@ import numpy as np
 import typer
 
 from hierogram.daemon.commands.flags import with_options
-from hierogram.daemon.learning.kinds.trials import TrialOptions
+from hierogram.daemon.learning.kinds.kind import TrialOptions
 from hierogram.samplers.grammar.schedules import Schedule, quick_schedule
 from hierogram.samplers.grammar.settings import RANDOM
 from hierogram.storage.options import Option
-from hierogram.tools.measures.results import Corpus
-from hierogram.tools.papers.curves import Point, Way, curves_of, draw, reached, read_batch, run, write_table
+from hierogram.tools.measures.results import BitextFile, Corpus
+from hierogram.tools.papers.sampling import Point, Way, curves_of, draw, reached, read_batch, run, write_table
 
 PAPER = "ten sweeps a level, 7 levels"
 _PAPER_SWEEPS = 100
@@ -30,7 +30,7 @@ _RISES = f"T from {quick_schedule().start} to 1 in {quick_schedule().sweeps} swe
 
 
 def ways(threads: int, most: int) -> dict[str, Way]:
-    """The candidates by short names; all but the paper's make at most so many sweeps."""
+    """Return the candidates by short names; all but the paper's make at most n sweeps."""
     cut = TrialOptions(threads=threads)
     coins = replace(cut, start=RANDOM)
     quick = quick_schedule()
@@ -71,10 +71,10 @@ def table(points: Sequence[Point], counted_from: Mapping[str, int]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """What is compared."""
+class ScheduleOptions:
+    """Options of the comparison."""
 
-    pairs: Annotated[int | None, Option("Only the first so many pairs.", least=1)] = None
+    pairs: Annotated[int | None, Option("Only the first n pairs.", least=1)] = None
     sweeps: Annotated[int, Option("Sweeps by the schedule of the paper.", least=2)] = _PAPER_SWEEPS
     most: Annotated[int, Option("Sweeps by the others.", least=2)] = 50
     only: Annotated[
@@ -87,14 +87,14 @@ class Compared:
 
 @with_options
 def main(
-    source: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
-    target: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
-    alignment: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
+    source: BitextFile,
+    target: BitextFile,
+    alignment: BitextFile,
     figure: Annotated[Path, typer.Option(help="PNG to write; the table of all points is beside it.")] = Path(
         "schedules.png"
     ),
     *,
-    what: Compared,
+    what: ScheduleOptions,
 ) -> None:
     """Sample a bitext by each schedule, and draw how the log-likelihood rises."""
     batch = read_batch(Corpus(str(source), str(target), str(alignment), what.pairs))

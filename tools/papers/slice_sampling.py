@@ -1,4 +1,4 @@
-"""Draws Figure 1 and fills Table 1 of [BC10]: how fast the ITG's samplers mix, from each start.
+"""Draw Figure 1 and fill Table 1 of [BC10]: how fast the ITG's samplers mix, from each start.
 
     python -m hierogram.tools.papers.slice_sampling corpus.zh corpus.en --work slices --pairs 200 --seeds 5
 
@@ -13,7 +13,7 @@ of the derivations for all runs. The start M4 takes its links from this package'
 
 import csv
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,25 +24,75 @@ import typer
 from numpy.typing import NDArray
 
 from hierogram.daemon.alignment.aligning import Aligned, align
-from hierogram.daemon.alignment.evaluation import GoldLinks, evaluate, read_gold
-from hierogram.daemon.alignment.files import read_sentences, write_lines
+from hierogram.daemon.alignment.evaluation import GoldLinks, read_gold
+from hierogram.daemon.alignment.evaluation import evaluate as evaluate_links
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.commands.flags import with_options
+from hierogram.daemon.corpora.lines import read_sentences, write_lines
+from hierogram.daemon.decoding.opening import equip
+from hierogram.daemon.decoding.requests import TranslateOptions
+from hierogram.daemon.decoding.weights import read_weights, write_weights
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.progress import progress
+from hierogram.daemon.tuning.evaluation import evaluate
+from hierogram.daemon.tuning.options import EvaluationOptions
 from hierogram.samplers.alignment.bitext import Side, read_side
-from hierogram.samplers.alignment.joint import LinkSamples, decode_links
+from hierogram.samplers.alignment.marginals import LinkSamples, decode_links
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings
 from hierogram.samplers.itg.model1 import Model1, train_model1
-from hierogram.samplers.itg.sampler import ItgKernel, build, plan_of
+from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgKernel, ItgState, build, plan_of
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_one
-from hierogram.samplers.itg.summaries.links import LinkSums, add_links, empty_links
-from hierogram.samplers.itg.sweeps import EXHAUSTIVE, FLAT, GIBBS, SLICE, ItgState
+from hierogram.samplers.itg.summaries import LinkSums, add_links, empty_links
 from hierogram.storage.options import Option
-from hierogram.tools.papers.keeping import Kept, check_settings
-from hierogram.tools.papers.slice_translations import bleu_of
-from hierogram.tools.papers.splitting import Split, Wanted, split
+from hierogram.tools.measures.results import Kept, check_settings, drawn
+from hierogram.tools.papers.systems import Made, System, grammar_file, learned_store, make_grammar
+from hierogram.tools.papers.translations import Split, language_model, split, translate, tuned_weights
+
+_MAX_SCOPE = 2
+_SPAN, _POPS = 20, 200
+_ITERATIONS = 5
+_RESAMPLES = 1000
+
+
+def bleu_of(links: Mapping[str, Path], parts: Split, folder: Path, threads: int) -> dict[str, str]:
+    """BLEU and half its 95 % interval, as text, by the names of the links.
+
+    From each file of links a store of phrases is learned; posterior means translate. Weights are tuned once, with the
+    first grammar; the weight of target words is fitted to each. What the folder has already is taken.
+    """
+    kept = Kept(folder / "translated.json")
+    model = language_model(parts, folder)
+    held_out = folder / "held-out.source"
+    write_lines(held_out, [*parts.tuning.sources, *parts.test.sources])
+    made = []
+    for name, path in links.items():
+        system = System(name, name.replace(" ", "-").replace("=", "-"))
+        grammar = grammar_file(system, folder)
+
+        def make(system: System = system, path: Path = path, grammar: Path = grammar) -> list[int]:
+            url = learned_store(folder, system.store, [*parts.files, str(path)], threads)
+            return make_grammar(system, url, held_out, grammar, _MAX_SCOPE)
+
+        made.append(Made(system, grammar, kept.find(f"{name}: rules by scope", make, grammar)))
+    options = TranslateOptions(lm=str(model), span=_SPAN, pops=_POPS, max_scope=_MAX_SCOPE, min_count=0.0)
+    equipment = equip(options)
+    tuned = folder / "weights.toml"
+    if not tuned.exists():
+        write_weights(tuned, tuned_weights(equipment, made[0], parts.tuning, _ITERATIONS, threads))
+    equipment = replace(equipment, weights=read_weights(str(tuned)))
+    outputs = []
+    for one in made:
+        own = partial(translate, equipment, one, parts, threads)
+        kept.find(f"{one.system.name}: seconds a sentence, weight of words", own, one.output)
+        outputs.append((one.system.name, read_sentences(str(one.output))))
+    references = [(f"reference {k + 1}", lines) for k, lines in enumerate(parts.test.columns())]
+    evaluation = EvaluationOptions(metrics=("bleu",), tokenizer="none", resamples=_RESAMPLES)
+    with progress("evaluate", "metrics") as shown:
+        [found] = evaluate(outputs, references, evaluation, shown)
+    return {score.name: f"{score.score:.2f} ± {(score.high - score.low) / 2:.2f}" for score in found.scores}
+
 
 LONGEST = 40
 """Longer pairs are left out, as in the paper."""
@@ -53,7 +103,7 @@ STRENGTHS = (1000.0, 100.0, 100.0, 1000.0, 1000.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ItgChain:
     """A sampler, a of its slices, and a start: a row of Table 1. `START` as a sampler makes no sweep."""
 
     sampler: str
@@ -69,34 +119,34 @@ class Chain:
 
 START = "start"
 CHAINS = (
-    Chain(START, 1.0, LEFT_BRANCHING),
-    Chain(START, 1.0, MODEL1),
-    Chain(START, 1.0, LINKS),
-    Chain(GIBBS, 1.0, LEFT_BRANCHING),
-    Chain(GIBBS, 1.0, MODEL1),
-    Chain(GIBBS, 1.0, LINKS),
-    Chain(SLICE, 0.25, MODEL1),
-    Chain(SLICE, 0.15, LEFT_BRANCHING),
-    Chain(SLICE, 0.15, MODEL1),
-    Chain(SLICE, 0.15, LINKS),
-    Chain(SLICE, 0.10, MODEL1),
-    Chain(FLAT, 0.25, MODEL1),
-    Chain(FLAT, 0.15, LEFT_BRANCHING),
-    Chain(FLAT, 0.15, MODEL1),
-    Chain(FLAT, 0.15, LINKS),
-    Chain(FLAT, 0.10, MODEL1),
-    Chain(EXHAUSTIVE, 1.0, LEFT_BRANCHING),
-    Chain(EXHAUSTIVE, 1.0, MODEL1),
+    ItgChain(START, 1.0, LEFT_BRANCHING),
+    ItgChain(START, 1.0, MODEL1),
+    ItgChain(START, 1.0, LINKS),
+    ItgChain(GIBBS, 1.0, LEFT_BRANCHING),
+    ItgChain(GIBBS, 1.0, MODEL1),
+    ItgChain(GIBBS, 1.0, LINKS),
+    ItgChain(SLICE, 0.25, MODEL1),
+    ItgChain(SLICE, 0.15, LEFT_BRANCHING),
+    ItgChain(SLICE, 0.15, MODEL1),
+    ItgChain(SLICE, 0.15, LINKS),
+    ItgChain(SLICE, 0.10, MODEL1),
+    ItgChain(FLAT, 0.25, MODEL1),
+    ItgChain(FLAT, 0.15, LEFT_BRANCHING),
+    ItgChain(FLAT, 0.15, MODEL1),
+    ItgChain(FLAT, 0.15, LINKS),
+    ItgChain(FLAT, 0.10, MODEL1),
+    ItgChain(EXHAUSTIVE, 1.0, LEFT_BRANCHING),
+    ItgChain(EXHAUSTIVE, 1.0, MODEL1),
 )
 """The rows of Table 1, slices from M4, flat slices, and the sampler that the paper could not run."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
-    """How the table is made."""
+class SliceOptions:
+    """Options of the table."""
 
     work: Annotated[Path, Option("Folder for all that is found; what is there already is taken.", metavar="FOLDER")]
-    pairs: Annotated[int | None, Option("Only the first so many pairs.", least=1)] = None
+    pairs: Annotated[int | None, Option("Only the first n pairs.", least=1)] = None
     sweeps: Annotated[int, Option("Sweeps of the slice and local samplers.", least=1)] = 100
     exhaustive: Annotated[int, Option("Sweeps of the exhaustive sampler; 0 leaves it out.", least=0)] = 20
     least_shape: Annotated[
@@ -110,7 +160,7 @@ class Table:
     figure: Annotated[Path | None, Option("PNG to draw; the curves stand beside it as .csv.", metavar="FILE")] = None
 
     def of_results(self) -> dict[str, Any]:
-        """The options that results depend on, as plain values."""
+        """Return the options that results depend on, as plain values."""
         beside = ("work", "least_shape", "seeds", "threads", "figure")
         return {name: str(value) for name, value in asdict(self).items() if name not in beside}
 
@@ -133,11 +183,11 @@ class Bitext:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a chain did with one seed: seconds of processor time until each sweep's end, ln P after each sweep (from 0),
+    """A chain with one seed: seconds of processor time until each sweep's end, ln P after each sweep (from 0),
     the share of proposals that were accepted, and the error rate if there are manual links.
     """
 
-    chain: Chain
+    chain: ItgChain
     seed: int
     seconds: list[float]
     log_likelihood: list[float]
@@ -146,7 +196,7 @@ class Run:
 
 
 def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None) -> Bitext:
-    """The first pairs of at most `LONGEST` words a side; with manual links all pairs."""
+    """Return the first pairs of at most `LONGEST` words a side; with manual links all pairs."""
     sides = read_sentences(str(source)), read_sentences(str(target))
     kept = [
         pair for pair in zip(*sides, strict=True)
@@ -162,15 +212,15 @@ def read_bitext(source: Path, target: Path, pairs: int | None, gold: Path | None
     return Bitext(sentences, *sides_read, batch, train_model1(batch), aligned, links, manual)
 
 
-def begin(bitext: Bitext, chain: Chain, seed: int) -> tuple[ItgKernel, ItgState]:
-    """A chain before its first sweep."""
+def begin(bitext: Bitext, chain: ItgChain, seed: int) -> tuple[ItgKernel, ItgState]:
+    """Return a chain before its first sweep."""
     settings = ItgSettings(chain.shape, STRENGTHS, sampled_strengths=False, sampled_words=False)
     method = SLICE if chain.sampler == START else chain.sampler
     kernel = build(bitext.batch, settings, method, bitext.model1)
     return kernel, kernel.init(seed, chain.start, bitext.links if chain.start == LINKS else None)
 
 
-def sample(bitext: Bitext, chain: Chain, seed: int, sweeps: int, links: Path | None = None) -> dict[str, Any]:
+def sample(bitext: Bitext, chain: ItgChain, seed: int, sweeps: int, links: Path | None = None) -> dict[str, Any]:
     """One chain over all pairs: a `Run` as plain values; the last sample's links go to a file."""
     kernel, state = begin(bitext, chain, seed)
     sums = empty_links(bitext.batch)
@@ -192,7 +242,7 @@ def sample(bitext: Bitext, chain: Chain, seed: int, sweeps: int, links: Path | N
     if bitext.gold:
         found = _aligned(bitext, sums if sweeps else last, implied=False).lines()
         pairs = [frozenset(_link(link) for link in line.split()) for line in found]
-        aer = evaluate(bitext.gold, pairs[: len(bitext.gold)]).aer
+        aer = evaluate_links(bitext.gold, pairs[: len(bitext.gold)]).aer
     return {
         "seconds": [round(value, 4) for value in seconds],
         "log_likelihood": [round(value, 3) for value in likelihood],
@@ -212,7 +262,7 @@ def _link(text: str) -> tuple[int, int]:
 
 
 def rows_of(runs: Sequence[Run], bleu: dict[str, str]) -> list[str]:
-    """The table, a line for each sampler and start; BLEU by the rows' names, as text."""
+    """Return the table, a line for each sampler and start; BLEU by the rows' names, as text."""
     lines = [
         "| sampler | seconds a sweep | acceptance | ln P at the start | at the end: mean | least | most | AER | BLEU |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -239,25 +289,20 @@ def rows_of(runs: Sequence[Run], bleu: dict[str, str]) -> list[str]:
 
 def draw(runs: Sequence[Run], path: Path) -> None:
     """ln P against sweeps and against seconds, a line for each sampler and start (its first seed), as PNG."""
-    import matplotlib as mpl
+    from matplotlib import colormaps
 
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    figure, panels = pyplot.subplots(1, 2, figsize=(12, 4.6), sharey=True)
-    first = {run.chain.name: run for run in reversed(runs) if len(run.seconds) > 1}
-    colours = {name: mpl.colormaps["tab20"](number) for number, name in enumerate(sorted(first))}
-    for name, run in sorted(first.items()):
-        panels[0].plot(range(len(run.log_likelihood)), run.log_likelihood, label=name, color=colours[name])
-        panels[1].plot(run.seconds[1:], run.log_likelihood[1:], color=colours[name])
-    for panel, label in zip(panels, ("samples", "processor time, s"), strict=True):
-        panel.set_xlabel(label)
-        panel.set_xscale("symlog" if panel is panels[0] else "log")
-        panel.grid(alpha=0.3)
-    panels[0].set_ylabel("log-likelihood")
-    panels[0].legend(loc="lower right", fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
+    with drawn(path, 1, 2, size=(12, 4.6), sharey=True) as panels:
+        first = {run.chain.name: run for run in reversed(runs) if len(run.seconds) > 1}
+        colours = {name: colormaps["tab20"](number) for number, name in enumerate(sorted(first))}
+        for name, run in sorted(first.items()):
+            panels[0].plot(range(len(run.log_likelihood)), run.log_likelihood, label=name, color=colours[name])
+            panels[1].plot(run.seconds[1:], run.log_likelihood[1:], color=colours[name])
+        for panel, label in zip(panels, ("samples", "processor time, s"), strict=True):
+            panel.set_xlabel(label)
+            panel.set_xscale("symlog" if panel is panels[0] else "log")
+            panel.grid(alpha=0.3)
+        panels[0].set_ylabel("log-likelihood")
+        panels[0].legend(loc="lower right", fontsize=8)
 
 
 def write_curves(runs: Sequence[Run], path: Path) -> None:
@@ -273,7 +318,7 @@ def write_curves(runs: Sequence[Run], path: Path) -> None:
 @with_options
 def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET", help="A bitext, tokenised.")],
-    wanted: Table,
+    wanted: SliceOptions,
 ) -> None:
     """Sample raw pairs by every sampler from every start; print Table 1, draw Figure 1."""
     if len(files) != len(("source", "target")):
@@ -284,7 +329,7 @@ def main(
     check_settings(wanted.work / "settings.json", {"files": files, **wanted.of_results()})
     parts = None
     if wanted.test:
-        parts = split(files, Wanted(wanted.tuning, wanted.test, HELD_OUT_WORDS, 1), wanted.work)
+        parts = split(files, wanted.work, tuning=wanted.tuning, test=wanted.test, longest=HELD_OUT_WORDS)
     source, target = map(Path, parts.files if parts is not None else files)
     bitext = read_bitext(source, target, wanted.pairs, wanted.gold)
     runs, links = _sample_all(bitext, wanted)
@@ -295,7 +340,7 @@ def main(
     print("\n".join(rows_of(runs, bleu)))
 
 
-def _sample_all(bitext: Bitext, wanted: Table) -> tuple[list[Run], dict[str, Path]]:
+def _sample_all(bitext: Bitext, wanted: SliceOptions) -> tuple[list[Run], dict[str, Path]]:
     """All runs, and the files of the links of their first seed's last sample, by the chains' names."""
     kept = Kept(wanted.work / "found.json")
     # Compiling is no part of sampling: a pair of one word has it done.
@@ -320,7 +365,7 @@ def _sample_all(bitext: Bitext, wanted: Table) -> tuple[list[Run], dict[str, Pat
     return runs, links
 
 
-def _translate_all(bitext: Bitext, parts: Split, links: dict[str, Path], wanted: Table) -> dict[str, str]:
+def _translate_all(bitext: Bitext, parts: Split, links: dict[str, Path], wanted: SliceOptions) -> dict[str, str]:
     """BLEU of the grammars that follow from links, those of the default aligner first; as text, by their names."""
     files = []
     for side, lines in zip(("source", "target"), bitext.sentences, strict=True):

@@ -7,23 +7,24 @@ from pathlib import Path
 import numpy as np
 
 from hierogram.daemon.alignment.aligning import align
-from hierogram.daemon.alignment.files import read_sentences, write_lines
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.corpora.ingest import ingest
-from hierogram.daemon.corpora.inputs import Input
+from hierogram.daemon.corpora.lines import read_sentences, write_lines
+from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.learning.learner import Learner, LearnOptions
+from hierogram.daemon.learning.kinds.counting import fragment_averages, variables
+from hierogram.daemon.learning.kinds.synchronous import pairs_of
+from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
 from hierogram.daemon.learning.learning import ALIGNED, learn
-from hierogram.daemon.learning.lease import holding_lease
-from hierogram.daemon.learning.residents import read_batches
+from hierogram.daemon.learning.residents import ResidentBatch, read_batches
 from hierogram.daemon.progress import progress
+from hierogram.samplers.forests.averages import add_trees
 from hierogram.samplers.grammar.settings import DIRICHLET, PAPER, PITMAN_YOR, QUICK
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.comparison.heuristic_export import Heuristic, export_heuristic
-from hierogram.tools.papers.averaged_samples import commit_averaged_samples
+from hierogram.tools.comparison.heuristic_export import export_heuristic
 
 FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_source", "lex_source_given_target")
 """Features that all grammars of the table have."""
@@ -75,7 +76,7 @@ class Made:
 
 
 def aligned(files: Sequence[str], folder: Path, threads: int) -> list[str]:
-    """The files of a bitext with those of its alignment, which is made unless it is there."""
+    """Return the files of a bitext with those of its alignment, which is made unless it is there."""
     if len(files) > len(("source", "target")):
         return list(files)
     path = folder / "train.align"
@@ -124,7 +125,7 @@ def commit_start(store: Store) -> None:
 
 
 def grammar_file(system: System, folder: Path) -> Path:
-    """Where a system's grammar goes."""
+    """Return where a system's grammar goes."""
     name = system.name.replace(",", "").replace("'", "").replace(" ", "-")
     return folder / f"{name}.cdec"
 
@@ -142,7 +143,7 @@ def make_grammar(system: System, url: str, held_out: Path, path: Path, max_scope
     path.unlink(missing_ok=True)
     with open_store(url) as store:
         if system.heuristic:
-            return export_heuristic(store, path, options, Heuristic(system.singletons)).by_scope
+            return export_heuristic(store, path, options, singletons=system.singletons)[1]
         export(store, path, options)
         with store.snapshot() as snapshot:
             return _by_scope(snapshot, system)
@@ -150,7 +151,7 @@ def make_grammar(system: System, url: str, held_out: Path, path: Path, max_scope
 
 def _by_scope(snapshot: Snapshot, system: System) -> list[int]:
     counts = np.zeros(1, np.int64)
-    for _, (scopes, hiero, *_) in snapshot.rule_blocks(("scope", "hiero"), sampled=not system.drawn):
+    for _, (scopes, hiero, *_) in snapshot.rule_blocks(("scope", "hiero"), expected=not system.drawn):
         numbers = np.array(scopes.split("\n"), np.int64)
         if system.hiero:
             numbers = numbers[np.array(hiero.split("\n"), np.int64) > 0]
@@ -158,3 +159,26 @@ def _by_scope(snapshot: Snapshot, system: System) -> list[int]:
         found[: len(counts)] += counts
         counts = found
     return [int(number) for number in counts]
+
+
+def commit_averaged_samples(store: Store, options: LearnOptions) -> None:
+    """Take a store's pairs through the schedule `paper`, and commit as their means those of eight samples.
+
+    The samples are the state in which sampling begins (every node cut, a random edge at each), and those after
+    each of the levels: with defaults the 0th, 10th, …, 70th.
+    """
+    settings = store.settings()
+    with holding_lease(store, "table 2"), Learner(store, options) as learner:
+        learner.total = store.count_pairs(ALIGNED) * settings.levels * settings.sweeps_per_level
+        for rows in read_batches(store, ALIGNED):
+            batch = learner.open(rows)
+            _add_sample(batch)
+            for level in range(1, settings.levels + 1):
+                learner.sweep(batch, np.full(len(rows), level * settings.sweeps_per_level), leave_open=True)
+                _add_sample(batch)
+            batch.commit(store, [], learner.chain.labels(), None)
+
+
+def _add_sample(batch: ResidentBatch) -> None:
+    pairs = pairs_of(batch.loaded).batch
+    add_trees(fragment_averages(batch.averages), pairs, variables(batch.state), np.ones(pairs.size, np.bool_))

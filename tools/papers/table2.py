@@ -15,10 +15,10 @@ from typing import Annotated, Any
 
 import typer
 
-from hierogram.daemon.alignment.files import read_sentences, write_lines
 from hierogram.daemon.commands.common import note, plural, say, say_table
 from hierogram.daemon.commands.flags import with_options
-from hierogram.daemon.decoding.opening import Equipment, equip
+from hierogram.daemon.corpora.lines import read_sentences, write_lines
+from hierogram.daemon.decoding.opening import TranslationResources, equip
 from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.decoding.weights import read_weights, write_weights
 from hierogram.daemon.progress import progress
@@ -26,8 +26,7 @@ from hierogram.daemon.tuning.evaluation import evaluate
 from hierogram.daemon.tuning.options import EvaluationOptions
 from hierogram.samplers.grammar.settings import DIRICHLET
 from hierogram.storage.options import Option
-from hierogram.tools.papers.keeping import Kept, check_settings
-from hierogram.tools.papers.splitting import Split, Wanted, split
+from hierogram.tools.measures.results import Kept, check_settings, drawn
 from hierogram.tools.papers.systems import (
     AVERAGED,
     HIERO,
@@ -42,14 +41,14 @@ from hierogram.tools.papers.systems import (
     learned_store,
     make_grammar,
 )
-from hierogram.tools.papers.translations import language_model, translate, tuned_weights
+from hierogram.tools.papers.translations import Split, language_model, split, translate, tuned_weights
 
 _RESAMPLES = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
-    """How the table is made."""
+class TableOptions:
+    """Options of the table."""
 
     work: Annotated[Path, Option("Folder for all that is made; what is there already is taken.", metavar="FOLDER")]
     tuning: Annotated[int, Option("Sentences to tune on.", least=1)] = 400
@@ -67,13 +66,13 @@ class Table:
     figure: Annotated[Path | None, Option("PNG to draw BLEU against the number of rules in.", metavar="FILE")] = None
 
     def of_results(self) -> dict[str, Any]:
-        """The options that results depend on."""
+        """Return the options that results depend on."""
         beside = ("work", "threads", "without_dirichlet", "figure")
         return {name: value for name, value in asdict(self).items() if name not in beside}
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SystemRow:
     """A row of the table: rules of scope 0, 1, …, all of them, their ratio to Hiero's, BLEU and half its 95 % interval,
     p against Hiero, processor seconds a sentence, the weight of target words.
     """
@@ -92,7 +91,7 @@ class Row:
 @with_options
 def main(
     files: Annotated[list[str], typer.Argument(metavar="SOURCE TARGET [ALIGNMENT]", help="A bitext, tokenised.")],
-    wanted: Table,
+    wanted: TableOptions,
 ) -> None:
     """Make the whole table: learn, extract, tune once on Hiero's grammar, translate, compare.
 
@@ -102,7 +101,14 @@ def main(
     wanted.work.mkdir(parents=True, exist_ok=True)
     check_settings(wanted.work / "settings.json", {"files": files, **wanted.of_results()})
     kept = Kept(wanted.work / "found.json")
-    parts = split(files, Wanted(wanted.tuning, wanted.test, wanted.longest, wanted.references), wanted.work)
+    parts = split(
+        files,
+        wanted.work,
+        tuning=wanted.tuning,
+        test=wanted.test,
+        longest=wanted.longest,
+        references=wanted.references,
+    )
     held_out = wanted.work / "held-out.source"
     write_lines(held_out, [*parts.tuning.sources, *parts.test.sources])
     model = language_model(parts, wanted.work)
@@ -128,8 +134,8 @@ def main(
         draw(rows, wanted.figure, f"{parts.pairs:,} pairs")
 
 
-def _made(system: System, bitext: Sequence[str], held_out: Path, wanted: Table, kept: Kept) -> Made:
-    """A system's grammar, learned or extracted unless it is there."""
+def _made(system: System, bitext: Sequence[str], held_out: Path, wanted: TableOptions, kept: Kept) -> Made:
+    """Return a system's grammar, learned or extracted unless it is there."""
     path = grammar_file(system, wanted.work)
 
     def make() -> list[int]:
@@ -140,9 +146,9 @@ def _made(system: System, bitext: Sequence[str], held_out: Path, wanted: Table, 
 
 
 def _rows(
-    equipment: Equipment, made: Sequence[Made], parts: Split, wanted: Table, kept: Kept
-) -> tuple[list[Row], float | None]:
-    """The rows, and p of the difference between the first sample and the last."""
+    equipment: TranslationResources, made: Sequence[Made], parts: Split, wanted: TableOptions, kept: Kept
+) -> tuple[list[SystemRow], float | None]:
+    """Return the rows, and p of the difference between the first sample and the last."""
     outputs: dict[str, list[str]] = {}
     found_of: dict[str, list[float]] = {}
     for one in made:
@@ -162,7 +168,7 @@ def _rows(
         by_scope = (one.by_scope + [0] * (wanted.max_scope + 1))[: wanted.max_scope + 1]
         rules = sum(by_scope)
         rows.append(
-            Row(
+            SystemRow(
                 one.system.name,
                 by_scope,
                 rules,
@@ -176,7 +182,7 @@ def _rows(
     return rows, sampling.scores[1].p
 
 
-def _say(rows: list[Row], p_of_sampling: float | None, parts: Split, wanted: Table) -> None:
+def _say(rows: list[SystemRow], p_of_sampling: float | None, parts: Split, wanted: TableOptions) -> None:
     content = {"pairs": parts.pairs, "p_of_sampling": p_of_sampling, "rows": [asdict(row) for row in rows]}
     (wanted.work / "table2.json").write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     columns = [
@@ -213,31 +219,23 @@ def _say(rows: list[Row], p_of_sampling: float | None, parts: Split, wanted: Tab
 
 
 def _shown(p: float | None) -> str:
-    """A probability as tables have it."""
+    """Return a probability as tables have it."""
     if p is None:
         return ""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def draw(rows: Sequence[Row], path: Path, title: str) -> None:
+def draw(rows: Sequence[SystemRow], path: Path, title: str) -> None:
     """BLEU with its 95 % interval against the number of rules, as PNG."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    figure, panel = pyplot.subplots(figsize=(8, 4.6))
-    for row, marker in zip(rows, cycle("os^vD<>PhX"), strict=False):
-        panel.errorbar(row.rules, row.bleu, row.plus_minus, fmt=marker, capsize=3, label=row.name)
-    panel.set_xscale("log")
-    panel.set_xlabel(f"rules up to scope {len(rows[0].by_scope) - 1}")
-    panel.set_ylabel("BLEU")
-    panel.set_title(title)
-    panel.grid(alpha=0.3)
-    panel.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
+    with drawn(path, size=(8, 4.6)) as panel:
+        for row, marker in zip(rows, cycle("os^vD<>PhX"), strict=False):
+            panel.errorbar(row.rules, row.bleu, row.plus_minus, fmt=marker, capsize=3, label=row.name)
+        panel.set_xscale("log")
+        panel.set_xlabel(f"rules up to scope {len(rows[0].by_scope) - 1}")
+        panel.set_ylabel("BLEU")
+        panel.set_title(title)
+        panel.grid(alpha=0.3)
+        panel.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 if __name__ == "__main__":

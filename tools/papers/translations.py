@@ -1,25 +1,131 @@
-"""Translations with grammars that are compared: weights tuned once, that of target words fitted to each."""
+"""A bitext to learn from, tune on and test with, and translations with grammars that are compared."""
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from hierogram.daemon.alignment.files import write_lines
-from hierogram.daemon.decoding.opening import Equipment
-from hierogram.daemon.language_models.making import make
+from hierogram.daemon.corpora.lines import read_sentences, write_lines
+from hierogram.daemon.decoding.grammars import TranslationGrammar
+from hierogram.daemon.decoding.opening import TranslationResources
+from hierogram.daemon.exceptions import InputError
+from hierogram.daemon.language_models.files import make
 from hierogram.daemon.language_models.options import EstimationOptions
 from hierogram.daemon.progress import progress
-from hierogram.daemon.tuning.decoding import GrammarDecoder
 from hierogram.daemon.tuning.options import TuningOptions
+from hierogram.daemon.tuning.runs import GrammarDecoder
 from hierogram.daemon.tuning.tuning import tune
-from hierogram.tools.papers.lengths import WORDS, fitted_words
-from hierogram.tools.papers.splitting import HeldOut, Split
 from hierogram.tools.papers.systems import Made
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Source sentences, and of each its references; where there are fewer of some, the others are empty."""
+
+    sources: list[str]
+    references: list[list[str]]
+
+    def columns(self) -> list[list[str]]:
+        """References as files have them: the first of each sentence, the second, …"""
+        most = max(map(len, self.references))
+        return [[own[k] if k < len(own) else "" for own in self.references] for k in range(most)]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Files to learn from (two, or three with the alignment), sentences to tune on and to test with."""
+
+    files: list[str]
+    tuning: HeldOut
+    test: HeldOut
+    pairs: int
+
+
+def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, longest: int, references: int = 1) -> Split:
+    """Divide a bitext by its source sentences, evenly spaced; what is to be learned from goes to the folder.
+
+    `tuning` and `test` sentences are held out, of `longest` words at most; those of the test have `references` or more.
+    Raises `InputError` where there are too few sentences, or files of different lengths.
+    """
+    columns = [read_sentences(file) for file in files]
+    if len({len(lines) for lines in columns}) != 1:
+        raise InputError(f"{' and '.join(files)} differ in their numbers of lines")
+    pairs: dict[str, list[int]] = {}
+    for number, line in enumerate(columns[0]):
+        pairs.setdefault(line, []).append(number)
+
+    def references_of(source: str) -> list[str]:
+        found = dict.fromkeys(columns[1][number] for number in pairs[source])
+        return [line for line in found if line.strip()]
+
+    def is_short(line: str) -> bool:
+        return 0 < len(line.split()) <= longest
+
+    suited = [source for source in pairs if is_short(source) and all(map(is_short, references_of(source)))]
+    several = [source for source in suited if len(references_of(source)) >= references]
+    tested = _spaced(several, test)
+    chosen = set(tested)
+    tuned = _spaced([source for source in suited if source not in chosen], tuning)
+    if len(tested) < test or len(tuned) < tuning:
+        raise InputError(
+            f"{files[0]}: only {len(several):,} and {len(suited):,} sentences can be held out: ask for less"
+        )
+    chosen.update(tuned)
+    left = [number for number, line in enumerate(columns[0]) if line not in chosen]
+    names = []
+    for side, lines in zip(("source", "target", "align"), columns, strict=False):
+        path = folder / f"train.{side}"
+        write_lines(path, (lines[number] for number in left))
+        names.append(str(path))
+    for_tuning, for_test = (HeldOut(part, [references_of(source) for source in part]) for part in (tuned, tested))
+    return Split(names, for_tuning, for_test, len(left))
+
+
+def _spaced(items: list[str], wanted: int) -> list[str]:
+    """So many of the items, evenly spaced; all where there are fewer."""
+    if len(items) <= wanted:
+        return items
+    return [items[k * len(items) // wanted] for k in range(wanted)]
+
+
+WORDS = "words"
+_TRIALS = 8
+
+
+def fitted_words(equipment: TranslationResources, grammar: TranslationGrammar, held: HeldOut, threads: int) -> float:
+    """Fit the weight of words, between 0 and twice what it is: translations have as many words as the references.
+
+    Of several references the one whose length is closest counts. All other weights stay.
+    """
+
+    def missing(weight: float) -> int:
+        """By how many words translations are too short under this weight."""
+        translator = equipment.translator(grammar, {**equipment.weights, WORDS: weight})
+        lengths = [len(found.text.split()) for found in translator.translate_all(held.sources, threads=threads)]
+        return _words_of_references(lengths, held.references) - sum(lengths)
+
+    start = equipment.weights[WORDS]
+    low, high = min(0.0, 2 * start), max(0.0, 2 * start)
+    middle = start
+    for _ in range(_TRIALS):
+        short = missing(middle)
+        if not short:
+            break
+        low, high = (middle, high) if short > 0 else (low, middle)
+        middle = (low + high) / 2
+    return middle
+
+
+def _words_of_references(lengths: Sequence[int], references: Sequence[Sequence[str]]) -> int:
+    sizes = [[len(line.split()) for line in own] for own in references]
+    return sum(min(own, key=lambda size: abs(size - n)) for n, own in zip(lengths, sizes, strict=True))
+
 
 _LM_ORDER = 3
 
 
 def language_model(parts: Split, folder: Path) -> Path:
-    """The file of a language model of the target side, estimated unless it is there."""
+    """Return the file of a language model of the target side, estimated unless it is there."""
     model = folder / "target.lm"
     if not model.exists():
         with progress("lm", "n-grams") as shown:
@@ -27,7 +133,9 @@ def language_model(parts: Split, folder: Path) -> Path:
     return model
 
 
-def tuned_weights(equipment: Equipment, made: Made, held: HeldOut, iterations: int, threads: int) -> dict[str, float]:
+def tuned_weights(
+    equipment: TranslationResources, made: Made, held: HeldOut, iterations: int, threads: int
+) -> dict[str, float]:
     """Weights that are tuned with one grammar."""
     grammar = equipment.grammar(str(made.file))
     options = TuningOptions(iterations=iterations)
@@ -46,7 +154,7 @@ def tuned_weights(equipment: Equipment, made: Made, held: HeldOut, iterations: i
     return decode.by_name(found.weights)
 
 
-def translate(equipment: Equipment, made: Made, parts: Split, threads: int) -> list[float]:
+def translate(equipment: TranslationResources, made: Made, parts: Split, threads: int) -> list[float]:
     """Translate with a grammar into its file; processor seconds a sentence (one thread), weight of words."""
     grammar = equipment.grammar(str(made.file))
     words = fitted_words(equipment, grammar, parts.tuning, threads)

@@ -6,9 +6,9 @@ backslash, as in the store's own notation. An indicator is written where it is 1
 
 from collections.abc import Callable
 
-from hierogram.daemon.exports.formats.format import Chosen, Compression, Format, Reader, ReadRule
-from hierogram.daemon.exports.tables.notation import concatenated, is_plain, mapped
-from hierogram.daemon.exports.tables.numbers import plain
+from hierogram.daemon.compressing import Compression
+from hierogram.daemon.exports.formats.format import Chosen, Format, Reader, ReadRule
+from hierogram.daemon.exports.formats.notation import concatenated, is_plain, mapped, plain
 
 NAMES = {
     "p_target_given_source": "EGivenF",
@@ -42,7 +42,7 @@ def _line(features: Chosen) -> str:
 
 
 def named_reader(base: float) -> Callable[[Chosen, int], Reader]:
-    """What reads lines with features by name, whose count is a logarithm to the base."""
+    """Return what reads lines with features by name, whose count is a logarithm to the base."""
     count = f"{NAMES['count']}="
 
     def read(line: str) -> ReadRule:

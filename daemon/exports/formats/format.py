@@ -1,34 +1,65 @@
-"""What a format is: how a rule becomes a line, in SQL over the columns of a scored rule, and how a line is read.
+"""A format: how a rule becomes a line, in SQL over the columns of a scored rule, and how a line is read.
 
 The columns are `source`, `target` (in the store's notation), `alignment` (links of words), those of the format's shape,
 `uses`, `count`, `source_uses`, `target_uses`, `source_count`, `target_count` (sums over the rules with that side), and
-the values of `hierogram.daemon.exports.formats.features`.
+the values of `FEATURES`.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
-from hierogram.daemon.exports.formats.features import BY_NAME, Feature
+from hierogram.daemon.compressing import Compression
 from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, Notation
 
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A value of a rule: its name, what it is, and how it is computed from the columns of `scored`."""
+
+    name: str
+    meaning: str
+    value: str
+    lexical: bool = False
+    probability: bool = False
+
+
+FEATURES = (
+    Feature(
+        "p_target_given_source",
+        "count over the sum of counts with that source side",
+        "uses / source_uses",
+        probability=True,
+    ),
+    Feature(
+        "p_source_given_target",
+        "count over the sum of counts with that target side",
+        "uses / target_uses",
+        probability=True,
+    ),
+    Feature("lex_target_given_source", "lexical weight of the target words", "lex_target_given_source", True, True),
+    Feature("lex_source_given_target", "lexical weight of the source words", "lex_source_given_target", True, True),
+    Feature("count", "how often it is expected to be used; with `drawn`, how often it is", "count"),
+    Feature("singleton", "1 where it is used at most once", "CASE WHEN count <= 1 THEN 1 ELSE 0 END"),
+    Feature(
+        "source_singleton",
+        "1 where its source side is used at most once",
+        "CASE WHEN source_count <= 1 THEN 1 ELSE 0 END",
+    ),
+    Feature("terminals_only", "1 where it has no nonterminal", "CASE WHEN nonterminals = 0 THEN 1 ELSE 0 END"),
+    Feature("glue", "1 for glue rules, which stand in a file of their own; here 0", "0"),
+)
+
+BY_NAME = {feature.name: feature for feature in FEATURES}
+
+
 Chosen = Sequence[Feature]
-
-
-class Compression(StrEnum):
-    """How a file is compressed."""
-
-    AUTO = "auto"
-    ZSTD = "zstd"
-    GZIP = "gzip"
-    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadRule:
     """A rule as an export writes it; the count is None where the format or the choice of features leaves it out.
 
-    Its sides tell it from all others: nonterminals that are linked have the same number on both.
+    Its sides set it apart from all others: nonterminals that are linked have the same number on both.
     """
 
     source: str
@@ -73,7 +104,7 @@ class Format:
     rows: str | None = None
 
     def check_features(self, names: Sequence[str] | None) -> None:
-        """Raises `ValueError` where the format cannot write a feature, or leaves no choice."""
+        """Raise `ValueError` where the format cannot write a feature, or leaves no choice."""
         if names is None:
             return
         if self.fixed:
@@ -83,11 +114,11 @@ class Format:
                 raise ValueError(f"{self.name} has no feature {name!r}; there are {', '.join(self.features)}")
 
     def serves(self, notation: Notation) -> bool:
-        """Whether the format can write grammars of the kind."""
+        """Return whether the format can write grammars of the kind."""
         return self.needs is None or self.needs in notation.offers
 
     def of_grammar(self, notation: Notation, names: Sequence[str] | None) -> tuple[str, ...] | None:
-        """The names of the features to write of a kind of grammar; lexical weights need linked words.
+        """Return the names of the features to write of a kind of grammar; lexical weights need linked words.
 
         Raises `ValueError` where the kind has no such feature.
         """
@@ -101,5 +132,5 @@ class Format:
         return tuple(names)
 
     def chosen(self, names: Sequence[str] | None) -> list[Feature]:
-        """The features that are written, in the format's order."""
+        """Return the features that are written, in the format's order."""
         return [BY_NAME[name] for name in self.features if names is None or name in names]

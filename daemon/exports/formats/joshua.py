@@ -5,11 +5,12 @@ own preprocessing writes them.
 """
 
 import math
+from functools import partial
 
+from hierogram.daemon.compressing import Compression
 from hierogram.daemon.exports.formats.cdec import NAMES, named_reader
-from hierogram.daemon.exports.formats.format import Chosen, Compression, Format, Reader, ReadRule
-from hierogram.daemon.exports.tables.notation import is_plain, mapped, word
-from hierogram.daemon.exports.tables.numbers import plain
+from hierogram.daemon.exports.formats.format import Chosen, Format, Reader, ReadRule
+from hierogram.daemon.exports.formats.notation import is_plain, mapped, plain, word
 
 _FEATURES = (*NAMES, "glue")
 _NAMES = NAMES | {"glue": "IsGlue"}
@@ -26,14 +27,10 @@ def _value(name: str, probability: bool) -> str:
     return f"CAST({name} AS VARCHAR)"
 
 
-def _dense(features: Chosen) -> str:
-    values = " || ' ' || ".join(_value(feature.name, feature.probability) for feature in features)
-    return f"'[X] ||| ' || {_side('source')} || ' ||| ' || {_side('target')} || ' ||| ' || {values}"
-
-
-def _named(features: Chosen) -> str:
+def _line(features: Chosen, named: bool) -> str:
     values = " || ' ".join(
-        f"{_NAMES[feature.name]}=' || {_value(feature.name, feature.probability)}" for feature in features
+        (f"{_NAMES[feature.name]}=" if named else "") + f"' || {_value(feature.name, feature.probability)}"
+        for feature in features
     )
     return f"'[X] ||| ' || {_side('source')} || ' ||| ' || {_side('target')} || ' ||| {values}"
 
@@ -44,15 +41,6 @@ def _rules(none: str, used: str) -> list[str]:
         f"[GOAL] ||| [GOAL,1] [X,2] ||| [GOAL,1] [X,2] ||| {used}",
         f"[GOAL] ||| [GOAL,1] </s> ||| [GOAL,1] </s> ||| {none}",
     ]
-
-
-def _dense_glue(_: Chosen) -> list[str]:
-    # Joshua keeps the glue grammar's one feature apart from those of the main grammar.
-    return _rules("0", "-1")
-
-
-def _named_glue(_: Chosen) -> list[str]:
-    return _rules("IsGlue=0", "IsGlue=1")
 
 
 def _dense_reader(features: Chosen, _: int) -> Reader:
@@ -72,9 +60,10 @@ JOSHUA = Format(
     suffix=".joshua",
     compression=Compression.GZIP,
     features=_FEATURES,
-    line=_dense,
+    line=partial(_line, named=False),
     reader=_dense_reader,
-    glue=_dense_glue,
+    # Joshua keeps the glue grammar's one feature apart from those of the main grammar.
+    glue=lambda _: _rules("0", "-1"),
 )
 THRAX = Format(
     name="thrax",
@@ -82,7 +71,7 @@ THRAX = Format(
     suffix=".thrax",
     compression=Compression.GZIP,
     features=_FEATURES,
-    line=_named,
+    line=partial(_line, named=True),
     reader=named_reader(1 / math.e),
-    glue=_named_glue,
+    glue=lambda _: _rules("IsGlue=0", "IsGlue=1"),
 )

@@ -4,9 +4,18 @@ Scores are probabilities p(f|e) lex(f|e) p(e|f) lex(e|f); the counts are those o
 the rule. `|`, `[` and `]` in words are written as Moses' own tokenizer escapes them.
 """
 
-from hierogram.daemon.exports.formats.format import Chosen, Compression, Format, Reader, ReadRule
-from hierogram.daemon.exports.tables.notation import NONTERMINAL, concatenated, is_plain, links, mapped, spaced, word
-from hierogram.daemon.exports.tables.numbers import plain
+from hierogram.daemon.compressing import Compression
+from hierogram.daemon.exports.formats.format import Chosen, Format, Reader, ReadRule
+from hierogram.daemon.exports.formats.notation import (
+    NONTERMINAL,
+    concatenated,
+    is_plain,
+    links,
+    mapped,
+    plain,
+    spaced,
+    word,
+)
 
 _GAP = "[X][X]"
 """A nonterminal; which of the other side's it belongs to, the links say."""

@@ -6,9 +6,9 @@ Those of word pairs count the links of the store's pairs; those of phrases are m
 from collections.abc import Callable
 from functools import partial
 
-from hierogram.daemon.exports.formats.format import Chosen, Compression, Format, Reader, ReadRule
-from hierogram.daemon.exports.tables.notation import concatenated, spaced, word
-from hierogram.daemon.exports.tables.numbers import plain
+from hierogram.daemon.compressing import Compression
+from hierogram.daemon.exports.formats.format import Chosen, Format, Reader, ReadRule
+from hierogram.daemon.exports.formats.notation import concatenated, plain, spaced, word
 from hierogram.samplers.grammar.kinds import LINKS
 
 _BY_SOURCE, _BY_TARGET = "p_target_given_source", "p_source_given_target"
@@ -16,28 +16,12 @@ _TAB = "chr(9)"
 
 
 def _words(side: str) -> str:
-    """A side without nonterminals as its words."""
+    """Return a side without nonterminals as its words."""
     return f"array_to_string(list_transform(string_split({side}, ' '), lambda x: {word('x')}), ' ')"
 
 
 def _target_first(_: Chosen) -> str:
     return spaced("target", "source", plain(_BY_SOURCE))
-
-
-def _source_first(_: Chosen) -> str:
-    return spaced("source", "target", plain(_BY_TARGET))
-
-
-def _logarithm(_: Chosen) -> str:
-    return concatenated("source", _TAB, "target", _TAB, plain(f"ln({_BY_SOURCE})"))
-
-
-def _prior(_: Chosen) -> str:
-    return concatenated(f"'LEX' || {_TAB}", "lower(source)", _TAB, "lower(target)", _TAB, plain("count"))
-
-
-def _sides(_: Chosen) -> str:
-    return concatenated("source", _TAB, "target")
 
 
 def _reading(source: int, target: int) -> Callable[[Chosen, int], Reader]:
@@ -73,7 +57,7 @@ BICLEANER_REVERSE = _of_words(
     suffix=".bicleaner-reverse",
     compression=Compression.GZIP,
     features=(_BY_TARGET,),
-    line=_source_first,
+    line=lambda _: spaced("source", "target", plain(_BY_TARGET)),
     reader=_reading(0, 1),
 )
 SHORTLIST = _of_words(
@@ -91,7 +75,7 @@ PRIORS = _of_words(
     suffix=".priors",
     compression=Compression.NONE,
     features=("count",),
-    line=_prior,
+    line=lambda _: concatenated(f"'LEX' || {_TAB}", "lower(source)", _TAB, "lower(target)", _TAB, plain("count")),
     reader=_reading(1, 2),
 )
 TTABLE = _of_words(
@@ -100,7 +84,7 @@ TTABLE = _of_words(
     suffix=".ttable",
     compression=Compression.NONE,
     features=(_BY_SOURCE,),
-    line=_logarithm,
+    line=lambda _: concatenated("source", _TAB, "target", _TAB, plain(f"ln({_BY_SOURCE})")),
     reader=_reading(0, 1),
 )
 VMAP = _of_phrases(
@@ -109,7 +93,7 @@ VMAP = _of_phrases(
     suffix=".vmap",
     compression=Compression.NONE,
     features=("count",),
-    line=_sides,
+    line=lambda _: concatenated("source", _TAB, "target"),
     reader=_reading(0, 1),
     rows=_CANDIDATES,
 )

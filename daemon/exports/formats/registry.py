@@ -1,5 +1,6 @@
 """The formats by name. A new one is a module here and an entry in `FORMATS`."""
 
+from hierogram.daemon.compressing import divided_name
 from hierogram.daemon.exports.formats.cdec import CDEC
 from hierogram.daemon.exports.formats.format import Format
 from hierogram.daemon.exports.formats.joshua import JOSHUA, THRAX
@@ -31,29 +32,30 @@ EVERY: dict[str, Format] = {**FORMATS, **FILES}
 
 
 def find_format(name: str) -> Format:
-    """The format with the name; raises `ValueError` where there is none."""
+    """Return the format with the name; raises `ValueError` where there is none."""
     if name not in EVERY:
         raise ValueError(f"there is no format {name!r}; there are {', '.join(EVERY)}")
     return EVERY[name]
 
 
 def usual_format(notation: Notation) -> Format:
-    """The format in which a kind of grammar is written unless another one is named."""
+    """Return the format in which a kind of grammar is written unless another one is named."""
     return next(format for format in FORMATS.values() if format.serves(notation))
 
 
 def check_kind(format: Format, notation: Notation) -> None:
-    """Raises `ValueError` where the format is not one for this kind of grammar."""
+    """Raise `ValueError` where the format is not one for this kind of grammar."""
     if not format.serves(notation):
         suited = ", ".join(other.name for other in FORMATS.values() if other.serves(notation))
         raise ValueError(notation.cannot(f"be exported as {format.name}: there are {suited}"))
 
 
 def endings() -> str:
-    """The endings that files of each format have, to be shown."""
+    """Return the endings that files of each format have, to be shown."""
     return ", ".join(format.suffix for format in EVERY.values())
 
 
 def promised_format(name: str) -> Format | None:
-    """The format that a file's name, without the ending of a compression, ends in; None where it is that of none."""
-    return next((format for format in EVERY.values() if name.endswith(format.suffix)), None)
+    """Return the format that a file's name, with or without a compression's ending, ends in; None where none fits."""
+    stem, _ = divided_name(name)
+    return next((format for format in EVERY.values() if stem.endswith(format.suffix)), None)

@@ -3,9 +3,9 @@
 import csv
 import json
 
-from hierogram.daemon.exports.formats.features import FEATURES
-from hierogram.daemon.exports.formats.format import Chosen, Compression, Format, Reader, ReadRule
-from hierogram.daemon.exports.tables.notation import concatenated
+from hierogram.daemon.compressing import Compression
+from hierogram.daemon.exports.formats.format import FEATURES, Chosen, Format, Reader, ReadRule
+from hierogram.daemon.exports.formats.notation import concatenated
 
 _QUOTED_SINCE = 3
 """Version of the manifest since which fields of tab-separated values are quoted where they need it."""
@@ -17,7 +17,7 @@ _FEATURES = tuple(feature.name for feature in FEATURES if feature.name != "glue"
 
 
 def columns(features: Chosen) -> list[str]:
-    """The columns of a rule, in order."""
+    """Return the columns of a rule, in order."""
     return [*_RULE, *(feature.name for feature in features)]
 
 
@@ -43,7 +43,7 @@ def _tab_line(features: Chosen) -> str:
 
 
 def _field(name: str) -> str:
-    """A text as readers of such tables want it: in quotes where it has one, or what some take for the line's end."""
+    """Write a text as readers of such tables want it: in quotes where it has one, or what some take for line ends."""
     odd = " OR ".join(f"contains({name}, {character})" for character in ("'\"'", "chr(13)"))
     return f"""CASE WHEN {odd} THEN '"' || replace({name}, '"', '""') || '"' ELSE {name} END"""
 
@@ -59,10 +59,6 @@ def _tab_reader(features: Chosen, version: int) -> Reader:
         return ReadRule(values[0], values[1], None if place is None else float(values[place]))
 
     return read
-
-
-def _tab_header(features: Chosen) -> str:
-    return "\t".join(columns(features))
 
 
 JSONL = Format(
@@ -86,7 +82,7 @@ TSV = Format(
     needs=None,
     line=_tab_line,
     reader=_tab_reader,
-    header=_tab_header,
+    header=lambda features: "\t".join(columns(features)),
     alignments=True,
     shape=_SHAPE,
 )

@@ -1,7 +1,8 @@
 """Formats of tree grammars: fragments in brackets, and the CFG that has the same probabilities."""
 
-from hierogram.daemon.exports.formats.format import Chosen, Compression, Format, Reader, ReadRule
-from hierogram.daemon.exports.tables.numbers import plain
+from hierogram.daemon.compressing import Compression
+from hierogram.daemon.exports.formats.format import Chosen, Format, Reader, ReadRule
+from hierogram.daemon.exports.formats.notation import plain
 from hierogram.samplers.grammar.kinds import FRAGMENTS as TREE_FRAGMENTS
 
 _FEATURES = ("p_target_given_source", "count")
@@ -13,17 +14,6 @@ _FLAT = f"""array_to_string([
          WHEN piece LIKE '[%' OR piece LIKE '\\%' THEN '\\' || rtrim(piece, ')')
          ELSE rtrim(piece, ')') END
     FOR piece IN string_split(target, ' ') IF piece NOT LIKE '(%' OR {_FRONTIER}], ' ')"""
-
-
-def _fragment_line(_: Chosen) -> str:
-    return f"target || ' ||| ' || {plain('count')} || ' ||| ' || {plain('p_target_given_source')}"
-
-
-def _flat_line(_: Chosen) -> str:
-    return (
-        f"'[' || source || '] ||| ' || {_FLAT} || ' ||| ' || {plain('p_target_given_source')}"
-        f" || ' ' || {plain('count')} || ' ||| ' || target"
-    )
 
 
 def _fragment_reader(_: Chosen, __: int) -> Reader:
@@ -54,7 +44,7 @@ FRAGMENTS = Format(
     compression=Compression.ZSTD,
     features=_FEATURES,
     fixed=True,
-    line=_fragment_line,
+    line=lambda _: f"target || ' ||| ' || {plain('count')} || ' ||| ' || {plain('p_target_given_source')}",
     reader=_fragment_reader,
     needs=TREE_FRAGMENTS,
 )
@@ -65,7 +55,10 @@ PCFG = Format(
     compression=Compression.ZSTD,
     features=_FEATURES,
     fixed=True,
-    line=_flat_line,
+    line=lambda _: (
+        f"'[' || source || '] ||| ' || {_FLAT} || ' ||| ' || {plain('p_target_given_source')}"
+        f" || ' ' || {plain('count')} || ' ||| ' || target"
+    ),
     reader=_flat_reader,
     needs=TREE_FRAGMENTS,
 )

@@ -3,23 +3,24 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.learning.kinds.kind import Averages as AnyAverages
 from hierogram.daemon.learning.kinds.kind import Drawn, left_out_change
-from hierogram.daemon.learning.kinds.state import Averages as AnyAverages
-from hierogram.daemon.learning.kinds.state import State as AnyState
-from hierogram.samplers.counts.changes import Change, weigh_trees
-from hierogram.samplers.counts.deltas import CountDeltas, add_fragments, empty_deltas
+from hierogram.daemon.learning.kinds.kind import State as AnyState
+from hierogram.samplers.counts.deltas import Change, CountDeltas, add_fragments, empty_deltas, weigh_trees
 from hierogram.samplers.counts.deltas import add_trees as count_trees
 from hierogram.samplers.counts.occurrences import Occurrences, rule_occurrences
 from hierogram.samplers.forests.averages import Averages, add_trees
 from hierogram.samplers.forests.batch import Batch, State
 from hierogram.samplers.forests.derivations import decode_states, encode_states, encode_trees, trees_of
+from hierogram.samplers.forests.forest import NO_TAIL, Forests
 from hierogram.samplers.forests.records import Fragments, fragments_of, left_out, moved, read_averages, write_averages
-from hierogram.samplers.grammar.columns import Blobs, no_blobs
-from hierogram.samplers.grammar.uses import ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
+from hierogram.samplers.grammar.columns import Blobs, join_blobs, no_blobs
+from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
 from hierogram.storage.records import Settings
 from hierogram.storage.records.columns import RuleDeltas
 
@@ -119,3 +120,44 @@ def count_changes(batch: Batch, changes: Sequence[Change], fragments: Fragments 
     """By how much the changes move each rule's counts; raises `KeyCollisionError` and `DerivationError`."""
     deltas = count_trees(empty_deltas(), batch, weigh_trees(changes))
     return deltas if fragments is None else add_fragments(deltas, batch, fragments)
+
+
+class Expansion(NamedTuple):
+    """A rule of a derivation: its head, the cut nodes below it in source order, and the nodes inside it, head first."""
+
+    head: int
+    tails: tuple[int, ...]
+    inside: tuple[int, ...]
+
+
+def expansions_of(forests: Forests, current: bytes) -> tuple[State, list[Expansion]]:
+    """The derivation of the only pair of a batch, top-down in source order; raises `DerivationError`."""
+    state = decode_states(forests, join_blobs([current]))
+    expansions = []
+    pending = [forests.nodes - 1]
+    while pending:
+        head = pending.pop()
+        inside, tails = [head], []
+        below = tails_of(forests, state, head)
+        while below:
+            node = below.pop(0)
+            if state.cut[node]:
+                tails.append(node)
+            else:
+                inside.append(node)
+                below[:0] = tails_of(forests, state, node)
+        expansions.append(Expansion(head, tuple(tails), tuple(inside)))
+        pending += reversed(tails)
+    return state, expansions
+
+
+def tails_of(forests: Forests, state: State, node: int) -> list[int]:
+    """The nodes right below a node in the derivation, in source order."""
+    arity = int(forests.node[node]["arity"])
+    first = int(forests.node[node]["tail_offset"]) + int(state.edge[node]) * arity
+    return [tail for tail in forests.tails[first : first + arity].tolist() if tail != NO_TAIL]
+
+
+def places_of(expansions: list[Expansion]) -> dict[int, int]:
+    """The place of each head in the derivation."""
+    return {expansion.head: place for place, expansion in enumerate(expansions)}

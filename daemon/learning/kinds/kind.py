@@ -5,17 +5,17 @@ A new kind is a module with these things, an entry in `registry.KINDS`, and one 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.state import Averages, State
-from hierogram.daemon.learning.kinds.trials import Trial, TrialOptions
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.occurrences import Occurrences
+from hierogram.samplers.counts.table import RuleTable
 from hierogram.samplers.grammar.columns import Blobs
-from hierogram.samplers.grammar.uses import CLASSES
+from hierogram.samplers.grammar.numbers import CLASSES, ONE_USE
+from hierogram.samplers.grammar.settings import CUT
 from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks
 from hierogram.storage.records import LabelRow, PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
@@ -25,6 +25,21 @@ Report = Callable[[int], None]
 """Hears how many pairs of a sweep are done."""
 Key = tuple[int, int]
 """A rule's key: its high and its low 64 bits, unsigned."""
+
+
+class State(Protocol):
+    """The present derivations of pairs in memory, in the form that their kind samples."""
+
+    def copy(self) -> Self:
+        """The same derivations, kept apart."""
+
+
+class Averages(Protocol):
+    """What pairs in memory expect to use, averaged over sweeps, in the form that their kind adds to."""
+
+    @property
+    def sweeps(self) -> NDArray[np.int64]:
+        """Sweeps that each pair has averaged over, int64[P]."""
 
 
 class Drawn(NamedTuple):
@@ -80,21 +95,17 @@ class Loaded(Protocol):
         """The rules of every pair's derivation, by pair."""
 
 
-def left_out_change(loaded: Loaded, before: Drawn | None, after: Drawn | None, first: int) -> tuple[int, ...]:
-    """By how much the expected uses change that no rule counts, by number of nonterminals, in units of 1/`ONE_USE`."""
+def left_out_change(loaded: Loaded, before: Drawn | None, after: Drawn | None, first: int) -> tuple[float, ...]:
+    """By how much the expected uses change that no rule counts, by number of nonterminals."""
     change = np.zeros(CLASSES, np.int64)
     for drawn, sign in ((before, -1), (after, 1)):
         if drawn is not None:
             change += sign * loaded.left_out(drawn.records, first)
-    return tuple(change.tolist())
+    return tuple((change / ONE_USE).tolist())
 
 
 class Course(Protocol):
     """The schedule that a pair goes through, by the number of its sweeps."""
-
-    @property
-    def thinning(self) -> int:
-        """Sweeps between two samples."""
 
     @property
     def burn_in(self) -> int:
@@ -103,11 +114,8 @@ class Course(Protocol):
     def reached(self, sweeps: NDArray[np.int64]) -> NDArray[np.int64]:
         """The stage, from 1, of each pair's last sweep (of its first, before that)."""
 
-    def samples(self, sweeps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether the state after each pair's sweep is kept as a sample."""
 
-
-class Turn(NamedTuple):
+class SweepRequest(NamedTuple):
     """What a sweep does: the number of each pair's sweep (from 1), which pairs take part, and which of these are
     averaged, too.
     """
@@ -117,8 +125,8 @@ class Turn(NamedTuple):
     averaged: NDArray[np.bool_]
 
 
-Sweep = Callable[[State, Averages, Turn, Report], tuple[State, SweepInfo]]
-"""Takes a state one sweep further and changes the chain's counts: state, what the pairs expect to use, the turn, who
+Sweep = Callable[[State, Averages, SweepRequest, Report], tuple[State, SweepInfo]]
+"""Takes a state one sweep further and changes the chain's counts: state, what the pairs expect to use, the request, who
 hears of it. Consumes the state, and changes the averages in place."""
 
 
@@ -170,6 +178,47 @@ class Means:
     threads: int = 1
     method: int = GIBBS
     blocks: Blocks | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOptions:
+    """How a chain runs: its seed and start (`STARTS`), threads, the method of its kernel, and, for comparisons only,
+    `exact` (no blocks, however many the pairs), `blocks` other than those that suit the pairs, and without the density
+    factor; type-based moves after each sweep at T = 1."""
+
+    seed: int = 1
+    start: str = CUT
+    threads: int = 1
+    method: int = GIBBS
+    exact: bool = False
+    blocks: Blocks | None = None
+    density: bool = True
+    type_moves: int = 0
+
+
+class Trial(Protocol):
+    """A chain over some pairs, from an initial state of its own."""
+
+    @property
+    def table(self) -> RuleTable:
+        """The counts of all rules."""
+
+    @property
+    def state(self) -> State:
+        """The present derivations."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of sampling so far."""
+
+    def sweep(self) -> None:
+        """One sweep over all pairs, the next one of the schedule."""
+
+    def log_likelihood(self) -> float:
+        """Of all rule tokens, natural-log."""
+
+    def close(self) -> None:
+        """End threads."""
 
 
 Span = tuple[int, int]

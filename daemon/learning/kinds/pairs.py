@@ -8,13 +8,14 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.counting import ForestPairs
 from hierogram.samplers.counts.deltas import CountDeltas
-from hierogram.samplers.counts.rendering import Spellings, render_rules, spellings
+from hierogram.samplers.counts.texts import Spellings, render_rules, spellings
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.forests.batch import Batch, make_batch
 from hierogram.samplers.forests.forest import Bitext, build_forests
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.keys import hash_words
+from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
 from hierogram.samplers.grammar.sizes import length_of, source_terminals_of, target_terminals_of
 from hierogram.storage.records import PairRow, Settings
@@ -50,8 +51,8 @@ class LoadedPairs(ForestPairs):
             target_terminals=target_terminals,
             hiero=is_hiero(nonterminals, deltas.adjacent[chosen], source_terminals, target_terminals),
             counts=deltas.counts[chosen],
-            sampled_counts=deltas.sampled[chosen],
-            sampled_variances=deltas.variances[chosen],
+            expected_uses=deltas.sampled[chosen] / ONE_USE,
+            expected_uses_variances=deltas.variances[chosen] / ONE_SQUARE,
         )
 
 

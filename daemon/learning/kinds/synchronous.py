@@ -1,5 +1,6 @@
 """Synchronous grammars: rules between two languages, sampled pair by pair against the counts of all [CFGŠ14]."""
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -8,26 +9,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.compiling import SweepKernel
-from hierogram.daemon.learning.kinds.counting import fragment_averages, variables
-from hierogram.daemon.learning.kinds.derivations import expansions_of, places_of
-from hierogram.daemon.learning.kinds.kind import Key, Loaded, Means, Report, RuleUse, Span, Sweep, Turn
+from hierogram.daemon.learning.kinds.counting import expansions_of, fragment_averages, places_of, variables
+from hierogram.daemon.learning.kinds.kind import (
+    Averages,
+    Key,
+    Loaded,
+    Means,
+    Report,
+    RuleUse,
+    Span,
+    State,
+    Sweep,
+    SweepRequest,
+    TrialOptions,
+)
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, load_pairs, longest_rule
-from hierogram.daemon.learning.kinds.state import Averages, State
-from hierogram.daemon.learning.kinds.trials import PhraseTrial, TrialOptions
-from hierogram.samplers.counts.chain import ChainState, SweepInfo
+from hierogram.samplers.counts.chain import ChainState, SweepInfo, log_likelihood
 from hierogram.samplers.counts.deltas import count_rules
-from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table
-from hierogram.samplers.forests.batch import initial_state
+from hierogram.samplers.forests.batch import Batch, initial_state
+from hierogram.samplers.forests.batch import State as Variables
 from hierogram.samplers.forests.forest import Forests
 from hierogram.samplers.grammar.keys import rule_key
 from hierogram.samplers.grammar.rules import Rule, Side, parse_side, render_side
-from hierogram.samplers.grammar.schedules import Annealing, Schedule, at_temperature_one, quick_schedule
+from hierogram.samplers.grammar.schedules import Annealing, PairSchedule, Schedule, at_temperature_one, quick_schedule
 from hierogram.samplers.grammar.settings import ANNEALED, CUT, PAPER, RANDOM, SYNCHRONOUS
 from hierogram.samplers.grammar.sizes import pack_size
-from hierogram.samplers.synchronous.passes import SweepPlan
-from hierogram.samplers.synchronous.sweeps import Blocks, build
+from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
 from hierogram.samplers.synchronous.type_moves import TypeSampler
 from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
 from hierogram.storage.store import Store
@@ -45,17 +54,17 @@ def model_of(settings: Settings, vocabulary: tuple[int, int]) -> Model:
 def schedule_of(settings: Settings) -> Schedule | Annealing:
     """The store's schedule."""
     if settings.schedule == PAPER:
-        return Schedule(settings.sweeps_per_level, settings.levels, settings.thinning)
+        return Schedule(settings.sweeps_per_level, settings.levels)
     if settings.schedule == ANNEALED:
-        return Annealing(settings.annealing, settings.temperature, settings.thinning, settings.settling)
-    return quick_schedule(settings.thinning, settings.settling)
+        return Annealing(settings.annealing, settings.temperature, settings.settling)
+    return quick_schedule(settings.settling)
 
 
-def plan_of(turn: Turn, schedule: Schedule | Annealing) -> SweepPlan:
+def plan_of(request: SweepRequest, schedule: Schedule | Annealing) -> SweepPlan:
     """What the sweep does with each pair, by the schedule."""
-    stages = schedule.stages(turn.sweeps)
-    stages[~turn.active] = 0
-    return SweepPlan(turn.sweeps, stages, schedule.powers(turn.sweeps), True, turn.averaged, schedule.leaving)
+    stages = schedule.stages(request.sweeps)
+    stages[~request.active] = 0
+    return SweepPlan(request.sweeps, stages, schedule.powers(request.sweeps), True, request.averaged, schedule.leaving)
 
 
 def load_table(store: Store, model: Model, settings: Settings) -> RuleTable:
@@ -117,12 +126,12 @@ class PhraseChain:
         types = TypeSampler(self.model, batch) if moves and not self.model.pitman_yor else None
         self._compiling.wait()
 
-        def take(state: State, averages: Averages, turn: Turn, report: Report) -> tuple[State, SweepInfo]:
+        def take(state: State, averages: Averages, request: SweepRequest, report: Report) -> tuple[State, SweepInfo]:
             before = ChainState(variables(state), self.table, fragment_averages(averages))
-            plan = plan_of(turn, self._schedule)
+            plan = plan_of(request, self._schedule)
             chain, info = kernel.step(self._settings.seed, before, plan, report)
             if types is not None and at_temperature_one(plan.powers):
-                chain, _ = types.step(self._settings.seed, chain, int(turn.sweeps.max(initial=0)), moves)
+                chain, _ = types.step(self._settings.seed, chain, int(request.sweeps.max(initial=0)), moves)
             state, self.table, _ = chain
             return state, info
 
@@ -150,6 +159,56 @@ class PhraseChain:
     def close(self) -> None:
         """End threads and what is being compiled."""
         self._compiling.close()
+        self._executor.shutdown()
+
+
+class PhraseTrial:
+    """A chain over sentence pairs; `seconds` of sampling so far."""
+
+    def __init__(self, model: Model, batch: Batch, schedule: PairSchedule, how: TrialOptions) -> None:
+        self._how = how
+        self._schedule = schedule
+        self._executor = ThreadPoolExecutor(how.threads)
+        self._kernel = build(
+            model, batch, method=how.method,
+            blocks=None if how.exact else how.blocks or Blocks.suited_to(batch.size),
+            workers=how.threads, run=self._executor.map,
+        )  # fmt: skip
+        self._types = TypeSampler(model, batch) if how.type_moves and not model.pitman_yor else None
+        derivations = initial_state(how.seed, batch, how.start)
+        table = count_rules(batch, derivations, empty_table(batch.longest_rule), model)
+        self._chain = ChainState(derivations, table)
+        self._sweeps: NDArray[np.int64] = np.zeros(batch.size, np.int64)
+        self.seconds = 0.0
+
+    @property
+    def table(self) -> RuleTable:
+        """The counts of all rules."""
+        return self._chain.table
+
+    @property
+    def state(self) -> Variables:
+        """The present derivations."""
+        return self._chain.derivations
+
+    def sweep(self) -> None:
+        """One sweep over all pairs, the next one of the schedule."""
+        self._sweeps += 1
+        stages, powers = self._schedule.stages(self._sweeps), self._schedule.powers(self._sweeps)
+        plan = SweepPlan(self._sweeps, stages, powers, self._how.density, leaving=self._schedule.leaving)
+        started = time.perf_counter()
+        self._chain, _ = self._kernel.step(self._how.seed, self._chain, plan)
+        if self._types is not None and at_temperature_one(powers):
+            number = int(self._sweeps[0])
+            self._chain, _ = self._types.step(self._how.seed, self._chain, number, self._how.type_moves)
+        self.seconds += time.perf_counter() - started
+
+    def log_likelihood(self) -> float:
+        """Of all rule tokens, natural-log."""
+        return log_likelihood(self.table, self._kernel.model)
+
+    def close(self) -> None:
+        """End threads."""
         self._executor.shutdown()
 
 

@@ -1,27 +1,300 @@
 """Tree grammars: fragments of a treebank's trees, sampled against the counts of all others [CGB09]."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.chains import LabelPrior, TreeChain, TreeTrial
-from hierogram.daemon.learning.kinds.counting import fragment_averages, variables
-from hierogram.daemon.learning.kinds.derivations import expansions_of, places_of, tails_of
-from hierogram.daemon.learning.kinds.kind import Key, Loaded, Means, Report, RuleUse, Sweep, Turn
-from hierogram.daemon.learning.kinds.state import Averages, State
-from hierogram.daemon.learning.kinds.treebanks import LoadedTrees, load_trees
-from hierogram.daemon.learning.kinds.trials import TrialOptions
+from hierogram.daemon.learning.kinds.counting import (
+    ForestPairs,
+    expansions_of,
+    fragment_averages,
+    places_of,
+    tails_of,
+    variables,
+)
+from hierogram.daemon.learning.kinds.kind import (
+    Averages,
+    Key,
+    Loaded,
+    Means,
+    Report,
+    RuleUse,
+    State,
+    Sweep,
+    SweepRequest,
+    TrialOptions,
+)
 from hierogram.samplers.counts.chain import SweepInfo
+from hierogram.samplers.counts.deltas import CountDeltas, add_state, empty_deltas
+from hierogram.samplers.counts.table import RuleTable
+from hierogram.samplers.counts.texts import internal_nodes, render_fragments
+from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
 from hierogram.samplers.forests.averages import add_trees
+from hierogram.samplers.forests.batch import Batch, initial_state, make_batch
 from hierogram.samplers.forests.batch import State as Variables
-from hierogram.samplers.forests.batch import initial_state
-from hierogram.samplers.forests.forest import Forests
-from hierogram.samplers.grammar.keys import fragment_key
+from hierogram.samplers.forests.forest import Bitext, Forests, Node, assemble
+from hierogram.samplers.forests.fragments import add_up
+from hierogram.samplers.grammar import keys
+from hierogram.samplers.grammar.brackets import check_size, productions, read_parse
+from hierogram.samplers.grammar.columns import join_texts
+from hierogram.samplers.grammar.keys import fragment_key, hash_words
+from hierogram.samplers.grammar.numbers import MAX_LABEL, ONE_SQUARE, ONE_USE
 from hierogram.samplers.grammar.schedules import Annealing
-from hierogram.samplers.grammar.settings import TREES
+from hierogram.samplers.grammar.settings import JOINED, TREES, UNIFORM
+from hierogram.samplers.grammar.sizes import source_terminals_of
+from hierogram.samplers.trees.models import (
+    Expansions,
+    LabelProcesses,
+    TreeBatch,
+    TreeState,
+    build_tree_model,
+    label_processes,
+)
+from hierogram.samplers.trees.sweeps import TreePlan, build
 from hierogram.storage.records import LabelRow, PairRow, Settings
+from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTrees(ForestPairs):
+    """Trees as the samplers take them, with forests and words as their `batch`; the words by their numbers, and the
+    salt of their fragments' keys.
+    """
+
+    batch: Batch
+    treebank: TreeBatch
+    words: list[str]
+    key_salt: int
+
+    def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
+        """The chosen entries of rule-count deltas: root label, fragment; a rule's length is its number of expansions.
+
+        Their keys come from the texts, since the numbers of labels are those of the batch.
+        """
+        labels, fragments = render_fragments(deltas, chosen, self.treebank.labels, self.words)
+        sides = zip(labels, fragments, strict=True)
+        none = np.zeros(len(chosen), np.int32)
+        return RuleDeltas(
+            keys=np.array([fragment_key(*both, self.key_salt) for both in sides], np.uint64).reshape(-1, 2),
+            sources=join_texts(labels),
+            targets=join_texts(fragments),
+            lengths=np.array(internal_nodes(deltas, chosen), np.int32),
+            scopes=none,
+            nonterminals=deltas.nonterminals[chosen],
+            source_terminals=none,
+            target_terminals=source_terminals_of(deltas.rule_sizes[chosen]).astype(np.int32),
+            hiero=none.astype(np.bool_),
+            counts=deltas.counts[chosen],
+            expected_uses=deltas.sampled[chosen] / ONE_USE,
+            expected_uses_variances=deltas.variances[chosen] / ONE_SQUARE,
+        )
+
+
+def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> LoadedTrees:
+    """Trees or packed forests in brackets; `ids` name them for their random streams.
+
+    Labels are numbered from 1 in the order in which they come. Raises `BracketError` where a text is no tree, and
+    `ForestTooLargeError` where one is beyond what a forest can hold.
+    """
+    labels: dict[str, int] = {}
+    words: dict[str, int] = {}
+    known: dict[tuple[str, ...], int] = {}
+    numbers: list[int] = []
+    weights: list[float] = []
+    degrees: list[int] = []
+    pairs: list[list[Node]] = []
+    tokens: list[int] = []
+    lengths: list[int] = []
+    longest = 1
+    for text, number in zip(texts, ids, strict=True):
+        parse = read_parse(text)
+        try:
+            check_size(parse)
+        except ForestTooLargeError as error:
+            raise ForestTooLargeError(f"tree {number}: {error}: leave it out") from error
+        pair = []
+        for node in parse.nodes:
+            label = labels.setdefault(node.label, len(labels) + 1)
+            pair.append(Node((node.start, node.end), (0, 0), node.edges, label))
+            degrees.append(len(node.edges))
+        for place, _, symbols in productions(parse):
+            numbers.append(known.setdefault(symbols, len(known)))
+            weights.append(1.0 / len(parse.nodes[place].edges))
+        pairs.append(pair)
+        tokens += [words.setdefault(word, len(words)) for word in parse.words]
+        lengths.append(len(parse.words))
+        longest = max(longest, len(parse.words) + 2 * len(parse.nodes))
+    if len(labels) > MAX_LABEL:
+        raise BracketError(f"{len(labels)} different labels, at most {MAX_LABEL} can be told apart")
+    source = np.array(tokens, np.int32)
+    offsets = np.cumsum([0, *lengths], dtype=np.int64)
+    none = np.zeros(len(offsets), np.int64)
+    no_links = np.zeros(0, np.int16)
+    bitext = Bitext(source, offsets, np.zeros(0, np.int32), none, no_links, no_links, none)
+    hashed = add_up(hash_words(words, key_salt)[source], np.zeros(0, np.uint64), keys.ALL_BITS)
+    batch = make_batch(bitext, hashed, assemble(pairs), np.asarray(ids, np.int64), longest)
+    expansions = Expansions(
+        list(known), np.array(numbers, np.int32), np.array(weights), np.cumsum([0, *degrees], dtype=np.int64)
+    )
+    return LoadedTrees(batch, TreeBatch(batch, expansions, ["", *labels]), list(words), key_salt)
+
+
+FIRST_STRENGTH = 1.0
+FIRST_EXPANDED = 0.5
+"""α_c and β_c of a label before the first sweep."""
+
+
+class LabelPrior(NamedTuple):
+    """The Dirichlet process of a root label: strength α_c, and the probability β_c that the base expands the label."""
+
+    strength: float = FIRST_STRENGTH
+    expansion_probability: float = FIRST_EXPANDED
+
+
+class CountedFragment(NamedTuple):
+    """A fragment in bracket notation, its root label, and how often it is used."""
+
+    label: str
+    fragment: str
+    uses: int
+
+
+class TreeChain:
+    """The chain over a treebank's derivations and parameters."""
+
+    def __init__(
+        self,
+        loaded: LoadedTrees,
+        state: Variables,
+        base: str,
+        seed: int,
+        priors: Mapping[str, LabelPrior] | None = None,
+    ) -> None:
+        self.loaded = loaded
+        self.trees = loaded.treebank
+        self.seed = seed
+        labels = self._processes(priors or {})
+        self.kernel = build(build_tree_model(base, self.trees.expansions, labels), self.trees)
+        self.chain: TreeState = self.kernel.resume(state, labels)
+
+    @property
+    def state(self) -> Variables:
+        """The present derivations."""
+        return self.chain.derivations
+
+    @property
+    def table(self) -> RuleTable:
+        """The counts of all fragments."""
+        return self.chain.table
+
+    def _processes(self, priors: Mapping[str, LabelPrior]) -> LabelProcesses:
+        known = [priors.get(label, LabelPrior()) for label in self.trees.labels]
+        return label_processes(
+            np.array([prior.strength for prior in known]), np.array([prior.expansion_probability for prior in known])
+        )
+
+    def set_priors(self, priors: Mapping[str, LabelPrior]) -> None:
+        """Go on with these parameters; labels that are not named get those of the start."""
+        self.chain = self.chain._replace(labels=self._processes(priors))
+
+    def priors(self) -> dict[str, LabelPrior]:
+        """The present parameters by label."""
+        labels = self.chain.labels
+        values = zip(labels.strength.tolist(), labels.expansion_probability.tolist(), strict=True)
+        return dict(list(zip(self.trees.labels, map(LabelPrior._make, values), strict=True))[1:])
+
+    def sweep(
+        self,
+        number: int,
+        sweeps: NDArray[np.int64],
+        temperatures: NDArray[np.float64],
+        report: Callable[[int], None] | None = None,
+    ) -> SweepInfo:
+        """One sweep over the trees whose temperature is above 0, then new parameters.
+
+        `number` counts the sweeps of the chain, `sweeps` those of each tree: both name random streams.
+        """
+        self.chain, info = self.kernel.step(self.seed, self.chain, TreePlan(number, sweeps, temperatures), report)
+        return info
+
+    def log_likelihood(self) -> float:
+        """ln P of all fragments given the parameters."""
+        return self.kernel.log_likelihood(self.chain)
+
+    def fragments(self) -> list[CountedFragment]:
+        """The grammar: every fragment in use, by label, the most used first."""
+        deltas = add_state(empty_deltas(), self.trees.batch, self.state, 1, 0)
+        chosen = np.arange(deltas.entries)
+        roots, texts = render_fragments(deltas, chosen, self.trees.labels, self.loaded.words)
+        counted = map(CountedFragment, roots, texts, deltas.counts[chosen].tolist())
+        return sorted(counted, key=lambda fragment: (fragment.label, -fragment.uses, fragment.fragment))
+
+
+def sample_treebank(
+    texts: Sequence[str],
+    *,
+    base: str = UNIFORM,
+    seed: int = 1,
+    annealing: Annealing | None = None,
+    sweeps: int = 100,
+    start: str = JOINED,
+    report: Callable[[int, TreeChain], None] | None = None,
+) -> TreeChain:
+    """Learn a tree-substitution grammar from trees or packed forests in brackets, without a store.
+
+    Anneals, then takes `sweeps` more sweeps; `report` hears the number of each sweep done, and the chain. The grammar
+    is the result's `fragments()`. Raises `BracketError`.
+    """
+    schedule = annealing or Annealing()
+    loaded = load_trees(texts, range(1, len(texts) + 1))
+    chain = TreeChain(loaded, initial_state(seed, loaded.batch, start), base, seed)
+    for number in range(1, schedule.sweeps + sweeps + 1):
+        own = np.full(loaded.treebank.size, number, np.int64)
+        chain.sweep(number, own, schedule.temperatures(own))
+        if report:
+            report(number, chain)
+    return chain
+
+
+class TreeTrial:
+    """A chain over a treebank, from an initial state of its own; see `Trial`."""
+
+    def __init__(self, loaded: LoadedTrees, base: str, annealing: Annealing, how: TrialOptions) -> None:
+        self._annealing = annealing
+        self._chain = TreeChain(loaded, initial_state(how.seed, loaded.batch, how.start), base, how.seed)
+        self._number = 0
+        self.seconds = 0.0
+
+    @property
+    def table(self) -> RuleTable:
+        """The counts of all fragments."""
+        return self._chain.table
+
+    @property
+    def state(self) -> Variables:
+        """The present derivations."""
+        return self._chain.state
+
+    def sweep(self) -> None:
+        """One sweep over all trees, the next one of the annealing, then new parameters."""
+        self._number += 1
+        own = np.full(self._chain.trees.size, self._number, np.int64)
+        started = time.perf_counter()
+        self._chain.sweep(self._number, own, self._annealing.temperatures(own))
+        self.seconds += time.perf_counter() - started
+
+    def log_likelihood(self) -> float:
+        """Of all fragments, natural-log."""
+        return self._chain.log_likelihood()
+
+    def close(self) -> None:
+        """There are no threads to end."""
+
 
 _EXAMPLE = "(S (| #1=(A a) (B (C b) (C c))) (| (#1) (B (C b) (D c))))"
 """A sentence with two parses."""
@@ -29,7 +302,7 @@ _EXAMPLE = "(S (| #1=(A a) (B (C b) (C c))) (| (#1) (B (C b) (D c))))"
 
 def annealing_of(settings: Settings) -> Annealing:
     """The store's schedule."""
-    return Annealing(settings.annealing, settings.temperature, settings.thinning)
+    return Annealing(settings.annealing, settings.temperature)
 
 
 class TreebankChain:
@@ -76,12 +349,12 @@ class TreebankChain:
         assert chain is not None
         assert chain.loaded is loaded
 
-        def take(state: State, averages: Averages, turn: Turn, report: Report) -> tuple[State, SweepInfo]:
-            temperatures = np.where(turn.active, self._annealing.temperatures(turn.sweeps), 0.0)
+        def take(state: State, averages: Averages, request: SweepRequest, report: Report) -> tuple[State, SweepInfo]:
+            temperatures = np.where(request.active, self._annealing.temperatures(request.sweeps), 0.0)
             self._sweeps += 1
             assert state is chain.state
-            info = chain.sweep(self._sweeps, turn.sweeps, temperatures, report)
-            add_trees(fragment_averages(averages), chain.trees.batch, chain.state, turn.averaged)
+            info = chain.sweep(self._sweeps, request.sweeps, temperatures, report)
+            add_trees(fragment_averages(averages), chain.trees.batch, chain.state, request.averaged)
             return chain.state, info
 
         return take

@@ -1,4 +1,4 @@
-"""What has changed, as pages of JSON and as a stream of server-sent events."""
+"""Serve what has changed, as pages of JSON and as a stream of server-sent events."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.storage.exceptions import StoreError
-from hierogram.storage.records.events import EVENT_KINDS, EventPage
+from hierogram.storage.records.operations import EVENT_KINDS, EventPage
 
 STREAM = "text/event-stream"
 
@@ -44,8 +44,8 @@ class EventAnswer(BaseModel):
     rule_id: int | None = None
     source: str | None = None
     target: str | None = None
-    mean_before: float | None = Field(default=None, description="Expected uses of the rule when it was told of last.")
-    mean_now: float | None = None
+    expected_uses_before: float | None = Field(default=None, description="Those of the rule when it was last reported.")
+    expected_uses_now: float | None = None
     error: float | None = Field(default=None, description="Monte-Carlo standard error of the difference.")
     number: int | None = Field(default=None, description="Lines, or rules.")
     detail: dict[str, Any] | None = None

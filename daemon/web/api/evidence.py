@@ -37,7 +37,7 @@ class MatchedRuleAnswer(BaseModel):
 
     source: str
     target: str
-    mean: float = Field(description="Expected uses.")
+    expected_uses: float = Field(description="Expected uses.")
     p_target_given_source: float
     places: list[PlaceAnswer] = Field(description="At most five.")
 
@@ -97,8 +97,7 @@ def evidence_routes(reader: Reader) -> APIRouter:
         ] = "json",
     ) -> Response:
         """Rules that match a sentence, and stored pairs that cover most of it; nothing is stored."""
-        from hierogram.daemon.evidence.gathering import as_plain, gather
-        from hierogram.daemon.evidence.rendering import as_prompt
+        from hierogram.daemon.evidence.gathering import as_plain, as_prompt, gather
 
         wanted = EvidenceOptions(pairs=pairs, rules=rules, renderings=renderings, tokenized=tokenized)
         try:

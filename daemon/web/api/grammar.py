@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Path, Query
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.exceptions import DrawingError
-from hierogram.daemon.grammar.queries import RuleQuery
+from hierogram.daemon.grammar.options import RuleQuery
 from hierogram.daemon.plain_options import constraints
 from hierogram.daemon.scoring.records import score_of
 from hierogram.daemon.web.api.records import (
@@ -21,7 +21,7 @@ from hierogram.daemon.web.api.records import (
 )
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.service import Service
-from hierogram.samplers.grammar.uses import ONE_USE
+from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage.records import PairRow, RuleRow
 
 SVG = "image/svg+xml"
@@ -57,7 +57,7 @@ def grammar_routes(service: Service) -> APIRouter:
         drawn: Annotated[bool, Query(description="Uses in the present derivations, not expected ones.")] = False,
     ) -> RulesAnswer:
         """Rules with these sides or words (all rules, where none are given), most often used first."""
-        after = None if cursor is None else _read_cursor(cursor)
+        after = None if cursor is None else _read_cursor(cursor, drawn)
         words = containing or ()
         found = service.store.find_rules(source, target, words=words, limit=limit + 1, after=after, drawn=drawn)
         if not found and not service.store.status().rules:
@@ -130,13 +130,13 @@ def _rule(row: RuleRow) -> RuleAnswer:
 
 
 def _cursor(row: RuleRow, drawn: bool) -> str:
-    uses = row.count if drawn else round(row.mean * ONE_USE)
+    uses = row.count if drawn else round(row.expected_uses * ONE_USE)
     return f"{uses}\t{row.source}\t{row.target}"
 
 
-def _read_cursor(cursor: str) -> tuple[int, str, str]:
-    count, source, target = cursor.split("\t")
-    return int(count), source, target
+def _read_cursor(cursor: str, drawn: bool) -> tuple[float, str, str]:
+    uses, source, target = cursor.split("\t")
+    return int(uses) / (1 if drawn else ONE_USE), source, target
 
 
 def _row(service: Service, pair_id: int) -> PairRow:
@@ -150,7 +150,7 @@ def _row(service: Service, pair_id: int) -> PairRow:
 
 def _picture(service: Service, pair_id: int) -> Response:
     from hierogram.daemon.grammar.derivations import derivation_of
-    from hierogram.daemon.web.api.drawing import draw
+    from hierogram.daemon.grammar.drawing import draw
 
     row = _row(service, pair_id)
     try:

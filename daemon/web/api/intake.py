@@ -1,35 +1,223 @@
-"""POST /v1/pairs: JSON lines of any length into the store, no faster than it can keep up with."""
+"""POST /v1/pairs: JSON lines of any length into the store, no faster than it can keep up with, and once under a key."""
 
 import asyncio
+import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from hashlib import blake2b
 from http import HTTPStatus
 from typing import Annotated, TypeVar
+from uuid import uuid4
 
 from anyio import CancelScope, CapacityLimiter, to_thread
 from fastapi import APIRouter, Header, Query, Request
+from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.configuration import HttpConfiguration
-from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS
-from hierogram.daemon.corpora.limits import Limits
+from hierogram.daemon.corpora.formats import JSONL, ParsedLine, fields_of_lines, json_object
+from hierogram.daemon.corpora.ingest import DEFAULT_CORPUS, IngestSession
+from hierogram.daemon.corpora.reading import IngestOptions
+from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, LINE_TOO_LONG, Limits, RejectionError
 from hierogram.daemon.corpora.texts import pipeline_of, two_languages
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError, UsageError, WrongKindError
-from hierogram.daemon.web.api.metrics import RequestMetrics
-from hierogram.daemon.web.api.records import IntakeAnswer
-from hierogram.daemon.web.api.requests import Body
+from hierogram.daemon.web.api.health import RequestMetrics
 from hierogram.daemon.web.protocol.bodies import ClientGoneError, line_chunks
 from hierogram.daemon.web.protocol.problems import STORE_RETRY_SECONDS, ProblemError, try_later
 from hierogram.daemon.web.protocol.service import Service
 from hierogram.storage.exceptions import RequestMovedError, StoreError, StoreUnavailableError
-from hierogram.storage.operations.requests import LONGEST_KEY
-from hierogram.storage.records import SETTLED
+from hierogram.storage.pairs.ingest import LONGEST_KEY, Receipt
+from hierogram.storage.records import SETTLED, IngestTotals, RejectedLine, RequestRow
 from hierogram.storage.store import Store
+
+_SHOWN_REJECTIONS = 100
+_SHOWN_FIELDS = 20
+_SHOWN_CHARACTERS = 100
+
+
+class RejectedAnswer(BaseModel):
+    """A line that was not stored, or several one after the other for one reason, and why the first was not."""
+
+    line: int = Field(description="Number of the first line, from 1.")
+    last_line: int = Field(description="Number of the last one.")
+    reason: str
+    message: str
+
+
+class IntakeAnswer(BaseModel):
+    """What became of a body of pairs."""
+
+    batch: int
+    corpus: str
+    lines: int
+    accepted: int
+    duplicates: int
+    rejected: int
+    reasons: dict[str, int]
+    rejected_lines: list[RejectedAnswer] = Field(description="The first of them; all are in the table rejected_lines.")
+    more_rejected: int
+    unused_fields: dict[str, int] = Field(
+        description="Members of the lines' objects that were not used, and how many lines have them; the first 20."
+    )
+    more_unused_fields: int = Field(description="How often lines have other such members.")
+
+    @classmethod
+    def empty(cls, corpus: str) -> "IntakeAnswer":
+        """Return the answer before anything was taken in."""
+        return cls(
+            batch=0, corpus=corpus, lines=0, accepted=0, duplicates=0, rejected=0, reasons={}, rejected_lines=[],
+            more_rejected=0, unused_fields={}, more_unused_fields=0,
+        )  # fmt: skip
+
+    def plus(self, totals: IngestTotals, rejected: Sequence[RejectedLine], unused: Mapping[str, int]) -> "IntakeAnswer":
+        """Return the answer with another chunk; `unused` counts the lines that have each member that is not used."""
+        reasons = Counter(self.reasons)
+        for run in rejected:
+            reasons[run.reason] += run.lines
+        room = max(0, _SHOWN_REJECTIONS - len(self.rejected_lines))
+        shown = [
+            RejectedAnswer(line=run.line, last_line=run.last_line, reason=run.reason, message=run.message)
+            for run in rejected[:room]
+        ]
+        fields = dict(self.unused_fields)
+        more = 0
+        for name, times in sorted(unused.items()):
+            short = name[:_SHOWN_CHARACTERS].encode(errors="replace").decode()
+            if short in fields or len(fields) < _SHOWN_FIELDS:
+                fields[short] = fields.get(short, 0) + times
+            else:
+                more += times
+        return IntakeAnswer(
+            batch=self.batch,
+            corpus=self.corpus,
+            lines=self.lines + totals.accepted + totals.duplicates + totals.rejected,
+            accepted=self.accepted + totals.accepted,
+            duplicates=self.duplicates + totals.duplicates,
+            rejected=self.rejected + totals.rejected,
+            reasons=dict(reasons),
+            rejected_lines=self.rejected_lines + shown,
+            more_rejected=self.more_rejected + sum(run.lines for run in rejected[room:]),
+            unused_fields=fields,
+            more_unused_fields=self.more_unused_fields + more,
+        )
+
+
+class Body:
+    """The lines of one request, taken in chunk by chunk; under a key, also across attempts.
+
+    An attempt that ended in the middle left a record of how far it came, written together with its pairs. The next one
+    skips as many lines, proves by their digest that they are the same, and goes on counting where the other stopped.
+    Every method talks to the store: call them from one thread at a time.
+    """
+
+    def __init__(
+        self, store: Store, corpus: str, key: str | None, max_line_bytes: int, limits: Limits = DEFAULT_LIMITS
+    ) -> None:
+        self._store = store
+        self._corpus = corpus
+        self._key = key
+        self._max_line_bytes = max_line_bytes
+        self._limits = limits
+        self._digest = blake2b(digest_size=16)
+        self._seen = 0
+        self._intake: IngestSession | None = None
+        self._earlier = store.find_request(key) if key is not None else None
+        self._since = self._earlier.lines if self._earlier else None
+        self.answer = (
+            IntakeAnswer.model_validate_json(self._earlier.answer) if self._earlier else IntakeAnswer.empty(corpus)
+        )
+        if self._earlier and self._earlier.corpus != corpus:
+            raise self._other(f"it went into the corpus {self._earlier.corpus!r}")
+
+    @property
+    def repeated(self) -> bool:
+        """Return whether the request was done before this attempt."""
+        return self._earlier is not None and self._earlier.done
+
+    def add(self, lines: list[bytes]) -> IngestTotals:
+        """Take in the next lines; returns what was added to the store now. Raises `ProblemError` and `StoreError`."""
+        skipped = lines[: max(0, self.answer.lines - self._seen)]
+        if skipped:
+            self._skip(skipped)
+            lines = lines[len(skipped) :]
+        if not lines:
+            return IngestTotals()
+        if self.repeated:
+            raise self._other("it had fewer lines")
+        intake = self._open()
+        unused: Counter[str] = Counter()
+        [fields] = fields_of_lines([lines], partial(self._take_apart, unused), self._seen + 1)
+        digest = self._digest.copy()
+        digest.update(_joined(lines))
+
+        def receipt(added: IngestTotals, rejected: list[RejectedLine]) -> Receipt:
+            return self._record(self.answer.plus(added, rejected, unused), digest.digest()), self._since
+
+        totals, rejected = intake.store(intake.read([fields]), receipt if self._key is not None else None)
+        self.answer = self.answer.plus(totals, rejected, unused)
+        self._digest = digest
+        self._seen = self._since = self.answer.lines
+        return totals
+
+    def _skip(self, lines: list[bytes]) -> None:
+        self._digest.update(_joined(lines))
+        if not self.repeated:
+            [fields] = fields_of_lines([lines], partial(self._take_apart, None), self._seen + 1)
+            # What is stored is read again, so that later repeats of its lines are numbered as they should.
+            self._open().read([fields])
+        self._seen += len(lines)
+        assert self._earlier is not None
+        if self._seen == self._earlier.lines and self._digest.digest() != self._earlier.digest:
+            raise self._other("its lines were others")
+
+    def finish(self) -> IntakeAnswer:
+        """All lines have come: close the batch; returns the answer. Raises `ProblemError` and `StoreError`."""
+        if self._seen < self.answer.lines:
+            raise self._other("it had more lines")
+        if not self.repeated:
+            intake = self._open()
+            record = self._record(self.answer, self._digest.digest(), done=True)
+            intake.finish((record, self._since) if self._key is not None else None)
+        return self.answer
+
+    def fail(self, reason: str) -> None:
+        """The rest will not come: close the batch as failed."""
+        if self._intake:
+            self._intake.fail(reason)
+
+    def _open(self) -> IngestSession:
+        if self._intake is None:
+            # Every request has a name of its own, since the place of a rejected line is told by it.
+            name = self._key if self._key is not None else uuid4().hex
+            self._intake = IngestSession(
+                self._store, self._corpus, f"http:{name}", JSONL, IngestOptions(limits=self._limits)
+            )
+            self.answer = self.answer.model_copy(update={"batch": self._intake.report.batch})
+        return self._intake
+
+    def _record(self, answer: IntakeAnswer, digest: bytes, *, done: bool = False) -> RequestRow:
+        return RequestRow(self._key or "", self._corpus, answer.lines, digest, done, json.dumps(answer.model_dump()))
+
+    def _take_apart(self, unused: Counter[str] | None, line: bytes) -> ParsedLine:
+        if len(line) > self._max_line_bytes:
+            raise RejectionError(LINE_TOO_LONG, f"the line is longer than {self._max_line_bytes} bytes")
+        return json_object(line, unused)
+
+    def _other(self, how: str) -> ProblemError:
+        return ProblemError(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            f"Idempotency-Key {self._key!r} was used for another request: {how}; take a new key for new content",
+        )
+
+
+def _joined(lines: Sequence[bytes]) -> bytes:
+    return b"\n".join(lines) + b"\n"
+
 
 T = TypeVar("T")
 
@@ -97,7 +285,7 @@ class _Intakes:
         self._pruned = -_PRUNE_SECONDS
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """What the work returns; it is done in a thread of the intakes."""
+        """Return what the work returns; it is done in a thread of the intakes."""
         return await to_thread.run_sync(work, limiter=self._threads)
 
     @asynccontextmanager
@@ -206,7 +394,7 @@ def intake_routes(
                 await fail(body, str(error) or type(error).__name__)
                 raise
         headers = {"Idempotency-Replayed": "true"} if body.repeated else {}
-        return JSONResponse(asdict(body.answer), headers=headers)
+        return JSONResponse(body.answer.model_dump(), headers=headers)
 
     return router
 
@@ -232,7 +420,7 @@ def _check_languages(store: Store, given: str | None) -> None:
 
 
 def _problem(error: Exception, body: Body) -> ProblemError:
-    """What to tell a client whose body broke off: the reason, and what was taken in before."""
+    """Return what to tell a client whose body broke off: the reason, and what was taken in before."""
     if isinstance(error, ProblemError):
         problem = error
     elif isinstance(error, RequestMovedError):
@@ -248,5 +436,5 @@ def _problem(error: Exception, body: Body) -> ProblemError:
     else:
         problem = ProblemError(HTTPStatus.BAD_REQUEST, str(error))
     problem.headers.setdefault("Connection", "close")
-    problem.extra["taken"] = asdict(body.answer)
+    problem.extra["taken"] = body.answer.model_dump()
     return problem

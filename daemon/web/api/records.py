@@ -1,4 +1,4 @@
-"""What the answers hold, for the OpenAPI document and for the checks of types."""
+"""Declare what answers hold, for the OpenAPI document and for the checks of types."""
 
 from datetime import datetime
 
@@ -10,10 +10,9 @@ class RuleAnswer(BaseModel):
 
     source: str
     target: str
-    mean: float = Field(description="Expected uses: the posterior mean.")
-    mean_error: float = Field(description="Monte-Carlo standard error of the mean.")
+    expected_uses: float = Field(description="Expected uses: the posterior mean.")
+    expected_uses_error: float = Field(description="Monte-Carlo standard error of the expected uses.")
     count: int = Field(description="Uses in the present derivations.")
-    sampled_count: int = Field(description="Expected uses in eight samples; `mean` takes its place.")
     p_target_given_source: float
     p_source_given_target: float
     length: int
@@ -98,33 +97,6 @@ class ScoreAnswer(BaseModel):
     links: list[LinkAnswer]
 
 
-class RejectedAnswer(BaseModel):
-    """A line that was not stored, or several one after the other for one reason, and why the first was not."""
-
-    line: int = Field(description="Number of the first line, from 1.")
-    last_line: int = Field(description="Number of the last one.")
-    reason: str
-    message: str
-
-
-class IntakeAnswer(BaseModel):
-    """What became of a body of pairs."""
-
-    batch: int
-    corpus: str
-    lines: int
-    accepted: int
-    duplicates: int
-    rejected: int
-    reasons: dict[str, int]
-    rejected_lines: list[RejectedAnswer] = Field(description="The first of them; all are in the table rejected_lines.")
-    more_rejected: int
-    unused_fields: dict[str, int] = Field(
-        description="Members of the lines' objects that were not used, and how many lines have them; the first 20."
-    )
-    more_unused_fields: int = Field(description="How often lines have other such members.")
-
-
 class LoopAnswer(BaseModel):
     """A loop of the daemon."""
 
@@ -163,7 +135,6 @@ class StoreAnswer(BaseModel):
     pairs: dict[str, int]
     rules: int
     rule_tokens: int
-    sampled_tokens: int
     expected_tokens: float
     left_out: dict[str, float]
     rejected: int

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
-from hierogram.daemon.web.api.json_bodies import json_body, read_json
+from hierogram.daemon.web.protocol.bodies import json_body, read_json
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
 from hierogram.daemon.web.protocol.service import Service
 
@@ -103,15 +103,14 @@ def translate_routes(service: Service, options: TranslateOptions) -> APIRouter:
 
 
 def _translating(service: Service, options: TranslateOptions) -> Callable[[TranslateBody, int], object]:
-    """What translates; all that it needs is read at the first request."""
+    """Return what translates; all that it needs is read at the first request."""
     lock = threading.Lock()
     made: list[object] = []
 
     def work(body: TranslateBody, best: int) -> object:
         from hierogram.daemon.corpora.texts import AS_IT_IS, IN_REQUESTS, text_advice
-        from hierogram.daemon.decoding.answers import as_plain
-        from hierogram.daemon.decoding.following import Follower
-        from hierogram.daemon.decoding.opening import equip
+        from hierogram.daemon.decoding.opening import Follower, equip
+        from hierogram.daemon.decoding.translating import as_plain
 
         try:
             with lock:

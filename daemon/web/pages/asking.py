@@ -13,10 +13,8 @@ from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from hierogram.daemon.web.pages.forms import from_elsewhere
-from hierogram.daemon.web.pages.queries import texts
-from hierogram.daemon.web.pages.rendering.view import HEADERS, address, plain
-from hierogram.daemon.web.pages.visit import Visit
+from hierogram.daemon.web.pages.forms import from_elsewhere, texts
+from hierogram.daemon.web.pages.rendering import HEADERS, PageContext, address, plain
 from hierogram.daemon.web.protocol.problems import ProblemError, try_later
 from hierogram.storage.browsing.asking import Answered, Asker
 from hierogram.storage.browsing.cookbook import cookbook_of, tables_of
@@ -33,7 +31,7 @@ _PIECE = 1 << 16
 """Bytes of an answer that are sent at a time."""
 
 
-def asking_routes(visit: Visit, asker: Asker, seconds: float, rows: int) -> APIRouter:
+def asking_routes(page: PageContext, asker: Asker, seconds: float, rows: int) -> APIRouter:
     """The routes of this module."""
     router = APIRouter()
     turns = BoundedSemaphore(_AT_A_TIME)
@@ -81,18 +79,18 @@ def asking_routes(visit: Visit, asker: Asker, seconds: float, rows: int) -> APIR
                 turns.release()
         content = shown | {
             "sql": question,
-            **_starting_points(visit),
+            **_starting_points(page),
             "seconds": seconds,
             "_csv": address("/ask.csv", sql=question),
             "_json": address("/ask.json", sql=question),
         }
-        return visit.view.page(request, "ask", content, status)
+        return page.view.page(request, "ask", content, status)
 
     @router.get("/ask.json")
     def as_json(request: Request) -> Response:
         """An answer as JSON: names of columns, and rows; without a question, the cookbook."""
         if not request.query_params.get("sql"):
-            return JSONResponse(plain(_starting_points(visit)), headers=HEADERS)
+            return JSONResponse(plain(_starting_points(page)), headers=HEADERS)
         answer = whole(request)
         return _streamed(answer, _json(answer), "application/json", HEADERS)
 
@@ -139,7 +137,7 @@ def _csv(answer: Answered) -> Iterator[bytes]:
     yield text.getvalue().encode("utf-8", "replace")
 
 
-def _starting_points(visit: Visit) -> dict[str, Any]:
+def _starting_points(page: PageContext) -> dict[str, Any]:
     """Questions about what this store holds, and the tables and columns that can be asked."""
-    with visit.reader.look() as look:
+    with page.reader.look() as look:
         return {"cookbook": cookbook_of(look), "tables": tables_of(look)}

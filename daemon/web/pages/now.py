@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hierogram.daemon.grammar.trend import trend_of
-from hierogram.daemon.web.pages.queries import texts
-from hierogram.daemon.web.pages.visit import Visit
+from hierogram.daemon.web.pages.forms import texts
+from hierogram.daemon.web.pages.rendering import PageContext
 from hierogram.samplers.grammar.kinds import notation_of
 from hierogram.samplers.grammar.settings import PAPER, SYNCHRONOUS, TREES
 from hierogram.storage.browsing import progress
@@ -21,24 +21,24 @@ _SWEEPS = 400
 _ROWS = 8
 
 
-def now_routes(visit: Visit) -> APIRouter:
+def now_routes(page: PageContext) -> APIRouter:
     """The routes of this module."""
     router = APIRouter()
 
     @router.get("/now")
     @router.get("/now.json")
     def now_page(request: Request) -> Response:
-        """What goes on."""
+        """Return what goes on."""
         texts(request)
-        with visit.reader.look() as look:
-            status = progress.store_status(look, visit.reader.url)
+        with page.reader.look() as look:
+            status = progress.store_status(look, page.reader.url)
             sweeps = progress.last_sweeps(look, _SWEEPS)
             batches = progress.last_batches(look, _ROWS)
             settings = look.settings()
             curve = _curve(sweeps, settings)
             content: dict[str, Any] = {
                 "store": asdict(status),
-                "daemon": _daemon(visit, status.pairs),
+                "daemon": _daemon(page, status.pairs),
                 "sweeps": sweeps,
                 "curve": curve,
                 "moves": [[row.id, row.edges_moved, row.cuts_moved] for row in sweeps],
@@ -53,14 +53,15 @@ def now_routes(visit: Visit) -> APIRouter:
                 "at": datetime.now(UTC).replace(microsecond=0),
                 "sql": look.asked,
             }
-        return visit.view.answer(request, "now", content)
+        return page.view.answer(request, "now", content)
 
     return router
 
 
 def _is_annealed(settings: Settings) -> bool:
-    """Whether sweeps of stage 1 sample at another temperature: their values say how likely other distributions' draws
-    are, and are not compared with those of later sweeps.
+    """Return whether sweeps of stage 1 sample at another temperature.
+
+    Their values say how likely other distributions' draws are, and are not compared with those of later sweeps.
     """
     return settings.grammar == TREES or (settings.grammar == SYNCHRONOUS and settings.schedule != PAPER)
 
@@ -104,11 +105,11 @@ def _diagnostics(
     }
 
 
-def _daemon(visit: Visit, pairs: dict[str, int]) -> dict[str, Any] | None:
-    """How the daemon is; None where there is none."""
-    if visit.service is None:
+def _daemon(page: PageContext, pairs: dict[str, int]) -> dict[str, Any] | None:
+    """Return how the daemon is; None where there is none."""
+    if page.service is None:
         return None
-    condition = visit.service.condition()
+    condition = page.service.condition()
     return {
         "uptime": condition.uptime,
         "degraded": condition.degraded,

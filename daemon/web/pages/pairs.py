@@ -8,23 +8,20 @@ from fastapi import APIRouter, Path
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from hierogram.daemon.web.pages.forms import form_values, ours
-from hierogram.daemon.web.pages.queries import LARGEST_ID, texts
-from hierogram.daemon.web.pages.rendering.sentences import sentences
-from hierogram.daemon.web.pages.rendering.texts import symbols_of
-from hierogram.daemon.web.pages.visit import Visit
+from hierogram.daemon.web.pages.forms import LARGEST_ID, form_values, ours, texts
+from hierogram.daemon.web.pages.rendering import PageContext, sentences, symbols_of
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.daemon.web.protocol.sessions import COOKIE
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
-from hierogram.storage.browsing.pairs import Uses, find_pair, neighbours, uses_of
+from hierogram.storage.browsing.looking import Uses, find_pair, neighbours, uses_of
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.records import PairRecord
 
 PairId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
 
 
-def pair_routes(visit: Visit) -> APIRouter:
+def pair_routes(page: PageContext) -> APIRouter:
     """The routes of this module."""
     router = APIRouter()
 
@@ -33,51 +30,51 @@ def pair_routes(visit: Visit) -> APIRouter:
     def pair_page(request: Request, pair_id: PairId) -> Response:
         """A stored pair."""
         texts(request)
-        with visit.reader.look() as look:
+        with page.reader.look() as look:
             content = _content(look, _found(look, pair_id))
-        content["_may_leave"] = visit.service is not None
-        return visit.view.answer(request, "pair", content)
+        content["_may_leave"] = page.service is not None
+        return page.view.answer(request, "pair", content)
 
     @router.get("/pairs/{pair_id:int}/withdraw")
     def ask_whether(request: Request, pair_id: PairId) -> Response:
         """Asks whether the pair is to leave."""
         texts(request)
-        _service(visit)
-        with visit.reader.look() as look:
+        _service(page)
+        with page.reader.look() as look:
             pair, one = _found(look, pair_id), notation_of(look.settings().grammar).one
         action = request.url.path
-        token = visit.view.sessions.form_token(request.cookies.get(COOKIE), action)
-        return visit.view.page(request, "withdraw", {"pair": pair, "one": one, "action": action, "form_token": token})
+        token = page.view.sessions.form_token(request.cookies.get(COOKIE), action)
+        return page.view.page(request, "withdraw", {"pair": pair, "one": one, "action": action, "form_token": token})
 
     @router.post("/pairs/{pair_id:int}/withdraw")
     async def withdraw(request: Request, pair_id: PairId) -> Response:
         """Takes the pair out."""
-        ours(request, visit.view.sessions, await form_values(request))
-        return RedirectResponse(f"/withdrawn/{await _withdraw(visit, pair_id)}", HTTPStatus.SEE_OTHER)
+        ours(request, page.view.sessions, await form_values(request))
+        return RedirectResponse(f"/withdrawn/{await _withdraw(page, pair_id)}", HTTPStatus.SEE_OTHER)
 
     @router.get("/withdrawn/{pair_id:int}")
     def withdrawn(request: Request, pair_id: PairId) -> Response:
         """Says whether the pair has left."""
-        with visit.reader.look() as look:
+        with page.reader.look() as look:
             still_there = find_pair(look, pair_id) is not None
             one = notation_of(look.settings().grammar).one
-        return visit.view.page(request, "withdrawn", {"id": pair_id, "one": one, "still_there": still_there})
+        return page.view.page(request, "withdrawn", {"id": pair_id, "one": one, "still_there": still_there})
 
     return router
 
 
-def _service(visit: Visit) -> Any:
-    if visit.service is None:
+def _service(page: PageContext) -> Any:
+    if page.service is None:
         raise ProblemError(
             HTTPStatus.FORBIDDEN, "pairs leave where a daemon runs (`hierogram serve`); this is for looking only"
         )
-    return visit.service
+    return page.service
 
 
-async def _withdraw(visit: Visit, pair_id: int) -> int:
+async def _withdraw(page: PageContext, pair_id: int) -> int:
     from anyio import to_thread
 
-    service = _service(visit)
+    service = _service(page)
     if pair_id not in await to_thread.run_sync(service.withdraw, [pair_id]):
         raise ProblemError(HTTPStatus.NOT_FOUND, f"there is no pair {pair_id}")
     return pair_id
@@ -94,8 +91,8 @@ def _found(look: Look, pair_id: int) -> PairRecord:
 def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
     # Whoever only looks for words needs no compiler.
     from hierogram.daemon.grammar.derivations import derivation_of, expected_rules
-    from hierogram.daemon.web.pages.rendering.drawing import grid, picture
-    from hierogram.storage.browsing.rules import pairs_with_derivations
+    from hierogram.daemon.web.pages.drawing import grid, picture
+    from hierogram.storage.browsing.looking import pairs_with_derivations
 
     settings = look.settings()
     notation = notation_of(settings.grammar)
@@ -119,7 +116,7 @@ def _content(look: Look, pair: PairRecord) -> dict[str, Any]:
             {
                 "number": number, "source": use.source, "target": use.target, "source_span": use.source_span,
                 "target_span": use.target_span, "children": [child + 1 for child in use.children],
-                "mean": together.mean, "count": together.count,
+                "expected_uses": together.expected_uses, "count": together.count,
             }
             for number, (use, together) in enumerate(zip(uses, of_all, strict=True), 1)
         ],

@@ -6,13 +6,10 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hierogram.daemon.web.pages.queries import texts, whole_number
-from hierogram.daemon.web.pages.rendering.sentences import sentences
-from hierogram.daemon.web.pages.rendering.texts import is_side, symbols_of
-from hierogram.daemon.web.pages.rendering.view import address
-from hierogram.daemon.web.pages.visit import Visit
+from hierogram.daemon.web.pages.forms import texts, whole_number
+from hierogram.daemon.web.pages.rendering import PageContext, address, is_side, sentences, symbols_of
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
-from hierogram.storage.browsing import rules
+from hierogram.storage.browsing import looking
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import Found
 
@@ -20,7 +17,7 @@ _RIVALS = 12
 _LINES = 10
 
 
-def rule_routes(visit: Visit) -> APIRouter:
+def rule_routes(page: PageContext) -> APIRouter:
     """The routes of this module."""
     router = APIRouter()
 
@@ -29,18 +26,18 @@ def rule_routes(visit: Visit) -> APIRouter:
     def rule_page(request: Request) -> Response:
         """A rule, by its sides."""
         source, target = _sides(request)
-        with visit.reader.look() as look:
+        with page.reader.look() as look:
             settings = look.settings()
             notation = notation_of(settings.grammar)
-            found = rules.find_rule(look, source, target)
+            found = looking.find_rule(look, source, target)
             content: dict[str, Any] = {
                 "source": source,
                 "target": target,
                 "rule": found,
                 "history": _history(look, found),
                 "rivals": {
-                    SOURCE: rules.rivals(look, SOURCE, source, _RIVALS),
-                    TARGET: rules.rivals(look, TARGET, target, _RIVALS),
+                    SOURCE: looking.rivals(look, SOURCE, source, _RIVALS),
+                    TARGET: looking.rivals(look, TARGET, target, _RIVALS),
                 },
                 "two_sides": TWO_SIDES in notation.offers,
                 "sql": look.asked,
@@ -50,20 +47,20 @@ def rule_routes(visit: Visit) -> APIRouter:
                 "_here": address("/rule", source=source, target=target),
                 "_pairs": address("/rule/pairs", source=source, target=target),
             }
-        return visit.view.answer(request, "rule", content)
+        return page.view.answer(request, "rule", content)
 
     @router.get("/rule/pairs")
     @router.get("/rule/pairs.json")
     def pairs_of_rule(request: Request) -> Response:
         """Pairs whose present derivation uses a rule."""
         # Whoever only looks for words needs no compiler.
-        from hierogram.daemon.grammar.concordance import Lines, concordance
+        from hierogram.daemon.grammar.derivations import Lines, concordance
 
         source, target = _sides(request)
         after = texts(request, "source", "target", "after").get("after", "")
-        with visit.reader.look() as look:
+        with page.reader.look() as look:
             notation = notation_of(look.settings().grammar)
-            found = rules.find_rule(look, source, target)
+            found = looking.find_rule(look, source, target)
             start = whole_number(after) or 0
             # A pair may use a rule that is not stored yet, but none that cannot be written so.
             rule_id, possible = (found.id if found else None), is_side(source) and is_side(target)
@@ -83,7 +80,7 @@ def rule_routes(visit: Visit) -> APIRouter:
                 "_many": notation.many,
                 "_one": notation.one,
             }
-            return visit.view.answer(request, "rule_pairs", content)
+            return page.view.answer(request, "rule_pairs", content)
 
     return router
 
@@ -97,5 +94,5 @@ def _history(look: Look, found: Found | None) -> list[dict[str, Any]]:
     """The expected uses when days began on which they changed, and now."""
     if found is None:
         return []
-    past: list[dict[str, Any]] = [past._asdict() for past in rules.past_counts(look, found.id)]
-    return [*past, {"day": "now", "mean": found.mean}]
+    past: list[dict[str, Any]] = [past._asdict() for past in looking.past_counts(look, found.id)]
+    return [*past, {"day": "now", "expected_uses": found.expected_uses}]

@@ -7,28 +7,28 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hierogram.daemon.web.pages.queries import LARGEST_ID, options
-from hierogram.daemon.web.pages.rendering.texts import symbols_of
-from hierogram.daemon.web.pages.rendering.view import address
-from hierogram.daemon.web.pages.visit import Visit
+from hierogram.daemon.web.pages.forms import LARGEST_ID, options
+from hierogram.daemon.web.pages.rendering import PageContext, address, symbols_of
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDES, notation_of
+from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage.browsing import progress, words
-from hierogram.storage.browsing.phrases import Phrase, read_phrase
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import (
     MATCHES,
     ORDERS,
     Answer,
+    Phrase,
     Place,
     Query,
     known_labels,
     likely_side,
     occurs_on,
+    read_phrase,
     search,
 )
 from hierogram.storage.browsing.words import word_count
 from hierogram.storage.options import declared
-from hierogram.storage.pairs.spellings import like_words
+from hierogram.storage.pairs.vocabulary import like_words
 
 _EXAMPLES = 12
 _PAGE = 20
@@ -39,7 +39,7 @@ _LABELS = 60
 _EXACT, _NEAR = "0", "1"
 
 
-def search_routes(visit: Visit) -> APIRouter:
+def search_routes(page: PageContext) -> APIRouter:
     """The routes of this module."""
     router = APIRouter()
 
@@ -52,8 +52,8 @@ def search_routes(visit: Visit) -> APIRouter:
         query, given = options(request, Query, "q", "after")
         query = replace(query, limit=min(query.limit, _MOST))
         phrase = read_phrase(given.get("q", ""))
-        with visit.reader.look() as look:
-            status = progress.store_status(look, visit.reader.url)
+        with page.reader.look() as look:
+            status = progress.store_status(look, page.reader.url)
             notation = notation_of(look.settings().grammar)
             content: dict[str, Any] = {
                 "typed": given.get("q", ""),
@@ -80,7 +80,7 @@ def search_routes(visit: Visit) -> APIRouter:
             else:
                 content |= _beginning(look) | {"rules": []}
             content["sql"] = look.asked
-        return visit.view.answer(request, "search", content)
+        return page.view.answer(request, "search", content)
 
     return router
 
@@ -132,14 +132,14 @@ def _beginning(look: Look) -> dict[str, Any]:
 def _write_place(place: Place | None) -> str | None:
     if place is None:
         return None
-    return f"{place.uses}.{place.id}.{_NEAR if place.near else _EXACT}.{place.probability.hex()}"
+    return f"{round(place.uses * ONE_USE)}.{place.id}.{_NEAR if place.near else _EXACT}.{place.probability.hex()}"
 
 
 def _read_place(text: str | None) -> Place | None:
-    """Where the page before ended; whatever is no such place is none."""
+    """Return where the page before ended; None for any other text."""
     try:
         uses, rule, tier, probability = (text or "").split(".", 3)
-        place = Place(float.fromhex(probability), int(uses), int(rule), tier == _NEAR)
+        place = Place(float.fromhex(probability), int(uses) / ONE_USE, int(rule), tier == _NEAR)
     except (ValueError, OverflowError):
         return None
     sensible = place.probability == place.probability and abs(place.probability) != float("inf")

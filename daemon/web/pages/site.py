@@ -1,23 +1,22 @@
-"""The application of all pages: routes, files that they load, and what is said where something goes wrong."""
+"""The application of all pages: routes, the door for browsers, files that pages load, and what is said of problems."""
 
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from hierogram.daemon.web.pages.asking import asking_routes
-from hierogram.daemon.web.pages.entering import entering_routes
+from hierogram.daemon.web.pages.forms import form_values, from_elsewhere, ours, texts
 from hierogram.daemon.web.pages.now import now_routes
 from hierogram.daemon.web.pages.pairs import pair_routes
-from hierogram.daemon.web.pages.rendering.view import STATIC, Nature, View, static_content, wants_page
+from hierogram.daemon.web.pages.rendering import STATIC, Nature, PageContext, View, address, static_content, wants_page
 from hierogram.daemon.web.pages.rules import rule_routes
 from hierogram.daemon.web.pages.search import search_routes
-from hierogram.daemon.web.pages.visit import Visit
 from hierogram.daemon.web.pages.words import word_routes
 from hierogram.daemon.web.protocol.problems import (
     STORE_RETRY_SECONDS,
@@ -27,7 +26,7 @@ from hierogram.daemon.web.protocol.problems import (
     try_later,
 )
 from hierogram.daemon.web.protocol.service import Service
-from hierogram.daemon.web.protocol.sessions import FILES, Sessions
+from hierogram.daemon.web.protocol.sessions import COOKIE, ENTER, FILES, LASTS_SECONDS, Sessions
 from hierogram.storage.browsing.asking import Asker
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.exceptions import SlowQueryError, StoreError
@@ -58,12 +57,12 @@ def build_pages(
     """
     nature = Nature(reader.url, writes=service is not None, asks=asking is not None, live=service is not None)
     view = View(nature, sessions)
-    visit = Visit(reader, view, service)
+    page = PageContext(reader, view, service)
     app = FastAPI(title="Hierogram's pages", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
     for routes in (search_routes, rule_routes, pair_routes, word_routes, now_routes, entering_routes):
-        app.include_router(routes(visit))
+        app.include_router(routes(page))
     if asking is not None:
-        app.include_router(asking_routes(visit, asking.asker, asking.seconds, asking.rows))
+        app.include_router(asking_routes(page, asking.asker, asking.seconds, asking.rows))
     _serve_files(app)
     _answer_problems(app, view)
     return app
@@ -122,3 +121,56 @@ def _answer_problems(app: FastAPI, view: View) -> None:
     app.add_exception_handler(StoreError, of_store)
     app.add_exception_handler(PoolTimeoutError, of_store)
     app.add_exception_handler(Exception, unforeseen)
+
+
+def entering_routes(page: PageContext) -> APIRouter:
+    """The routes of this module."""
+    router = APIRouter()
+    sessions = page.view.sessions
+
+    @router.get(ENTER)
+    def enter_page(request: Request) -> Response:
+        """Asks for the token."""
+        given = texts(request, "next")
+        if not sessions.needed:
+            return RedirectResponse("/", HTTPStatus.SEE_OTHER)
+        return page.view.page(request, "enter", {"next": _inside(given.get("next", "/")), "wrong": False})
+
+    @router.post(ENTER)
+    async def enter(request: Request) -> Response:
+        """Gives a browser that shows the token a cookie."""
+        values = await form_values(request)
+        if from_elsewhere(request):
+            raise ProblemError(HTTPStatus.FORBIDDEN, "this was sent by a page of another site")
+        place = _inside(values.get("next", "/"))
+        if not sessions.right(values.get("token", "")):
+            content = {"next": place, "wrong": True}
+            return page.view.page(request, "enter", content, HTTPStatus.UNAUTHORIZED)
+        gone = RedirectResponse(place, HTTPStatus.SEE_OTHER)
+        gone.set_cookie(
+            COOKIE, sessions.begin(), max_age=LASTS_SECONDS, httponly=True, samesite="strict",
+            secure=request.headers.get("x-forwarded-proto") == "https",
+        )  # fmt: skip
+        return gone
+
+    @router.get("/leave")
+    def leave_page(request: Request) -> Response:
+        """Asks whether to leave."""
+        token = sessions.form_token(request.cookies.get(COOKIE), "/leave")
+        return page.view.page(request, "leave", {"form_token": token})
+
+    @router.post("/leave")
+    async def leave(request: Request) -> Response:
+        """Takes the cookie back."""
+        ours(request, sessions, await form_values(request))
+        gone = RedirectResponse(address(ENTER), HTTPStatus.SEE_OTHER)
+        gone.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return gone
+
+    return router
+
+
+def _inside(place: str) -> str:
+    """A page of ours to go to; whatever may lead elsewhere leads to the first."""
+    safe = place.startswith("/") and not place.startswith("//") and "\\" not in place and place.isprintable()
+    return place if safe else "/"

@@ -11,18 +11,15 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hierogram.daemon.web.pages.queries import texts
-from hierogram.daemon.web.pages.rendering.sentences import links_of, sentences
-from hierogram.daemon.web.pages.rendering.texts import symbols_of
-from hierogram.daemon.web.pages.visit import Visit
+from hierogram.daemon.web.pages.forms import texts
+from hierogram.daemon.web.pages.rendering import PageContext, links_of, sentences, symbols_of
 from hierogram.daemon.web.protocol.problems import ProblemError
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, TWO_SIDES, Notation, notation_of
-from hierogram.storage.browsing import rules, words
-from hierogram.storage.browsing.phrases import Phrase
+from hierogram.storage.browsing import looking, words
+from hierogram.storage.browsing.looking import Rival
 from hierogram.storage.browsing.reader import Look
-from hierogram.storage.browsing.rules import Rival
-from hierogram.storage.browsing.search import most_used
-from hierogram.storage.pairs.spellings import like_words
+from hierogram.storage.browsing.search import Phrase, most_used
+from hierogram.storage.pairs.vocabulary import like_words
 from hierogram.storage.records import PairRow
 
 _RENDERINGS = 200
@@ -37,7 +34,7 @@ _RARE = 0.1
 """A rendering that is less probable than this beside a frequent one is worth a look."""
 
 
-def word_routes(visit: Visit) -> APIRouter:
+def word_routes(page: PageContext) -> APIRouter:
     """The routes of this module."""
     router = APIRouter()
 
@@ -49,9 +46,9 @@ def word_routes(visit: Visit) -> APIRouter:
         side, token = given.get("side", SOURCE), given.get("token", "")
         if side not in (SOURCE, TARGET):
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"side: is {SOURCE} or {TARGET}")
-        with visit.reader.look() as look:
+        with page.reader.look() as look:
             content = _content(look, side, token)
-        return visit.view.answer(request, "word", content)
+        return page.view.answer(request, "word", content)
 
     return router
 
@@ -61,7 +58,7 @@ def _content(look: Look, side: str, token: str) -> dict[str, Any]:
     two_sides = TWO_SIDES in notation.offers
     phrase = Phrase((token,))
     count = words.word_count(look, side, token)
-    renderings = rules.rivals(look, side, phrase.side(), _RENDERINGS) if two_sides else []
+    renderings = looking.rivals(look, side, phrase.side(), _RENDERINGS) if two_sides else []
     within = most_used(look, phrase, side, _RULES)
     by_corpus = words.uses_by_corpus(look, [rule.id for rule in renderings[:_COMPARED]])
     lines = _lines(words.pairs_with(look, side, token, _LINES) if count else [], side, token, notation)
@@ -119,13 +116,13 @@ def _lines(found: Sequence[PairRow], side: str, token: str, notation: Notation) 
 def _rendering(rule: Rival, side: str, text: str) -> dict[str, Any]:
     sides = (text, rule.other) if side == SOURCE else (rule.other, text)
     return {
-        "text": rule.other, "mean": rule.mean, "probability": rule.probability,
+        "text": rule.other, "expected_uses": rule.expected_uses, "probability": rule.probability,
         "source": sides[0], "target": sides[1],
     }  # fmt: skip
 
 
 def _perplexity(probabilities: Sequence[float]) -> float | None:
-    """How many equally probable renderings would be as uncertain."""
+    """Return how many equally probable renderings would be as uncertain."""
     total = sum(probabilities)
     if not total:
         return None

@@ -1,13 +1,17 @@
-"""Bodies of requests, as they come, at once, or as lists of lines: of bounded size, in bounded memory."""
+"""Bodies of requests: as they come, at once, as lists of lines, or as one JSON object; of bounded size and memory."""
 
+import json
 from collections.abc import AsyncIterator
 from http import HTTPStatus
+from typing import TypeVar
 
-from starlette.requests import ClientDisconnect, Request
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
 
 from hierogram.daemon.corpora.lines import LineSplitter
 from hierogram.daemon.exceptions import DaemonError
-from hierogram.daemon.web.protocol.problems import ProblemError
+from hierogram.daemon.web.protocol.problems import ProblemError, faults_of, said
 
 _BLOCK = 1 << 16
 _LINES_A_CHUNK = 2_000
@@ -77,3 +81,46 @@ async def line_chunks(request: Request, most_bytes: int) -> AsyncIterator[list[b
     lines += splitter.feed(bytes(gathered)) + splitter.end()
     for first in range(0, len(lines), _LINES_A_CHUNK):
         yield lines[first : first + _LINES_A_CHUNK]
+
+
+JSON = "application/json"
+
+_Body = TypeVar("_Body", bound=BaseModel)
+
+
+def json_body(model: type[BaseModel]) -> dict[str, object]:
+    """Return what the OpenAPI document says of a body that `read_json` reads."""
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": _inlined(model.model_json_schema())}}}}
+
+
+def _inlined(schema: dict[str, object]) -> dict[str, object]:
+    """The schema without definitions of its own, which would stand in the wrong place of the document."""
+    definitions = schema.pop("$defs", {})
+    assert isinstance(definitions, dict)
+
+    def resolved(value: object) -> object:
+        if isinstance(value, dict):
+            name = str(value.get("$ref", "")).rpartition("/")[2]
+            return resolved(definitions[name]) if name else {key: resolved(item) for key, item in value.items()}
+        return [resolved(item) for item in value] if isinstance(value, list) else value
+
+    found = resolved(schema)
+    assert isinstance(found, dict)
+    return found
+
+
+async def read_json(request: Request, model: type[_Body], most_bytes: int) -> _Body:
+    """The body as its model; raises `ProblemError` where it is too large, is not called JSON, or is something else."""
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind != JSON:
+        raise ProblemError(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the body is called {kind or 'nothing'!r}: send JSON as `{JSON}`"
+        )
+    content = await whole(request, most_bytes)
+    try:
+        return model.model_validate(json.loads(content))
+    except ValidationError as error:
+        faults = faults_of(error.errors())
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, said(faults), faults=faults) from error
+    except (ValueError, RecursionError) as error:
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"the body is no JSON: {error}") from error

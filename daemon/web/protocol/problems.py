@@ -1,9 +1,12 @@
-"""Answers that say what went wrong: `application/problem+json` [RFC 9457]."""
+"""Answers that say what went wrong, `application/problem+json` [RFC 9457]; queries that a route does not know."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import parse_qsl
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -11,7 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from hierogram.daemon.web.protocol.document import MEDIA_TYPE, methods_at
+from hierogram.daemon.web.protocol.document import MEDIA_TYPE, methods_at, query_parameters
 from hierogram.storage.exceptions import StoreError
 
 STORE_RETRY_SECONDS = 5
@@ -73,7 +76,7 @@ _SHOWN_CHARACTERS = 60
 
 
 def faults_of(errors: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """What pydantic found, in plain words: `where` it is (`pairs.0.source`), and as `reason` what has to be there."""
+    """Return what pydantic found, in plain words: `where` (`pairs.0.source`), and as `reason` what has to be there."""
     return [{"where": ".".join(map(str, error["loc"])) or "body", "reason": _reason(error)} for error in errors]
 
 
@@ -102,7 +105,7 @@ def _reason(error: Mapping[str, Any]) -> str:
 
 
 def problem_of_parameters(error: RequestValidationError) -> ProblemError:
-    """What is wrong with the parameters of a request."""
+    """Return what is wrong with the parameters of a request."""
     faults = faults_of(error.errors())
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, said(faults), faults=faults)
 
@@ -135,3 +138,46 @@ def answer_problems(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _of_parameters)
     app.add_exception_handler(HTTPException, _of_http)
     app.add_exception_handler(Exception, _unforeseen)
+
+
+_SHOWN_NAME = 100
+_NEAR = 0.5
+"""How alike two names are, as `difflib` measures it, where one may be meant for the other."""
+
+
+async def refuse_unknown(request: Request) -> None:
+    """Raise `ProblemError` (400) where the query holds a name that the route does not know, or one too often."""
+    path = getattr(request.scope["route"], "path_format", request.url.path)
+    known = query_parameters(request.app.openapi(), request.method, path)
+    query = request.scope["query_string"]
+    try:
+        given = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")
+    except UnicodeError as error:
+        raise ProblemError(HTTPStatus.BAD_REQUEST, "the query is not UTF-8, written with % and two digits") from error
+    except ValueError as error:
+        raise ProblemError(HTTPStatus.BAD_REQUEST, f"the query cannot be read: {error}") from error
+    for name, times in Counter(name for name, _ in given).items():
+        if name not in known:
+            raise unknown_parameter(name, list(known))
+        if times > 1 and not known[name]:
+            raise ProblemError(
+                HTTPStatus.BAD_REQUEST, f"{name!r} comes {times} times, but may come once", parameter=name
+            )
+
+
+def unknown_parameter(name: str, known: list[str]) -> ProblemError:
+    """The problem of a name that an address does not know, with the nearest that it does."""
+    near = get_close_matches(name[:_SHOWN_NAME].lower(), known, 1, _NEAR)
+    if near:
+        hint = f"did you mean {near[0]!r}?"
+    elif known:
+        hint = f"there are {', '.join(map(repr, known))}"
+    else:
+        hint = "this address takes none"
+    shown = name[:_SHOWN_NAME]
+    return ProblemError(
+        HTTPStatus.BAD_REQUEST,
+        f"there is no query parameter {shown!r}: {hint}",
+        parameter=shown,
+        nearest=near[0] if near else None,
+    )

@@ -1,4 +1,4 @@
-"""What the HTTP part needs of the daemon that it belongs to; a test can be one too."""
+"""Declare what the HTTP part needs of the daemon that it belongs to; a test can be one too."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -14,10 +14,10 @@ class Service(Protocol):
     store: Store
 
     def condition(self) -> Condition:
-        """How the daemon is; quick, and asks no database."""
+        """Return how the daemon is; quick, and asks no database."""
 
     def stopping(self) -> bool:
-        """Whether the daemon is on its way out, so that long requests should end."""
+        """Return whether the daemon is on its way out, so that long requests should end."""
 
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
         """Has the pairs and all that they count leave the store; returns the ids of those that were there.

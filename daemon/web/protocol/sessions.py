@@ -1,4 +1,4 @@
-"""How a browser shows the token: once, in a form; then with a cookie that is signed, and that ends."""
+"""Have a browser show the token: once, in a form; then with a cookie that is signed, and that ends."""
 
 import hmac
 import secrets
@@ -27,11 +27,11 @@ class Sessions:
 
     @property
     def needed(self) -> bool:
-        """Whether there is a token to be shown."""
+        """Return whether there is a token to be shown."""
         return self._token is not None
 
     def right(self, token: str) -> bool:
-        """Whether this is the token."""
+        """Return whether this is the token."""
         return self._token is not None and hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
 
     def begin(self) -> str:
@@ -40,18 +40,18 @@ class Sessions:
         return f"{content}.{self._sign('cookie', content)}"
 
     def good(self, cookie: str | None) -> bool:
-        """Whether the cookie is one of ours, and not over."""
+        """Return whether the cookie is one of ours, and not over."""
         content, _, signature = (cookie or "").rpartition(".")
         if not hmac.compare_digest(signature.encode("utf-8", "replace"), self._sign("cookie", content).encode()):
             return False
         return int(content.rpartition(".")[2]) > self._clock()
 
     def form_token(self, cookie: str | None, action: str) -> str:
-        """What a form has to send along that changes something: it was made here, for this browser and this action."""
+        """Return what a form that changes something has to send along: made here, for this browser and this action."""
         return self._sign("form", f"{action}\n{cookie or ''}")
 
     def form_is_ours(self, shown: str, cookie: str | None, action: str) -> bool:
-        """Whether a form sends along what it was given."""
+        """Return whether a form sends along what it was given."""
         return hmac.compare_digest(shown.encode("utf-8", "replace"), self.form_token(cookie, action).encode())
 
     def _sign(self, purpose: str, content: str) -> str:

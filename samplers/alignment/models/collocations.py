@@ -1,34 +1,68 @@
 """BHMM-Z: an emitted word comes from the conditioning word it is linked to, or from the word before it [SA16 §3].
 
 Every emitted position has a link, drawn by its jumps alone where the word is a collocation (Z = 1). As the paper's,
-jumps are those of one categorical distribution; there is no special jump.
+jumps are those of one categorical distribution; there is no special jump. The parameters s and r of the Beta
+distribution are slice sampled by their logarithms [SA16 §4.4, eq. 9].
 """
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Direction, number_bigrams
-from hierogram.samplers.alignment.chain import (
-    Chain,
-    choose_candidates,
-    jump_event,
-    pick,
-)
-from hierogram.samplers.alignment.counts import (
-    has_room,
-    lexical,
-    link_pair,
-    pair_key,
-    tidy,
-    unlink_pair,
-)
+from hierogram.samplers.alignment.chain import Chain, choose_candidates, jump_event, pick
+from hierogram.samplers.alignment.counts import has_room, lexical, link_pair, pair_key, tidy, unlink_pair
 from hierogram.samplers.alignment.marginals import CELL, add_conditional, add_sample, decode_unless_collocated
 from hierogram.samplers.alignment.model1 import model1_links
-from hierogram.samplers.alignment.models.strengths import sample_strengths
-from hierogram.samplers.alignment.options import AlignerOptions, SweepPlan
+from hierogram.samplers.alignment.options import AlignerOptions, AlignmentPlan
 from hierogram.samplers.alignment.steps import Steps
 from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.slices import slice_sample
 from hierogram.samplers.compiled.streams import advance, stream, uniform
+
+_KEY = -1
+"""Stands for the pair in the key of the random stream."""
+
+
+@njit
+def strength_log_density(s, r, before):
+    """log P(z | s, r) + log Gamma(s; 1, 1) + log Gamma(r; 1, 1), up to a constant; -inf out of range."""
+    if not (s > 0.0 and r > 0.0 and s < math.inf and r < math.inf):
+        return -math.inf
+    total = -s - r
+    both, one, other = math.lgamma(s + r), math.lgamma(s), math.lgamma(r)
+    for word in range(len(before)):
+        collocated, plain = before[word]["collocated"], before[word]["plain"]
+        if collocated + plain > 0:
+            total += both - math.lgamma(s + r + collocated + plain)
+            total += math.lgamma(s + collocated) - one + math.lgamma(r + plain) - other
+    return total
+
+
+@njit
+def _log_density_of_s(x, parameters):
+    """Log density of the logarithm of s; `parameters` are r and the counts."""
+    return x + strength_log_density(math.exp(x), parameters[0], parameters[1])
+
+
+@njit
+def _log_density_of_r(x, parameters):
+    """Log density of the logarithm of r; `parameters` are s and the counts."""
+    return x + strength_log_density(parameters[0], math.exp(x), parameters[1])
+
+
+@njit
+def sample_strengths(settings, before, seed, sweep):
+    """Draw s given r, then r given s; `settings` SETTINGS[1] is changed in place."""
+    state = stream(seed, _KEY, sweep)
+    s, r = settings[0]["s"], settings[0]["r"]
+    x, state = slice_sample(_log_density_of_s, (r, before), math.log(s), state)
+    s = math.exp(x)
+    x, state = slice_sample(_log_density_of_r, (s, before), math.log(r), state)
+    settings[0]["s"] = s
+    settings[0]["r"] = math.exp(x)
+
 
 _NONE = -2
 
@@ -167,7 +201,7 @@ def _with_bigrams(chain: Chain, direction: Direction) -> Chain:
     return chain._replace(bigram=bigram, bigram_count=np.zeros(bigrams, np.int32))
 
 
-def _draw_strengths(chain: Chain, key: np.uint64, plan: SweepPlan) -> None:
+def _draw_strengths(chain: Chain, key: np.uint64, plan: AlignmentPlan) -> None:
     sample_strengths(chain.settings, chain.before, key, plan.sweep)
 
 

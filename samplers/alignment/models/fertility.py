@@ -16,6 +16,7 @@ from hierogram.samplers.alignment.chain import (
     all_jumps,
     choose_candidates,
     jump_event,
+    keep_to_evidence,
     pick,
 )
 from hierogram.samplers.alignment.counts import (
@@ -30,10 +31,9 @@ from hierogram.samplers.alignment.counts import (
     tidy,
     unlink_pair,
 )
-from hierogram.samplers.alignment.evidence import keep_to_evidence
 from hierogram.samplers.alignment.marginals import CELL, add_sample, add_samples, clear_marginals, decode
 from hierogram.samplers.alignment.model1 import random_links
-from hierogram.samplers.alignment.options import SweepPlan
+from hierogram.samplers.alignment.options import AlignmentPlan
 from hierogram.samplers.alignment.steps import Steps
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, stream
@@ -107,7 +107,7 @@ def _weigh_jumps(i, before, after, jumps, symmetric):
 
 @njit_inline
 def _conditioning_factor(word, i, stage, chain, settings, scratch):
-    """What a link weighs by its conditioning word alone: fertility, and the lexical denominator (linear)."""
+    """Return what a link weighs by its conditioning word alone: fertility, and the lexical denominator (linear)."""
     factor = 1.0 / conditioning_mass(chain.conditioning, word)
     if stage >= FERTILITIES:
         factor *= _fertility_ratio(word, scratch.fertility[i], chain, settings["fertility"])
@@ -336,7 +336,7 @@ def _begin(blank, links, chain):
 def _sweeps(sides, chain, key, plans, scratch, marginals):
     """Do the planned sweeps; whether there was room for them."""
     for number in range(len(plans)):
-        plan = SweepPlan(plans[number, 0], plans[number, 1], plans[number, 2] != 0)
+        plan = AlignmentPlan(plans[number, 0], plans[number, 1], plans[number, 2] != 0)
         if sweep_fertility(0, sides, chain, key, plan, scratch, marginals) < len(sides.emitted_offset) - 1:
             return False
         marginals.samples[0] += plan.sampled

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Side
-from hierogram.samplers.alignment.joint import LinkSamples
+from hierogram.samplers.alignment.marginals import LinkSamples
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.orthography import similarities
 from hierogram.samplers.alignment.prior_counts import PriorCounts
@@ -18,10 +18,9 @@ from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings
 from hierogram.samplers.itg.model1 import train_model1
-from hierogram.samplers.itg.sampler import build, plan_of
+from hierogram.samplers.itg.sampler import FLAT, build, plan_of
 from hierogram.samplers.itg.starts import LINKS, one_to_one
-from hierogram.samplers.itg.summaries.links import add_links, empty_links
-from hierogram.samplers.itg.sweeps import FLAT
+from hierogram.samplers.itg.summaries import add_links, empty_links
 
 SETTINGS = ItgSettings(
     slice_shape=0.1, long_shape=0.15, strengths=(30.0, 10.0, 10.0, 1000.0, 1000.0), sampled_strengths=False
@@ -66,7 +65,7 @@ class ItgAligner:
 
 
 def uses_of_links(batch: ItgBatch, known: Sequence[PriorCounts | None]) -> NDArray[np.float64]:
-    """How often other pairs link the words of each type, the mean of both directions, float64[T]."""
+    """Return how often other pairs link the words of each type, the mean of both directions, float64[T]."""
     uses = np.zeros(len(batch.type_source))
     types = batch.type_source.astype(np.int64) << 32 | batch.type_target
     order = np.argsort(types)

@@ -13,8 +13,7 @@ from hierogram.samplers.alignment.options import ALL_POSITIONS, AlignerOptions
 from hierogram.samplers.exceptions import AlignmentInputError
 
 if TYPE_CHECKING:
-    from hierogram.samplers.alignment.joint import Prepare
-    from hierogram.samplers.alignment.steps import Steps
+    from hierogram.samplers.alignment.steps import Prepare, Steps
 
 _PAPER_SWEEPS, _PAPER_THINNING = 1000, 25
 _MOST_SWEEPS, _FEWEST_SWEEPS, _SWEEPS_SCALE = 60, 16, 3000
@@ -22,7 +21,7 @@ _MOST_ITG_SWEEPS, _FEWEST_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class AlignerModel:
     """A model of the aligner.
 
     `summary` in a few words, for help texts. `options` are the defaults for a corpus of so many pairs, with so many
@@ -39,7 +38,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class JointModel:
-    """A model of both directions at once: as `Model`, but `sampler` imports what samples whole alignments."""
+    """A model of both directions at once: as `AlignerModel`, but `sampler` imports what samples whole alignments."""
 
     name: str
     summary: str
@@ -134,9 +133,9 @@ def _collocations() -> "Steps":
 MODELS = {
     model.name: model
     for model in (
-        Model("bhmm-f", "HMM with fertilities", _fertility_options, _fertility, prior_counts=True),
-        Model("bhmm", "HMM of the paper", _papers("bhmm"), _hmm),
-        Model("bhmm-z", "HMM of the paper with collocations", _papers("bhmm-z"), _collocations),
+        AlignerModel("bhmm-f", "HMM with fertilities", _fertility_options, _fertility, prior_counts=True),
+        AlignerModel("bhmm", "HMM of the paper", _papers("bhmm"), _hmm),
+        AlignerModel("bhmm-z", "HMM of the paper with collocations", _papers("bhmm-z"), _collocations),
     )
 }
 """All models of one direction by name; the first is the default."""
@@ -148,7 +147,7 @@ JOINT_MODELS = {
 """All models of both directions at once by name."""
 
 
-def every_model() -> dict[str, Model | JointModel]:
+def every_model() -> dict[str, AlignerModel | JointModel]:
     """All models by name, the default first."""
     return {**MODELS, **JOINT_MODELS}
 
@@ -156,7 +155,7 @@ def every_model() -> dict[str, Model | JointModel]:
 DEFAULT_MODEL = next(iter(MODELS))
 
 
-def model_named(name: str) -> Model:
+def model_named(name: str) -> AlignerModel:
     """The model of one direction with that name; raises `AlignmentInputError` where there is none."""
     if name not in MODELS:
         raise AlignmentInputError(f"no model is called {name!r}: there are {', '.join(MODELS)}")

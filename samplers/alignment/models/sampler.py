@@ -11,12 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Direction
-from hierogram.samplers.alignment.chain import BEFORE, MOST_FERTILITY, SETTINGS, Chain, make_scratch
+from hierogram.samplers.alignment.chain import (
+    BEFORE,
+    MOST_FERTILITY,
+    SETTINGS,
+    Chain,
+    LinkEvidence,
+    make_scratch,
+    no_evidence,
+)
 from hierogram.samplers.alignment.counts import CONDITIONING, WordPairs, empty_pairs, larger_pairs
-from hierogram.samplers.alignment.evidence import LinkEvidence, no_evidence
 from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, add_marginals, empty_marginals
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS, model_named
-from hierogram.samplers.alignment.options import ALL_POSITIONS, AlignerOptions, SweepPlan
+from hierogram.samplers.alignment.options import ALL_POSITIONS, AlignerOptions, AlignmentPlan
 from hierogram.samplers.alignment.orthography import favour_similar
 from hierogram.samplers.alignment.prior_counts import WIDEST_JUMP, PriorCounts, enter_pairs
 from hierogram.samplers.alignment.steps import Runs
@@ -35,7 +42,7 @@ class AlignmentState(NamedTuple):
 
 
 class AlignmentInfo(NamedTuple):
-    """How many words have a link after a step, and how many samples have been added up."""
+    """Numbers of words that have a link after a step, and of samples that have been added up."""
 
     linked: int
     samples: int
@@ -81,7 +88,7 @@ class AlignmentKernel:
         sides = self.direction.sides
         return self._over_all_pairs(chain, lambda first, now: self._steps.count(first, sides, now, self._scratch))
 
-    def step(self, key: int, state: AlignmentState, plan: SweepPlan) -> tuple[AlignmentState, AlignmentInfo]:
+    def step(self, key: int, state: AlignmentState, plan: AlignmentPlan) -> tuple[AlignmentState, AlignmentInfo]:
         """One sweep over all pairs; where it is sampled, its links' distributions are added to the marginals.
 
         Arrays of the state are changed in place, but for counts that had to grow.

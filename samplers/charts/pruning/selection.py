@@ -24,7 +24,7 @@ _WIDEST = 8
 
 
 def selected_size(variables: int, branching: int) -> int:
-    """How many of so many variables are selected, where rules have up to `branching` nonterminals.
+    """Return how many of so many variables are selected, where rules have up to `branching` nonterminals.
 
     It is the share branching / (branching + 1), rounded, but no less than half. Of four or more, two are free at least:
     one alone cannot change where two change together.
@@ -36,7 +36,7 @@ def selected_size(variables: int, branching: int) -> int:
 
 
 def free_size(doubts: NDArray[np.float64], branching: int, plan: int) -> int:
-    """How many variables step `plan` of a long chain leaves free; `doubts` float64[V].
+    """Return how many variables step `plan` of a long chain leaves free; `doubts` float64[V].
 
     As many as the cheap model takes to be wrong, the sum of their doubts rounded up, up to half of all; but no fewer
     than `selected_size` leaves. Wide steps leave one more, up to two thirds, and half as many again at least; steps 8,

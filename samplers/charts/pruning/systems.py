@@ -1,17 +1,104 @@
-"""What randomized pruning needs of a deduction system: its variables, graphs under a mask, and what is expected."""
+"""Deduction systems as randomized pruning takes them: variables, graphs under a mask, and what is expected.
+
+Of a pair, a variable says whether one rule emits two words. Of a sentence, it says whether a span is a constituent:
+whether some symbol covers it. A selection and an assignment make a mask [BPK09 Algorithm 2].
+
+A cheap model says how doubtful it is that two words are emitted together, that of one-to-one links: each word has at
+most one partner, and a set of links weighs the product of its emissions and of those of the words that are left alone.
+Links may cross in any way. Marginals come from messages between words: sum-product [Pearl 1988], for one-to-one links
+[Huang & Jebara 2009]. They are exact where words and emissions form a tree, and near it elsewhere.
+"""
 
 from abc import ABC, abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.charts.bitexts import Bitext, Builder, drawn_links, expected_emissions
+from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, drawn_links, expected_emissions
 from hierogram.samplers.charts.chart import cell_of
 from hierogram.samplers.charts.hypergraph import Hypergraph, Key, draw_edges
-from hierogram.samplers.charts.pairs import Mask, Rules, Task, Words, branching
-from hierogram.samplers.charts.pruning.doubts import unlinked
-from hierogram.samplers.charts.pruning.masks import fix_links, keep_spans
+from hierogram.samplers.charts.pairs import Mask, PairTask, PairWords, Rules, branching
 from hierogram.samplers.charts.sentences import CHAIN, Parsed, Sentence, SentenceBuilder
+from hierogram.samplers.compiled.jit import njit, njit_allocating
+
+_ROUNDS = 20
+"""Rounds of messages, there and back."""
+_SMALLEST = 1e-100
+"""No sum is taken to be smaller: a word may have nothing to emit but what is asked for."""
+
+
+@njit_allocating
+def unlinked(pairs, source_nulls, target_nulls):
+    """Return how probable it is that two words are not partners, float64[n, m].
+
+    `pairs` float64[n, m], `source_nulls` float64[n], `target_nulls` float64[m]: emissions, linear.
+    """
+    n, m = pairs.shape
+    # Messages from each word to each partner: one over the weight of all that it may do without this partner.
+    from_source, from_target = np.empty((n, m)), np.empty((n, m))
+    for x in range(m):
+        whole = target_nulls[x]
+        for i in range(n):
+            whole += pairs[i, x]
+        for i in range(n):
+            from_target[i, x] = 1.0 / max(whole, _SMALLEST)
+    for _ in range(_ROUNDS):
+        _send(pairs, source_nulls, from_target, from_source)
+        _send(pairs.T, target_nulls, from_source.T, from_target.T)
+    found = np.empty((n, m))
+    for i in range(n):
+        for x in range(m):
+            found[i, x] = 1.0 / (1.0 + pairs[i, x] * from_source[i, x] * from_target[i, x])
+    return found
+
+
+@njit
+def _send(pairs, alone, received, sent):
+    """Fill `sent` float64[n, m]: from each word, one over its weight alone and with all others than this partner."""
+    n, m = pairs.shape
+    for i in range(n):
+        before = alone[i]
+        for x in range(m):
+            sent[i, x] = before
+            before += pairs[i, x] * received[i, x]
+        after = 0.0
+        for x in range(m - 1, -1, -1):
+            sent[i, x] = 1.0 / max(sent[i, x] + after, _SMALLEST)
+            after += pairs[i, x] * received[i, x]
+
+
+def fix_links(
+    links: NDArray[np.int32], selected: NDArray[np.bool_], assigned: NDArray[np.bool_], fixed: NDArray[np.int8]
+) -> None:
+    """Fill `fixed` int8[n, m]: 1 for links [V, 2] that are selected and positive, -1 for selected and negative ones,
+    else 0. `selected`, `assigned` bool[V]."""
+    fixed[:] = 0
+    chosen = links[selected]
+    fixed[chosen[:, 0], chosen[:, 1]] = np.where(assigned[selected], 1, -1)
+
+
+@njit
+def keep_spans(spans, selected, assigned, words, kept):
+    """Fill `kept` bool[cells]: which spans of so many words a mask keeps. `spans` int32[V, 2], half open.
+
+    A selected negative span is pruned, and so is each span that crosses a selected positive one: that overlaps with it
+    and neither holds it nor is inside it. In a binary tree this forces the positive span: every span that no
+    constituent crosses is one.
+    """
+    for cell in range(words * (words + 1) // 2):
+        kept[cell] = True
+    for v in range(len(spans)):
+        if not selected[v]:
+            continue
+        start, end = spans[v, 0], spans[v, 1]
+        if not assigned[v]:
+            kept[cell_of(start, end)] = False
+            continue
+        for i in range(words):
+            for j in range(i + 1, words + 1):
+                if (i < start and start < j and j < end) or (start < i and i < end and end < j):
+                    kept[cell_of(i, j)] = False
+
 
 _PREFERRED = 0.3
 """Links whose emission has at least this share of the best one's weight are in the first derivation."""
@@ -53,7 +140,7 @@ class System(ABC):
         return np.ones(self.variables, np.bool_)
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> NDArray[np.float64] | None:
-        """How much a cheap model doubts that each variable is positive, float64[V] above 0, where those in `without`,
+        """Return a cheap model's doubts that each variable is positive, float64[V] above 0, where those in `without`,
         bool[V], are known not to be; None where it knows nothing."""
         return None
 
@@ -70,22 +157,22 @@ class PairSystem(System):
     def __init__(
         self,
         rules: Rules,
-        words: Words,
+        words: PairWords,
         links: NDArray[np.int32],
         empty_sides: bool = True,
         most_edges: int | None = None,
     ) -> None:
-        """`links` int32[V, 2]: source and target positions; `most_edges`: see `Builder`."""
+        """`links` int32[V, 2]: source and target positions; `most_edges`: see `PairBuilder`."""
         self.links = links
         self.variables = len(links)
         self.branching = max(2, branching(rules))
         size = len(words.source), len(words.target)
-        self._task = Task(rules, words, Mask(np.zeros(size, np.int8), np.zeros((0, 0), np.bool_)), empty_sides)
-        self._builder = Builder(most_edges)
-        self.bitext: Bitext
+        self._task = PairTask(rules, words, Mask(np.zeros(size, np.int8), np.zeros((0, 0), np.bool_)), empty_sides)
+        self._builder = PairBuilder(most_edges)
+        self.bitext: PairGraph
 
     @property
-    def words(self) -> Words:
+    def words(self) -> PairWords:
         """The words with their emissions."""
         return self._task.words
 
@@ -121,7 +208,7 @@ class PairSystem(System):
         return np.asarray(pairs[i, x] >= _PREFERRED * best, np.bool_)
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> NDArray[np.float64] | None:
-        """How probable it is, in a model of one-to-one links, that a link's words are not partners."""
+        """Return how probable it is, in a model of one-to-one links, that a link's words are not partners."""
         words, (i, x) = self._task.words, self.links.T
         pairs = words.pairs
         if without is not None:

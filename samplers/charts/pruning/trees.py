@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.charts.chart import Chart, SentenceGrammar, cell_of, fill_chart
-from hierogram.samplers.charts.derivations import Forest
-from hierogram.samplers.charts.derivations import Key as SentenceKey
+from hierogram.samplers.charts.derivations import Forest, SentenceKey
 from hierogram.samplers.charts.hypergraph import Key
 from hierogram.samplers.charts.pruning.chain import PruningState
-from hierogram.samplers.charts.pruning.masks import keep_spans
 from hierogram.samplers.charts.pruning.selection import first_selection, next_selection
+from hierogram.samplers.charts.pruning.systems import keep_spans
 from hierogram.samplers.exceptions import GrammarError
 
 _BRANCHING = 2

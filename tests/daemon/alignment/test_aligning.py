@@ -33,11 +33,11 @@ Files = tuple[list[str], list[str], list[str]]
 def test_each_model_recovers_an_invented_language(
     hierogram: Run, files: Files, tmp_path: Path, model: str, most: float
 ) -> None:
-    ran = hierogram("align", "s", "t", "-o", "out", "--model", model, "--sweeps", "60", "--candidates", "0")
+    ran = hierogram("align", "s", "t", "-o", "out", "--model", model, "--sweeps", "60", "--set", "candidates=0")
     assert (ran.code, ran.out) == (0, "")
     assert "out: 400 pairs, " in ran.err
     assert len((tmp_path / "out").read_text().splitlines()) == 400
-    result = json.loads(hierogram("evaluate-alignment", "gold", "out", "--json").out)
+    result = json.loads(hierogram("evaluate", "out", "-r", "gold", "--of", "links", "--json").out)
     assert result["pairs"] == 400
     assert result["aer"] < most
 
@@ -62,7 +62,7 @@ def test_output_is_line_for_line_the_same_in_every_form(hierogram: Run, files: F
 
 def test_the_weight_of_similar_spelling_and_symmetrization(hierogram: Run, files: Files) -> None:
     short = ("align", "s", "t", "--sweeps", "6", "--chains", "1")
-    found = hierogram(*short, "--orthographic-similarity", "0").out
+    found = hierogram(*short, "--set", "similarity=0").out
     assert found.count("\n") == 400
     united = hierogram(*short, "--symmetrize", "union").out
     assert united != found
@@ -71,8 +71,8 @@ def test_the_weight_of_similar_spelling_and_symmetrization(hierogram: Run, files
 def test_scores_follow_the_links(hierogram: Run, files: Files) -> None:
     short = ("--sweeps", "10", "--chains", "2")
     for direction in ("both", "forward", "backward"):
-        plain = hierogram("align", "s", "t", *short, "--direction", direction).out.splitlines()
-        scored = hierogram("align", "s", "t", *short, "--direction", direction, "--score").out.splitlines()
+        plain = hierogram("align", "s", "t", *short, "--set", f"direction={direction}").out.splitlines()
+        scored = hierogram("align", "s", "t", *short, "--set", f"direction={direction}", "--score").out.splitlines()
         for line, with_scores in zip(plain, scored, strict=True):
             links, _, scores = with_scores.partition(" ||| ")
             assert links == line
@@ -135,10 +135,10 @@ def test_what_cannot_be_aligned_is_told(hierogram: Run, tmp_path: Path) -> None:
     assert (ran.code, "none: cannot be opened" in ran.err) == (3, True)
     ran = hierogram("align", "two", "two", "-o", "nowhere/out")
     assert (ran.code, "cannot be written" in ran.err) == (3, True)
-    for option, value in (("--model", "ibm4"), ("--direction", "up"), ("--symmetrize", "grow")):
+    for option, value in (("--model", "ibm4"), ("--set", "direction=up"), ("--symmetrize", "grow")):
         ran = hierogram("align", "two", "two", option, value)
-        assert (ran.code, repr(value) in ran.err) == (2, True)
-    ran = hierogram("align", "two", "two", "--candidates", "1")
+        assert (ran.code, repr(value.removeprefix("direction=")) in ran.err) == (2, True)
+    ran = hierogram("align", "two", "two", "--set", "candidates=1")
     assert (ran.code, "1 candidate" in ran.err) == (3, True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latin", "one", "two"]
 
@@ -173,13 +173,13 @@ def test_error_rate_of_an_example_worked_by_hand() -> None:
 def test_manual_links_may_be_sure_or_possible(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "gold").write_text("0-0 1-1 1p2\n0-0\n")
     (tmp_path / "found").write_text("0-0 1-2 2-2 ||| 0.9 0.8 0.7\n0-0\n7-7\n")
-    said = hierogram("evaluate-alignment", "gold", "found").out
+    said = hierogram("evaluate", "found", "-r", "gold", "--of", "links").out
     assert said.startswith("AER 0.2857  precision 0.7500  recall 0.6667\n2 pairs, 4 links")
     (tmp_path / "short").write_text("0-0\n")
-    ran = hierogram("evaluate-alignment", "gold", "short")
+    ran = hierogram("evaluate", "short", "-r", "gold", "--of", "links")
     assert (ran.code, "short has 1 line, gold 2 lines" in ran.err) == (3, True)
     for bad in ("0-0\n0:1\n", "0-0\n0p1\n", "0-0\n-1-1\n"):
         (tmp_path / "bad").write_text(bad)
-        ran = hierogram("evaluate-alignment", "gold", "bad")
+        ran = hierogram("evaluate", "bad", "-r", "gold", "--of", "links")
         assert ran.code == 3
         assert "bad: line 2: " in ran.err

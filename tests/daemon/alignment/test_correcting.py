@@ -8,11 +8,10 @@ from tests.daemon.conftest import QUICK
 from tests.storage.building import NewPair, pairs_of, query
 
 from hierogram.daemon.alignment.answering import AnsweringAligner
-from hierogram.daemon.alignment.correcting import correct, correct_requested
-from hierogram.daemon.alignment.incremental import IncrementalAligner, align_pending
+from hierogram.daemon.alignment.incremental import IncrementalAligner, align_pending, correct, correct_requested
 from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.learning.withdrawing import withdraw_all
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.database.connection import writing_connection
 from hierogram.storage.exceptions import HumanLinksError

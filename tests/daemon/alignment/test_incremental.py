@@ -17,10 +17,10 @@ from hierogram.daemon.alignment.incremental import (
     align_pending,
     is_material,
 )
-from hierogram.daemon.alignment.links.stored import withdrawal_of
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.residents import ResidentBatch
 from hierogram.daemon.learning.verifying import verify
+from hierogram.daemon.stored_links import withdrawal_of
 from hierogram.samplers.grammar.columns import split_blobs
 from hierogram.storage.records import PairRow
 from hierogram.storage.store import Store, open_store
@@ -109,7 +109,7 @@ def test_derivations_follow_alignments_that_change(quick_store: Store, store_url
 
 def current(store: Store, rows: list[PairRow]) -> list[bytes]:
     """The derivations that the pairs begin with."""
-    batch = ResidentBatch.of([row._replace(current=None, expected_uses=None) for row in rows], store.settings())
+    batch = ResidentBatch.of([row._replace(current=None, averages=None) for row in rows], store.settings())
     return split_blobs(batch.loaded.encode(batch.state))
 
 
@@ -171,7 +171,7 @@ def test_learning_aligns_first(hierogram: Run, tmp_path: Path) -> None:
     sources, targets, _ = invented(60)
     for name, lines in (("src", sources), ("tgt", targets)):
         (tmp_path / name).write_text("".join(line + "\n" for line in lines))
-    assert hierogram("init", "--sweeps-per-level", "2", "--levels", "2").code == 0
+    assert hierogram("init", "--set", "sweeps_per_level=2", "--set", "levels=2").code == 0
     assert "60 pairs stored" in hierogram("ingest", "src", "tgt").out
     learned = hierogram("learn", "--sweeps", "1")
     assert learned.code == 0
@@ -205,10 +205,9 @@ class Going:
 def test_the_daemon_aligns_samples_and_goes_over_alignments_again(tmp_path: Path) -> None:
     from hierogram.daemon.configuration import Configuration, LogSection
     from hierogram.daemon.learning.learner import Learner
-    from hierogram.daemon.serving.aligning import Aligning
-    from hierogram.daemon.serving.health import Board
+    from hierogram.daemon.serving.health import HealthRegistry
     from hierogram.daemon.serving.logs import open_log
-    from hierogram.daemon.serving.resampling import Turns
+    from hierogram.daemon.serving.sampling import Aligning, SamplingTurns
 
     url = f"sqlite:///{tmp_path}/store.db"
     configuration, going, log = Configuration(), Going(), open_log(LogSection(level="error"))
@@ -220,7 +219,7 @@ def test_the_daemon_aligns_samples_and_goes_over_alignments_again(tmp_path: Path
             assert aligning.align_new() == 0
             assert store.count_pairs(["unaligned"]) == 60
             going.ended = False
-            turns = Turns(learner, configuration.sampling, going, Board(), log, aligning)
+            turns = SamplingTurns(learner, configuration.sampling, going, HealthRegistry(), log, aligning)
             while store.count_pairs(["settled"]) < 60:
                 assert turns.take()
             assert going.beats
@@ -230,7 +229,7 @@ def test_the_daemon_aligns_samples_and_goes_over_alignments_again(tmp_path: Path
         learn(store, sweeps=0)
         with Learner(store) as learner:
             aligning = Aligning(store, learner, configuration, going, going, log)
-            turns = Turns(learner, configuration.sampling, going, Board(), log, aligning)
+            turns = SamplingTurns(learner, configuration.sampling, going, HealthRegistry(), log, aligning)
             turns.take()
             assert [row.alignment for row in store.pairs(limit=3)] != ["0-0"] * 3
             while store.count_pairs(["settled"]) < 60:
@@ -243,15 +242,15 @@ def test_the_daemon_aligns_samples_and_goes_over_alignments_again(tmp_path: Path
 def test_alignments_gone_over_again_are_told_once_a_pass(quick_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     from hierogram.daemon.configuration import Configuration
     from hierogram.daemon.learning.learner import Learner
-    from hierogram.daemon.serving import aligning
+    from hierogram.daemon.serving import sampling
 
-    monkeypatch.setattr(aligning, "_REJUVENATED_AT_ONCE", 10)
+    monkeypatch.setattr(sampling, "_REJUVENATED_AT_ONCE", 10)
     going, log = Going(), structlog.stdlib.get_logger()
     put(quick_store, 0, 60)
     align_pending(quick_store)
     learn(quick_store, sweeps=0)
     with Learner(quick_store) as learner, capture_logs() as said:
-        turns = aligning.Aligning(quick_store, learner, Configuration(), going, going, log)
+        turns = sampling.Aligning(quick_store, learner, Configuration(), going, going, log)
         for _ in range(40):
             turns.rejuvenate()
     assert [entry["event"] for entry in said] == ["alignments gone over again"]
@@ -270,7 +269,7 @@ def test_files_are_aligned_with_what_a_store_knows(hierogram: Run, tmp_path: Pat
     rates = []
     for more in ([], ["--store", "store.db"]):
         assert hierogram("align", "s", "t", "-o", "out", *more).code == 0
-        rates.append(json.loads(hierogram("evaluate-alignment", "gold", "out", "--json").out)["aer"])
+        rates.append(json.loads(hierogram("evaluate", "out", "-r", "gold", "--of", "links", "--json").out)["aer"])
     assert rates[1] < min(0.1, rates[0])
     with open_store(f"sqlite:///{tmp_path}/store.db") as store:
         assert store.position() == before
@@ -288,6 +287,6 @@ def store_is_mended(url: str) -> None:
         "DELETE FROM rule_key_runs",
         "UPDATE sentence_pairs SET state = 'waiting', stage = 0, sweep = 0",
         "UPDATE store_state SET waiting = (SELECT count(*) FROM sentence_pairs), settled = 0, sampling = 0, rules = 0,"
-        " rule_tokens = 0, sampled_tokens = 0, left_out_0 = 0, left_out_1 = 0, left_out_2 = 0, left_out_3 = 0",
+        " rule_tokens = 0, expected_tokens = 0, left_out_0 = 0, left_out_1 = 0, left_out_2 = 0, left_out_3 = 0",
     ):
         query(url, statement)

@@ -10,11 +10,10 @@ from tests.daemon.alignment.arrivals import PAIRS, error_rate, put, texts
 from tests.daemon.conftest import QUICK, Run
 
 from hierogram.daemon.alignment.answering import AnsweringAligner
-from hierogram.daemon.alignment.correcting import correct_requested
-from hierogram.daemon.alignment.incremental import IncrementalAligner, align_pending
+from hierogram.daemon.alignment.incremental import IncrementalAligner, align_pending, correct_requested
 from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.learning.withdrawing import withdraw_all
 from hierogram.samplers.alignment.models.itg import uses_of_links
 from hierogram.samplers.alignment.prior_counts import PriorCounts
 from hierogram.samplers.grammar.known_links import KnownLinks

@@ -8,7 +8,7 @@ from hierogram.daemon.alignment.aligning import align
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.exceptions import UsageError
 from hierogram.samplers.alignment.bitext import read_side
-from hierogram.samplers.alignment.joint import LinkSamples, decode_links
+from hierogram.samplers.alignment.marginals import LinkSamples, decode_links
 from hierogram.samplers.alignment.models import registry
 from hierogram.samplers.exceptions import AlignmentInputError
 
@@ -80,8 +80,11 @@ def test_posteriors_are_shares_of_the_samples() -> None:
 @pytest.mark.parametrize(
     ("request_", "why"),
     [
-        (Request(model="itg", direction="forward"), "aligns both ways at once, from the pairs alone: leave out --dir"),
-        (Request(chunks=True), "--chunks is for itg, not for bhmm-f"),
+        (
+            Request(model="itg", direction="forward"),
+            "aligns both ways at once, from the pairs alone: leave out --set dir",
+        ),
+        (Request(chunks=True), "--set chunks is for itg, not for bhmm-f"),
     ],
 )
 def test_what_the_model_cannot_do_is_refused(request_: Request, why: str) -> None:

@@ -9,8 +9,8 @@ import pytest
 from tests.daemon.alignment.arrivals import error_rate, put
 from tests.daemon.conftest import QUICK
 
+from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.learning.withdrawing import withdraw_all
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, JOINT_MODELS
 from hierogram.storage.records import UNALIGNED
 from hierogram.storage.store import Store, open_store

@@ -20,7 +20,7 @@ import httpx2
 from tests.daemon.conftest import QUICK
 
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.serving.warming import warm_up
+from hierogram.daemon.serving.service import warm_up
 from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.store import open_store
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.daemon.conftest import Run
 
-from hierogram.daemon.web.pages.rendering.view import STATIC
+from hierogram.daemon.web.pages.rendering import STATIC
 
 
 def environment() -> dict[str, str]:

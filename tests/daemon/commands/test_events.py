@@ -11,11 +11,10 @@ from sqlalchemy import create_engine, text
 from tests.daemon.conftest import Run
 from tests.storage.building import commit, delta
 
-from hierogram.daemon.commands.services.events import EventOptions, _events
+from hierogram.daemon.commands.stores import EventOptions, _events
 from hierogram.daemon.configuration import load_configuration
-from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.database.connection import parse_url
-from hierogram.storage.records.events import EVENT_KINDS
+from hierogram.storage.records.operations import EVENT_KINDS
 from hierogram.storage.store import Store, open_store
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "events.md").read_text()
@@ -24,8 +23,8 @@ DOCUMENT = (Path(__file__).parents[3] / "docs" / "events.md").read_text()
 @pytest.fixture
 def eventful(store: Store) -> Store:
     """A store of which there is something of each kind to tell, but `rules-changed` and `rule-gone`."""
-    commit(store, [], [delta("la maison", "the house", 0, 10 * ONE_USE), delta("a", "b", 0, 9 * ONE_USE)])
-    commit(store, [], [delta("la maison", "the house", 0, 5 * ONE_USE)])
+    commit(store, [], [delta("la maison", "the house", 0, 10), delta("a", "b", 0, 9)])
+    commit(store, [], [delta("la maison", "the house", 0, 5)])
     store.finish_export(store.record_export("g", "/g", "cdec"), rules=7, bytes=70, sha256="ab", position=1)
     return store
 
@@ -40,7 +39,7 @@ def test_events_are_told_after_a_position(hierogram: Run, eventful: Store, store
     ran = hierogram("--store", store_url, "events", "--after", "2", "--json")
     told = [json.loads(line) for line in ran.out.splitlines()]
     assert [event["id"] for event in told] == [3, 4]
-    assert (told[0]["mean_before"], told[0]["mean_now"]) == (10.0, 15.0)
+    assert (told[0]["expected_uses_before"], told[0]["expected_uses_now"]) == (10.0, 15.0)
     ran = hierogram("--store", store_url, "events", "--kind", "export-done,rule-moved", "--limit", "1", "--json")
     assert [json.loads(line)["id"] for line in ran.out.splitlines()] == [3]
     ran = hierogram("--store", store_url, "events", "--kind", "exports")
@@ -57,8 +56,8 @@ def test_old_events_go_and_that_is_told(hierogram: Run, eventful: Store, store_u
 
 
 def test_events_are_followed(eventful: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hierogram.daemon.commands.services.events._LOOK_SECONDS", 0.05)
-    later = threading.Timer(0.3, lambda: commit(eventful, [], [delta("c", "d", 0, 9 * ONE_USE)]))
+    monkeypatch.setattr("hierogram.daemon.commands.stores._LOOK_SECONDS", 0.05)
+    later = threading.Timer(0.3, lambda: commit(eventful, [], [delta("c", "d", 0, 9)]))
     later.start()
     found = _events(eventful, EventOptions(after=3, limit=2, follow=True))
     assert [event.id for event in found] == [4, 5]
@@ -75,7 +74,7 @@ def test_what_the_document_shows_runs(
         assert hierogram("--store", store_url, *arguments).code == 0
     with open_store(store_url) as store:
         store.queue_deliveries("http://example.org/", list(EVENT_KINDS))
-        commit(store, [], [delta("c", "d", 0, 9 * ONE_USE)])
+        commit(store, [], [delta("c", "d", 0, 9)])
         store.queue_deliveries("http://example.org/", list(EVENT_KINDS))
     engine = create_engine(parse_url(store_url))
     queries = re.findall(r"```sql\n(.*?)```", DOCUMENT, re.DOTALL)

@@ -37,6 +37,9 @@ class Paint:
     names: Annotated[tuple[str, ...] | None, Option("Names.")] = None
     twice: Annotated[bool, Option("Again.")] = False
     dry: Annotated[bool, Option("Let it dry.")] = True
+    thinner: Annotated[float, Option("Thinner.", least=0, most=1, expert=True)] = 0.5
+    layers: Annotated[tuple[str, ...], Option("Layers.", expert=True)] = ()
+    sand: Annotated[bool, Option("Sand it first.", expert=True)] = False
 
 
 app = typer.Typer(rich_markup_mode=None)
@@ -78,7 +81,7 @@ def test_flags_give_fields_of_their_types() -> None:
         dry=False,
     )
     assert made == wanted
-    assert chosen == set(asdict(wanted))
+    assert chosen == set(asdict(wanted)) - {"thinner", "layers", "sand"}
     assert loud
 
 
@@ -133,3 +136,27 @@ def test_unknown_keys_are_refused() -> None:
 
 def test_flags_are_named_as_people_type_them() -> None:
     assert [flag_of(field) for field in declared(Paint).values()][:3] == ["WHAT", "--coats", "--share"]
+
+
+def test_options_for_experts_are_set_by_name() -> None:
+    made, chosen, _ = run("wall", "--set", "thinner=0.25", "--set", "layers=a,b", "--set", "sand=true")
+    assert (made.thinner, made.layers, made.sand) == (0.25, ("a", "b"), True)
+    assert {"thinner", "layers", "sand"} <= chosen
+    assert flag_of(declared(Paint)["thinner"]) == "--set thinner"
+    assert "--thinner" not in CliRunner().invoke(app, ["--help"]).output
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ("thinner=2", "--set thinner: 2.0 has to be at most 1"),
+        ("thinner=much", "'much' is not a number"),
+        ("sand=yes", "'yes' is neither true nor false"),
+        ("coats=2", "there is no such setting; there are thinner, layers, sand"),
+        ("thinner=?", "Thinner. [default: 0.5]"),
+    ],
+)
+def test_wrong_options_for_experts_are_named(wrong: str, why: str) -> None:
+    ran = CliRunner().invoke(app, ["wall", "--set", wrong])
+    assert isinstance(ran.exception, UsageError)
+    assert why in str(ran.exception)

@@ -17,19 +17,19 @@ def alignment(url: str, pair: int) -> str:
 
 
 def test_links_are_set_and_removed(hierogram: Run, learned_url: str) -> None:
-    ran = hierogram("--store", learned_url, "links", "set", "1", "--fixed", "2-2", "--forbidden", "2-1", "--json")
+    ran = hierogram("--store", learned_url, "links", "1", "--fixed", "2-2", "--forbidden", "2-1", "--json")
     assert json.loads(ran.out) == {"pairs": 1, "links": 2, "done": True}
     assert alignment(learned_url, 1) == "0-0 1-2 2-2"
     ran = hierogram("--store", learned_url, "verify")
     assert (ran.code, "alignments keep to 2 human links" in ran.out) == (0, True)
-    assert hierogram("--store", learned_url, "links", "remove", "1").code == 0
+    assert hierogram("--store", learned_url, "links", "1", "--forget").code == 0
     assert alignment(learned_url, 1) == "0-0 1-2 2-1"
 
 
 def test_the_file_of_the_document_is_read(hierogram: Run, learned_url: str) -> None:
     [content] = re.findall(r"```csv\n(.*?)```", DOCUMENT, re.DOTALL)
     Path("corrections.csv").write_text(content)
-    ran = hierogram("--store", learned_url, "links", "import", "corrections.csv")
+    ran = hierogram("--store", learned_url, "links", "--import", "corrections.csv")
     assert (ran.code, ran.out) == (0, "2 links of 1 pair: aligned again\n")
     with open_store(learned_url) as store:
         [known] = store.human_links([1]).values()
@@ -47,10 +47,16 @@ def test_what_is_wrong_is_told_and_nothing_is_stored(hierogram: Run, learned_url
         (head, "no line with a link"),
     ):
         Path("corrections.csv").write_text(content)
-        ran = hierogram("--store", learned_url, "links", "import", "corrections.csv")
+        ran = hierogram("--store", learned_url, "links", "--import", "corrections.csv")
         assert (ran.code, reason in ran.err) == (3, True), ran.err
-    assert hierogram("--store", learned_url, "links", "import", "nowhere.csv").code == 3
-    assert hierogram("--store", learned_url, "links", "set", "1").code == 2
-    assert hierogram("--store", learned_url, "links", "set", "1", "--fixed", "1:2").code == 2
+    assert hierogram("--store", learned_url, "links", "--import", "nowhere.csv").code == 3
+    for wrong in (
+        ("1",),
+        ("--fixed", "0-0"),
+        ("1", "--fixed", "0-0", "--forget"),
+        ("1", "--import", "corrections.csv"),
+    ):
+        assert hierogram("--store", learned_url, "links", *wrong).code == 2
+    assert hierogram("--store", learned_url, "links", "1", "--fixed", "1:2").code == 2
     with open_store(learned_url) as store:
         assert store.human_links([1]) == {}

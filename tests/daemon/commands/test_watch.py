@@ -1,4 +1,4 @@
-"""`hierogram watch`: what a store is like, again and again."""
+"""`hierogram status --watch`: what a store is like, again and again."""
 
 import io
 import json
@@ -6,38 +6,52 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 from tests.daemon.conftest import Run
 from tests.storage.plans import assert_no_scan, plan_of, plans
 
-from hierogram.daemon.commands.services.watching import _display
+from hierogram.daemon.commands.stores import _display
 from hierogram.storage.browsing.progress import latest_rules
 from hierogram.storage.browsing.reader import Reader
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "daemon.md").read_text()
 
 
+@pytest.fixture(autouse=True)
+def _looks_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ends what is watched after two looks, as Ctrl-C does."""
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) % 2 == 0:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("hierogram.daemon.commands.stores.time.sleep", pause)
+
+
 def test_the_example_of_the_document_runs(hierogram: Run, learned_url: str) -> None:
-    [command] = re.findall(r"^hierogram watch .*$", DOCUMENT, re.MULTILINE)
+    [command] = re.findall(r"^hierogram status --watch.*$", DOCUMENT, re.MULTILINE)
     ran = hierogram("--store", learned_url, *shlex.split(command)[1:])
     assert ran.code == 0
     assert ran.out.count("9 pairs (0 unaligned, 0 waiting, ") == 2
-    assert ran.out.count(" ||| ") == 10
+    assert ran.out.count(" ||| ") == 30
 
 
 def test_looks_as_json(hierogram: Run, learned_url: str) -> None:
-    ran = hierogram("--store", learned_url, "watch", "--json", "--every", "0.1", "--times", "2", "--rules", "3")
+    ran = hierogram("--store", learned_url, "status", "--watch", "--json", "--every", "0.1")
     seen, again = map(json.loads, ran.out.splitlines())
     assert seen == again
     assert sum(seen["pairs"].values()) == 9
     assert seen["pair_sweeps_per_second"] > 0
-    assert len(seen["latest_rules"]) == 3
+    assert len(seen["latest_rules"]) == 15
     assert all(rule["uses"] > 0 for rule in seen["latest_rules"])
 
 
 def test_words_that_look_like_markup_are_shown_as_they_are(hierogram: Run, learned_url: str) -> None:
-    ran = hierogram("--store", learned_url, "watch", "--json", "--times", "1")
-    seen = json.loads(ran.out)
+    ran = hierogram("--store", learned_url, "status", "--watch", "--json")
+    seen = json.loads(ran.out.splitlines()[0])
     seen["latest_rules"] = [{"source": "[red]la", "target": "[X,1] the", "uses": 3}]
     console = Console(file=io.StringIO(), width=100)
     console.print(_display(seen))

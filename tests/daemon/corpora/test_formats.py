@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.storage.building import NewPair, rows_of
 
-from hierogram.daemon.corpora.formats import fields_of_lines, json_object, parallel_fields, pipes, tabs
-from hierogram.daemon.corpora.recognition import recognise
+from hierogram.daemon.corpora.formats import fields_of_lines, json_object, parallel_fields, pipes, recognise, tabs
 from hierogram.daemon.corpora.rejections import RejectionError
-from hierogram.daemon.corpora.repeats import Repeats
-from hierogram.daemon.corpora.validation import Fields, read_side, read_sides, validate
+from hierogram.daemon.corpora.validation import LineColumns, Repeats, read_side, read_sides, validate
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records import RejectedLine, join_pairs
@@ -57,7 +55,7 @@ LINE = st.one_of(
 ).filter(lambda line: b"\n" not in line)
 
 
-def taken_in(fields: Iterator[Fields]) -> tuple[list[NewPair], list[RejectedLine]]:
+def taken_in(fields: Iterator[LineColumns]) -> tuple[list[NewPair], list[RejectedLine]]:
     pairs, rejected, repeats = [], [], Repeats()
     for chunk in fields:
         more, wrong = validate(chunk, MAX_TOKENS, repeats)

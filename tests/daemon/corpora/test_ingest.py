@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from hierogram.daemon.corpora import lines, reading
 from hierogram.daemon.corpora.ingest import IngestProgress, ingest
-from hierogram.daemon.corpora.inputs import Input
+from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.storage.database.connection import make_engine, parse_url
 from hierogram.storage.exceptions import StoreUnavailableError

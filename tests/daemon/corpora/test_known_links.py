@@ -32,7 +32,7 @@ def test_the_example_of_the_document_is_kept_to(hierogram: Run, learned_url: str
         found = verify(store)
         assert (found.problems, found.human_links) == ([], 4)
     for pair in ("10", "11"):
-        assert hierogram("--store", learned_url, "links", "remove", pair).code == 0
+        assert hierogram("--store", learned_url, "links", pair, "--forget").code == 0
     with open_store(learned_url) as store:
         assert store.pairs_by_id([11])[0].alignment == "0-0 1-1 2-2"
         assert verify(store).problems == []

@@ -8,9 +8,8 @@ from tests.daemon.conftest import Run
 from tests.daemon.corpora.memories import HEAD, TAIL, unit
 
 from hierogram.daemon.corpora.formats import JSONL, fields_of_lines, json_object
-from hierogram.daemon.corpora.ingest import Intake, ingest
-from hierogram.daemon.corpora.inputs import Input
-from hierogram.daemon.corpora.reading import Handling
+from hierogram.daemon.corpora.ingest import IngestSession, ingest
+from hierogram.daemon.corpora.reading import IngestOptions, Input
 from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
@@ -29,9 +28,9 @@ def test_a_memory_goes_into_a_store_by_its_languages(store_url: str, tmp_path: P
             ingest(store, source)
         assert stored(store) == [("L'eau.", "The water."), ("Un chat", "A cat")]
         assert store.settings().languages == ("fr", "en")
-        for handling in (Handling(("en", "fr")), Handling(tokenize=("en", "fr"))):
+        for handling in (IngestOptions(("en", "fr")), IngestOptions(tokenize=("en", "fr"))):
             with Input([str(tmp_path / "m.tmx")]) as source, pytest.raises(UsageError, match="the store is of fr,en"):
-                ingest(store, source, handling=handling)
+                ingest(store, source, options=handling)
 
 
 def test_a_store_without_languages_takes_them_as_they_come(store: Store, tmp_path: Path) -> None:
@@ -51,7 +50,7 @@ def test_text_becomes_tokens_in_the_stores_case_whatever_way_it_comes(store_url:
             with Input([str(tmp_path / path) for path in paths]) as source:
                 ingest(store, source)
         # As a body of pairs comes over HTTP.
-        intake = Intake(store, "c", "http:1", JSONL)
+        intake = IngestSession(store, "c", "http:1", JSONL)
         lines = [b'{"source": "Non!", "target": "No!"}', b'{"source": "Non!", "target": "No!", "alignment": "0-0"}']
         intake.store(intake.read(fields_of_lines([lines], json_object)))
         intake.finish()
@@ -131,7 +130,7 @@ def test_tokens_that_are_divided_again_are_noticed(hierogram: Run, store_url: st
         (["init", "--tokenize"], "name the languages"),
         (["init", "--languages", "xx,en", "--tokenize"], "there are no rules for 'xx'; there are for as, bn,"),
         (["init", "--case", "upper"], "there are kept, lowered"),
-        (["init", "--grammar", "trees", "--languages", "fr,en"], "store of trees"),
+        (["init", "--kind", "trees", "--languages", "fr,en"], "store of trees"),
         (["ingest", "a", "--tokenize", "xx,en"], "there are no rules for 'xx'"),
         (["ingest", "a", "--languages", "fr"], "name two languages"),
     ],

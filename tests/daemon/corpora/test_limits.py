@@ -12,10 +12,9 @@ from tests.daemon.conftest import Run
 from tests.storage.building import query
 
 from hierogram.daemon.corpora.ingest import ingest
-from hierogram.daemon.corpora.inputs import Input
-from hierogram.daemon.corpora.limits import Limits
 from hierogram.daemon.corpora.lines import read_blocks
-from hierogram.daemon.corpora.reading import Handling
+from hierogram.daemon.corpora.reading import IngestOptions, Input
+from hierogram.daemon.corpora.rejections import Limits
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError
 from hierogram.storage.records import IngestTotals
 from hierogram.storage.store import Store
@@ -29,7 +28,7 @@ def test_what_unpacks_to_too_much_is_refused_before_it_is_in_memory() -> None:
     for packed in (zstandard.compress(content), gzip.compress(content)):
         tracemalloc.start()
         sizes: list[int] = []
-        with pytest.raises(InputError, match=r"f: [\d,]+ bytes unpack to more than .* --max-unpacked-ratio"):
+        with pytest.raises(InputError, match=r"f: [\d,]+ bytes unpack to more than .* --set max_unpacked_ratio"):
             sizes.extend(map(len, read_blocks(io.BytesIO(packed), "f")))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
@@ -52,7 +51,7 @@ def test_too_many_rejections_are_told_by_number_and_share() -> None:
     limits.check_rejected("f", 100, Counter({"empty-line": 100}))
     limits.check_rejected("f", 4_000, Counter({"empty-line": 900, "too-long": 100}))
     with pytest.raises(
-        TooManyRejectedError, match=r"f: .* 101 of 101 lines .*empty-line 101\), over 25%: .*--max-rejec"
+        TooManyRejectedError, match=r"f: .* 101 of 101 lines .*empty-line 101\), over 25%: .*--set max_rejec"
     ):
         limits.check_rejected("f", 101, Counter({"empty-line": 101}))
     with pytest.raises(TooManyRejectedError, match=r"too-long 901, empty-line 100\), over 1,000: .*max_rej"):
@@ -65,7 +64,7 @@ def test_a_kilobyte_that_unpacks_to_empty_lines_leaves_nothing(
 ) -> None:
     (tmp_path / "bomb.zst").write_bytes(BOMB)
     with Input([str(tmp_path / "bomb.zst")], "pipes", limits=allowed) as source, pytest.raises(InputError):
-        ingest(store, source, handling=Handling(limits=allowed))
+        ingest(store, source, options=IngestOptions(limits=allowed))
     assert query(store_url, "SELECT count(*) FROM rejected_lines") == [(0,)]
     assert query(store_url, "SELECT state, rejected FROM ingest_batches") == [("failed", 0)]
     assert store.integrity() == []
@@ -76,7 +75,7 @@ def test_allowed_rejections_of_any_number_are_one_row(store: Store, store_url: s
     limits = Limits(max_rejected_share=1)
     for accepted, duplicates in ((2, 0), (0, 2)):
         with Input([str(tmp_path / "f")]) as source:
-            report = ingest(store, source, handling=Handling(limits=limits))
+            report = ingest(store, source, options=IngestOptions(limits=limits))
         assert report.totals == IngestTotals(accepted, duplicates, rejected=100_000)
         [run] = report.first_rejected
         assert (run.line, run.last_line, report.reasons) == (2, 100_001, {"empty-line": 100_000})
@@ -98,7 +97,7 @@ def test_chunks_before_too_many_rejections_stay_and_the_input_may_come_again(
     assert "30,000 of 50,000 lines" in str(error)
     limits = Limits(max_rejected_share=0.6)
     with Input([str(tmp_path / "f")]) as source:
-        assert ingest(store, source, handling=Handling(limits=limits)).totals == IngestTotals(0, 20_000, 30_000)
+        assert ingest(store, source, options=IngestOptions(limits=limits)).totals == IngestTotals(0, 20_000, 30_000)
     # What the first offer kept is its own.
     assert query(store_url, "SELECT line, last_line FROM rejected_lines ORDER BY id") == [
         (20_001, 40_000),
@@ -113,15 +112,15 @@ def test_the_command_says_why_and_takes_other_bounds(hierogram: Run, tmp_path: P
     refused = hierogram("ingest", "f")
     assert refused.code == 3
     assert (
-        "200 of 201 lines cannot be stored (field-count 200), over 50%: take more with --max-rejected-sha"
+        "200 of 201 lines cannot be stored (field-count 200), over 50%: take more with --set max_rejected_sha"
         in refused.err
     )
-    assert hierogram("ingest", "f", "--max-rejected-share", "1").code == 0
-    assert hierogram("ingest", "f", "--max-rejected-share", "1", "--max-rejected-lines", "199").code == 3
-    assert hierogram("ingest", "f", "--max-rejected-share", "1.5").code == 2
+    assert hierogram("ingest", "f", "--set", "max_rejected_share=1").code == 0
+    assert hierogram("ingest", "f", "--set", "max_rejected_share=1", "--set", "max_rejected_lines=199").code == 3
+    assert hierogram("ingest", "f", "--set", "max_rejected_share=1.5").code == 2
     (tmp_path / "bomb.zst").write_bytes(BOMB)
     assert "20,000 of 20,000 lines" in hierogram("ingest", "bomb.zst", "--format", "jsonl").err
-    assert "max-unpacked-bytes" in hierogram("ingest", "bomb.zst", "--max-unpacked-bytes", "1000").err
+    assert "--set max_unpacked_bytes" in hierogram("ingest", "bomb.zst", "--set", "max_unpacked_bytes=1000").err
     (tmp_path / "trees").write_text("(S a))\n" * 200)
     assert (
         "200 of 200 lines cannot be stored (malformed-tree 200)"

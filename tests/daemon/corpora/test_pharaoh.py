@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hierogram.daemon.corpora.pharaoh import are_canonical, canonical_alignment
 from hierogram.daemon.corpora.rejections import RejectionError
+from hierogram.daemon.corpora.validation import are_canonical, canonical_alignment
 
 LINK = st.tuples(st.integers(0, 15), st.integers(0, 15))
 LOOSE = st.lists(st.sampled_from(["0", "1", "7", "12", "-", " ", "  ", "\t", "0-0", "3-11 ", "x", "²"])).map("".join)

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from hierogram.daemon.corpora.repeats import Repeats
+from hierogram.daemon.corpora.validation import Repeats
 
 
 def test_repeats_are_numbered_whatever_the_memory() -> None:

@@ -9,9 +9,9 @@ from tests.daemon.conftest import Run
 
 from hierogram.daemon.alignment.incremental import align_pending
 from hierogram.daemon.corpora.ingest import ingest
-from hierogram.daemon.corpora.inputs import Input
+from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, looks_running, pipeline_of
-from hierogram.daemon.decoding.fixed_words import Glossary, Part, marked_parts
+from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, marked_parts
 from hierogram.daemon.learning.learning import learn
 from hierogram.storage.records import Settings
 from hierogram.storage.store import open_store
@@ -36,7 +36,7 @@ def raw_store(tmp_path: Path) -> str:
             (tmp_path / f"{kind}.{language}").write_text("".join(pair[number] + "\n" for pair in pairs))
     (tmp_path / "in.raw").write_text(WANTED + "\n")
     (tmp_path / "in.hand").write_text(DIVIDED + "\n")
-    settings = Settings(languages=("fr", "en"), tokenize=True, settling=2, samples=2, thinning=1)
+    settings = Settings(languages=("fr", "en"), tokenize=True, settling=2, round_sweeps=1)
     paths = [str(tmp_path / f"raw.{language}") for language in ("fr", "en")]
     with open_store(str(tmp_path / "s.db"), create=True, settings=settings) as store, Input(paths) as source:
         ingest(store, source)
@@ -59,11 +59,13 @@ def test_text_is_divided_by_the_rules_of_its_side() -> None:
 def test_given_translations_are_divided_as_sentences_are() -> None:
     marked = "Ici <n translation=\"the man's||men\">l'homme</n>, là."
     assert marked_parts(marked, BOTH) == [
-        Part(("Ici",)), Part(("l'", "homme"), (("the", "man", "'s"), ("men",))), Part((",", "là", "."))
+        SentencePart(("Ici",)),
+        SentencePart(("l'", "homme"), (("the", "man", "'s"), ("men",))),
+        SentencePart((",", "là", ".")),
     ]  # fmt: skip
     entries = {("l'eau",): (("the", "man's"), ("water",))}
-    [part] = Glossary(entries).through(BOTH).divided([Part(("l'", "eau"))])
-    assert part == Part(("l'", "eau"), (("the", "man", "'s"), ("water",)))
+    [part] = Glossary(entries).through(BOTH).divided([SentencePart(("l'", "eau"))])
+    assert part == SentencePart(("l'", "eau"), (("the", "man", "'s"), ("water",)))
 
 
 def translated(hierogram: Run, *arguments: str) -> str:
@@ -82,7 +84,8 @@ def test_translating_raw_text_is_translating_its_tokens(hierogram: Run, raw_stor
     (tmp_path / "bare.cdec.gz").write_bytes((tmp_path / "g.cdec.gz").read_bytes())
     assert translated(hierogram, "bare.cdec.gz", "in.raw", "--tokenize", "fr,en") == expected
     for grammar in (raw_store, "g.cdec.gz"):
-        assert hierogram("pack-grammar", grammar, "g.packed").code == 0
+        packed = ("--store", grammar) if grammar == raw_store else ("--grammar", grammar)
+        assert hierogram("export", *packed, "-o", "g.packed", "--format", "packed").code == 0
         assert translated(hierogram, "g.packed", "in.raw") == expected
     assert hierogram("translate", "g.packed", "in.raw", "--tokenize", "en,fr").code == 2
     both = hierogram("translate", "g.packed", "in.raw", "--tokenize", "fr,en", "--tokenized")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from hierogram.daemon.decoding.fixed_words import Glossary
-from hierogram.daemon.decoding.opening import Equipment, equip
+from hierogram.daemon.decoding.opening import TranslationResources, equip
 from hierogram.daemon.decoding.requests import TranslateOptions
 
 GRAMMAR = """\
@@ -61,7 +61,7 @@ def lm_file(folder: Path) -> Path:
 
 def equipment(
     folder: Path, glossary: Glossary | None = None, *, with_lm: bool = True, max_words: int = 100
-) -> Equipment:
+) -> TranslationResources:
     lm = str(lm_file(folder)) if with_lm else None
     made = equip(TranslateOptions(lm=lm, max_words=max_words))
-    return made if glossary is None else Equipment(made.options, made.weights, made.model, glossary)
+    return made if glossary is None else TranslationResources(made.options, made.weights, made.model, glossary)

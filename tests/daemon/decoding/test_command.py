@@ -1,4 +1,4 @@
-"""`hierogram translate` and `hierogram pack-grammar`."""
+"""`hierogram translate` and `hierogram export --format packed`."""
 
 import io
 import json
@@ -62,7 +62,7 @@ def test_weights_change_what_is_chosen(hierogram: Run, tmp_path: Path) -> None:
 
 def test_a_packed_grammar_is_the_same(hierogram: Run, tmp_path: Path, sentences: Path) -> None:
     grammar = str(grammar_file(tmp_path))
-    ran = hierogram("pack-grammar", grammar, "small.packed")
+    ran = hierogram("export", "--format", "packed", "--grammar", grammar, "-o", "small.packed")
     assert (ran.code, ran.err.splitlines()[-1]) == (0, "small.packed: 9 rules")
     packed = hierogram("translate", "small.packed", str(sentences), "--best", "5")
     assert packed.out == hierogram("translate", grammar, str(sentences), "--best", "5").out
@@ -70,7 +70,7 @@ def test_a_packed_grammar_is_the_same(hierogram: Run, tmp_path: Path, sentences:
 
 def test_long_lines_are_told(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "in").write_text("la " * 12 + "\n")
-    ran = hierogram("translate", str(grammar_file(tmp_path)), "in", "--max-words", "5")
+    ran = hierogram("translate", str(grammar_file(tmp_path)), "in", "--set", "max_words=5")
     assert ran.out == " ".join(["the"] * 12) + "\n"
     assert "in: line 1 has 12 words: translated in 3 parts" in ran.err
 
@@ -97,7 +97,7 @@ def test_standard_input_is_translated_as_it_comes(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("[X] ||| la ||| the ||| EGivenF=much\n", "g.cdec: line 1: a feature's value is no number"),
+        ("[X] ||| la ||| the ||| EGivenF=much\n", "g.cdec: line 1: a feature's value is not a number"),
         ("", "read"),
     ],
 )

@@ -10,11 +10,11 @@ from tests.daemon.exports.expected import expected
 from tests.daemon.exports.rules import ODD, write
 
 from hierogram.daemon.decoding.grammars import open_grammar, packed, read_grammar, write_grammar
-from hierogram.daemon.decoding.rule_files import RuleTable, find_rule_file, read_rule_file
+from hierogram.daemon.decoding.rule_files import WordedRules, find_rule_file, read_rule_file
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.exports.formats.features import BY_NAME
+from hierogram.daemon.exports.formats.format import BY_NAME
+from hierogram.daemon.exports.lexicon import FLOOR
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.exports.tables.lexicon import FLOOR
 from hierogram.daemon.progress import progress
 from hierogram.samplers.decoding.grammar import scopes
 from hierogram.samplers.grammar.rules import parse_side, side_scope
@@ -23,12 +23,12 @@ ROUNDED = ("cdec", "moses", "thrax", "joshua")
 WITH_LINKS = ("cdec", "moses", "jsonl", "tsv", "parquet")
 
 
-def read(path: Path, format: str | None = None) -> RuleTable:
+def read(path: Path, format: str | None = None) -> WordedRules:
     with progress("read", "rules") as shown:
         return read_rule_file(find_rule_file(path, format), shown)
 
 
-def sides(table: RuleTable, rule: int) -> tuple[tuple, tuple]:
+def sides(table: WordedRules, rule: int) -> tuple[tuple, tuple]:
     columns = table.columns
     source = columns.source[columns.source_start[rule] : columns.source_start[rule + 1]].tolist()
     target = columns.target[columns.target_start[rule] : columns.target_start[rule + 1]].tolist()
@@ -95,7 +95,7 @@ def test_grammars_of_others_are_read(tmp_path: Path) -> None:
     ("line", "reason"),
     [
         ("[X] ||| la", "a rule has a source side"),
-        ("[X] ||| la ||| the ||| Own=x", "no number"),
+        ("[X] ||| la ||| the ||| Own=x", "not a number"),
         ("[X] ||| la ||| the ||| 0.5", "Name=value"),
         ("[X] ||| la ||| the ||| Own=1 ||| 0:0", "i-j"),
         ("[X] ||| la ||| the ||| Own=1 ||| 0-7", "do not fit"),
@@ -130,7 +130,7 @@ def test_a_file_of_no_known_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="give --format"):
         find_rule_file(path)
     assert len(read(path, "cdec").lines) == 1
-    with pytest.raises(InputError, match="is no format of translation rules"):
+    with pytest.raises(InputError, match="is not a format of translation rules"):
         find_rule_file(path, "fragments")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.daemon.decoding.small import equipment, grammar_file
 
-from hierogram.daemon.decoding.fixed_words import Part, marked_parts, read_glossary
+from hierogram.daemon.decoding.fixed_words import SentencePart, marked_parts, read_glossary
 from hierogram.daemon.decoding.translating import Translation, Translator
 from hierogram.daemon.exceptions import InputError
 
@@ -73,7 +73,7 @@ def test_a_glossary_takes_the_longest_entry(tmp_path: Path) -> None:
     path = tmp_path / "glossary.tsv"
     path.write_text("# names\n\nla maison\tthe White House\nla\tLA\nvient\tarrive\nvient\tcome\n")
     glossary = read_glossary(str(path))
-    parts = list(glossary.divided([Part(("la", "maison", "la", "vient", "elle"))]))
+    parts = list(glossary.divided([SentencePart(("la", "maison", "la", "vient", "elle"))]))
     assert [part.words for part in parts] == [("la", "maison"), ("la",), ("vient",), ("elle",)]
     assert parts[2].given == (("arrive",), ("come",))
     made = equipment(tmp_path, glossary)
@@ -85,8 +85,8 @@ def test_a_glossary_takes_the_longest_entry(tmp_path: Path) -> None:
 
 
 def test_markup_is_taken_apart() -> None:
-    assert marked_parts("a <b c") == [Part(("a", "<b", "c"))]
-    assert marked_parts("<n translation='x'></n> a") == [Part(("a",))]
+    assert marked_parts("a <b c") == [SentencePart(("a", "<b", "c"))]
+    assert marked_parts("<n translation='x'></n> a") == [SentencePart(("a",))]
 
 
 def test_a_given_translation_is_not_passed_through(translator: Translator) -> None:

@@ -12,13 +12,14 @@ from tests.daemon.conftest import LINES, Run, teach
 
 from hierogram.daemon.corpora import rejections as faults
 from hierogram.daemon.corpora.formats import JSONL, PARALLEL, PIPES, TMX, TSV
-from hierogram.daemon.treebanks.files import FORMAT as TREES
-from hierogram.daemon.treebanks.files import LISTS
+from hierogram.daemon.treebanks.reading import FORMAT as TREES
+from hierogram.daemon.treebanks.reading import LISTS
 from hierogram.storage.database.connection import parse_url
 from hierogram.storage.records import DICTIONARIES
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
+CORPORA = (ROOT / "docs" / "corpora.md").read_text()
 SQL = (ROOT / "docs" / "sql.md").read_text()
 QUERIES = re.findall(r"```sql\n(.*?)```", SQL, re.DOTALL)
 
@@ -37,7 +38,7 @@ def test_every_query_of_the_document_finds_something(
     # No rule of so small a corpus is used as often as those whose past is kept.
     monkeypatch.setattr("hierogram.storage.grammar.changes.REMEMBERED_COUNT", 1)
     assert hierogram("--store", learned_url, "learn", "--sweeps", "6").code == 0
-    assert hierogram("--store", learned_url, "support").code == 0
+    assert hierogram("--store", learned_url, "rules", "--pairs").code == 0
     (tmp_path / "bad").write_text("a b\n")
     assert hierogram("--store", learned_url, "ingest", "bad", "--format", "pipes").code == 0
     assert hierogram("--store", learned_url, "export").code == 0
@@ -101,15 +102,27 @@ def test_the_query_of_the_readme_runs(corpus: Path, tmp_path: Path) -> None:
     assert all("maison" in row[0].split() for row in rows)
 
 
-def test_the_json_line_of_the_readme_is_taken(hierogram: Run, tmp_path: Path) -> None:
-    [line] = blocks(README, "json")
+def test_the_commands_for_corpora_run(hierogram: Run, tmp_path: Path) -> None:
+    for name, column in zip(
+        ("news.fr", "news.en", "news.align"), zip(*(line.split(" ||| ") for line in LINES), strict=True), strict=True
+    ):
+        (tmp_path / name).write_text("".join(line + "\n" for line in column))
+    shown = commands(CORPORA)
+    assert len(shown) == 3
+    for _, *arguments in shown:
+        ran = hierogram(*arguments)
+        assert ran.code == 0, (arguments, ran.err)
+
+
+def test_the_json_line_of_the_document_is_taken(hierogram: Run, tmp_path: Path) -> None:
+    [line] = blocks(CORPORA, "json")
     (tmp_path / "line").write_text(line)
     assert hierogram("ingest", "line", "--strict").code == 0
 
 
-def test_the_readme_names_every_reason() -> None:
+def test_the_document_names_every_reason() -> None:
     codes = {value for name, value in vars(faults).items() if name.isupper() and isinstance(value, str)}
-    table = README.split("| reason |")[1].split("\n\n")[0]
+    table = CORPORA.split("| reason |")[1].split("\n\n")[0]
     first_cells = re.findall(r"^\| (`.*?`) \|", table, re.MULTILINE)
     named = {code for cell in first_cells for code in re.findall(r"`([a-z0-9-]+)`", cell)}
     assert named == codes | {"token-too-long", "external-id-conflict"}

@@ -21,7 +21,7 @@ ADDRESS = "http://127.0.0.1:8470"
 def test_the_commands_run(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     teach(f"sqlite:///{tmp_path}/hierogram-demo.db", corpus)
     assert [arguments[:2] for arguments in COMMANDS] == [
-        ["hierogram", "browse"], ["curl", "-s"], ["hierogram", "datasette"],
+        ["hierogram", "browse"], ["curl", "-s"], ["hierogram", "export"],
     ]  # fmt: skip
     browse, curl, datasette = COMMANDS
     assert hierogram(*datasette[1:]).code == 0

@@ -2,9 +2,8 @@
 
 import pytest
 
-from hierogram.daemon.evidence.gathering import MOST_WORDS, Evidence, as_plain, gather
+from hierogram.daemon.evidence.gathering import MOST_WORDS, Evidence, as_plain, as_prompt, gather, shown
 from hierogram.daemon.evidence.options import EvidenceOptions
-from hierogram.daemon.evidence.rendering import as_prompt, shown
 from hierogram.daemon.exceptions import InputError, WrongKindError
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.records import Settings
@@ -23,7 +22,7 @@ def test_rules_pairs_and_unknown_words(learned: Store, learned_url: str) -> None
     by_side = {(rule.source, rule.target): rule for rule in found.rules}
     rule = by_side["la", "the"]
     [stored] = learned.find_rules("la", "the")
-    assert (rule.mean, rule.probability) == pytest.approx((stored.mean, stored.p_target_given_source))
+    assert (rule.expected_uses, rule.probability) == pytest.approx((stored.expected_uses, stored.p_target_given_source))
     assert rule.places[0].words == ((4, 5),)
     positions = {position for rule in found.rules for place in rule.places for position in place.covered}
     assert positions >= {0, 1, 3, 4, 5}
@@ -67,7 +66,7 @@ def test_plain_values(learned_url: str) -> None:
     plain = as_plain(told(learned_url, "la maison"))
     assert plain["words"] == ["la", "maison"]
     assert isinstance(plain["rules"], list)
-    assert {"source", "target", "mean", "p_target_given_source", "places"} == set(plain["rules"][0])
+    assert {"source", "target", "expected_uses", "p_target_given_source", "places"} == set(plain["rules"][0])
 
 
 def test_texts_are_prepared_as_the_store_does(store_url: str) -> None:

@@ -5,8 +5,9 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hierogram.daemon.evidence.matching import MOST_PLACES, Place, Sentence
+from hierogram.daemon.evidence.matching import MOST_PLACES, Pattern, Place, Sentence, choose
 from hierogram.samplers.grammar.rules import parse_side, render_side
+from hierogram.storage.browsing.likeness import LikePair
 
 WORDS = some.sampled_from(["a", "b", "[X,1]"])
 
@@ -66,3 +67,51 @@ def test_words_that_look_like_nonterminals() -> None:
     assert pattern is not None
     assert sentence.places(pattern) == [Place(((0, 2),), ((2, 3),))]
     assert parse_side("\\[X,1]") == ("[X,1]",)
+
+
+SENTENCE = ["il", "ne", "voit", "pas", "la", "maison", "verte"]
+EVEN = dict.fromkeys(SENTENCE, 1.0)
+
+
+def pairs(*sources: str) -> list[LikePair]:
+    return [LikePair(number, "c", "tsv", source, f"t {source}") for number, source in enumerate(sources, 1)]
+
+
+def chosen(candidates: list[LikePair], limit: int = 5, patterns: tuple[Pattern, ...] = ()) -> list[str]:
+    return [one.pair.source for one in choose(SENTENCE, EVEN, patterns, candidates, limit)]
+
+
+def test_each_next_pair_adds_what_is_missing() -> None:
+    candidates = pairs("la maison verte brille", "la maison verte", "il ne dort pas", "la maison", "une rue")
+    # Of the two that cover the same, the shorter one; nothing that covers nothing.
+    assert chosen(candidates, 2) == ["la maison verte", "il ne dort pas"]
+    assert "une rue" not in chosen(candidates, 9)
+    assert len(chosen(candidates, 9)) == 4
+
+
+def test_a_pair_is_taken_once_and_spans_are_told() -> None:
+    found = choose(SENTENCE, EVEN, (), pairs("maison verte", "la maison", "la maison"), 5)
+    assert [one.pair.source for one in found[:2]] == ["la maison", "maison verte"]
+    # Other pairs with the same texts are one and the same example.
+    assert len(found) == 2
+    assert found[0].covers == ((4, 6),)
+    assert (found[1].covers, found[1].fresh) == (((5, 7),), ((5, 7),))
+
+
+def test_long_matches_are_one_span() -> None:
+    [found] = choose(SENTENCE, EVEN, (), pairs("et il ne voit pas la maison verte"), 1)
+    assert found.covers == ((0, 7),)
+
+
+def test_rules_with_gaps_count() -> None:
+    pattern = Sentence(SENTENCE).pattern("ne [X,1] pas")
+    assert pattern is not None
+    candidates = pairs("pas ne", "ne dort pas")
+    assert chosen(candidates, 1) == ["pas ne"]
+    assert chosen(candidates, 1, (pattern,)) == ["ne dort pas"]
+
+
+def test_weights_decide() -> None:
+    candidates = pairs("il ne", "maison verte")
+    heavy = {**EVEN, "verte": 5.0}
+    assert [one.pair.source for one in choose(SENTENCE, heavy, (), candidates, 1)] == ["maison verte"]

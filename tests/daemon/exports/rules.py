@@ -1,23 +1,24 @@
 """Rules of one's own in a scratch database, written in a format."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from hierogram.daemon.exports.compression import CompressedFile
-from hierogram.daemon.exports.filters import FilterCount, apply_filters, shape_of
-from hierogram.daemon.exports.formats.format import Compression
+from hierogram.daemon.compressing import compressed
+from hierogram.daemon.corpora.texts import TOKENS
+from hierogram.daemon.exports.exporting import decided
+from hierogram.daemon.exports.filters import apply_filters, shape_of
 from hierogram.daemon.exports.formats.registry import FORMATS
-from hierogram.daemon.exports.naming import decided
+from hierogram.daemon.exports.lexicon import load_lexicon, weigh
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.exports.tables.loading import Counted, load_rules
-from hierogram.daemon.exports.tables.rule_alignments import link_rules
-from hierogram.daemon.exports.tables.scratch import scratch
-from hierogram.daemon.exports.writing import Place, Wanted, Written, write_rules
+from hierogram.daemon.exports.publication import FilterCount
+from hierogram.daemon.exports.rules import link_rules, load_rules
+from hierogram.daemon.exports.scratch import scratch
+from hierogram.daemon.exports.writing import OutputFiles, WrittenRules, score, write_rules
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.rules import Rule, parse_side
-from hierogram.storage.exports.blocks import Block
-from hierogram.storage.exports.snapshot import Snapshot
+from hierogram.storage.exports.snapshot import Block, Snapshot
 
 
 class Given(NamedTuple):
@@ -58,7 +59,7 @@ class Source:
         self.rules = rules
         self.pairs = pairs
 
-    def rule_blocks(self, columns: Sequence[str], *, sampled: bool = False) -> Iterator[Block]:
+    def rule_blocks(self, columns: Sequence[str], *, expected: bool = False) -> Iterator[Block]:
         for number, given in enumerate(self.rules, 1):
             rule = Rule(parse_side(given.source), parse_side(given.target))
             shape = [str(getattr(rule, name)) for name in columns[2:]]
@@ -74,19 +75,23 @@ class Source:
 
 def write(
     folder: Path, rules: Sequence[Given], options: ExportOptions, samples: int = 1, name: str = "g"
-) -> tuple[Path, Written, list[FilterCount]]:
+) -> tuple[Path, WrittenRules, list[FilterCount]]:
     folder.mkdir(exist_ok=True)
     named = FORMATS[options.format or "cdec"]
-    how = decided(options, next(notation for notation in NOTATIONS.values() if named.serves(notation)))
+    plan = decided(options, next(notation for notation in NOTATIONS.values() if named.serves(notation)))
+    plan = replace(plan, samples=samples)
     given = Source(rules)
     source = cast(Snapshot, given)
     work = folder / f"work-{name}"
     work.mkdir()
     with scratch(work) as database:
-        wanted = Wanted(how.options, how.format, Counted(), samples)
-        load_rules(database, source, wanted.counted, sorted(shape_of(how.options).union(how.format.shape)))
+        load_rules(database, source, None, False, sorted(shape_of(plan.options).union(plan.format.shape)))
         link_rules(database, given.linked_blocks())
-        counts = apply_filters(database, how.options, samples)
-        place = Place(folder / name, folder / f"{name}.glue", lambda path: CompressedFile(path, Compression.NONE))
-        written = write_rules(database, source, wanted, place, lambda done: None)
+        counts = apply_filters(database, plan.options, samples)
+        if plan.lexical:
+            load_lexicon(database, given.pair_blocks())
+            weigh(database, "kept")
+        score(database, plan)
+        output = OutputFiles(folder / name, folder / f"{name}.glue", compressed)
+        written = write_rules(database, plan, output, TOKENS, lambda done: None)
     return folder / name, written, counts

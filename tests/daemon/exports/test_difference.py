@@ -15,7 +15,6 @@ from hierogram.daemon.exports.formats.registry import EVERY, FORMATS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
-from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.store import Store
 
 
@@ -91,14 +90,14 @@ def test_what_cannot_be_compared_is_told(store: Store, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="only exports of one format"):
         compare(tmp_path / "a", tmp_path / "b", 1)
     (tmp_path / "a").write_text("[X] ||| a\n")
-    with pytest.raises(ExportError, match="line 1: is no line of a cdec export"):
+    with pytest.raises(ExportError, match="line 1: is not a line of a cdec export"):
         compare(tmp_path / "a", tmp_path / "a", 1)
     with pytest.raises(ExportError, match="cannot be read as a manifest"):
         compare(tmp_path / "none", tmp_path / "a", 1)
 
 
 def test_the_commands(hierogram: Run, corpus: Path) -> None:
-    hierogram("init", "--sweeps-per-level", "2", "--levels", "3", "--thinning", "2", "--samples", "3")
+    hierogram("init", "--set", "sweeps_per_level=2", "--set", "levels=3", "--set", "round_sweeps=2")
     hierogram("ingest", str(corpus))
     hierogram("learn", "--sweeps", "2")
     made = json.loads(hierogram("export", "--to", "grammars", "--name", "news", "--json").out)
@@ -128,11 +127,11 @@ def test_the_commands(hierogram: Run, corpus: Path) -> None:
 
 def test_what_moved_by_more_than_its_error_is_told_from_noise(store: Store, store_url: str, tmp_path: Path) -> None:
     options = ExportOptions(format="tsv")
-    commit(store, [], [delta(side, "x", 1, 20 * ONE_USE) for side in "abc"])
-    query(store_url, "UPDATE rules SET sampled_variance = 4096 * sampled_count / 20")
+    commit(store, [], [delta(side, "x", 1, 20) for side in "abc"])
+    query(store_url, "UPDATE rules SET expected_uses_variance = expected_uses / 20")
     export(store, tmp_path / "before", options)
-    commit(store, [], [delta("a", "x", 0, 2 * ONE_USE), delta("b", "x", 0, 5 * ONE_USE), delta("d", "x", 1, ONE_USE)])
-    query(store_url, "UPDATE rules SET sampled_variance = 4096 * sampled_count / 20")
+    commit(store, [], [delta("a", "x", 0, 2), delta("b", "x", 0, 5), delta("d", "x", 1, 1)])
+    query(store_url, "UPDATE rules SET expected_uses_variance = expected_uses / 20")
     export(store, tmp_path / "after", options)
     found = compare(tmp_path / "before", tmp_path / "after", 10)
     # Standard errors of the differences are near √2, and √0.05 for the rule that was added.

@@ -8,9 +8,9 @@ from tests.daemon.conftest import Run
 
 from hierogram.daemon.configuration import load_configuration
 from hierogram.daemon.exports.formats.cdec import NAMES
-from hierogram.daemon.exports.formats.features import FEATURES
+from hierogram.daemon.exports.formats.format import FEATURES
 from hierogram.daemon.exports.formats.registry import FORMATS
-from hierogram.daemon.exports.manifest import Manifest
+from hierogram.daemon.exports.publication import Manifest
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "exports.md").read_text()
 
@@ -24,7 +24,7 @@ def first_cells(title: str) -> list[str]:
 
 
 def test_the_commands_run(hierogram: Run, corpus: Path) -> None:
-    hierogram("init", "--sweeps-per-level", "2", "--levels", "3", "--thinning", "2", "--samples", "3")
+    hierogram("init", "--set", "sweeps_per_level=2", "--set", "levels=3", "--set", "round_sweeps=2")
     hierogram("ingest", str(corpus))
     hierogram("learn", "--sweeps", "2")
     blocks = re.findall(r"```sh\n(.*?)```", DOCUMENT, re.DOTALL)

@@ -13,15 +13,14 @@ from tests.daemon.conftest import LINES, QUICK
 from tests.daemon.exports import parsers
 from tests.daemon.exports.lexical import link_counts, weights
 
+from hierogram.daemon.compressing import Compression
 from hierogram.daemon.corpora.ingest import ingest
-from hierogram.daemon.corpora.inputs import Input
+from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.exceptions import ExportError, NothingLearnedError
 from hierogram.daemon.exports.exporting import export, export_to, publish
-from hierogram.daemon.exports.formats.format import Compression
-from hierogram.daemon.exports.manifest import Manifest, manifest_path
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.exports.publication import Versions
-from hierogram.daemon.exports.tables.scratch import Scratch
+from hierogram.daemon.exports.publication import Manifest, Versions, manifest_path
+from hierogram.daemon.exports.scratch import Scratch
 from hierogram.daemon.learning.learning import learn
 from hierogram.samplers.grammar.rules import Rule
 from hierogram.storage.options import OptionError
@@ -50,7 +49,7 @@ def test_an_export_holds_the_rules_of_the_store(learned: Store, tmp_path: Path, 
         values = parsers.cdec(line).values
         assert values["p_target_given_source"] == pytest.approx(rule.p_target_given_source, rel=1e-4)
         assert values["p_source_given_target"] == pytest.approx(rule.p_source_given_target, rel=1e-4)
-        assert values["count"] == pytest.approx(rule.count if drawn else rule.mean, rel=1e-4)
+        assert values["count"] == pytest.approx(rule.count if drawn else rule.expected_uses, rel=1e-4)
 
 
 @pytest.mark.parametrize("drawn", [False, True])
@@ -104,8 +103,8 @@ def test_counts_are_means_unless_draws_are_asked_for(learned: Store, tmp_path: P
     assert sum(counts) == pytest.approx(learned.status().expected_tokens, rel=1e-4)
     assert any(round(count, 3) % 1 for count in counts)
     with learned.snapshot() as snapshot:
-        rules = list(snapshot.iterate_rules(sampled=True, min_count=0))
-    error = sum(rule.mean_error**2 for rule in rules) / sum(rule.mean for rule in rules)
+        rules = list(snapshot.iterate_rules(expected=True, min_count=0))
+    error = sum(rule.expected_uses_error**2 for rule in rules) / sum(rule.expected_uses for rule in rules)
     assert manifest.variance_a_use == pytest.approx(error)
 
 
@@ -198,7 +197,7 @@ def test_a_failed_export_leaves_nothing_but_its_record(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("hierogram.daemon.exports.compression.CompressedFile.write", fail)
+    monkeypatch.setattr("hierogram.daemon.compressing.CompressedFile.write", fail)
     with pytest.raises(ExportError, match=r"g\.zst: cannot be written: No space left on device"):
         export(learned, path)
     assert [file.name for file in path.parent.iterdir()] == ["g.zst"]

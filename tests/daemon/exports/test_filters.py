@@ -11,8 +11,8 @@ from tests.daemon.exports import parsers
 from tests.daemon.exports.rules import Given, write
 
 from hierogram.daemon.exceptions import ExportError
+from hierogram.daemon.exports.filters import TestSet
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.exports.tables.matching import TestSet
 from hierogram.daemon.plain_options import from_plain
 from hierogram.samplers.grammar.rules import Rule, Side, parse_side, render_side
 

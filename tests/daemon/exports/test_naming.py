@@ -6,10 +6,10 @@ import pytest
 from tests.daemon.conftest import Run
 from tests.daemon.exports.parsers import content
 
+from hierogram.daemon.compressing import Compression
 from hierogram.daemon.exceptions import ExportError, UsageError
-from hierogram.daemon.exports.formats.format import Compression
+from hierogram.daemon.exports.exporting import decided, glue_name
 from hierogram.daemon.exports.formats.registry import FORMATS
-from hierogram.daemon.exports.naming import decided, glue_name
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.settings import SYNCHRONOUS, TREES
@@ -48,8 +48,8 @@ def test_names_follow_formats(path: str | None, options: ExportOptions, wanted: 
         ("g.parquet.gz", ExportOptions(format="parquet"), "parquet is compressed within"),
         ("g.parquet.zst", ExportOptions(), "parquet is compressed within"),
         ("g.tsv.gz", ExportOptions(format="cdec"), "its name promises tsv, and --format is cdec"),
-        ("g.gz", ExportOptions(compression="zstd"), "its name promises gzip, and --compression is zstd"),
-        ("g.cdec.zst", ExportOptions(compression="none"), "its name promises zstd, and --compression is none"),
+        ("g.gz", ExportOptions(compression="zstd"), "its name promises gzip, and --set compression is zstd"),
+        ("g.cdec.zst", ExportOptions(compression="none"), "its name promises zstd, and --set compression is none"),
     ],
 )
 def test_contradictions_are_refused(path: str, options: ExportOptions, told: str) -> None:
@@ -106,7 +106,7 @@ def test_standard_output(learned_url: str, hierogram: Run) -> None:
         (("-o", "-", "--json"), "both write to standard output"),
         (("--to", "folder", "--name", "../up"), "--name: "),
         (("--to", "folder", "--sentences", "test", "--format", "moses"), "cdec"),
-        (("--normalization", "now"), "--normalization"),
+        (("--set", "normalization=now"), "--set normalization"),
     ],
 )
 def test_the_command_refuses_what_goes_against_itself(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.storage.building import query
 
-from hierogram.daemon.exports.jobs import ExportJob
+from hierogram.daemon.exports.options import ExportJob
 from hierogram.daemon.exports.schedule import ExportSchedule, add_job, list_jobs, remove_job
 from hierogram.storage.store import Store
 

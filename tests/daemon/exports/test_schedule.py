@@ -17,7 +17,7 @@ from hierogram.daemon.configuration import load_configuration
 from hierogram.daemon.exceptions import ScheduleError
 from hierogram.daemon.exports import schedule as scheduling
 from hierogram.daemon.exports.exporting import Published
-from hierogram.daemon.exports.jobs import ExportJob, parse_span
+from hierogram.daemon.exports.options import ExportJob, parse_span
 from hierogram.daemon.exports.publication import versions
 from hierogram.daemon.exports.schedule import ExportSchedule, add_job, find_job, list_jobs, remove_job
 from hierogram.daemon.plain_options import from_plain
@@ -242,7 +242,7 @@ def dead_process() -> str:
     import subprocess
     import sys
 
-    script = "from hierogram.storage.operations.processes import this_process; print(this_process())"
+    script = "from hierogram.storage.database.claims import this_process; print(this_process())"
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -284,12 +284,12 @@ def test_jobs_of_the_configuration(
     [
         ({"every": None}, "either cron or every"),
         ({"cron": "0 3 * * *"}, "either cron or every"),
-        ({"every": "soon"}, "no span of time"),
+        ({"every": "soon"}, "not a span of time"),
         ({"every": None, "cron": "at three"}, "Wrong number of fields"),
         ({"name": "../up"}, "letters, digits"),
         ({"format": "word"}, "'word' is not there"),
         ({"keeps": 3}, "Unexpected keyword"),
-        ({"max_age": "0d"}, "no span of time"),
+        ({"max_age": "0d"}, "not a span of time"),
     ],
 )
 def test_wrong_jobs_are_told(tmp_path: Path, wrong: dict[str, object], told: str) -> None:
@@ -306,15 +306,15 @@ def test_jobs_are_the_same_after_they_were_stored(store: Store, tmp_path: Path) 
 
 
 def test_the_commands(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
-    hierogram("init", "--sweeps-per-level", "2", "--levels", "3", "--thinning", "2", "--samples", "3")
+    hierogram("init", "--set", "sweeps_per_level=2", "--set", "levels=3", "--set", "round_sweeps=2")
     hierogram("ingest", str(corpus))
     hierogram("learn", "--sweeps", "2")
     said = hierogram(
-        "schedule", "add", "nightly", "--every", "1d", "--to", "grammars", "--format", "tsv", "--keep", "1"
+        "export", "--name", "nightly", "--every", "1d", "--to", "grammars", "--format", "tsv", "--keep", "1"
     )
     assert (said.code, said.err) == (0, "")
     assert said.out.startswith("nightly: runs next at ")
-    [listed] = json.loads(hierogram("schedule", "list", "--json").out)
+    [listed] = json.loads(hierogram("schedule", "--json").out)
     assert listed["last"] is None
     assert listed["job"] == {
         "name": "nightly",
@@ -323,15 +323,23 @@ def test_the_commands(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
         "format": "tsv",
         "keep": 1,
     }
-    made = json.loads(hierogram("schedule", "run", "nightly", "--json").out)
+    made = json.loads(hierogram("schedule", "nightly", "--run", "--json").out)
     assert made["rules"] > 0
     assert Path(made["folder"]) == (tmp_path / "grammars" / "latest").resolve()
-    assert hierogram("schedule", "list").out.splitlines()[1].split("\t")[-1] == "done"
-    assert hierogram("schedule", "remove", "nightly").code == 0
-    gone = hierogram("schedule", "run", "nightly")
+    assert hierogram("schedule").out.splitlines()[1].split("\t")[-1] == "done"
+    assert hierogram("schedule", "nightly", "--remove").code == 0
+    gone = hierogram("schedule", "nightly", "--run")
     assert (gone.code, gone.err) == (
         3,
-        "hierogram: there is no job 'nightly': `hierogram schedule list` shows all\n",
+        "hierogram: there is no job 'nightly': `hierogram schedule` shows all\n",
     )
-    wrong = hierogram("schedule", "add", "x", "--to", "grammars")
+    wrong = hierogram("export", "--to", "grammars", "--every", "1h", "--cron", "0 3 * * *")
     assert (wrong.code, wrong.err) == (2, "hierogram: a job has either cron or every\n")
+    for arguments in (
+        ("--every", "1h"),
+        ("--to", "grammars", "--every", "often"),
+        ("--to", "g", "--set", "max_age=1d"),
+    ):
+        assert hierogram("export", *arguments).code == 2
+    for arguments in (("nightly",), ("--run",), ("nightly", "--run", "--remove")):
+        assert hierogram("schedule", *arguments).code == 2

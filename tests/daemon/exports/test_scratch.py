@@ -12,7 +12,7 @@ from tests.daemon.exports.rules import ODD, write
 
 from hierogram.daemon.exports.formats.registry import FORMATS
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.exports.tables.scratch import scratch
+from hierogram.daemon.exports.scratch import scratch
 from hierogram.samplers.grammar.kinds import NOTATIONS
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 
@@ -75,7 +75,7 @@ def test_without_room_it_goes_step_by_step(tmp_path: Path, format: str, monkeypa
     """Tables instead of views between the steps, and the same bytes."""
     written = []
     for name, room in (("roomy", 0), ("tight", 1 << 60)):
-        monkeypatch.setattr("hierogram.daemon.exports.tables.scratch._ROOM", room)
+        monkeypatch.setattr("hierogram.daemon.exports.scratch._ROOM", room)
         path, _, _ = write(tmp_path, ODD, ExportOptions(format=format, max_scope=None, per_source=2), name=name)
         written.append(path.read_bytes())
     assert written[0] == written[1]

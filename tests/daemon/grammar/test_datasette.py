@@ -10,7 +10,7 @@ from tests.daemon.conftest import Run, teach
 
 def test_canned_queries_run(hierogram: Run, corpus: Path, tmp_path: Path) -> None:
     teach(f"sqlite:///{tmp_path}/grammar.db", corpus)
-    ran = hierogram("datasette", "grammar.db", "-o", "datasette.json")
+    ran = hierogram("--store", "grammar.db", "export", "--format", "datasette")
     assert ran.code == 0, ran.err
     assert "datasette serve grammar.db --config datasette.json" in ran.out
     written = json.loads((tmp_path / "datasette.json").read_text())
@@ -30,8 +30,7 @@ def test_canned_queries_run(hierogram: Run, corpus: Path, tmp_path: Path) -> Non
 
 
 def test_it_is_for_files(hierogram: Run) -> None:
-    ran = hierogram("datasette", "postgresql://nobody@localhost/nowhere")
+    ran = hierogram("--store", "postgresql://nobody@localhost/nowhere", "export", "--format", "datasette")
     assert ran.code == 2
     assert "hierogram browse" in ran.err
-    assert hierogram("datasette", "a.db", "--store", "b.db").code == 2
-    assert hierogram("datasette", "a.db", "-o", "no/such/folder/x.json").code == 2
+    assert hierogram("--store", "a.db", "export", "--format", "datasette", "-o", "no/such/folder/x.json").code == 2

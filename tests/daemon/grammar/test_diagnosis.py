@@ -10,16 +10,15 @@ from tests.daemon.learning.treebanks import QUICK as QUICK_TREES
 from tests.daemon.learning.treebanks import TREES, put
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.grammar.chain_options import ChainOptions
-from hierogram.daemon.grammar.chains import Draws, load_draws, run_chains
+from hierogram.daemon.grammar.chains import Draws, LinkDraws, load_draws, run_chains
 from hierogram.daemon.grammar.diagnosis import diagnose
-from hierogram.daemon.grammar.link_chains import LinkDraws
-from hierogram.samplers.diagnostics.overlap import KEY, Counts
-from hierogram.samplers.diagnostics.verdicts import APART, CONSTANT, DRIFTING, SOUND, STUCK
+from hierogram.daemon.grammar.options import ChainOptions
+from hierogram.samplers.diagnostics.convergence import APART, CONSTANT, DRIFTING, SOUND, STUCK
+from hierogram.samplers.diagnostics.overlap import KEY, RuleCounts
 from hierogram.storage.store import open_store
 
 STORE = "sqlite:///hierogram.db"
-FEW = ("--chains", "3", "--sweeps", "40", "--every", "1", "--watched", "20")
+FEW = ("--chains", "3", "--sweeps", "40", "--set", "every=1", "--set", "watched=20")
 
 
 def counts_in(path: Path) -> bytes:
@@ -89,8 +88,8 @@ def test_chains_of_the_aligner_over_pairs_that_the_store_aligned(hierogram: Run,
     (tmp_path / "few.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in UNALIGNED))
     for command in (["init"], ["ingest", "few.tsv"], ["learn", "--sweeps", "2"]):
         assert hierogram(*command).code == 0
-    options = ("--chains", "3", "--sweeps", "60", "--every", "1", "--watched", "5", "--warm-up", "20")
-    found = json.loads(hierogram("diagnose", *options, "--links", "30", "--draws", "kept.npz", "--json").out)
+    options = ("--chains", "3", "--sweeps", "60", "--set", "every=1", "--set", "watched=5", "--warm-up", "20")
+    found = json.loads(hierogram("diagnose", *options, "--set", "links=30", "--draws", "kept.npz", "--json").out)
     kept = load_draws(tmp_path / "kept.npz").links
     assert kept.draws.shape == (found["links"]["watched"], 3, 60)
     assert 20 < len(kept.names) <= 30
@@ -130,7 +129,7 @@ def made_up(likelihood: np.ndarray) -> Draws:
     chains, draws = likelihood.shape
     rest = random.normal(size=(3, chains, draws))
     keys = np.zeros(1, KEY)
-    grammar = Counts(keys, np.ones(1))
+    grammar = RuleCounts(keys, np.ones(1))
     return Draws(
         np.concatenate((likelihood[None], rest)), ["f"], ["e"], ["cut"] * chains, [grammar] * chains,
         [grammar] * chains, 2.0, 0.0,
@@ -160,7 +159,7 @@ def test_totals_that_cannot_be_trusted_are_flagged(likelihood: np.ndarray, verdi
 
 def test_chains_of_which_no_rule_is_watched(hierogram: Run, corpus: Path) -> None:
     teach(STORE, corpus)
-    said = hierogram("diagnose", *FEW[:-1], "0", "--json")
+    said = hierogram("diagnose", *FEW[:-1], "watched=0", "--json")
     assert said.code in (0, 1), said.err
     found = json.loads(said.out)
     assert (found["rules"]["watched"], found["rules"]["least"]) == (0, [])

@@ -14,9 +14,8 @@ from tests.reference.language_models.backoff import random_model
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.language_models.arpa import NamedModel, read_arpa, write_arpa
-from hierogram.samplers.language_models.arpa import free_lines, lines_of, read_lines
-from hierogram.samplers.language_models.listing import ngrams_of
-from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, score
+from hierogram.samplers.language_models.lines import free_lines, lines_of, read_lines
+from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, ngrams_of, score
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 
 

@@ -12,13 +12,10 @@ from tests.reference.language_models.kneser_ney import KneserNey
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.language_models import estimation
 from hierogram.daemon.language_models.arpa import NamedModel, read_arpa
-from hierogram.daemon.language_models.estimation import Report, estimate
-from hierogram.daemon.language_models.files import open_language_model
-from hierogram.daemon.language_models.kneser_ney import FALLBACK, discounts_of
-from hierogram.daemon.language_models.making import ModelTaker, make
+from hierogram.daemon.language_models.estimation import FALLBACK, Report, discounts_of, estimate
+from hierogram.daemon.language_models.files import ModelTaker, make, open_language_model
 from hierogram.daemon.language_models.options import EstimationOptions
-from hierogram.samplers.language_models.listing import ngrams_of
-from hierogram.samplers.language_models.model import END, score
+from hierogram.samplers.language_models.model import END, ngrams_of, score
 
 
 def random_text(random: Random, sentences: int, words: int) -> list[list[str]]:

@@ -8,7 +8,7 @@ from hierogram.samplers.grammar.settings import ITG
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
 
-QUICK = Settings(grammar=ITG, settling=4, thinning=2, samples=3, seed=5)
+QUICK = Settings(grammar=ITG, settling=4, round_sweeps=2, seed=5)
 
 RAW = [
     ("la maison blanche", "the white house"),
@@ -44,6 +44,6 @@ def put(store: Store, pairs: Sequence[tuple[str, str]], first: int = 1, links: s
 
 
 def dictionary(store: Store) -> dict[tuple[str, str], tuple[int, int]]:
-    """Counts and sampled counts by the rules' sides."""
+    """Counts and expected uses by the rules' sides."""
     with store.snapshot() as snapshot:
-        return {(row.source, row.target): (row.count, row.sampled_count) for row in snapshot.iterate_all_rule_rows()}
+        return {(row.source, row.target): (row.count, row.expected_uses) for row in snapshot.iterate_all_rule_rows()}

@@ -8,7 +8,7 @@ from tests.storage.building import NewPair, pairs_of
 from hierogram.storage.records import PairRow, Settings
 from hierogram.storage.store import Store
 
-QUICK = Settings(schedule="paper", sweeps_per_level=2, levels=3, thinning=2, samples=3)
+QUICK = Settings(schedule="paper", sweeps_per_level=2, levels=3, round_sweeps=2)
 
 
 def some_pairs(number: int, seed: int = 5) -> list[NewPair]:

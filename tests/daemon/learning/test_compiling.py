@@ -20,7 +20,7 @@ LEARNING = """
 import sys
 from tests.daemon.learning.checksum import learned
 from hierogram.daemon.learning.learner import Learner
-from hierogram.samplers.synchronous.passes import sweep_pairs
+from hierogram.samplers.synchronous.sweeps import sweep_pairs
 print(learned(sys.argv[1]), sum(sweep_pairs.stats.cache_hits.values()), sum(sweep_pairs.stats.cache_misses.values()))
 """
 

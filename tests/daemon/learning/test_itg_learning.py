@@ -11,15 +11,13 @@ from tests.daemon.conftest import Run
 from tests.daemon.learning.raw_pairs import MORE, QUICK, RAW, dictionary, put
 from tests.storage.building import query
 
-from hierogram.daemon.grammar.derivations import derivation_of, expected_rules, own_words
-from hierogram.daemon.grammar.occurrences import index_support
+from hierogram.daemon.grammar.derivations import derivation_of, expected_rules, index_occurrences, own_words
 from hierogram.daemon.learning.learner import Learner
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.repairing import repair
+from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.learning.withdrawing import withdraw_all
 from hierogram.samplers.grammar import keys
-from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.store import Store, open_store
 
 STRAIGHT, INVERTED = ("[X,1] [X,2]", "[X,1] [X,2]"), ("[X,1] [X,2]", "[X,2] [X,1]")
@@ -54,7 +52,7 @@ def test_what_is_stored_is_what_the_derivations_use(raw: Store) -> None:
     # What is expected adds up to as many uses, but for what is rounded; what is not counted is left out.
     expected = sum(sampled for sides, (_, sampled) in found.items() if sides[0] and sides not in (STRAIGHT, INVERTED))
     words = sum(len(source.split()) for source, _ in RAW)
-    assert abs(words - status.left_out["0"] - expected / ONE_USE) < 0.05
+    assert abs(words - status.left_out["0"] - expected) < 0.05
     assert checked.left_out == status.left_out
     assert {row.label for row in raw.labels()} == {"pair", "source null", "target null"}
     assert all(row.strength > 0 for row in raw.labels())
@@ -70,12 +68,13 @@ def test_it_is_a_dictionary_with_probabilities(raw: Store, store_url: str) -> No
     assert {rule.source for rule in raw.find_rules(words=["[X,1]"])} <= {"\\[X,1]"}
     rows = query(
         store_url,
-        "SELECT target, p_target_given_source FROM rule_table WHERE source = 'maison' ORDER BY mean DESC LIMIT 1",
+        "SELECT target, p_target_given_source FROM rule_table WHERE source = 'maison'"
+        " ORDER BY expected_uses DESC LIMIT 1",
     )
     assert rows[0][0] == "house"
     assert float(rows[0][1]) > 0.5
     # What a word leaves untranslated is a rule with an empty side.
-    nulls = query(store_url, "SELECT sum(mean) FROM rule_table WHERE source = '' OR target = ''")
+    nulls = query(store_url, "SELECT sum(expected_uses) FROM rule_table WHERE source = '' OR target = ''")
     assert float(nulls[0][0]) > 0
 
 
@@ -83,7 +82,7 @@ def test_the_commands_and_exports(hierogram: Run, tmp_path: Path, store_url: str
     (tmp_path / "a.fr").write_text("".join(source + "\n" for source, _ in RAW))
     (tmp_path / "a.en").write_text("".join(target + "\n" for _, target in RAW))
     at = ("--store", store_url)
-    assert hierogram(*at, "init", "--grammar", "itg", "--settling", "3").code == 0
+    assert hierogram(*at, "init", "--kind", "itg", "--set", "settling=3").code == 0
     assert hierogram(*at, "ingest", "a.fr", "a.en").code == 0
     assert json.loads(hierogram(*at, "status", "--json").out)["pairs"]["waiting"] == len(RAW)
     assert hierogram(*at, "learn", "--sweeps", "20").code == 0
@@ -106,7 +105,7 @@ def test_the_commands_and_exports(hierogram: Run, tmp_path: Path, store_url: str
     assert (refused.code != 0, "a store of ITG rules cannot translate" in refused.err) == (True, True), refused.err
     diagnosed = hierogram(*at, "diagnose", "--chains", "2", "--sweeps", "8", "--json")
     assert diagnosed.code in (0, 1), diagnosed.err
-    refused = hierogram("--store", f"sqlite:///{tmp_path}/long.db", "init", "--grammar", "itg", "--max-tokens", "300")
+    refused = hierogram("--store", f"sqlite:///{tmp_path}/long.db", "init", "--kind", "itg", "--max-tokens", "300")
     assert (refused.code, "250" in refused.err) == (2, True), refused
 
 
@@ -135,8 +134,8 @@ def test_a_derivation_is_shown(raw: Store) -> None:
             assert sorted(words) == list(range(len(getattr(row, side).split())))
         for use in uses:
             assert len(use.children) == (2 if "[X,2]" in use.source and "[X,1]" in use.source else 0)
-        assert expected_rules(row, settings)[0].mean > 0
-    assert index_support(raw) == len(RAW)
+        assert expected_rules(row, settings)[0].expected_uses > 0
+    assert index_occurrences(raw) == len(RAW)
     with raw.snapshot() as snapshot:
         pairs = {row.id for rows in snapshot.iterate_derivations() for row in rows}
     assert pairs == {row.id for row in raw.pairs()}
@@ -189,15 +188,15 @@ def test_an_empty_store_learns_nothing(store_url: str) -> None:
 
 def test_a_damaged_store_is_repaired(raw: Store, store_url: str) -> None:
     learn(raw, sweeps=3)
-    before = query(store_url, "SELECT source, target, count, sampled_count FROM rules ORDER BY source, target")
+    before = query(store_url, "SELECT source, target, count, expected_uses FROM rules ORDER BY source, target")
     query(store_url, "DELETE FROM rules WHERE id < 4")
     query(store_url, "UPDATE vocabulary SET count = 77 WHERE id = 1")
     assert verify(raw).problems
     assert repair(raw).left == []
     assert verify(raw).problems == []
-    assert query(store_url, "SELECT source, target, count, sampled_count FROM rules ORDER BY source, target") == before
+    assert query(store_url, "SELECT source, target, count, expected_uses FROM rules ORDER BY source, target") == before
     query(store_url, "UPDATE derivations SET current = substr(current, 2) WHERE pair_id = 5")
-    query(store_url, "UPDATE derivations SET expected_uses = substr(expected_uses, 1, 2) WHERE pair_id = 6")
+    query(store_url, "UPDATE derivations SET averages = substr(averages, 1, 2) WHERE pair_id = 6")
     assert repair(raw).begun_anew == [5, 6]
     learn(raw, sweeps=1)
     assert verify(raw).problems == []

@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from tests.daemon.conftest import LINES, Run, written
 from tests.daemon.serving.turns import SHORT, Hands
 
-from hierogram.daemon.learning.kinds.kind import Key, Loaded, Means, Report, RuleUse, Sweep
+from hierogram.daemon.learning.kinds.kind import Averages, Key, Loaded, Means, Report, RuleUse, Sweep
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, load_pairs
 from hierogram.daemon.learning.kinds.registry import KINDS
-from hierogram.daemon.learning.kinds.state import Averages
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.serving.warming import warm_up
+from hierogram.daemon.serving.service import warm_up
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.forests.batch import State, initial_state
 from hierogram.samplers.grammar.keys import rule_key
@@ -82,7 +81,7 @@ class WholePairs:
         return initial_state(settings.seed, loaded.batch, JOINED)
 
     def course(self, settings: Settings) -> Schedule:
-        return Schedule(1, 2, 1)
+        return Schedule(1, 2)
 
     def chain(self, store: Store, means: Means) -> WholePairsChain:
         return WholePairsChain(store)
@@ -109,7 +108,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def url(store_url: str, hierogram: Run, tmp_path: Path) -> str:
     """URL of a store of the kind that has learned, once on each database."""
-    with open_store(store_url, create=True, settings=Settings(grammar=NAME, span_limit=0, samples=3)):
+    with open_store(store_url, create=True, settings=Settings(grammar=NAME, span_limit=0)):
         pass
     for command in (["ingest", str(written(tmp_path))], ["learn", "--sweeps", "4"]):
         ran = hierogram("--store", store_url, *command)
@@ -117,15 +116,15 @@ def url(store_url: str, hierogram: Run, tmp_path: Path) -> str:
     return store_url
 
 
-def rules(store: Store) -> dict[tuple[str, str], tuple[int, int]]:
+def rules(store: Store) -> dict[tuple[str, str], tuple[int, float]]:
     with store.iterate_rules() as found:
-        return {(rule.source, rule.target): (rule.count, rule.sampled_count) for rule in found}
+        return {(rule.source, rule.target): (rule.count, rule.expected_uses) for rule in found}
 
 
 def test_it_is_learned_and_verified(url: str, hierogram: Run) -> None:
     texts = [tuple(line.split(" ||| ")[:2]) for line in LINES]
     with open_store(url) as store:
-        assert rules(store) == {(s, t): (texts.count((s, t)), 8 * texts.count((s, t))) for s, t in texts}
+        assert rules(store) == {(s, t): (texts.count((s, t)), texts.count((s, t))) for s, t in texts}
         assert store.status().pairs["settled"] == len(LINES)
         assert {row.sweep for row in store.pairs()} == {2 + 4}
         assert [rule.source for rule in store.find_rules(words=["voit"])] == [LINES[7].split(" ||| ")[0]]

@@ -40,14 +40,14 @@ EXTRA = (
 )
 DAMAGE = {
     "count": f"UPDATE rules SET count = count + 1 WHERE id = {USED}",
-    "sampled count": f"UPDATE rules SET sampled_count = 77 WHERE id = {USED}",
+    "expected uses": f"UPDATE rules SET expected_uses = 77 WHERE id = {USED}",
     "column": f"UPDATE rules SET length = length + 1, scope = 9 WHERE id = {USED}",
     "side": f"UPDATE rules SET target = target || ' t1' WHERE id = {USED}",
     "key": f"UPDATE rules SET key_low = key_low + 1 WHERE id = {USED}",
     "rule deleted": f"DELETE FROM rules WHERE id = {USED}",
     "all rules deleted": "DELETE FROM rules",
     "extra rule": EXTRA,
-    "totals": "UPDATE store_state SET rules = 5, rule_tokens = 6, sampled_tokens = 7, settled = 8, source_types = 9",
+    "totals": "UPDATE store_state SET rules = 5, rule_tokens = 6, expected_tokens = 7, settled = 8, source_types = 9",
     "left out": "UPDATE store_state SET left_out_0 = 5, left_out_3 = 9",
     "ids": "UPDATE store_state SET last_rule_id = 1, last_word_id = 2, last_pair_id = 3",
     "key runs emptied": "DELETE FROM rule_key_runs",
@@ -66,7 +66,7 @@ DAMAGE = {
 LOST = {
     "derivation truncated": "UPDATE derivations SET current = substr(current, 2) WHERE pair_id = 7",
     "derivation empty": "UPDATE derivations SET current = substr(current, 1, 0) WHERE pair_id = 7",
-    "samples damaged": "UPDATE derivations SET expected_uses = substr(current, 1, 1) WHERE pair_id = 7",
+    "samples damaged": "UPDATE derivations SET averages = substr(current, 1, 1) WHERE pair_id = 7",
     "derivation lost": "DELETE FROM derivations WHERE pair_id = 7",
 }
 
@@ -98,7 +98,7 @@ def test_a_pair_without_a_readable_derivation_begins_anew(filled: Store, store_u
     assert (done.left, done.begun_anew) == ([], [7])
     assert sound(filled)
     [row] = filled.pairs_by_id([7])
-    assert (row.state, row.stage, row.sweep, row.current, row.expected_uses) == ("waiting", 0, 0, None, None)
+    assert (row.state, row.stage, row.sweep, row.current, row.averages) == ("waiting", 0, 0, None, None)
     learn(filled, sweeps=1)
     assert sound(filled)
     assert filled.count_pairs(["settled"]) == 30
@@ -147,7 +147,7 @@ def test_a_failure_on_the_way_changes_nothing(filled: Store, store_url: str, mon
     query(store_url, DAMAGE["count"])
     before = query(store_url, "SELECT * FROM rules ORDER BY id")
     with monkeypatch.context() as patched:
-        patched.setattr("hierogram.storage.checks.repair.Repair.mend_totals", lambda _: 1 / 0)
+        patched.setattr("hierogram.storage.checks.repair.Repair.repair_totals", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             repair(filled)
     assert query(store_url, "SELECT * FROM rules ORDER BY id") == before

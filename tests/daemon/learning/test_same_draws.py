@@ -99,37 +99,37 @@ def case_phrases(run: Run, folder: Path) -> dict[str, str]:
 
 
 def case_phrases_in_blocks(run: Run, folder: Path) -> dict[str, str]:
-    settings = ["--sweeps-per-level", "2", "--levels", "4", "--thinning", "3"]
+    settings = ["--set", "sweeps_per_level=2", "--set", "levels=4", "--set", "round_sweeps=3"]
     return learned(run, folder, settings, [bars(folder / "c.bars", 2, 2500), "--format", "pipes"], "9")
 
 
 def case_phrases_dirichlet(run: Run, folder: Path) -> dict[str, str]:
-    settings = ["--model", "dirichlet", "--strength", "100", "--span-limit", "0", "--sweeps-per-level", "3"]
+    settings = ["--model", "dirichlet", "--strength", "100", "--span-limit", "0", "--set", "sweeps_per_level=3"]
     return learned(run, folder, settings, [bars(folder / "c.bars", 3, 200), "--format", "pipes"], "8")
 
 
 def case_unaligned_pairs(run: Run, folder: Path) -> dict[str, str]:
     (folder / "c.f").write_text("".join(s + "\n" for s, _, _ in bitext(4, 150)))
     (folder / "c.e").write_text("".join(t + "\n" for _, t, _ in bitext(4, 150)))
-    settings = ["--sweeps-per-level", "2", "--levels", "3"]
+    settings = ["--set", "sweeps_per_level=2", "--set", "levels=3"]
     return learned(run, folder, settings, [str(folder / "c.f"), str(folder / "c.e")], "5")
 
 
 def case_trees(run: Run, folder: Path) -> dict[str, str]:
-    settings = ["--grammar", "trees", "--annealing", "20", "--thinning", "5", "--temperature", "3"]
+    settings = ["--kind", "trees", "--set", "annealing=20", "--set", "round_sweeps=5", "--set", "temperature=3"]
     return learned(run, folder, settings, ["--trees", trees(folder / "t.mrg", 5, 150)], "20")
 
 
 def case_trees_uniform_base(run: Run, folder: Path) -> dict[str, str]:
-    settings = ["--grammar", "trees", "--base", "uniform", "--start", "random", "--annealing", "10", "--seed", "9"]
+    settings = ["--kind", "trees", "--base", "uniform", "--set", "start=random", "--set", "annealing=10", "--seed", "9"]
     return learned(run, folder, settings, ["--trees", trees(folder / "t.mrg", 6, 60)], "15")
 
 
 def case_packed_forests(run: Run, folder: Path) -> dict[str, str]:
     path = folder / "t.mrg"
     path.write_text("".join(FOREST.replace("duck", word) + "\n" for word in ("duck", "dog", "duck", "swan", "duck")))
-    settings = ["--grammar", "trees", "--annealing", "10", "--start", "cut"]
-    return learned(run, folder, settings, ["--trees", str(path), "--binarization", "none"], "30")
+    settings = ["--kind", "trees", "--set", "annealing=10", "--set", "start=cut"]
+    return learned(run, folder, settings, ["--trees", str(path), "--set", "binarization=none"], "30")
 
 
 def aligned(model: str) -> Callable[[Run, Path], dict[str, str]]:

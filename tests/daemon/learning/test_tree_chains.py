@@ -4,7 +4,7 @@ from collections import Counter
 
 from tests.daemon.learning.treebanks import TREES, expansions
 
-from hierogram.daemon.learning.kinds.chains import sample_treebank
+from hierogram.daemon.learning.kinds.trees import sample_treebank
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.schedules import Annealing
 

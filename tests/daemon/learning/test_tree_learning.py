@@ -8,13 +8,13 @@ import pytest
 from tests.daemon.learning.treebanks import QUICK, TREES, expansions, grammar, put
 from tests.storage.building import query
 
-from hierogram.daemon.learning.kinds.chains import TreeChain
+from hierogram.daemon.learning.kinds.trees import TreeChain
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.repairing import repair
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.brackets import read_parse
-from hierogram.samplers.grammar.uses import ONE_USE
+from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.storage import records
 from hierogram.storage.store import Store, open_store
 
@@ -40,8 +40,7 @@ def test_what_is_stored_is_what_the_derivations_use(treebank: Store) -> None:
     checked = verify(treebank)
     assert checked.problems == []
     assert checked.pairs == 12
-    # Sampled at sweeps 6, 8, 10, …, the last three are kept.
-    assert checked.sampled_tokens > 2 * checked.rule_tokens
+    assert checked.expected_tokens > checked.rule_tokens / 4
     used = sum(
         (n * count for (_, fragment), (count, _) in grammar(treebank).items() for n in expansions(fragment).values()), 0
     )
@@ -73,14 +72,14 @@ def test_an_interrupted_run_goes_on_as_if_it_had_not_been(store_url: str, treeba
     assert treebank.labels() == labels
     assert {rule: count for rule, (count, _) in found.items() if count} == counts
     # Each tree's mean is rounded down to a whole part of a use.
-    assert {rule: uses / ONE_USE for rule, (_, uses) in found.items()} == pytest.approx(means, abs=len(TREES) / ONE_USE)
+    assert {rule: uses for rule, (_, uses) in found.items()} == pytest.approx(means, abs=len(TREES) / ONE_USE)
 
 
 class TreeChainRun:
     """The same chain without commits between the sweeps."""
 
     def __init__(self, url: str, store: Store) -> None:
-        from hierogram.daemon.learning.kinds.treebanks import load_trees
+        from hierogram.daemon.learning.kinds.trees import load_trees
         from hierogram.samplers.forests.batch import initial_state
         from hierogram.samplers.grammar.schedules import Annealing
 
@@ -138,14 +137,14 @@ def test_an_empty_store_learns_nothing(store_url: str) -> None:
 
 def test_a_damaged_store_of_trees_is_repaired(treebank: Store, store_url: str) -> None:
     learn(treebank, sweeps=3)
-    before = query(store_url, "SELECT source, target, count, sampled_count FROM rules ORDER BY source, target")
+    before = query(store_url, "SELECT source, target, count, expected_uses FROM rules ORDER BY source, target")
     query(store_url, "DELETE FROM rules WHERE id < 4")
     query(store_url, "UPDATE vocabulary SET count = 77 WHERE id = 1")
     query(store_url, "DELETE FROM rule_words")
     assert verify(treebank).problems
     assert repair(treebank).left == []
     assert verify(treebank).problems == []
-    assert query(store_url, "SELECT source, target, count, sampled_count FROM rules ORDER BY source, target") == before
+    assert query(store_url, "SELECT source, target, count, expected_uses FROM rules ORDER BY source, target") == before
     query(store_url, "UPDATE derivations SET current = substr(current, 2) WHERE pair_id = 5")
     assert repair(treebank).begun_anew == [5]
     learn(treebank, sweeps=1)

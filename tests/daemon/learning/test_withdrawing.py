@@ -10,8 +10,8 @@ from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
 
 from hierogram.daemon.learning.learner import Learner
 from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.residents import withdraw_all
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.learning.withdrawing import withdraw_all
 from hierogram.storage.store import Store, open_store
 
 
@@ -62,7 +62,7 @@ def test_what_left_and_comes_again_is_stored_again(filled: Store) -> None:
 def test_the_command_takes_out_what_it_is_told(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "news.bars").write_text("".join(line + "\n" for line in LINES))
     (tmp_path / "more.jsonl").write_text('{"id": "n-1", "source": "la", "target": "the", "alignment": [[0, 0]]}\n')
-    for arguments in (["init", "--levels", "2", "--sweeps-per-level", "2"], ["ingest", "news.bars"]):
+    for arguments in (["init", "--set", "levels=2", "--set", "sweeps_per_level=2"], ["ingest", "news.bars"]):
         assert hierogram(*arguments).code == 0
     assert hierogram("ingest", "--corpus", "more", "more.jsonl").code == 0
     assert hierogram("learn", "--sweeps", "1").code == 0

@@ -11,7 +11,7 @@ from hierogram.samplers.grammar.settings import TREES as TREE_GRAMMAR
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
 
-QUICK = Settings(grammar=TREE_GRAMMAR, annealing=6, temperature=3.0, thinning=2, samples=3, seed=5, start="cut")
+QUICK = Settings(grammar=TREE_GRAMMAR, annealing=6, temperature=3.0, round_sweeps=2, seed=5, start="cut")
 
 TREES = [
     "(S (NP (DT the) (NN dog)) (VP (VBD saw) (NP (DT the) (NN cat))))",
@@ -54,6 +54,6 @@ def put(store: Store, texts: Sequence[str], first: int = 1) -> None:
 
 
 def grammar(store: Store) -> dict[tuple[str, str], tuple[int, int]]:
-    """Counts and sampled counts by label and fragment."""
+    """Counts and expected uses by label and fragment."""
     with store.snapshot() as snapshot:
-        return {(row.source, row.target): (row.count, row.sampled_count) for row in snapshot.iterate_all_rule_rows()}
+        return {(row.source, row.target): (row.count, row.expected_uses) for row in snapshot.iterate_all_rule_rows()}

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from hierogram.daemon.scoring.contexts import Contexts
-from hierogram.daemon.scoring.misfits import Classifier, Fit, features_of, learn, spoil
+from hierogram.daemon.scoring.misfits import Classifier, Contexts, Fit, features_of, learn, spoil
 
 SENTENCES = [[0, 1, 2], [0, 1, 3], [0, 1, 0, 1, 2], [3]]
 

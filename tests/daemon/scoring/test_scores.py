@@ -14,11 +14,10 @@ from sqlalchemy import update
 from tests.daemon.conftest import LINES, Run
 
 from hierogram.daemon.scoring import scoring
-from hierogram.daemon.scoring.contexts import Contexts
-from hierogram.daemon.scoring.learned import Learned, Own, Sides, rows_of
+from hierogram.daemon.scoring.learned import Learned, Own, RuleNumbers, Sides, rows_of
 from hierogram.daemon.scoring.lexicon import Lexicon
-from hierogram.daemon.scoring.numbers import RuleNumbers
-from hierogram.daemon.scoring.options import ScoreOptions
+from hierogram.daemon.scoring.misfits import Contexts
+from hierogram.daemon.scoring.records import ScoreOptions
 from hierogram.daemon.scoring.scoring import Scorer, _cut, _Piece, _usable
 from hierogram.storage.records import PairRow
 from hierogram.storage.schema.tables import rules
@@ -282,3 +281,36 @@ def test_the_examples_of_the_document_run(hierogram: Run, learned_url: str) -> N
         program, *arguments = shlex.split(line)
         assert program == "hierogram"
         assert hierogram("--store", learned_url, *arguments).code == 0
+
+
+def test_the_command_keeps_scores_and_tells_them(hierogram: Run, learned_url: str) -> None:
+    made = hierogram("--store", learned_url, "score", "--json", "--keep")
+    kept = hierogram("--store", learned_url, "score", "--json", "--kept")
+    assert made.code == kept.code == 0
+    for one, two in zip(made.out.splitlines(), kept.out.splitlines(), strict=True):
+        before, after = json.loads(one), json.loads(two)
+        for link in before["links"]:
+            link["probability"] = round(link["probability"], 3)
+        assert after == before
+    assert len(made.out.splitlines()) == len(LINES)
+    limit = sorted(json.loads(line)["evidence"] for line in made.out.splitlines())[2]
+    assert len(hierogram("--store", learned_url, "score", "--kept", "--below", str(limit)).out.splitlines()) == 3
+    one_pair = hierogram("--store", learned_url, "score", "--kept", "--pair", "2", "--json")
+    assert json.loads(one_pair.out)["pair"] == 2
+    assert hierogram("--store", learned_url, "score", "--kept", "--pair", "99").code == 3
+    assert hierogram("--store", learned_url, "score", "--kept", "--keep").code == 2
+    assert hierogram("--store", learned_url, "score", "a", "b", "--keep").code == 2
+
+
+def test_pairs_with_a_word_that_does_not_belong_are_told(hierogram: Run, learned_url: str) -> None:
+    every = [json.loads(line) for line in hierogram("--store", learned_url, "score", "--json").out.splitlines()]
+    worst = [max(one["source_misfit"]["odds"], one["target_misfit"]["odds"]) for one in every]
+    limit = sorted(worst)[-3]
+    told = hierogram("--store", learned_url, "score", "--json", "--misfit", str(limit)).out.splitlines()
+    assert {json.loads(line)["pair"] for line in told} == {
+        one["pair"] for one, odds in zip(every, worst, strict=True) if odds >= limit
+    }
+    table = hierogram("--store", learned_url, "score", "--misfit", str(limit)).out
+    first = json.loads(told[0])
+    word = first["target"].split()[first["target_misfit"]["position"]]
+    assert f"{word} {first['target_misfit']['odds']:.1f}" in table

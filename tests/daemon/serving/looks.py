@@ -7,9 +7,9 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict as Told
 
 from hierogram.daemon.configuration import Configuration, SpoolSection
-from hierogram.daemon.serving.health import Board
-from hierogram.daemon.serving.intake import Intake
-from hierogram.daemon.serving.supervision import Heart
+from hierogram.daemon.serving.health import HealthRegistry
+from hierogram.daemon.serving.spool import SpoolLoop
+from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.storage.store import Store
 
 
@@ -31,15 +31,15 @@ class Looks:
         return self._ended
 
 
-def run(store: Store, looks: Looks, **section: object) -> tuple[list[Told], Board]:
+def run(store: Store, looks: Looks, **section: object) -> tuple[list[Told], HealthRegistry]:
     """What is logged, and what others may see in the end."""
-    board = Board()
+    health = HealthRegistry()
     configuration = Configuration(spool=SpoolSection.model_validate(section))
     with capture_logs() as said:
-        intake = Intake(store, lambda: configuration, board, structlog.stdlib.get_logger())
+        intake = SpoolLoop(store, lambda: configuration, health, structlog.stdlib.get_logger())
         intake.prepare(configuration)
-        intake.run(looks, Heart())
-    return said, board
+        intake.run(looks, Heartbeat())
+    return said, health
 
 
 def nothing() -> None:

@@ -16,8 +16,8 @@ from hierogram.daemon.configuration import Configuration, load_configuration
 from hierogram.daemon.exceptions import ConfigurationError, WorkersError
 from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.serving.health import Board
-from hierogram.daemon.serving.resampling import Resampling
+from hierogram.daemon.serving.health import HealthRegistry
+from hierogram.daemon.serving.sampling import SamplingLoop
 from hierogram.daemon.workers.chain import shared_chain
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.store import open_store
@@ -72,7 +72,7 @@ def test_what_is_no_number_of_workers_and_no_blocks_is_told(key: str, tmp_path: 
 def test_a_store_that_workers_cannot_sample_is_refused_at_once(tmp_path: Path) -> None:
     asked = Configuration.model_validate({"workers": {"workers": "2"}})
     with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=raw_pairs.QUICK) as store:
-        loop = Resampling(store, Configuration, Board(), LOG)
+        loop = SamplingLoop(store, Configuration, HealthRegistry(), LOG)
         loop.prepare(Configuration())
         with pytest.raises(WorkersError, match="grammar is itg"):
             loop.prepare(asked)

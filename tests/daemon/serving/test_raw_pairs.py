@@ -26,10 +26,10 @@ def test_new_pairs_settle_and_all_are_sampled_again(raw: Store) -> None:
         hands.settle()
         assert {row.sweep for row in raw.pairs()} == {QUICK.settling}
         hands.turns.take()
-        assert {row.sweep for row in raw.pairs()} == {QUICK.settling + QUICK.thinning}
+        assert {row.sweep for row in raw.pairs()} == {QUICK.settling + QUICK.round_sweeps}
         put(raw, MORE, first=100)
         hands.settle()
-    assert {row.sweep for row in raw.pairs()} == {QUICK.settling + QUICK.thinning, QUICK.settling}
+    assert {row.sweep for row in raw.pairs()} == {QUICK.settling + QUICK.round_sweeps, QUICK.settling}
     assert verify(raw).problems == []
 
 

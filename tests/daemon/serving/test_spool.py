@@ -1,14 +1,16 @@
 """The spool: what is taken, in which order, and where it goes."""
 
 import os
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import LINES
 from tests.daemon.corpora.memories import HEAD, TAIL, unit
+from tests.daemon.serving.looks import Looks, nothing, run
 
-from hierogram.daemon.corpora.reading import Handling
+from hierogram.daemon.corpora.reading import IngestOptions
 from hierogram.daemon.exceptions import InputError, SpoolError
 from hierogram.daemon.serving.spool import (
     Offer,
@@ -20,7 +22,8 @@ from hierogram.daemon.serving.spool import (
     set_apart,
     take_in,
 )
-from hierogram.storage.store import Store
+from hierogram.storage.records import Settings
+from hierogram.storage.store import Store, open_store
 
 TEXT = "".join(line + "\n" for line in LINES)
 
@@ -183,8 +186,84 @@ def test_tabs_and_memories_are_taken_in_by_the_languages_of_the_spool(spool: Pat
     put(spool / "a.tsv", "L'eau.\tThe water.\n", changed=1)
     put(spool / "b.tmx", HEAD + unit(("en", "A cat."), ("fr", "Un chat.")) + TAIL, changed=2)
     for offer in offers(spool)[0]:
-        take_in(store, offer, Taking(handling=Handling(("fr", "en"), ("fr", "en"))))
+        take_in(store, offer, Taking(handling=IngestOptions(("fr", "en"), ("fr", "en"))))
     assert [(row.source, row.target) for row in store.pairs()] == [
         ("L' eau .", "The water ."),
         ("Un chat .", "A cat ."),
     ]
+
+
+def test_files_that_wait_for_others_are_told_once(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    (folder / "b.source").write_text("la\n")
+    (folder / "b.target").write_text("the\n")
+    told = "b.source and b.target: waiting for b.alignment"
+    log, health = run(store, Looks(nothing, nothing, nothing), folder=folder)
+    [entry] = log
+    assert (entry["event"], entry["files"], entry["reason"]) == (
+        "files wait for others",
+        ["b.source", "b.target"],
+        told,
+    )
+    assert (health.spool.waiting, health.spool.incomplete) == (2, (told,))
+    log, health = run(store, Looks(nothing, lambda: (folder / "b.unaligned").touch(), nothing), folder=folder)
+    assert [entry["event"] for entry in log] == ["files wait for others", "file taken in"]
+    assert (health.spool.waiting, health.spool.incomplete, health.spool.done) == (0, (), 1)
+    assert store.count_pairs(["unaligned"]) == 1
+
+
+def test_files_come_one_after_the_other_without_a_word(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    (folder / "b.source").write_text("la\n")
+    parts = [lambda: (folder / "b.target").write_text("the\n"), lambda: (folder / "b.alignment").write_text("0-0\n")]
+    log, _ = run(store, Looks(*parts, nothing), folder=folder)
+    assert [entry["event"] for entry in log] == ["file taken in"]
+
+
+def test_source_and_target_are_taken_after_the_configured_time(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    (folder / "b.source").write_text("la\n")
+    (folder / "b.target").write_text("the\n")
+    ripe = threading.Event()
+    run(store, Looks(lambda: ripe.wait(0.05), nothing), folder=folder, unaligned_after=0.02)
+    assert store.count_pairs(["unaligned"]) == 1
+
+
+def test_an_empty_alignment_goes_to_failed_with_its_three(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    for name, content in (("source", "la\n" * 1_000), ("target", "the\n" * 1_000), ("alignment", "")):
+        (folder / f"b.{name}").write_text(content)
+    log, health = run(store, Looks(nothing), folder=folder)
+    assert [entry["event"] for entry in log] == ["file set apart"]
+    assert health.spool.failed == 1
+    assert {path.name for path in (folder / "failed").iterdir()} == {
+        name + more for name in ("b.source", "b.target", "b.alignment") for more in ("", ".reason")
+    }
+    assert "b.alignment: empty, while" in (folder / "failed" / "b.source.reason").read_text()
+    assert store.count_pairs() == store.status().rejected == 0
+
+
+def test_the_spool_tokenises_by_the_languages_of_the_store(store_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "spool"
+    folder.mkdir()
+    (folder / "a.tsv").write_text("L'eau.\tThe water.\n")
+    (folder / "b.en").write_text("")
+    with open_store(store_url, create=True, settings=Settings(languages=("fr", "en"))) as store:
+        run(store, Looks(nothing), folder=folder, tokenize=True)
+        assert [(row.source, row.target) for row in store.pairs()] == [("L' eau .", "The water .")]
+        with pytest.raises(SpoolError, match="languages en,fr: the store is of fr,en"):
+            run(store, Looks(), folder=folder, languages="en,fr")
+
+
+def test_a_spool_that_cannot_tokenise_ends_the_start(store: Store, tmp_path: Path) -> None:
+    for section, said in (
+        ({"tokenize": True}, "tokenize needs languages"),
+        ({"tokenize": True, "languages": "xx,en"}, "there are no rules for 'xx'"),
+        ({"languages": "fr"}, "name two languages"),
+    ):
+        with pytest.raises(SpoolError, match=said):
+            run(store, Looks(), folder=tmp_path / "spool", **section)

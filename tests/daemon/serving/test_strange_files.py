@@ -68,14 +68,14 @@ def test_names_of_any_bytes_are_taken_in_and_set_apart(store: Store, tmp_path: P
     put(folder, b"n\xe9ws/good", GOOD)
     put(folder, b"n\xe9ws/bad", BAD)
     put(folder, b"lonely\xfe.source", GOOD)
-    log, board = run(store, Looks(nothing, nothing), folder=folder)
+    log, health = run(store, Looks(nothing, nothing), folder=folder)
     assert sorted(entry["event"] for entry in log) == [
         *["file set apart"] * 2,
         *["file taken in"] * 2,
         "files wait for others",
     ]
-    assert (board.spool.done, board.spool.failed, board.spool.waiting) == (2, 2, 1)
-    json.dumps([log, board.spool.incomplete], ensure_ascii=False, default=str).encode()
+    assert (health.spool.done, health.spool.failed, health.spool.waiting) == (2, 2, 1)
+    json.dumps([log, health.spool.incomplete], ensure_ascii=False, default=str).encode()
     assert names(folder / "done") == [b"good\xff.bars", b"n\xe9ws"]
     assert names(folder / "failed") == [b"bad\xff\n.bars", b"bad\xff\n.bars.reason", b"n\xe9ws"]
     reason = put(folder / "failed", b"bad\xff\n.bars.reason", b"").parent
@@ -90,7 +90,7 @@ def test_long_names_are_set_apart_with_their_reason(store: Store, tmp_path: Path
     for turn in range(2):
         put(folder, b"x" * length, BAD)
         put(folder, b"y" * length, GOOD)
-        log, _board = run(store, Looks(nothing), folder=folder)
+        log, _health = run(store, Looks(nothing), folder=folder)
         assert sorted(entry["event"] for entry in log) == ["file set apart", "file taken in"], turn
     failed, done = names(folder / "failed"), names(folder / "done")
     assert (len(failed), len(done)) == (4, 2)
@@ -142,13 +142,13 @@ def test_what_goes_wrong_once_is_tried_again_and_twice_is_set_apart(
     folder = tmp_path / "spool"
     put(folder, b"x\xff", GOOD)
     Trouble(monkeypatch, 1, error)
-    log, board = run(store, Looks(nothing, nothing), folder=folder)
+    log, health = run(store, Looks(nothing, nothing), folder=folder)
     assert [entry["event"] for entry in log] == ["reading failed, is tried again", "file taken in"]
     put(folder, b"y\xff", GOOD)
     Trouble(monkeypatch, 2, error)
-    log, board = run(store, Looks(nothing, nothing), folder=folder)
+    log, health = run(store, Looks(nothing, nothing), folder=folder)
     assert [entry["event"] for entry in log] == ["reading failed, is tried again", "file set apart"]
-    assert (board.spool.done, board.spool.failed) == (0, 1)
+    assert (health.spool.done, health.spool.failed) == (0, 1)
     [reason] = [name for name in names(folder / "failed") if name.endswith(b".reason")]
     said = Path(os.fsdecode(os.path.join(os.fsencode(folder / "failed"), reason))).read_text()
     assert said.endswith(f"{readable(str(error))} (2 times)\n")
@@ -165,13 +165,13 @@ def test_a_file_that_cannot_be_moved_stays_alone(store: Store, tmp_path: Path, m
         return kept(path, target)
 
     monkeypatch.setattr(Path, "rename", rename)
-    log, board = run(store, Looks(nothing, lambda: put(folder, b"b", GOOD), nothing, nothing), folder=folder)
+    log, health = run(store, Looks(nothing, lambda: put(folder, b"b", GOOD), nothing, nothing), folder=folder)
     assert [entry["event"] for entry in log if entry["event"] != "files wait for others"] == [
         "file left where it is",
         "file taken in",
     ]
-    assert board.spool.waiting == 1
-    assert re.fullmatch(r"a: a cannot be moved to .*/done: Operation not permitted", board.spool.incomplete[0])
+    assert health.spool.waiting == 1
+    assert re.fullmatch(r"a: a cannot be moved to .*/done: Operation not permitted", health.spool.incomplete[0])
     assert names(folder / "done") == [b"b"]
 
 

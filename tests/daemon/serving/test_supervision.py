@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from hierogram.daemon.exceptions import LoopFailedError
-from hierogram.daemon.serving.supervision import Heart, Patience, StopFlag, Supervisor
+from hierogram.daemon.serving.supervision import Heartbeat, Patience, StopFlag, Supervisor
 from hierogram.storage.exceptions import StoreUnavailableError
 
 SOON = Patience(pause=0.001, longest_pause=0.004, give_up_after=3, stall=60.0)
@@ -17,14 +17,14 @@ LONG = 30.0
 class Played:
     """A loop that does what each of its runs is told, and then waits for its end."""
 
-    def __init__(self, name: str, *runs: Callable[[StopFlag, Heart], None], sections: frozenset[str] = frozenset()):
+    def __init__(self, name: str, *runs: Callable[[StopFlag, Heartbeat], None], sections: frozenset[str] = frozenset()):
         self.name = name
         self.sections = sections
         self.runs = list(runs)
         self.started = 0
         self.settled = threading.Event()
 
-    def run(self, stop: StopFlag, beat: Heart) -> None:
+    def run(self, stop: StopFlag, beat: Heartbeat) -> None:
         self.started += 1
         if self.runs:
             self.runs.pop(0)(stop, beat)
@@ -42,8 +42,8 @@ class Heard:
         self.said.append((name, str(error), pause is None))
 
 
-def fail(error: Exception) -> Callable[[StopFlag, Heart], None]:
-    def run(_stop: StopFlag, _beat: Heart) -> None:
+def fail(error: Exception) -> Callable[[StopFlag, Heartbeat], None]:
+    def run(_stop: StopFlag, _beat: Heartbeat) -> None:
         raise error
 
     return run
@@ -84,7 +84,7 @@ def test_a_loop_that_fails_too_often_in_a_row_is_given_up() -> None:
 
 
 def test_failures_count_only_in_a_row() -> None:
-    def well_then_fail(_stop: StopFlag, beat: Heart) -> None:
+    def well_then_fail(_stop: StopFlag, beat: Heartbeat) -> None:
         beat.well()
         raise ValueError("now and then")
 
@@ -100,7 +100,7 @@ def test_a_store_that_is_gone_is_waited_for_however_long_it_takes() -> None:
     loop = Played("ingest", *[fail(StoreUnavailableError("disk full"))] * 7)
     gone = threading.Event()
 
-    def run_without_success(stop: StopFlag, _beat: Heart) -> None:
+    def run_without_success(stop: StopFlag, _beat: Heartbeat) -> None:
         gone.set()
         stop.wait()
 

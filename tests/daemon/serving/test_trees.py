@@ -14,9 +14,9 @@ from tests.daemon.serving.turns import LOG, SHORT, Hands
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.serving.health import Board
-from hierogram.daemon.serving.resampling import Resampling
-from hierogram.daemon.serving.supervision import Heart
+from hierogram.daemon.serving.health import HealthRegistry
+from hierogram.daemon.serving.sampling import SamplingLoop
+from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.samplers.grammar import keys
 from hierogram.storage.store import Store, open_store
 
@@ -36,12 +36,12 @@ def test_new_trees_are_annealed_and_all_are_sampled_again(treebank: Store) -> No
         hands.settle()
         assert {row.sweep for row in treebank.pairs()} == {QUICK.annealing}
         hands.turns.take()
-        assert {row.sweep for row in treebank.pairs()} == {QUICK.annealing + QUICK.thinning}
-        assert hands.board.rejuvenated == len(TREES)
+        assert {row.sweep for row in treebank.pairs()} == {QUICK.annealing + QUICK.round_sweeps}
+        assert hands.health.rejuvenated == len(TREES)
         put(treebank, LATER, first=100)
         hands.settle()
     sweeps = {row.id: row.sweep for row in treebank.pairs()}
-    assert set(sweeps.values()) == {QUICK.annealing + QUICK.thinning, QUICK.annealing}
+    assert set(sweeps.values()) == {QUICK.annealing + QUICK.round_sweeps, QUICK.annealing}
     assert verify(treebank).problems == []
 
 
@@ -78,8 +78,8 @@ def test_fragments_that_share_a_key_are_told_apart_without_a_restart(
     with open_store(store_url, create=True, settings=replace(QUICK, start="random", seed=2)) as store:
         put(store, TREES[:4])
         stop = threading.Event()
-        loop = Resampling(store, lambda: configuration, Board(), LOG)
-        thread = threading.Thread(target=lambda: loop.run(stop, Heart()))
+        loop = SamplingLoop(store, lambda: configuration, HealthRegistry(), LOG)
+        thread = threading.Thread(target=lambda: loop.run(stop, Heartbeat()))
         thread.start()
         try:
             until(lambda: store.count_pairs(["settled"]) == 4)

@@ -20,8 +20,8 @@ from tests.storage.building import query
 from hierogram.daemon.configuration import Configuration, WebhooksSection, load_configuration
 from hierogram.daemon.exceptions import ConfigurationError
 from hierogram.daemon.serving.logs import open_log
-from hierogram.daemon.serving.supervision import Heart
-from hierogram.daemon.serving.webhooks import Webhooks, signature
+from hierogram.daemon.serving.supervision import Heartbeat
+from hierogram.daemon.serving.webhooks import WebhookLoop, signature
 from hierogram.storage.store import Store, open_store
 
 SECRET = "a-secret-of-both-sides"
@@ -65,13 +65,13 @@ class Receiver:
 
 
 @contextmanager
-def sending(store: Store, heart: Heart | None = None, **values: Any) -> Iterator[None]:
+def sending(store: Store, heart: Heartbeat | None = None, **values: Any) -> Iterator[None]:
     """The loop, in a thread; an export finishes before it ends a turn."""
     section = WebhooksSection(pause_seconds=0.01, **values)
     configuration = Configuration(webhooks=section)
-    loop = Webhooks(store, lambda: configuration, open_log(configuration.log))
+    loop = WebhookLoop(store, lambda: configuration, open_log(configuration.log))
     stop = threading.Event()
-    thread = threading.Thread(target=loop.run, args=(stop, heart or Heart()), daemon=True)
+    thread = threading.Thread(target=loop.run, args=(stop, heart or Heartbeat()), daemon=True)
     thread.start()
     try:
         yield
@@ -230,7 +230,7 @@ def sqlite_store(tmp_path: Path) -> Iterator[Store]:
 @pytest.mark.parametrize("part", DRIPS)
 def test_a_receiver_that_drips_has_one_deadline(sqlite_store: Store, part: str) -> None:
     store = sqlite_store
-    heart = Heart()
+    heart = Heartbeat()
     with dripping(*DRIPS[part]) as url, sending(store, heart, url=url, attempts=1, timeout_seconds=1.0):
         until(begun(store, store.url))
         export(store)

@@ -6,8 +6,8 @@ import structlog
 
 from hierogram.daemon.configuration import SamplingSection
 from hierogram.daemon.learning.learner import Learner, LearnOptions
-from hierogram.daemon.serving.health import Board
-from hierogram.daemon.serving.resampling import Turns
+from hierogram.daemon.serving.health import HealthRegistry
+from hierogram.daemon.serving.sampling import SamplingTurns
 from hierogram.storage.store import Store
 
 SHORT = {"commit_seconds": 1e-6, "new_share": 1.0, "idle_share": 1.0}
@@ -20,10 +20,10 @@ class Hands:
     """Turns that a test takes one by one."""
 
     def __init__(self, store: Store, options: LearnOptions = OPTIONS, **section: object) -> None:
-        self.board = Board()
+        self.health = HealthRegistry()
         self.stop = threading.Event()
         self.learner = Learner(store, options)
-        self.turns = Turns(self.learner, SamplingSection.model_validate(section), self.stop, self.board, LOG)
+        self.turns = SamplingTurns(self.learner, SamplingSection.model_validate(section), self.stop, self.health, LOG)
 
     def __enter__(self) -> "Hands":
         return self
@@ -34,7 +34,7 @@ class Hands:
     def settle(self) -> int:
         """Takes turns until no pair is behind; returns how many it took."""
         number = 0
-        while number == 0 or self.board.lag().pairs:
+        while number == 0 or self.health.lag().pairs:
             self.turns.take()
             number += 1
         return number

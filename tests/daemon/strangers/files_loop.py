@@ -7,9 +7,9 @@ from pathlib import Path
 import structlog
 
 from hierogram.daemon.configuration import Configuration, SpoolSection
-from hierogram.daemon.serving.health import Board
-from hierogram.daemon.serving.intake import Intake
-from hierogram.daemon.serving.supervision import Heart
+from hierogram.daemon.serving.health import HealthRegistry
+from hierogram.daemon.serving.spool import SpoolLoop
+from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.storage.store import open_store
 
 
@@ -18,9 +18,9 @@ def main() -> None:
     configuration = Configuration(spool=SpoolSection(folder=Path(folder), poll_seconds=0.05))
     with open_store(url) as store:
         store.close_abandoned_batches()
-        intake = Intake(store, lambda: configuration, Board(), structlog.stdlib.get_logger())
+        intake = SpoolLoop(store, lambda: configuration, HealthRegistry(), structlog.stdlib.get_logger())
         intake.prepare(configuration)
-        intake.run(threading.Event(), Heart())
+        intake.run(threading.Event(), Heartbeat())
 
 
 if __name__ == "__main__":

@@ -47,8 +47,7 @@ class Watch:
             self.memory = max(self.memory, memory_of(self._daemon.process.pid))
             began = time.monotonic()
             answer = self._daemon.get("/v1/status")
-            # On a machine that does much else, everything takes as many times as long.
-            took = (time.monotonic() - began) / max(1.0, os.getloadavg()[0] / len(os.sched_getaffinity(0)))
+            took = time.monotonic() - began
             if answer is None or answer.status_code != 200:
                 self.wrong.append("nobody answers" if answer is None else answer.text)
                 continue
@@ -65,7 +64,7 @@ class Watch:
         assert self.wrong == []
         assert self.answers > 0
         assert self.memory < MOST_BYTES
-        assert len(self.slow) <= self.answers // 50, self.slow
+        assert self.slow == []
 
 
 def memory_of(process: int) -> int:

@@ -20,6 +20,7 @@ from tests.storage.building import query
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(3_600)]
 
 MOST_MEMORY_MB = 1_200
+MOST_SECONDS = 1.0
 SECONDS = 3.0
 """What a question may take here."""
 ROUND = 4
@@ -164,9 +165,6 @@ class Watch:
         self.daemon = daemon
         self.process = daemon.process.pid
         self.memory = 0.0
-        usual = [status(daemon)[0] for _ in range(10)]
-        # A second, or on a machine that is busy with other things some times what it takes without an attack.
-        self.patience = max(1.0, 5 * max(usual))
         self.slowest = 0.0
 
     def until_done(self, asked: list["Future[int]"]) -> None:
@@ -174,7 +172,7 @@ class Watch:
             self.memory = max(self.memory, memory_mb(self.process))
             took, _ = status(self.daemon)
             self.slowest = max(self.slowest, took)
-            assert took < self.patience, f"status took {took:.2f} s"
+            assert took < MOST_SECONDS, f"status took {took:.2f} s"
             assert self.memory < MOST_MEMORY_MB
             time.sleep(0.02)
 
@@ -196,7 +194,7 @@ def attack(daemon: Daemon, questions: list[str]) -> dict[str, int]:
     wait_until(lambda: status(daemon)[1] > before, "sampling goes on", seconds=60)
     left = [process for process in processes(watch.process) if "questions" in command(process)]
     assert len(left) <= 1, "no more than the process that waits for the next question"
-    print(f"slowest status {watch.slowest:.2f} s (patience {watch.patience:.2f}), memory {watch.memory:.0f} MB")
+    print(f"slowest status {watch.slowest:.2f} s, memory {watch.memory:.0f} MB")
     return found
 
 
@@ -255,7 +253,7 @@ def test_answers_that_nobody_reads(learned_url: str, tmp_path: Path) -> None:
         asked = [pool.submit(open_one, number) for number in range(40)]
         watch.until_done(asked)
         assert {future.result() for future in asked} <= {200, 422}
-        print(f"slowest status {watch.slowest:.2f} s (patience {watch.patience:.2f}), memory {watch.memory:.0f} MB")
+        print(f"slowest status {watch.slowest:.2f} s, memory {watch.memory:.0f} MB")
         for client in opened:
             client.close()
         daemon.end()

@@ -15,12 +15,10 @@ from lxml import etree
 from tests.daemon.conftest import LINES, Run
 from translate.storage.tbx import tbxfile
 
-from hierogram.daemon.corpora.dictionaries.tbx import concepts
-from hierogram.daemon.decoding.fixed_words import Part, read_glossary
+from hierogram.daemon.corpora.dictionaries import concepts
+from hierogram.daemon.decoding.fixed_words import SentencePart, read_glossary
 from hierogram.daemon.terms.options import BASIC_3
-from hierogram.daemon.terms.records import Rendering, Term, Terms
-from hierogram.daemon.terms.tbx import NAMESPACE, tbx_of
-from hierogram.daemon.terms.writing import DEPARTURE_COLUMNS, TERM_COLUMNS
+from hierogram.daemon.terms.reports import DEPARTURE_COLUMNS, NAMESPACE, TERM_COLUMNS, Rendering, Term, Terms, tbx_of
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = (ROOT / "docs" / "terms.md").read_text()
@@ -122,7 +120,7 @@ def test_every_format_tells_the_same(hierogram: Run, learned_url: str) -> None:
 
 
 def test_departures_are_written(hierogram: Run, learned_url: str) -> None:
-    command = ("--store", learned_url, "terms", "--min-count", "2", "--min-words", "1", "--consistency", "0")
+    command = ("--store", learned_url, "terms", "--min-count", "2", "--min-words", "1", "--set", "consistency=0")
     ran = hierogram(*command, "--departures", "3", "--format", "csv")
     rows = list(csv.DictReader(ran.out.splitlines()))
     assert rows
@@ -182,9 +180,9 @@ def test_a_glossary_has_what_nearly_always_has_one_rendering(hierogram: Run, lea
     assert {tuple(line.split("\t")) for line in lines} == reliable
     assert len(reliable) < len(told)
     source, target = lines[0].split("\t")
-    [part] = read_glossary("terms.glossary").divided([Part(tuple(source.split()))])
+    [part] = read_glossary("terms.glossary").divided([SentencePart(tuple(source.split()))])
     assert part.given == (tuple(target.split()),)
-    chosen = hierogram(*command, "--format", "glossary", "--consistency", "0.5", "--min-words", "2").out
+    chosen = hierogram(*command, "--format", "glossary", "--set", "consistency=0.5", "--min-words", "2").out
     assert "" in {line.partition("\t")[2] for line in chosen.splitlines()[:1]}
     assert len(chosen.splitlines()) != len(lines) + 1
     assert hierogram("--store", learned_url, "export", "--format", "glossary").code != 0
@@ -220,5 +218,5 @@ def test_the_document_tells_what_was_judged() -> None:
     told = dict(re.findall(r"^\| `(\w+)`: .*? \| (\d+) \|", DOCUMENT, re.MULTILINE))
     assert told == {verdict: str(number) for verdict, number in verdicts.items()}
     assert f"{100 - verdicts['wrong']} of 100 are right translations, and {verdicts['term']} of 100" in DOCUMENT
-    shown = DOCUMENT.split("## The best 50 of the demo")[1].split("##")[0]
-    assert len(re.findall(r"^\| .* \|$", shown, re.MULTILINE)) == 1 + 50
+    shown = DOCUMENT.split("## The best 10 of the demo")[1].split("##")[0]
+    assert len(re.findall(r"^\| .* \|$", shown, re.MULTILINE)) == 1 + 10

@@ -10,14 +10,13 @@ import pytest
 from tests.daemon.terms import twin
 
 from hierogram.daemon.corpora.ingest import ingest
-from hierogram.daemon.corpora.inputs import Input
+from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
 from hierogram.daemon.terms import extraction
-from hierogram.daemon.terms.counting import Sketch, Tally
-from hierogram.daemon.terms.extraction import extract_terms
+from hierogram.daemon.terms.candidates import Sketch, Tally
+from hierogram.daemon.terms.extraction import extract_terms, likelihood_ratio
 from hierogram.daemon.terms.options import TermOptions
-from hierogram.daemon.terms.records import Terms
-from hierogram.daemon.terms.scoring import likelihood_ratio
+from hierogram.daemon.terms.reports import Terms
 from hierogram.storage.options import OptionError
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store, open_store
@@ -57,8 +56,8 @@ def phrase(text: str) -> twin.Phrase:
 
 
 def test_terms_are_those_of_the_definition(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hierogram.daemon.terms.scoring._INSIDE", 2.0)
-    monkeypatch.setattr("hierogram.storage.exports.blocks._IDS_A_BLOCK", 64)
+    monkeypatch.setattr("hierogram.daemon.terms.extraction._INSIDE", 2.0)
+    monkeypatch.setattr("hierogram.storage.exports.snapshot._IDS_A_BLOCK", 64)
     # Few cells: those that are rare share them with others.
     monkeypatch.setattr(extraction, "Sketch", lambda: Sketch(bits=6))
     lines = random_lines(400, 3)

@@ -13,9 +13,9 @@ from tests.samplers.grammar.unpacking import trees_of
 from hierogram.daemon.corpora.rejections import RejectionError
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
-from hierogram.daemon.treebanks.files import TreebankFile
 from hierogram.daemon.treebanks.forests import cleaned_forest, is_forest, read_forest, transformed_forest
 from hierogram.daemon.treebanks.ingest import ingest_trees
+from hierogram.daemon.treebanks.reading import TreebankFile
 from hierogram.daemon.treebanks.transformations import COLLAPSE, Transformations, cleaned, restored, transformed
 from hierogram.daemon.treebanks.trees import read_tree
 from hierogram.samplers.grammar.brackets import pack, read_parse, write_parse
@@ -25,7 +25,7 @@ from hierogram.storage.store import open_store
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "trees.md").read_text()
 LISTS, FORESTS = re.findall(r"```text\n(.*?)```", DOCUMENT, re.DOTALL)
-QUICK = Settings(grammar=TREES, annealing=4, thinning=2, samples=3)
+QUICK = Settings(grammar=TREES, annealing=4, round_sweeps=2)
 
 SHE_SAW_HER_DUCK = (
     "(S1 (S (NP (PRP She)) (VP (| #1=(VBD saw) (NP (PRP$ her) (NN duck))) (| (#1) (S (NP (PRP her)) (VP (VB duck)))))))"
@@ -197,6 +197,8 @@ def test_lists_that_are_none_are_kept_with_line_and_reason(store_url: str, tmp_p
 
 def test_lists_and_forests_of_a_store_that_collapses_chains(hierogram: Run, tmp_path: Path) -> None:
     (tmp_path / "forests.txt").write_text(FORESTS)
-    ran = hierogram("--store", "sqlite:///x.db", "ingest", "--trees", "--unary", "collapse", "forests.txt", "--json")
+    ran = hierogram(
+        "--store", "sqlite:///x.db", "ingest", "--trees", "--set", "unary=collapse", "forests.txt", "--json"
+    )
     assert json.loads(ran.out)["reasons"] == {"malformed-tree": 2, "forest-option": 1}
     assert hierogram("ingest", "--nbest", "forests.txt").code == 2

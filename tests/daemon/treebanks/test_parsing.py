@@ -15,8 +15,9 @@ from tests.reference.parsing import derivations, process_log_weight, productions
 from tests.reference.streams import Stream
 
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.treebanks.approximation import Approximation, Prior, approximate, strength_for
+from hierogram.daemon.treebanks.approximation import Approximation, approximate, strength_for
 from hierogram.daemon.treebanks.grammars import (
+    Prior,
     TreeGrammar,
     binarized,
     read_grammar,
@@ -26,7 +27,7 @@ from hierogram.daemon.treebanks.parsing import Parser
 from hierogram.daemon.treebanks.requests import METHODS, MPD
 from hierogram.daemon.treebanks.trees import Tree, read_tree
 from hierogram.samplers.charts.chart import fill_chart, restricted
-from hierogram.samplers.charts.derivations import Draws, Forest, Key, stays
+from hierogram.samplers.charts.derivations import Draws, Forest, SentenceKey, stays
 from hierogram.samplers.exceptions import GrammarError
 from hierogram.samplers.grammar.settings import UNIFORM
 
@@ -155,13 +156,13 @@ def test_expected_counts_are_inside_times_outside(example) -> None:
 def test_draws_have_their_probabilities_and_the_chain_those_of_the_processes(example) -> None:
     known, weights, seated, whole, found = example
     forest = forest_of(known, SENTENCE)
-    drawn = forest.draw(Key(7, 0), 40_000, known.productions, known.processes)
+    drawn = forest.draw(SentenceKey(7, 0), 40_000, known.productions, known.processes)
     parser = Parser(known)
     of_hash: dict[int, tuple] = {}
     for k in np.unique(drawn.tree, return_index=True)[1].tolist():
-        of_hash[int(drawn.tree[k])] = nested(parser._tree(forest, forest.derivation(Key(7, 0), k)))
+        of_hash[int(drawn.tree[k])] = nested(parser._tree(forest, forest.derivation(SentenceKey(7, 0), k)))
     assert len(set(of_hash.values())) == len(of_hash)
-    times = stays(Key(7, 0), drawn)
+    times = stays(SentenceKey(7, 0), drawn)
     for weigh, counts in (
         (lambda d: weight(weights, d), np.ones(len(times))),
         (lambda d: exp(process_log_weight(seated, whole, d)), times),
@@ -195,7 +196,7 @@ def test_the_chain_over_draws_stays_where_its_twin_does(sentence: int) -> None:
         if log(uniform()) < ratio - log_ratio[at]:
             at = draw
         expected[at] += 1
-    times = stays(Key(9, sentence), Draws(np.zeros(len(log_ratio), np.uint64), log_ratio))
+    times = stays(SentenceKey(9, sentence), Draws(np.zeros(len(log_ratio), np.uint64), log_ratio))
     assert times.tolist() == expected
     assert 0.2 < np.count_nonzero(times) / len(times) < 0.8
 
@@ -221,13 +222,13 @@ def test_the_most_probable_parse_is_that_of_the_processes() -> None:
 def test_log_ratios_are_those_of_the_processes(example) -> None:
     known, weights, seated, whole, found = example
     forest = forest_of(known, SENTENCE)
-    drawn = forest.draw(Key(3, 1), 200, known.productions, known.processes)
+    drawn = forest.draw(SentenceKey(3, 1), 200, known.productions, known.processes)
     ratios: defaultdict[tuple, set] = defaultdict(set)
     for derivation in found:
         ratios[derivation.tree].add(process_log_weight(seated, whole, derivation) - log(weight(weights, derivation)))
     parser = Parser(known)
     for k in range(200):
-        tree = nested(parser._tree(forest, forest.derivation(Key(3, 1), k)))
+        tree = nested(parser._tree(forest, forest.derivation(SentenceKey(3, 1), k)))
         if tree in ratios:
             assert min(abs(drawn.log_ratio[k] - ratio) for ratio in ratios[tree]) < 1e-9
 
@@ -235,11 +236,11 @@ def test_log_ratios_are_those_of_the_processes(example) -> None:
 def test_counted_draws_add_up(example) -> None:
     known = example[0]
     forest = forest_of(known, SENTENCE)
-    drawn = forest.draw(Key(5, 2), 100, known.productions, known.processes)
-    counts = forest.count(Key(5, 2), np.arange(100))
+    drawn = forest.draw(SentenceKey(5, 2), 100, known.productions, known.processes)
+    counts = forest.count(SentenceKey(5, 2), np.arange(100))
     again = np.zeros_like(counts)
     for k in range(100):
-        np.add.at(again, forest.derivation(Key(5, 2), k), k)
+        np.add.at(again, forest.derivation(SentenceKey(5, 2), k), k)
     assert np.array_equal(counts, again)
     assert len(drawn.tree) == 100
 
@@ -387,14 +388,14 @@ def test_parse_and_evaluate_on_the_command_line(hierogram: Run, tmp_path: Path) 
     assert third.startswith("(TOP (S (NP (A a) (B striped) (N stars)) (VP")
     assert flat == "(TOP (P with) (P with))"
     assert "text: line 4: no parse: its tree is flat" in ran.err
-    binary = hierogram("parse", "grammar", "text", "--binary", "--method", "mpp")
+    binary = hierogram("parse", "grammar", "text", "--set", "binary=true", "--method", "mpp")
     assert "(NP (A a) (@NP (B striped) (N stars)))" in binary.out
     assert hierogram("parse", "grammar", "text", "-o", "trees").code == 0
     assert (tmp_path / "trees").read_text() == ran.out
     (tmp_path / "gold").write_text(first.replace("(TOP ", "( ") + "\n" + third + "\n" + flat + "\n")
-    scored = hierogram("evaluate-parse", "gold", "trees", "--json")
+    scored = hierogram("evaluate", "trees", "-r", "gold", "--of", "trees", "--json")
     assert json.loads(scored.out)["all"]["f1"] == 1
-    assert "F1 1.0000" in hierogram("evaluate-parse", "gold", "trees").out
+    assert "F1 1.0000" in hierogram("evaluate", "trees", "-r", "gold", "--of", "trees").out
     assert hierogram("parse", "grammar", "text", "-o", "-").out == ran.out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gold", "grammar", "text", "trees"]
     assert hierogram("parse", "grammar", "text", "--method", "best").code == 2

@@ -79,7 +79,7 @@ def test_formats_of_trees_need_a_tree_grammar(learned_url: str, hierogram: Run) 
 def test_rules_are_shown_and_drawn(url: str, hierogram: Run) -> None:
     shown = hierogram("--store", url, "rules", "NP")
     header, *rows = [line.split("\t") for line in shown.out.splitlines()]
-    assert header == ["mean", "±", "p", "root", "fragment"]
+    assert header == ["expected_uses", "±", "p", "root", "fragment"]
     assert all(row[3] == "NP" and row[4].startswith("(NP ") for row in rows)
     drawn = hierogram("--store", url, "rules", "NP", "--tree", "--limit", "2")
     assert drawn.code == 0

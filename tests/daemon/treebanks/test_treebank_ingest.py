@@ -9,15 +9,13 @@ from tests.daemon.conftest import Run
 
 from hierogram.daemon.exceptions import UsageError, WrongKindError
 from hierogram.daemon.treebanks.approximation import approximate
-from hierogram.daemon.treebanks.files import TreebankFile
-from hierogram.daemon.treebanks.grammars import TreeGrammar, binarized
+from hierogram.daemon.treebanks.grammars import TreeGrammar, binarized, stored_grammar
 from hierogram.daemon.treebanks.ingest import ingest_trees, treebank_of
 from hierogram.daemon.treebanks.parsing import Parser
-from hierogram.daemon.treebanks.stored import stored_grammar
+from hierogram.daemon.treebanks.reading import TreebankFile
 from hierogram.daemon.treebanks.transformations import Transformations
 from hierogram.daemon.treebanks.trees import Tree, read_tree
 from hierogram.samplers.grammar.settings import TREES
-from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.records import Settings
 from hierogram.storage.store import open_store
 
@@ -72,7 +70,7 @@ def test_the_first_trees_settle_words_and_transformations(store_url: str, treeba
 
 
 def test_a_store_of_pairs_takes_no_trees(store_url: str, treebank: str) -> None:
-    with open_store(store_url, create=True) as store, pytest.raises(WrongKindError, match="--grammar trees"):
+    with open_store(store_url, create=True) as store, pytest.raises(WrongKindError, match="--kind trees"):
         ingest_trees(store, TreebankFile(treebank))
 
 
@@ -89,7 +87,7 @@ def test_from_a_treebank_to_a_parse_on_the_command_line(hierogram: Run, treebank
     assert hierogram(*store, "learn", "--sweeps", "5").code == 0
     parsed = hierogram("parse", "sqlite:///trees.db", "text")
     assert parsed.out == ("(TOP (S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (DT the) (JJ small) (NN dog))) (. .)))\n")
-    assert hierogram(*store, "ingest", "--trees", treebank, "--rare", "2").code == 2
+    assert hierogram(*store, "ingest", "--trees", treebank, "--set", "rare=2").code == 2
     assert hierogram(*store, "ingest", "--trees", treebank, treebank).code == 2
 
 
@@ -122,8 +120,8 @@ def uniform(hierogram: Run, store_url: str, tmp_path: Path) -> str:
     (tmp_path / "trees").write_text(AMBIGUOUS)
     (tmp_path / "text").write_text("ears saw stars with stars with ears\n")
     chosen = ("--store", store_url)
-    assert hierogram(*chosen, "init", "--grammar", "trees", "--base", "uniform").code == 0
-    assert hierogram(*chosen, "ingest", "--trees", "trees", "--rare", "0").code == 0
+    assert hierogram(*chosen, "init", "--kind", "trees", "--base", "uniform").code == 0
+    assert hierogram(*chosen, "ingest", "--trees", "trees", "--set", "rare=0").code == 0
     assert hierogram(*chosen, "learn", "--sweeps", "10").code == 0
     return store_url
 
@@ -167,7 +165,7 @@ def test_each_kind_of_store_says_what_it_takes(hierogram: Run, tmp_path: Path) -
     (tmp_path / "c.bars").write_text("la maison ||| the house ||| 0-0 1-1\n")
     (tmp_path / "t.mrg").write_text("(S (NP (PRP he)) (VP (VBD slept)))\n")
     for kind in ("trees", "synchronous"):
-        assert hierogram("--store", f"{kind}.db", "init", "--grammar", kind).code == 0
+        assert hierogram("--store", f"{kind}.db", "init", "--kind", kind).code == 0
     pairs = hierogram("--store", "trees.db", "ingest", "c.bars")
     assert (pairs.code, pairs.err.count("a store of trees cannot take sentence pairs: offer trees")) == (3, 1)
     trees = hierogram("--store", "synchronous.db", "ingest", "--trees", "t.mrg")
@@ -183,7 +181,7 @@ def test_a_store_parses_with_its_means(hierogram: Run, uniform: str) -> None:
     means, drawn = stored_grammar(uniform), stored_grammar(uniform, drawn=True)
     with open_store(uniform) as store, store.snapshot() as snapshot:
         rules = {rule.target: rule for rule in snapshot.iterate_all_rule_rows()}
-    expected = {text: rule.sampled_count / ONE_USE for text, rule in rules.items() if rule.sampled_count}
+    expected = {text: rule.expected_uses for text, rule in rules.items() if rule.expected_uses}
     present = {text: float(rule.count) for text, rule in rules.items() if rule.count}
     assert {str(fragment): uses for fragment, uses in means.grammar.fragments} == expected
     assert {str(fragment): uses for fragment, uses in drawn.grammar.fragments} == present

@@ -15,12 +15,14 @@ from hierogram.daemon.treebanks.transformations import (
     COLLAPSE,
     Transformations,
     cleaned,
+    coarser,
     plain_label,
     restored,
     transformed,
+    vocabulary_of,
+    word_class,
 )
 from hierogram.daemon.treebanks.trees import Tree, preorder, read_tree, words_of
-from hierogram.daemon.treebanks.unknown_words import coarser, vocabulary_of, word_class
 
 LABELS = st.sampled_from(["S", "NP", "VP", "PP", "-LRB-", "PRP$", "NP-SBJ-1", "S=2"])
 WORDS = st.text(st.characters(exclude_characters="() \t\r\n\0", exclude_categories=["Cs"]), min_size=1, max_size=5)

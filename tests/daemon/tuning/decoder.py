@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.tuning.tuning import Candidates
+from hierogram.daemon.tuning.tuning import KBest
 
 Words = tuple[str, ...]
 
@@ -17,7 +17,7 @@ class ListDecoder:
         random = Random(seed)
         self.best = 30
         self.references: list[list[Words]] = []
-        self._candidates: list[Candidates] = []
+        self._candidates: list[KBest] = []
         for _ in range(sentences):
             reference = tuple(f"w{random.randrange(200)}" for _ in range(random.randint(12, 20)))
             features = np.array([[random.gauss(0, 1) for _ in planted] for _ in range(candidates)])
@@ -28,11 +28,11 @@ class ListDecoder:
                 wrong = set(random.sample(range(len(reference)), round(len(reference) * rank / candidates)))
                 words[k] = tuple("x" if place in wrong else word for place, word in enumerate(reference))
             self.references.append([reference])
-            self._candidates.append(Candidates(words, features))
+            self._candidates.append(KBest(words, features))
 
-    def __call__(self, weights: NDArray[np.float64]) -> list[Candidates]:
+    def __call__(self, weights: NDArray[np.float64]) -> list[KBest]:
         found = []
         for words, features in self._candidates:
             first = np.argsort(-(features @ weights), kind="stable")[: self.best]
-            found.append(Candidates([words[k] for k in first], features[first]))
+            found.append(KBest([words[k] for k in first], features[first]))
         return found

@@ -7,10 +7,21 @@ import pytest
 from tests.daemon.tuning.decoder import ListDecoder
 
 from hierogram.daemon.tuning.bleu import SIZE, References, bleu_of, sentence_bleu
-from hierogram.daemon.tuning.lengths import Ranked, fit_length, length_ratio
 from hierogram.daemon.tuning.options import TuningOptions
-from hierogram.daemon.tuning.pro import as_wide, draw_pairs, logistic_loss, train
-from hierogram.daemon.tuning.tuning import Candidates, _Lists, _Pool, step, tune
+from hierogram.daemon.tuning.tuning import (
+    KBest,
+    Ranked,
+    _Lists,
+    _Pool,
+    as_wide,
+    draw_pairs,
+    fit_length,
+    length_ratio,
+    logistic_loss,
+    step,
+    train,
+    tune,
+)
 
 PLANTED = [1.0, -0.5, 0.25, 0.0, 2.0]
 OPTIONS = TuningOptions(iterations=8, drawn_pairs=500)
@@ -48,9 +59,9 @@ def test_it_ends_where_nothing_is_new() -> None:
     tuned = tune(decode, decode.references, np.ones(5), options)
     assert {iteration.new for iteration in tuned.history[1:]} == {0}
     assert 2 < len(tuned.history) < 51
-    alike = [Candidates([("a",), ("a",)], np.array([[1.0], [2.0]]))]
+    alike = [KBest([("a",), ("a",)], np.array([[1.0], [2.0]]))]
     assert len(tune(lambda weights: alike, [[("a",)]], np.ones(1), OPTIONS).history) == 1
-    nothing = [Candidates([], np.zeros((0, 1)))]
+    nothing = [KBest([], np.zeros((0, 1)))]
     [only] = tune(lambda weights: nothing, [[("a",)]], np.ones(1), OPTIONS).history
     assert (only.bleu.score, only.bleu.ratio) == (0, 0)
 
@@ -61,7 +72,7 @@ def test_weights_of_the_best_round_are_taken() -> None:
 
     def decode(weights):
         words = [tuple(text.split()) for text in next(left)]
-        return [Candidates(words, np.array([[float(len(words[0])), 1.0], [0.0, 2.0]]))]
+        return [KBest(words, np.array([[float(len(words[0])), 1.0], [0.0, 2.0]]))]
 
     tuned = tune(decode, [[tuple("abcdef")]], np.ones(2), TuningOptions(iterations=3))
     assert [round(iteration.bleu.score) for iteration in tuned.history] == [82, 100, 61, 0]
@@ -166,7 +177,7 @@ def test_a_step_changes_no_more_sentences_than_are_trusted() -> None:
         reference = tuple(f"w{k}{j}" for j in range(8))
         pool = _Pool(References([reference]))
         words = [tuple("x" if j < wrong else word for j, word in enumerate(reference)) for wrong in range(6)]
-        pool.add(Candidates(words, np.stack([random.normal(size=6), -np.arange(6.0)], axis=1)))
+        pool.add(KBest(words, np.stack([random.normal(size=6), -np.arange(6.0)], axis=1)))
         pools.append(pool)
     lists = _Lists(pools)
     best, trained = np.array([1.0, 0.0]), np.array([0.0, 1.0])
@@ -185,7 +196,7 @@ def test_a_step_leaves_what_repeats_itself() -> None:
     for k in range(4):
         pool = _Pool(References([tuple(f"w{k}{j}" for j in range(8))]))
         words = [tuple("x" if j < wrong else f"w{k}{j}" for j in range(8)) for wrong in (5, 3)]
-        pool.add(Candidates(words, np.array([[1.0, -5.0], [0.0, -3.0]])))
+        pool.add(KBest(words, np.array([[1.0, -5.0], [0.0, -3.0]])))
         pools.append(pool)
     lists = _Lists(pools)
     best, trained = np.array([1.0, 0.0]), np.array([0.0, 1.0])
@@ -216,13 +227,13 @@ class TrapDecoder:
                 places = set(random.sample(range(12), wrong))
                 words.append(tuple("x" if place in places else word for place, word in enumerate(reference)))
                 rows.append([-wrong + random.gauss(0, 2.0), random.gauss(0, 1), lies])
-            self._lists.append(Candidates(words, np.array(rows)))
+            self._lists.append(KBest(words, np.array(rows)))
 
     def __call__(self, weights):
         found = []
         for words, features in self._lists:
             first = np.argsort(-(features @ weights), kind="stable")[:8]
-            found.append(Candidates([words[k] for k in first], features[first]))
+            found.append(KBest([words[k] for k in first], features[first]))
         return found
 
 
@@ -240,7 +251,7 @@ def test_where_the_start_wins_it_is_reported() -> None:
 
     def decode(weights):
         words = [tuple(next(texts).split()), tuple("abx")]
-        return [Candidates(words, np.array([[1.0, 1.0], [0.0, 2.0]]))]
+        return [KBest(words, np.array([[1.0, 1.0], [0.0, 2.0]]))]
 
     tuned = tune(decode, [[tuple("abcdef")]], np.ones(2), TuningOptions(iterations=3))
     assert tuned.best == 0
@@ -281,13 +292,13 @@ def test_lengths_settle_while_other_weights_are_trained() -> None:
         words = [text[: 10 - cut] + ("x",) * more for cut in range(6) for more in range(3)]
         right = np.array([sum(word != "x" for word in own) - sum(word == "x" for word in own) for own in words])
         features = np.stack([[len(own) for own in words], right + random.normal(size=len(words))], axis=1)
-        lists.append(Candidates(words, features.astype(float)))
+        lists.append(KBest(words, features.astype(float)))
 
     def decode(weights):
         found = []
         for words, features in lists:
             first = np.argsort(-(features @ weights), kind="stable")[:8]
-            found.append(Candidates([words[k] for k in first], features[first]))
+            found.append(KBest([words[k] for k in first], features[first]))
         return found
 
     start = np.array([-2.0, 1.0])

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from tests.conftest import ask_url_of
 
 from hierogram.daemon.configuration import HttpConfiguration
-from hierogram.daemon.corpora.limits import DEFAULT_LIMITS, Limits
+from hierogram.daemon.corpora.rejections import DEFAULT_LIMITS, Limits
 from hierogram.daemon.serving.health import Condition, Lag
 from hierogram.daemon.serving.supervision import LoopHealth
 from hierogram.daemon.web.app import build_app
@@ -40,7 +40,7 @@ class FakeService:
         there = [row.id for row in self.store.pairs_by_id(pair_ids)]
         self.withdrawn += there
         if self.leaves:
-            from hierogram.daemon.learning.withdrawing import withdraw_all
+            from hierogram.daemon.learning.residents import withdraw_all
 
             withdraw_all(self.store, there, lambda _done: None)
         return there
@@ -49,7 +49,7 @@ class FakeService:
         if not self.store.set_human_links(pair_id, links, origin):
             return None
         if self.leaves:
-            from hierogram.daemon.alignment.correcting import correct_requested
+            from hierogram.daemon.alignment.incremental import correct_requested
 
             correct_requested(self.store)
         return self.store.is_corrected(pair_id)

@@ -10,7 +10,7 @@ from tests.conftest import ask_url_of
 from tests.daemon.web.conftest import FakeService
 
 from hierogram.daemon.configuration import HttpConfiguration
-from hierogram.daemon.serving.supervision import Heart
+from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.daemon.web.server import HttpLoop
 
 
@@ -19,7 +19,7 @@ class Running:
 
     def __init__(self, service: FakeService, **values: object) -> None:
         self.stop = threading.Event()
-        self.heart = Heart()
+        self.heart = Heartbeat()
         values = {"port": 0, "ask_url": ask_url_of(service.store.engine.url)} | values
         self.loop = HttpLoop(service, lambda: HttpConfiguration(**values), grace_seconds=5.0)
         self.thread = threading.Thread(target=self.loop.run, args=(self.stop, self.heart), daemon=True)

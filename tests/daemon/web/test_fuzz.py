@@ -16,10 +16,9 @@ from tests.daemon.web.running import Running
 from tests.storage.building import query
 
 from hierogram.daemon.corpora.ingest import ingest
-from hierogram.daemon.corpora.inputs import Input
-from hierogram.daemon.corpora.limits import Limits
-from hierogram.daemon.corpora.pharaoh import canonical_alignment
-from hierogram.daemon.corpora.validation import read_side
+from hierogram.daemon.corpora.reading import Input
+from hierogram.daemon.corpora.rejections import Limits
+from hierogram.daemon.corpora.validation import canonical_alignment, read_side
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify

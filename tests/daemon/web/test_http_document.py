@@ -10,10 +10,9 @@ from starlette.testclient import TestClient
 from tests.daemon.web.conftest import Connect, FakeService
 
 from hierogram.daemon.alignment.incremental import IncrementalAligner
-from hierogram.daemon.scoring.keeping import Keeper
 from hierogram.daemon.scoring.learned import Learned
-from hierogram.daemon.scoring.options import ScoreOptions
-from hierogram.daemon.scoring.scoring import Scorer
+from hierogram.daemon.scoring.records import ScoreOptions
+from hierogram.daemon.scoring.scoring import Keeper, Scorer
 from hierogram.storage.schema.tables import REVISIONS
 from hierogram.storage.store import Store
 

@@ -13,7 +13,7 @@ from tests.daemon.web.bodies import BODY, as_json
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.storage.building import query
 
-from hierogram.daemon.corpora.limits import Limits
+from hierogram.daemon.corpora.rejections import Limits
 from hierogram.daemon.web.api import intake
 from hierogram.daemon.web.protocol import bodies
 from hierogram.storage.exceptions import StoreUnavailableError
@@ -112,7 +112,7 @@ def test_how_much_may_be_rejected_is_configured(
     narrow = connect(service, limits=Limits(max_rejected_lines=10))
     refused = post(narrow, body)
     assert refused.status_code == 422
-    assert "take more with --max-rejected-lines (of a daemon: max_rejected_lines)" in refused.json()["detail"]
+    assert "take more with --set max_rejected_lines (of a daemon: max_rejected_lines)" in refused.json()["detail"]
     assert refused.json()["taken"]["rejected"] == 0
     assert store.status().rejected == 300
 

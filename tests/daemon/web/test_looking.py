@@ -53,10 +53,9 @@ def test_rules_are_found_by_their_sides(learned_client: TestClient, learned: Sto
     [rule] = learned_client.get("/v1/rules", params=sides).json()["rules"]
     assert rule == {
         **sides,
-        "mean": best.mean,
-        "mean_error": pytest.approx(best.mean_error),
+        "expected_uses": best.expected_uses,
+        "expected_uses_error": pytest.approx(best.expected_uses_error),
         "count": best.count,
-        "sampled_count": best.sampled_count,
         "p_target_given_source": pytest.approx(best.p_target_given_source),
         "p_source_given_target": pytest.approx(best.p_source_given_target),
         "length": best.length,

@@ -13,7 +13,7 @@ from hierogram.daemon.configuration import LogSection
 from hierogram.daemon.exports.exporting import export, publish
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import Versions
-from hierogram.daemon.serving import warming
+from hierogram.daemon.serving import service
 from hierogram.daemon.serving.logs import open_log
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
@@ -88,15 +88,15 @@ def test_progress_of_an_export_counts_what_it_says(learned: Store, tmp_path: Pat
 
 
 def test_waiting_for_kernels_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warming, "_QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(service, "_QUIET_SECONDS", 0.0)
     warmed: list[str] = []
-    monkeypatch.setattr(warming, "warm_up", lambda _: warmed.append("sampling"))
-    monkeypatch.setattr(warming, "warm_up_answers", lambda: warmed.append("answers"))
+    monkeypatch.setattr(service, "warm_up", lambda _: warmed.append("sampling"))
+    monkeypatch.setattr(service, "warm_up_answers", lambda: warmed.append("answers"))
     log = open_log(LogSection())
     with capture_logs() as lines:
-        warming.get_ready(Settings(), log, answers=True)
-        warming.get_ready(Settings(grammar="trees"), log, answers=True)
-        warming.get_ready(Settings(), log, answers=False)
+        service.get_ready(Settings(), log, answers=True)
+        service.get_ready(Settings(grammar="trees"), log, answers=True)
+        service.get_ready(Settings(), log, answers=False)
     assert warmed == ["sampling", "answers", "sampling", "sampling"]
     assert [line["event"] for line in lines].count("samplers ready") == 3
 

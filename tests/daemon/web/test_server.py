@@ -4,6 +4,7 @@ import asyncio
 import os
 import select
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from tests.daemon.web.running import Running
 
 from hierogram.daemon.configuration import Configuration, HttpConfiguration
 from hierogram.daemon.exceptions import ListenError
-from hierogram.daemon.serving.supervision import Heart
+from hierogram.daemon.serving.supervision import Heartbeat
 from hierogram.daemon.web import server
 from hierogram.daemon.web.server import HttpLoop
 from hierogram.storage.store import Store, open_store
@@ -280,6 +281,104 @@ def test_running_requests_are_bounded_and_the_living_say_so(start: Start, monkey
         assert all(b"200 OK" in everything(connection) for connection in held[:3])
 
 
+@pytest.mark.parametrize(("method", "ends"), [("GET", True), ("POST", False)])
+def test_who_asks_and_leaves_is_not_answered(
+    start: Start, monkeypatch: pytest.MonkeyPatch, method: str, ends: bool
+) -> None:
+    """What only asks is given up; what changes something goes on, and counts as running until it is done."""
+    began, given_up, waiting = threading.Event(), threading.Event(), threading.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        began.set()
+        try:
+            while not waiting.is_set():
+                await asyncio.sleep(0.02)
+        except asyncio.CancelledError:
+            given_up.set()
+            raise
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+    monkeypatch.setattr(server, "build_app", lambda *_: app)
+    running = start(max_connections=1)
+    with running.connected() as leaving:
+        leaving.sendall(ASKED.replace(b"GET", method.encode()))
+        assert began.wait(10)
+        leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert given_up.wait(10 if ends else 1) == ends
+    with running.connected() as another:
+        another.sendall(ASKED)
+        if ends:
+            assert not select.select([another], [], [], 0.2)[0]
+            waiting.set()
+            assert b"200 OK" in everything(another)
+        else:
+            assert b"503 Service Unavailable" in everything(another)
+    waiting.set()
+
+
+def test_connections_that_were_reset_are_not_answered(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal asked
+        if scope["type"] == "http":
+            asked += 1
+            # So that the others are reset before they are accepted.
+            time.sleep(1.0)
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+            await send({"type": "http.response.body"})
+
+    monkeypatch.setattr(server, "build_app", lambda *_: app)
+    running = start()
+    with running.connected() as first:
+        first.sendall(ASKED)
+        time.sleep(0.3)
+        for _ in range(40):
+            with running.connected() as leaving:
+                leaving.sendall(ASKED)
+                leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert b"200 OK" in everything(first)
+    with running.connected() as last:
+        last.sendall(ASKED)
+        assert b"200 OK" in everything(last)
+    assert asked == 2
+
+
+@pytest.mark.parametrize("end_of_line", ["\r\n", "\n"])
+@pytest.mark.parametrize("before", [b"", ASKED.replace(b"Connection: close\r\n", b"")])
+def test_a_head_of_very_many_headers_is_refused(start: Start, end_of_line: str, before: bytes) -> None:
+    running = start()
+    lines = ["GET /healthz HTTP/1.1", "Host: localhost", *["X: y"] * 9_000, "", ""]
+    with running.connected() as connection:
+        connection.sendall(before + end_of_line.join(lines).encode())
+        said = everything(connection)
+    assert said.count(b"HTTP/1.1 200") == bool(before)
+    assert b"HTTP/1.1 400" in said
+    assert b"more than 256 headers" in said
+
+
+def test_a_body_of_many_lines_is_no_head(start: Start) -> None:
+    running = start()
+    body = BODY * 40
+    assert body.count(b"\n") > 256
+    with running.connected() as connection:
+        connection.sendall((head(len(body)) + body).replace(b"\r\n", b"\n"))
+        assert b"200 OK" in everything(connection)
+
+
+def test_requests_that_came_in_one_piece_let_others_pass(start: Start) -> None:
+    running = start()
+    many = ASKED.replace(b"Connection: close\r\n", b"") * 4 + ASKED
+    began = time.monotonic()
+    with running.connected() as connection:
+        connection.sendall(many)
+        assert everything(connection).count(b"200 OK") == 5
+    assert time.monotonic() - began > 0.35
+
+
 def silent(method: str, path: str, kind: str = "application/json") -> bytes:
     """The head of a request whose body does not come."""
     return (
@@ -347,7 +446,7 @@ def test_an_address_in_use_is_named(start: Start, quick_store: Store) -> None:
     with pytest.raises(ListenError, match=f"cannot listen at 127.0.0.1 port {port}"):
         loop.prepare(Configuration(http=HttpConfiguration(port=port)))
     with pytest.raises(ListenError, match=f"cannot listen at 127.0.0.1 port {port}"):
-        loop.run(threading.Event(), Heart())
+        loop.run(threading.Event(), Heartbeat())
 
 
 def test_switched_off_it_only_beats(quick_store: Store) -> None:
@@ -355,5 +454,5 @@ def test_switched_off_it_only_beats(quick_store: Store) -> None:
     stop = threading.Event()
     stop_soon = threading.Timer(0.1, stop.set)
     stop_soon.start()
-    loop.run(stop, Heart())
+    loop.run(stop, Heartbeat())
     assert loop.address is None

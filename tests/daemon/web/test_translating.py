@@ -10,7 +10,7 @@ from tests.daemon.conftest import QUICK
 from tests.daemon.web.conftest import Connect, FakeService
 
 from hierogram.daemon.corpora.ingest import ingest
-from hierogram.daemon.corpora.inputs import Input
+from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.web.api.translating import MOST_SENTENCES
 from hierogram.storage.store import Store, open_store

@@ -105,6 +105,8 @@ NO_RAY = """
 import sys
 from hierogram.daemon import main
 from hierogram.daemon.commands import grammar
+from hierogram.daemon.workers import options, section
+from hierogram.daemon.commands import learning
 from hierogram.daemon.workers import options, section, starting
 assert not [name for name in sys.modules if name.split(".")[0] in ("ray", "numba")]
 """
@@ -125,7 +127,7 @@ def test_what_is_asked_for_wrongly_is_told(hierogram: Run, tmp_path: Path, monke
         assert said in ran.err
     url = f"sqlite:///{tmp_path}/s.db"
     open_store(url, create=True, settings=QUICK).close()
-    monkeypatch.setattr("hierogram.daemon.workers.starting.find_spec", lambda name: None)
+    monkeypatch.setattr("hierogram.daemon.workers.chain.find_spec", lambda name: None)
     ran = hierogram("--store", url, "learn", "--workers", "2")
     assert ran.code == 3
     assert "pip install 'hierogram[cluster]'" in ran.err

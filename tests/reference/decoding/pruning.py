@@ -10,9 +10,9 @@ from functools import reduce
 from operator import add
 from typing import NamedTuple
 
-from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, Task
+from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, DecodingTask
 from hierogram.samplers.decoding.cubes import MARGIN
-from hierogram.samplers.decoding.weighing import GLUE, LM, LM_UNKNOWN, LN_10, UNKNOWN_WORDS, WORDS
+from hierogram.samplers.decoding.grammar import GLUE, LM, LM_UNKNOWN, LN_10, UNKNOWN_WORDS, WORDS
 from hierogram.samplers.language_models.model import EMPTY, END, UNKNOWN, score
 
 
@@ -46,7 +46,7 @@ def added(*values: float) -> float:
 class Search:
     """A chart being filled; `cells` are X over (start, end), and S over the first words as (None, end)."""
 
-    def __init__(self, task: Task, *, combine_on_push: bool) -> None:
+    def __init__(self, task: DecodingTask, *, combine_on_push: bool) -> None:
         self.task = task
         self.combine_on_push = combine_on_push
         self.rules = task.grammar.rules

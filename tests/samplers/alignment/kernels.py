@@ -6,8 +6,7 @@ import numpy as np
 from tests.reference.alignment import BHMM_Z, Corpus, Pair, Settings, State, Word
 
 from hierogram.samplers.alignment.bitext import Direction, make_direction, read_side
-from hierogram.samplers.alignment.chain import UNLINKED, Chain
-from hierogram.samplers.alignment.evidence import evidence_of
+from hierogram.samplers.alignment.chain import UNLINKED, Chain, evidence_of
 from hierogram.samplers.alignment.marginals import Marginals, empty_marginals
 from hierogram.samplers.alignment.models.sampler import AlignmentState, build
 from hierogram.samplers.alignment.options import AlignerOptions

@@ -9,7 +9,7 @@ from tests.reference.alignment import BHMM, BHMM_F, Corpus, Pair, Settings, may_
 from tests.reference.goodness import draws, p_value
 from tests.samplers.alignment.kernels import KernelChain, random_corpus, random_state, to_direction, to_options
 
-from hierogram.samplers.alignment.evidence import evidence_of, no_evidence
+from hierogram.samplers.alignment.chain import evidence_of, no_evidence
 from hierogram.samplers.alignment.models.sampler import build
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.grammar.known_links import KnownLinks

@@ -20,7 +20,7 @@ from tests.reference.goodness import draws, p_value
 from tests.samplers.alignment.kernels import KernelChain
 
 from hierogram.samplers.alignment.chain import BEFORE, SETTINGS
-from hierogram.samplers.alignment.models.strengths import sample_strengths, strength_log_density
+from hierogram.samplers.alignment.models.collocations import sample_strengths, strength_log_density
 
 ALPHA = 1e-5
 SAMPLES = 4_000

@@ -12,12 +12,12 @@ from hierogram.samplers.alignment.marginals import decode
 from hierogram.samplers.alignment.models.registry import (
     DEFAULT_MODEL,
     MODELS,
-    Model,
+    AlignerModel,
     described_default,
     options_for,
 )
 from hierogram.samplers.alignment.models.sampler import AlignmentInfo, AlignmentState, build
-from hierogram.samplers.alignment.options import AlignerOptions, SweepPlan
+from hierogram.samplers.alignment.options import AlignerOptions, AlignmentPlan
 from hierogram.samplers.alignment.steps import Steps
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.kernel import Kernel
@@ -48,7 +48,7 @@ def few_sweeps(pairs: int, sweeps: int | None) -> AlignerOptions:
 
 
 def test_a_model_is_added_by_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MODELS, LAST, Model(LAST, "links to the last word", few_sweeps, last_words))
+    monkeypatch.setitem(MODELS, LAST, AlignerModel(LAST, "links to the last word", few_sweeps, last_words))
     request = Request(model=LAST, symmetrization="union")
     assert list(align(["a b", "c"], ["x", "y z"], request).lines()) == ["0-0 1-0", "0-0 0-1"]
     assert described_default("candidates") == "0; 2 for bhmm, bhmm-z; 7 for last"
@@ -77,7 +77,7 @@ def test_kernels_have_the_three_words_of_every_sampler(model: str) -> None:
 
     direction = make_direction(read_side(["a b", "b"]), read_side(["x y", "y"]))
     options = options_for(model, 2, 4)
-    kernel: Kernel[AlignmentState, SweepPlan, AlignmentInfo] = build(options, direction)
+    kernel: Kernel[AlignmentState, AlignmentPlan, AlignmentInfo] = build(options, direction)
     key = 1
     state = kernel.init(key)
     samples = 0

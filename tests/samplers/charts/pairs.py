@@ -3,7 +3,7 @@
 import numpy as np
 from tests.reference.charts.bitexts import ANY, Pair
 
-from hierogram.samplers.charts.pairs import Rules, Words, make_rules
+from hierogram.samplers.charts.pairs import Mask, PairWords, Rules, make_rules
 
 X1, X2, X3 = -1, -2, -3
 ITG = [([ANY], [ANY], 1.0), ([ANY], [], 1.0), ([], [ANY], 1.0), ([X1, X2], [X1, X2], 0.4), ([X1, X2], [X2, X1], 0.15)]
@@ -21,6 +21,11 @@ MIXED = [
 """Rules of one to three nonterminals that mix them with words, and one of words alone."""
 
 
+def no_mask(source: int, target: int) -> Mask:
+    """The mask that keeps everything of a pair of n words a side."""
+    return Mask(np.zeros((source, target), np.int8), np.zeros((0, 0), np.bool_))
+
+
 def random_pair(rules: list, size: tuple[int, int], seed: int, empty_sides: bool = True) -> Pair:
     """A pair of words 0 to 2 and random weights of emissions."""
     random = np.random.default_rng(seed)
@@ -36,12 +41,12 @@ def random_pair(rules: list, size: tuple[int, int], seed: int, empty_sides: bool
     )
 
 
-def compiled(pair: Pair, scaled: bool = True) -> tuple[Rules, Words]:
+def compiled(pair: Pair, scaled: bool = True) -> tuple[Rules, PairWords]:
     """The pair as kernels take it."""
     random = np.random.default_rng(len(pair.source))
     n, m = len(pair.source), len(pair.target)
     rules = make_rules([rule[:2] for rule in pair.rules], np.array([rule[2] for rule in pair.rules]), pair.empty_sides)
-    return rules, Words(
+    return rules, PairWords(
         np.array(pair.source, np.int32),
         np.array(pair.target, np.int32),
         pair.pairs,

@@ -4,8 +4,15 @@ import numpy as np
 import pytest
 from tests.samplers.charts.chains import charts
 
-from hierogram.samplers.charts.pruning.averages import Pruned, averages, batch_error, cover, weighed_mean
-from hierogram.samplers.charts.pruning.chain import PruningKernel, chained
+from hierogram.samplers.charts.pruning.chain import (
+    Pruned,
+    PruningKernel,
+    averages,
+    batch_error,
+    chained,
+    cover,
+    weighed_mean,
+)
 
 A, B, C = (np.array(bits, bool) for bits in ([1, 1, 0], [1, 0, 1], [0, 1, 1]))
 """Selections of three variables."""

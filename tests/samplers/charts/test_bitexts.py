@@ -5,11 +5,11 @@ from itertools import product
 import numpy as np
 import pytest
 from tests.reference.charts.bitexts import Pair, agreeing, classes, derivations, expectations
-from tests.samplers.charts.pairs import ITG, MIXED, compiled, random_pair
+from tests.samplers.charts.pairs import ITG, MIXED, compiled, no_mask, random_pair
 
-from hierogram.samplers.charts.bitexts import Bitext, Builder, expected_emissions
-from hierogram.samplers.charts.hypergraph import Key, best_derivation, draw_edges, score, total_of
-from hierogram.samplers.charts.pairs import Mask, Task, no_mask
+from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, expected_emissions
+from hierogram.samplers.charts.hypergraph import Key, draw_edges, score, total_of
+from hierogram.samplers.charts.pairs import Mask, PairTask
 from hierogram.samplers.exceptions import ChartTooLargeError
 
 ALL_MASKS = [
@@ -38,7 +38,7 @@ def masks(pair: Pair, number: int | None) -> list[np.ndarray]:
     return found
 
 
-def features(bitext: Bitext, expected: np.ndarray, task: Task) -> np.ndarray:
+def features(bitext: PairGraph, expected: np.ndarray, task: PairTask) -> np.ndarray:
     found = expected_emissions(bitext, expected, task)
     uses = np.bincount(bitext.graph.rule[: bitext.graph.edges], expected, len(task.rules.weight))
     return np.concatenate([found.links.ravel(), found.source_nulls, found.target_nulls, uses])
@@ -48,10 +48,10 @@ def features(bitext: Bitext, expected: np.ndarray, task: Task) -> np.ndarray:
 def test_masked_sums_equal_the_enumeration(pair: Pair, number: int | None) -> None:
     rules, words = compiled(pair)
     everything = classes(pair)
-    builder = Builder()
+    builder = PairBuilder()
     with_derivations = 0
     for fixed in masks(pair, number):
-        task = Task(rules, words, Mask(fixed, np.zeros((0, 0), bool)), pair.empty_sides)
+        task = PairTask(rules, words, Mask(fixed, np.zeros((0, 0), bool)), pair.empty_sides)
         bitext = builder.build(task)
         kept = agreeing(everything[pair.whole], fixed, pair.whole)
         if not kept:
@@ -74,7 +74,7 @@ def test_the_items_of_a_mask_hold_positive_pairs_whole_or_not_at_all() -> None:
     rules, words = compiled(pair)
     for fixed in masks(pair, 12):
         positive = np.argwhere(fixed > 0).tolist()
-        bitext = Builder().build(Task(rules, words, Mask(fixed, np.zeros((0, 0), bool)), True))
+        bitext = PairBuilder().build(PairTask(rules, words, Mask(fixed, np.zeros((0, 0), bool)), True))
         expected = {
             (i, j, x, y)
             for i, j, x, y in product(range(6), range(6), range(5), range(5))
@@ -87,8 +87,8 @@ def test_the_items_of_a_mask_hold_positive_pairs_whole_or_not_at_all() -> None:
 @pytest.mark.parametrize("pair", [random_pair(ITG, (2, 2), 11), random_pair(MIXED, (3, 3), 12, empty_sides=False)])
 def test_outside_sums_are_those_of_all_that_is_around_an_item(pair: Pair) -> None:
     rules, words = compiled(pair, scaled=False)
-    task = Task(rules, words, no_mask(*pair.pairs.shape), pair.empty_sides)
-    bitext = Builder().build(task)
+    task = PairTask(rules, words, no_mask(*pair.pairs.shape), pair.empty_sides)
+    bitext = PairBuilder().build(task)
     scores = score(bitext.graph)
     whole = [(float(np.prod([use.weight for use in found])), found) for found in derivations(pair, pair.whole)]
     for item, place in enumerate(map(tuple, bitext.place.tolist())):
@@ -96,35 +96,21 @@ def test_outside_sums_are_those_of_all_that_is_around_an_item(pair: Pair) -> Non
         assert scores.outside[item] * scores.inside[item] == pytest.approx(with_item, rel=1e-10, abs=1e-300)
 
 
-@pytest.mark.parametrize("pair", [random_pair(ITG, (2, 2), 21), random_pair(MIXED, (3, 3), 22, empty_sides=False)])
-def test_the_best_derivation_is_the_best_of_all(pair: Pair) -> None:
-    rules, words = compiled(pair, scaled=False)
-    bitext = Builder().build(Task(rules, words, no_mask(*pair.pairs.shape), pair.empty_sides))
-    edges, weight = best_derivation(bitext.graph)
-    best = max(
-        ((float(np.prod([use.weight for use in found])), found) for found in derivations(pair, pair.whole)),
-        key=lambda one: one[0],
-    )
-    assert weight == pytest.approx(best[0], rel=1e-12)
-    assert bitext.graph.rule[edges].tolist() == [use.rule for use in best[1]]
-    assert np.prod(bitext.graph.weight[edges]) == pytest.approx(weight)
-
-
 def test_a_chart_of_more_edges_than_it_may_have_is_not_made() -> None:
     pair = random_pair(MIXED, (3, 3), 32, empty_sides=False)
     rules, words = compiled(pair)
-    task = Task(rules, words, no_mask(3, 3), False)
-    edges = Builder().build(task).graph.edges
+    task = PairTask(rules, words, no_mask(3, 3), False)
+    edges = PairBuilder().build(task).graph.edges
     # Twice as many tails have room as well.
-    assert Builder(2 * edges).build(task).graph.edges == edges
+    assert PairBuilder(2 * edges).build(task).graph.edges == edges
     with pytest.raises(ChartTooLargeError):
-        Builder(edges - 1).build(task)
+        PairBuilder(edges - 1).build(task)
 
 
 def test_draws_have_their_probabilities() -> None:
     pair = random_pair(MIXED, (3, 3), 32, empty_sides=False)
     rules, words = compiled(pair)
-    graph = Builder().build(Task(rules, words, no_mask(3, 3), False)).graph
+    graph = PairBuilder().build(PairTask(rules, words, no_mask(3, 3), False)).graph
     scores = score(graph)
     draws = 20_000
     counts = np.zeros(graph.edges)
@@ -142,7 +128,7 @@ def test_bispans_that_are_not_kept_have_no_derivations() -> None:
     for _ in range(20):
         kept = random.random((6, 16)) < 0.8
         kept[3, 3] = True
-        graph = Builder().build(Task(rules, words, Mask(np.zeros((2, 3), np.int8), kept), True)).graph
+        graph = PairBuilder().build(PairTask(rules, words, Mask(np.zeros((2, 3), np.int8), kept), True)).graph
         whole = 0.0
         for found in everything:
             heads = [use.head for use in found]

@@ -5,8 +5,7 @@ import pytest
 from tests.reference.charts.doubts import by_messages, enumerated
 from tests.samplers.charts.chains import charts
 
-from hierogram.samplers.charts.pruning.doubts import unlinked
-from hierogram.samplers.charts.pruning.systems import PairSystem
+from hierogram.samplers.charts.pruning.systems import PairSystem, unlinked
 
 SIZES = ((1, 1), (2, 3), (4, 4), (5, 3))
 

@@ -10,8 +10,14 @@ from tests.samplers.charts.pairs import ANY, X1, X2, X3
 
 from hierogram.samplers.charts.hypergraph import Key, score
 from hierogram.samplers.charts.pairs import branching, make_rules
-from hierogram.samplers.charts.pruning.averages import Pruned, weighed_mean
-from hierogram.samplers.charts.pruning.chain import PruningKernel, chained, soft_counts
+from hierogram.samplers.charts.pruning.chain import (
+    Pruned,
+    PruningKernel,
+    averages,
+    chained,
+    two_starts,
+    weighed_mean,
+)
 from hierogram.samplers.charts.pruning.selection import (
     doubtful_selection,
     first_selection,
@@ -20,7 +26,6 @@ from hierogram.samplers.charts.pruning.selection import (
     next_selection,
     selected_size,
 )
-from hierogram.samplers.charts.pruning.start import two_starts
 
 KINDS = ("ITG", "ITG with few variables", "mixed rules", "sentence", "mixed rules with many variables")
 LARGER = ("ITG", "mixed rules with empty sides", "mixed rules", "sentence")
@@ -298,7 +303,7 @@ def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None
 @pytest.mark.parametrize("number", range(4), ids=LARGER)
 def test_long_run_means_are_the_exact_expectations(number: int) -> None:
     known = charts()[number]
-    found = soft_counts(known.system, 2500, key=7, number=number)
+    found = averages(chained(PruningKernel(known.system, number, chains=2), 2500, key=7))
     exact = known.expected(np.arange(len(known.weights)))
     assert np.abs(found.mean - exact).max() < 0.05
     assert (np.abs(found.mean - exact) <= 4 * found.error + 1e-9).all()
@@ -308,7 +313,7 @@ def test_without_variables_one_mask_is_exact() -> None:
     known = charts()[0]
     known.system.variables = 0
     known.system.links = np.zeros((0, 2), np.int32)
-    found = soft_counts(known.system, 10, key=1)
+    found = averages(chained(PruningKernel(known.system, 0, chains=2), 1, key=1), exact=True)
     np.testing.assert_allclose(found.mean, known.expected(np.arange(len(known.weights))), atol=1e-10)
     assert not found.error.any()
 

@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hierogram.samplers.charts.pairs import ANY, Words, make_rules
-from hierogram.samplers.charts.reach import make_reach
+from hierogram.samplers.charts.bitexts import make_reach
+from hierogram.samplers.charts.pairs import ANY, PairWords, make_rules
 
 X1, X2 = -1, -2
 SIDES = [[], [0], [0, 1], [ANY, 1], [X1], [X1, 0], [0, X1, 1], [X1, 0, 1, X2], [X2, X1], [1, X1, X2], [X1, ANY], [5]]
@@ -29,7 +29,7 @@ def test_no_place_is_left_out(empty_sides: bool) -> None:
     sides = list(product(SIDES, SIDES))
     rules = make_rules(sides, np.ones(len(sides)), empty_sides)
     n, m = len(source), len(target)
-    words = Words(
+    words = PairWords(
         np.array(source, np.int32), np.array(target, np.int32), np.ones((n, m)), np.ones(n), np.ones(m), np.ones(n),
         np.ones(m),
     )  # fmt: skip

@@ -6,7 +6,7 @@ from tests.reference.charts.sentences import agrees, classes, expectations
 from tests.samplers.charts.sentences import GRAMMAR, sentence_of, system_of
 
 from hierogram.samplers.charts.hypergraph import score, total_of
-from hierogram.samplers.charts.pruning.masks import keep_spans
+from hierogram.samplers.charts.pruning.systems import keep_spans
 from hierogram.samplers.charts.sentences import SentenceBuilder
 
 

@@ -7,8 +7,7 @@ import pytest
 from tests.samplers.charts.chains import Known, charts, known_pair, known_sentence
 from tests.samplers.charts.pairs import ITG, random_pair
 
-from hierogram.samplers.charts.pruning.chain import PruningKernel
-from hierogram.samplers.charts.pruning.start import one_start, two_starts
+from hierogram.samplers.charts.pruning.chain import PruningKernel, one_start, two_starts
 
 INSIDE_OUT = np.array([(0, 1), (1, 3), (2, 0), (3, 2), (4, 4)])
 """No ITG has the first four links together, and every ITG has any three of them."""

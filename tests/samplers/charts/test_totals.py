@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from tests.samplers.charts.chains import charts
 
-from hierogram.samplers.charts.pruning.averages import cover
-from hierogram.samplers.charts.pruning.chain import PruningKernel, chained
-from hierogram.samplers.charts.pruning.totals import estimate
+from hierogram.samplers.charts.pruning.chain import PruningKernel, chained, cover, estimate
 
 
 @pytest.mark.parametrize("number", range(4))

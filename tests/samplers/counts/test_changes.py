@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from hierogram.samplers.counts.changes import Change, weigh_trees
+from hierogram.samplers.counts.deltas import Change, weigh_trees
 from hierogram.samplers.forests.derivations import Trees, trees_of
 from hierogram.samplers.grammar.columns import join_blobs
 

@@ -5,9 +5,8 @@ import pytest
 from tests.reference.forest import direct_forest
 from tests.samplers.synchronous.kernel_chain import to_batch
 
-from hierogram.samplers.counts.changes import Change, weigh_trees
-from hierogram.samplers.counts.deltas import CountDeltas, add_state, add_trees, empty_deltas
-from hierogram.samplers.counts.rendering import render_rules, spellings
+from hierogram.samplers.counts.deltas import Change, CountDeltas, add_state, add_trees, empty_deltas, weigh_trees
+from hierogram.samplers.counts.texts import render_rules, spellings
 from hierogram.samplers.exceptions import DerivationError, KeyCollisionError
 from hierogram.samplers.forests.batch import Batch, State, initial_state, make_batch
 from hierogram.samplers.forests.derivations import encode_trees, trees_of
@@ -15,7 +14,7 @@ from hierogram.samplers.forests.forest import Bitext, Forests, Node, assemble
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
 from hierogram.samplers.grammar.keys import hash_words
-from hierogram.samplers.grammar.limits import MAX_LABEL
+from hierogram.samplers.grammar.numbers import MAX_LABEL
 
 SOURCE = ["a", "b", "c"]
 TARGET = ["x", "y"]

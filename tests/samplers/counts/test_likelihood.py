@@ -9,7 +9,7 @@ from tests.reference.models import Dirichlet, Model, PitmanYor, RuleCounts
 from tests.reference.rules import Rule
 from tests.samplers.synchronous.kernel_chain import to_model
 
-from hierogram.samplers.counts.likelihood import log_likelihood
+from hierogram.samplers.counts.chain import log_likelihood
 from hierogram.samplers.counts.table import empty_table, fill_table
 from hierogram.samplers.grammar.sizes import pack_size
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hierogram.samplers.counts.ordering import taken, text_order
+from hierogram.samplers.counts.texts import taken, text_order
 from hierogram.samplers.grammar.columns import join_texts
 
 SIDES = st.lists(

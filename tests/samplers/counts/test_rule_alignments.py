@@ -10,8 +10,8 @@ from tests.reference.rules import Variables
 from tests.samplers.synchronous.kernel_chain import KernelChain, to_bitext
 
 from hierogram.samplers.counts.deltas import add_state, empty_deltas
-from hierogram.samplers.counts.rendering import render_rules, spellings
-from hierogram.samplers.counts.rule_alignments import SIDE_BITS, rule_links
+from hierogram.samplers.counts.occurrences import SIDE_BITS, rule_links
+from hierogram.samplers.counts.texts import render_rules, spellings
 
 Links = tuple[tuple[int, int], ...]
 

@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from tests.reference.decoding.derivations import Model, NGrams, Rule, scope_of
 
-from hierogram.samplers.decoding.chart import Limits, Sentence
+from hierogram.samplers.decoding.chart import InputSentence, Limits
 from hierogram.samplers.decoding.decoder import Decoder
-from hierogram.samplers.decoding.grammar import UNKNOWN, Grammar, RuleColumns, pack
-from hierogram.samplers.decoding.weighing import COUNTED
-from hierogram.samplers.language_models.building import Builder
+from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, Grammar, RuleColumns, pack
+from hierogram.samplers.language_models.building import ModelBuilder
 from hierogram.samplers.language_models.model import LanguageModel
 
 SPECIAL = ("<unk>", "<s>", "</s>")
@@ -127,7 +126,7 @@ def ngram_model(example: Example) -> tuple[LanguageModel, dict[str, int]]:
         values = np.array([ngrams[gram] for gram in grams], np.float32).reshape(len(grams), 2)
         return np.ascontiguousarray(values[:, 0]), np.ascontiguousarray(values[:, 1])
 
-    builder = Builder(order, *columns([(word,) for word in vocabulary]))
+    builder = ModelBuilder(order, *columns([(word,) for word in vocabulary]))
     for n in range(2, order + 1):
         grams = [gram for gram in ngrams if len(gram) == n]
         if grams:
@@ -146,7 +145,7 @@ def decoder_of(example: Example, pops: int = 0) -> Decoder:
     return Decoder(packed(example), weights, lm_words, model, limits)
 
 
-def sentence_of(example: Example) -> tuple[Sentence, list[str]]:
+def sentence_of(example: Example) -> tuple[InputSentence, list[str]]:
     """The sentence with a rule that passes each word through that no rule translates alone, and all target words."""
     numbers = {} if example.model.ngrams is None else ngram_model(example)[1]
     alone = {rule.source[0] for rule in example.model.rules if len(rule.source) == 1}
@@ -156,8 +155,8 @@ def sentence_of(example: Example) -> tuple[Sentence, list[str]]:
     target = [word for extra in extras for word in extra]
     first = np.cumsum([0, *map(len, extras)], dtype=np.int32)
     known = {word: k for k, word in enumerate(example.source_words)}
-    return Sentence(
-        np.array([known.get(word, UNKNOWN) for word in example.sentence], np.int32),
+    return InputSentence(
+        np.array([known.get(word, UNKNOWN_SYMBOL) for word in example.sentence], np.int32),
         first,
         np.array(target, np.int32),
         np.arange(len(target) + 1, dtype=np.int32),

@@ -9,16 +9,16 @@ from tests.reference.decoding.derivations import Model, NGrams, Rule
 from tests.reference.decoding.pruning import Search
 from tests.samplers.decoding.small import SPECIAL, Example, decoder_of, random_example, sentence_of
 
-from hierogram.samplers.decoding.chart import Task
+from hierogram.samplers.decoding.chart import DecodingTask
 from hierogram.samplers.decoding.decoder import Decoder
-from hierogram.samplers.decoding.weighing import COUNTED
+from hierogram.samplers.decoding.grammar import COUNTED
 
 
-def task_of(decoder: Decoder, example: Example) -> Task:
-    return Task(decoder.grammar, decoder.weighed, decoder.model, sentence_of(example)[0], decoder.limits)
+def task_of(decoder: Decoder, example: Example) -> DecodingTask:
+    return DecodingTask(decoder.grammar, decoder.weighed, decoder.model, sentence_of(example)[0], decoder.limits)
 
 
-def best_of(decoder: Decoder, task: Task) -> float:
+def best_of(decoder: Decoder, task: DecodingTask) -> float:
     return float(decoder.decode(task.sentence).outputs.scores[0])
 
 

@@ -1,6 +1,7 @@
 """The decoder finds what enumeration finds: every derivation, its features and its score."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from tests.samplers.decoding.small import Example, decoder_of, random_example, s
 
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, span_of
 from hierogram.samplers.decoding.decoder import Decoded, Decoder
-from hierogram.samplers.decoding.weighing import COUNTED
+from hierogram.samplers.decoding.grammar import COUNTED
 
 MANY = 100_000
 NAMES = [0, 1, *COUNTED]
@@ -156,7 +157,9 @@ def test_threads_do_not_matter() -> None:
         words = [random.Random(seed).choice(["a", "b", "odd"]) for _ in range(1 + seed % 6)]
         sentences.append(sentence_of(example._replace(sentence=words))[0])
     decoder = decoder_of(example, 5)
-    one, three = (decoder.decode_all(sentences, 10, threads) for threads in (1, 3))
+    one = [decoder.decode(sentence, 10) for sentence in sentences]
+    with ThreadPoolExecutor(3) as pool:
+        three = list(pool.map(lambda sentence: decoder.decode(sentence, 10), sentences))
     for a, b in zip(one, three, strict=True):
         for x, y in zip(a.outputs, b.outputs, strict=True):
             np.testing.assert_array_equal(x, y)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.samplers.decoding.small import columns_of, random_side
 
-from hierogram.samplers.decoding.grammar import UNKNOWN, gap_child, pack, scopes, word_child
+from hierogram.samplers.decoding.grammar import UNKNOWN_SYMBOL, gap_child, pack, scopes, word_child
 from hierogram.samplers.exceptions import GrammarError
 from hierogram.samplers.grammar.rules import side_scope
 
@@ -37,7 +37,7 @@ def test_rules_come_out_as_they_went_in() -> None:
         assert grammar.features[rule].tolist() == columns.features[grammar.number[rule]].tolist()
         assert grammar.links_of(rule) == [(grammar.number[rule] % 7, 1)]
         assert walk(grammar, grammar.source_of(rule)) == grammar.node_of(rule)
-    assert word_child(grammar, 0, UNKNOWN) == -1
+    assert word_child(grammar, 0, UNKNOWN_SYMBOL) == -1
     assert walk(grammar, [99]) == -1
 
 

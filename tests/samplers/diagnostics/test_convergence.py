@@ -7,15 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from hierogram.samplers.diagnostics.convergence import Draws, bulk_size, r_hat, summarize, tail_size
-from hierogram.samplers.diagnostics.verdicts import (
+from hierogram.samplers.diagnostics.convergence import (
     APART,
     CONSTANT,
     DRIFTING,
     SHORT,
     SOUND,
     STUCK,
+    Draws,
     count_flags,
+    r_hat,
+    summarize,
+    tail_size,
     verdicts,
 )
 
@@ -79,10 +82,10 @@ def test_they_equal_those_of_arviz_stats_for_any_counts(counts: Draws) -> None:
 
 
 def test_independent_draws_count_in_full_and_slow_ones_less() -> None:
-    assert bulk_size(CASES["independent"]) == pytest.approx(np.full(5, 400.0), rel=0.3)
+    assert summarize(CASES["independent"]).ess_bulk == pytest.approx(np.full(5, 400.0), rel=0.3)
     # (1 - ρ) / (1 + ρ) of the draws.
     slow = autoregressive(0.9, 20, 4, 2000)
-    assert float(bulk_size(slow).mean()) == pytest.approx(8000 * 0.1 / 1.9, rel=0.2)
+    assert float(summarize(slow).ess_bulk.mean()) == pytest.approx(8000 * 0.1 / 1.9, rel=0.2)
     assert (tail_size(slow) < 2000).all()
 
 

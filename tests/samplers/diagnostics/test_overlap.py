@@ -5,7 +5,7 @@ import pytest
 
 from hierogram.samplers.counts.models import ModelSettings, build_model
 from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table
-from hierogram.samplers.diagnostics.overlap import Counts, counts_of, mean_of, mean_overlap, overlap
+from hierogram.samplers.diagnostics.overlap import RuleCounts, counts_of, mean_of, mean_overlap, overlap
 from hierogram.samplers.diagnostics.watching import Watch, counts_of_rules
 from hierogram.samplers.grammar.sizes import pack_size
 
@@ -21,7 +21,7 @@ def table_of(counts: dict[int, int]) -> RuleTable:
     return fill_table(empty_table(12, len(keys)), MODEL, keys, np.array(list(counts.values()), np.int64), sizes)
 
 
-def grammar(counts: dict[int, int]) -> Counts:
+def grammar(counts: dict[int, int]) -> RuleCounts:
     return counts_of(table_of(counts))
 
 

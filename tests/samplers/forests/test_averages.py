@@ -31,12 +31,12 @@ from hierogram.samplers.forests.averages import (
     mean_uses,
 )
 from hierogram.samplers.forests.batch import Batch, State, initial_state
+from hierogram.samplers.forests.forest import view_pair
 from hierogram.samplers.forests.records import fragments_of, moved, read_averages, write_averages
-from hierogram.samplers.forests.views import view_pair
 from hierogram.samplers.forests.walk import begin_walk, next_rule, walk_space
 from hierogram.samplers.grammar.columns import Blobs, join_blobs, no_blobs, split_blobs
+from hierogram.samplers.grammar.numbers import LEAST_KEPT, LEAST_SHOWN, MOST_SWEEPS, ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
 from hierogram.samplers.grammar.settings import CUT, JOINED
-from hierogram.samplers.grammar.uses import LEAST_KEPT, LEAST_SHOWN, MOST_SWEEPS, ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
 
 FORESTS = [direct_forest(*pair) for pair in examples.random_pairs(7, 6, 6, "ab")]
 LONG = direct_forest(tuple("abcde"), tuple("vwxyz"), {(k, k) for k in range(5)})

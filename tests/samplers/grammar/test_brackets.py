@@ -14,7 +14,7 @@ from hierogram.samplers.grammar.brackets import (
     read_parse,
     write_parse,
 )
-from hierogram.samplers.grammar.limits import MAX_TREE
+from hierogram.samplers.grammar.numbers import MAX_TREE
 
 LABELS = st.sampled_from(["S", "NP", "@NP", "PRP$", "-LRB-", "''", "#", "A|B"])
 WORDS = st.text(st.characters(exclude_characters="() \t\r\n\0", exclude_categories=["Cs"]), min_size=1, max_size=4) | (

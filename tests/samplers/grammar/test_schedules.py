@@ -1,4 +1,4 @@
-"""Schedules sweep by sweep: when a stage begins and ends, when a tree has cooled down, what is kept as a sample."""
+"""Schedules sweep by sweep: when a stage begins and ends, when a tree has cooled down."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ SWEEPS = np.arange(1, 100)
 
 
 def test_each_level_has_its_sweeps_and_then_every_node_is_sampled() -> None:
-    schedule = Schedule(sweeps_per_level=3, levels=4, thinning=5)
+    schedule = Schedule(sweeps_per_level=3, levels=4)
     stages = schedule.stages(SWEEPS).tolist()
     assert stages[:13] == [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, EVERY_LEVEL]
     assert set(stages[12:]) == {EVERY_LEVEL}
@@ -34,12 +34,11 @@ def test_without_sweeps_by_level_every_node_is_sampled_from_the_start() -> None:
 
 
 def test_the_quick_schedule_warms_up_to_one_and_settles() -> None:
-    schedule = quick_schedule(thinning=4, settling=9)
+    schedule = quick_schedule(settling=9)
     temperatures = schedule.temperatures(np.arange(1, 23))
     assert temperatures[[0, 15, 21]].tolist() == pytest.approx([0.85, 1.0, 1.0])
     assert np.diff(temperatures)[:15].tolist() == pytest.approx([0.15 / 15] * 15)
     assert schedule.burn_in == 25
-    assert SWEEPS[schedule.samples(SWEEPS)].tolist() == list(range(28, 100, 4))
 
 
 def test_only_the_quick_schedule_s_draws_leave_present_values() -> None:
@@ -48,12 +47,11 @@ def test_only_the_quick_schedule_s_draws_leave_present_values() -> None:
     assert not Annealing().leaving
 
 
-def test_annealed_pairs_settle_before_they_have_samples() -> None:
-    annealing = Annealing(sweeps=5, start=3.0, thinning=2, settling=4)
+def test_annealed_pairs_settle_before_they_have_burned_in() -> None:
+    annealing = Annealing(sweeps=5, start=3.0, settling=4)
     assert annealing.burn_in == 9
     assert annealing.powers(np.array([1, 3, 5, 6])).tolist() == pytest.approx([1 / 3, 1 / 2, 1, 1])
     assert set(annealing.stages(SWEEPS).tolist()) == {EVERY_LEVEL}
-    assert SWEEPS[annealing.samples(SWEEPS)].tolist() == list(range(10, 100, 2))
 
 
 def test_the_stage_that_is_told_is_that_of_the_last_sweep() -> None:
@@ -61,18 +59,12 @@ def test_the_stage_that_is_told_is_that_of_the_last_sweep() -> None:
     assert schedule.reached(np.arange(9)).tolist() == [1, 1, 1, 2, 2, 3, 3, 4, 4]
 
 
-def test_samples_are_a_thinning_apart() -> None:
-    schedule = Schedule(sweeps_per_level=2, levels=3, thinning=4)
-    assert SWEEPS[schedule.samples(SWEEPS)].tolist() == list(range(4, 100, 4))
-
-
 def test_temperature_falls_in_even_steps_to_one_and_stays() -> None:
-    annealing = Annealing(sweeps=5, start=3.0, thinning=2)
+    annealing = Annealing(sweeps=5, start=3.0)
     temperatures = annealing.temperatures(np.arange(1, 9)).tolist()
     assert temperatures == pytest.approx([3.0, 2.5, 2.0, 1.5, 1.0, 1.0, 1.0, 1.0])
     assert temperatures[4] == 1.0
     assert annealing.reached(np.arange(4, 8)).tolist() == [1, 1, 2, 2]
-    assert (np.flatnonzero(annealing.samples(np.arange(1, 11))) + 1).tolist() == [6, 8, 10]
 
 
 def test_annealing_in_one_sweep_begins_hot() -> None:

@@ -9,8 +9,7 @@ from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.derivations import Derivations, empty_derivations
 from hierogram.samplers.itg.model import ItgSettings
 from hierogram.samplers.itg.model1 import Model1
-from hierogram.samplers.itg.sampler import ItgKernel, build
-from hierogram.samplers.itg.sweeps import SLICE, ItgState
+from hierogram.samplers.itg.sampler import SLICE, ItgKernel, ItgState, build
 
 STRENGTHS = (1.0, 0.4, 3.0, 1.7, 0.6)
 """Of word pairs, of both sides' nulls, of P_f and P_e: no two alike, so that none can stand for another unnoticed."""

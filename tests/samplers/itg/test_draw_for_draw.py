@@ -18,7 +18,7 @@ from tests.reference.itg.samplers import (
 )
 from tests.samplers.itg.corpora import Pairs, corpus_of, kernel_of, put, trees_of
 
-from hierogram.samplers.itg.sweeps import EXHAUSTIVE, FLAT, GIBBS, METHODS, SLICE, ItgPlan
+from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, METHODS, SLICE, ItgPlan
 
 
 def random_pairs(random: Random, pairs: int = 3, longest: int = 3) -> Pairs:

@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 from tests.samplers.itg.corpora import batch_of
 
-from hierogram.samplers.itg.cells import larger_chart, make_chart
 from hierogram.samplers.itg.charts import make_items
 from hierogram.samplers.itg.charts import sum_inside as sum_whole
 from hierogram.samplers.itg.derivations import nodes_of
 from hierogram.samplers.itg.model import ItgSettings
-from hierogram.samplers.itg.sampler import build, plan_of
+from hierogram.samplers.itg.sampler import SLICE, build, plan_of
 from hierogram.samplers.itg.slices import UNSLICED, Slices
-from hierogram.samplers.itg.sparse import CELLS, MOST_CELLS, sum_inside
-from hierogram.samplers.itg.sweeps import SLICE
-from hierogram.samplers.itg.viability import find_required
+from hierogram.samplers.itg.sparse import CELLS, MOST_CELLS, find_required, larger_chart, make_chart, sum_inside
 
 MEBIBYTE = 1 << 20
 

@@ -25,13 +25,19 @@ from tests.reference.itg.samplers import (
 )
 from tests.samplers.itg.corpora import Pairs, corpus_of, kernel_of, put, trees_of
 
-from hierogram.samplers.itg.base import STRENGTH_RATE, STRENGTH_SHAPE, Tables, draw_strengths, draw_words, make_tables
-from hierogram.samplers.itg.model import SOURCE_STRENGTH
+from hierogram.samplers.itg.model import (
+    SOURCE_STRENGTH,
+    STRENGTH_RATE,
+    STRENGTH_SHAPE,
+    Tables,
+    draw_strengths,
+    draw_words,
+    make_tables,
+)
 from hierogram.samplers.itg.model import STRENGTHS as STRENGTH_NAMES
-from hierogram.samplers.itg.sampler import ItgKernel, plan_of
+from hierogram.samplers.itg.sampler import EXHAUSTIVE, FLAT, GIBBS, METHODS, SLICE, ItgKernel, ItgState, plan_of
 from hierogram.samplers.itg.sparse import MOST
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, STARTS
-from hierogram.samplers.itg.sweeps import EXHAUSTIVE, FLAT, GIBBS, METHODS, SLICE, ItgState
 
 ALPHA = 1e-5
 

@@ -13,13 +13,12 @@ from tests.samplers.itg.corpora import Pairs, batch_of, kernel_of, put, trees_of
 
 from hierogram.samplers.exceptions import AlignmentInputError, DerivationError
 from hierogram.samplers.grammar.columns import join_blobs, split_blobs
-from hierogram.samplers.grammar.limits import LONGEST_ITG_SIDE
+from hierogram.samplers.grammar.numbers import LONGEST_ITG_SIDE
 from hierogram.samplers.itg.derivations import PAIR, SOURCE_NULL, TARGET_NULL, decode, encode
 from hierogram.samplers.itg.model1 import ITERATIONS, SMOOTHING, train_model1
-from hierogram.samplers.itg.sampler import ItgKernel, build, plan_of
+from hierogram.samplers.itg.sampler import EXHAUSTIVE, GIBBS, SLICE, ItgKernel, build, plan_of
 from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_one
-from hierogram.samplers.itg.summaries.links import add_links, empty_links
-from hierogram.samplers.itg.sweeps import EXHAUSTIVE, GIBBS, SLICE
+from hierogram.samplers.itg.summaries import add_links, empty_links
 
 PAIRS: Pairs = (((0, 1, 2, 3), (1, 0)), ((2,), (0, 1, 2)), ((), (1, 1)), ((1, 0), ()), ((0, 1), (0, 1)), ((), ()))
 

@@ -12,11 +12,19 @@ from tests.samplers.itg.corpora import Pairs, batch_of, put
 
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.grammar.columns import join_blobs, no_blobs, part_of, split_blobs
-from hierogram.samplers.grammar.uses import CLASSES, LEAST_KEPT, MOST_SWEEPS, ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
+from hierogram.samplers.grammar.numbers import CLASSES, LEAST_KEPT, MOST_SWEEPS, ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
 from hierogram.samplers.itg.batch import ItgBatch
 from hierogram.samplers.itg.derivations import encode
-from hierogram.samplers.itg.summaries.averages import add_derivations, empty_averages, read_averages, write_averages
-from hierogram.samplers.itg.summaries.uses import RuleUses, added_up, uses_of_records, uses_of_trees
+from hierogram.samplers.itg.summaries import (
+    RuleUses,
+    add_derivations,
+    added_up,
+    empty_averages,
+    read_averages,
+    uses_of_records,
+    uses_of_trees,
+    write_averages,
+)
 
 PAIRS: Pairs = (((0, 1, 0), (1, 2)), ((1,), (0, 0, 1)), ((), (1, 1)), ((2, 0), ()), ((0, 1), (0, 1)))
 

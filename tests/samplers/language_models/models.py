@@ -3,7 +3,7 @@
 import numpy as np
 from tests.reference.language_models.backoff import Model
 
-from hierogram.samplers.language_models.building import Builder
+from hierogram.samplers.language_models.building import ModelBuilder
 from hierogram.samplers.language_models.model import LanguageModel
 
 
@@ -12,7 +12,7 @@ def built(model: Model, words: int, rows_at_once: int = 1_000, expected: bool = 
     by_order = [sorted(gram for gram in model.log10 if len(gram) == k + 1) for k in range(model.order)]
     log10 = np.array([model.log10[w,] for w in range(words)], np.float32)
     backoff = np.array([model.backoff.get((w,), 0) for w in range(words)], np.float32)
-    builder = Builder(model.order, log10, backoff, [len(grams) for grams in by_order[1:]] if expected else ())
+    builder = ModelBuilder(model.order, log10, backoff, [len(grams) for grams in by_order[1:]] if expected else ())
     for grams in by_order[1:]:
         for first in range(0, len(grams), rows_at_once):
             part = grams[first : first + rows_at_once]

@@ -9,7 +9,7 @@ from tests.reference.language_models.backoff import Model, random_model
 from tests.samplers.language_models.models import built, rows
 
 from hierogram.samplers.exceptions import LanguageModelError
-from hierogram.samplers.language_models.building import Builder
+from hierogram.samplers.language_models.building import ModelBuilder
 from hierogram.samplers.language_models.model import BEGIN, EMPTY, open_words, score, score_all
 
 WORDS = 6
@@ -70,14 +70,14 @@ def test_tables_that_grow_are_as_those_that_need_not() -> None:
 def test_an_ngram_that_is_there_twice_is_named() -> None:
     unigrams = np.full(3, -1, np.float32)
     grams = [(0, 1), (1, 2), (0, 1), (2, 2)]
-    builder = Builder(2, unigrams, unigrams)
+    builder = ModelBuilder(2, unigrams, unigrams)
     assert builder.add(*rows(Model(dict.fromkeys(grams, -0.5), {}, 2), grams)) == 2
 
 
 def test_an_order_has_bounds() -> None:
     for order in (0, 16):
         with pytest.raises(LanguageModelError, match=f"order {order}"):
-            Builder(order, np.zeros(3, np.float32), np.zeros(3, np.float32))
+            ModelBuilder(order, np.zeros(3, np.float32), np.zeros(3, np.float32))
 
 
 def test_scoring_one_word() -> None:

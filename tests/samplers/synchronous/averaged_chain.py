@@ -14,8 +14,7 @@ from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
 from hierogram.samplers.forests.averages import BYTES_A_SLOT, Averages, empty_averages
 from hierogram.samplers.forests.records import Fragments
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL
-from hierogram.samplers.synchronous.passes import SweepPlan
-from hierogram.samplers.synchronous.sweeps import GIBBS
+from hierogram.samplers.synchronous.sweeps import GIBBS, SweepPlan
 
 
 def all_fragments(averages: Averages) -> Fragments:

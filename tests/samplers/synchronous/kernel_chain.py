@@ -13,9 +13,8 @@ from tests.reference.forest import Forest, Node
 from tests.reference.models import Dirichlet, Model, PitmanYor
 from tests.reference.rules import Bracket, Nonterminal, Rule, Symbol, Variables
 
-from hierogram.samplers.counts.chain import SweepInfo
+from hierogram.samplers.counts.chain import SweepInfo, log_likelihood
 from hierogram.samplers.counts.deltas import CountDeltas
-from hierogram.samplers.counts.likelihood import log_likelihood
 from hierogram.samplers.counts.models import Model as KernelModel
 from hierogram.samplers.counts.models import ModelSettings, build_model
 from hierogram.samplers.counts.table import RuleTable
@@ -23,10 +22,9 @@ from hierogram.samplers.forests import forest as arrays
 from hierogram.samplers.forests.batch import Batch, State, make_batch
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar.keys import hash_words
+from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 from hierogram.samplers.grammar.schedules import EVERY_LEVEL, NO_POWERS
-from hierogram.samplers.grammar.symbols import LABEL_STEP, OPEN_LABEL
-from hierogram.samplers.synchronous.passes import SweepPlan
-from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks, build
+from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks, SweepPlan, build
 
 SALT = 3
 

@@ -17,7 +17,7 @@ from tests.samplers.synchronous.averaged_chain import AveragedChain
 
 from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
 from hierogram.samplers.forests.records import fragments_of, left_out, write_averages
-from hierogram.samplers.grammar.uses import CLASSES, LEAST_KEPT, MOST_SWEEPS, ONE_USE
+from hierogram.samplers.grammar.numbers import CLASSES, LEAST_KEPT, MOST_SWEEPS, ONE_USE
 from hierogram.samplers.synchronous.sweeps import METROPOLIS
 
 EXACT = 1e-10

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from hierogram.daemon.learning.kinds.chains import sample_treebank
+from hierogram.daemon.learning.kinds.trees import sample_treebank
 from hierogram.samplers.grammar.schedules import Annealing
 
 RULES = {

@@ -20,8 +20,7 @@ from tests.reference.tree_grammar import (
     write,
 )
 
-from hierogram.daemon.learning.kinds.chains import LabelPrior, TreeChain
-from hierogram.daemon.learning.kinds.treebanks import load_trees
+from hierogram.daemon.learning.kinds.trees import LabelPrior, TreeChain, load_trees
 from hierogram.samplers.compiled.streams import stream
 from hierogram.samplers.forests.batch import initial_state
 from hierogram.samplers.grammar.brackets import read_parse

@@ -9,7 +9,6 @@ from tests.conftest import CopyStore
 from tests.storage.building import commit, delta, ingest, pair
 from tests.storage.plans import assert_no_scan, plans
 
-from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.browsing.likeness import like_pairs, renderings, source_sides, source_words
 from hierogram.storage.browsing.reader import Look, Reader
 from hierogram.storage.store import Store, open_store
@@ -28,7 +27,7 @@ def look(store_url: str, copy_store: CopyStore) -> Iterator[Look]:
 def make(url: str) -> None:
     with open_store(url, create=True) as store:
         ingest(store, [pair(f"s{n} common", f"t{n} usual") for n in range(4_000)])
-        commit(store, [], [delta(f"s{n} common", f"t{n % 1000} usual", 1, ONE_USE) for n in range(4_000)])
+        commit(store, [], [delta(f"s{n} common", f"t{n % 1000} usual", 1, 1) for n in range(4_000)])
 
 
 def test_nothing_is_read_from_end_to_end(look: Look) -> None:
@@ -55,7 +54,7 @@ def test_all_sides_of_several_words_are_found(store: Store, store_url: str) -> N
         if draw.random() < 0.5:
             symbols.insert(draw.randint(0, length), "[X,1]")
         sides.add(" ".join(symbols))
-    commit(store, [], [delta(side, "x [X,1]" if "[X,1]" in side else "x", 1, ONE_USE) for side in sorted(sides)])
+    commit(store, [], [delta(side, "x [X,1]" if "[X,1]" in side else "x", 1, 1) for side in sorted(sides)])
     checked = 0
     with Reader(store_url) as reader, reader.look() as look:
         for _ in range(30):
@@ -67,7 +66,7 @@ def test_all_sides_of_several_words_are_found(store: Store, store_url: str) -> N
                 pattern = " ".join("[^ ]+( [^ ]+)*" if symbol == "[X,1]" else symbol for symbol in symbols)
                 matches = re.search(f" {pattern} ", f" {' '.join(sentence)} ")
                 if matches and len(symbols) - symbols.count("[X,1]") > 1:
-                    assert found[side] == ONE_USE
+                    assert found[side] == 1
                     checked += 1
     assert checked > 30
 
@@ -77,12 +76,12 @@ def test_renderings_are_ordered_and_weighed(store: Store, store_url: str) -> Non
     commit(
         store,
         [],
-        [delta("a", "x", 1, 3 * ONE_USE), delta("a", "y", 1, 5 * ONE_USE), delta("a", "z", 0, ONE_USE // 4),
+        [delta("a", "x", 1, 3), delta("a", "y", 1, 5), delta("a", "z", 0, 0.25),
          delta("a", "v", 1, 0)],
     )  # fmt: skip
     with Reader(store_url) as reader, reader.look() as look:
         [found] = renderings(look, ["a", "b"], 2).values()
-        assert [(one.target, one.mean) for one in found] == [("y", 5.0), ("x", 3.0)]
+        assert [(one.target, one.expected_uses) for one in found] == [("y", 5.0), ("x", 3.0)]
         assert [one.probability for one in found] == pytest.approx([5 / 8.25, 3 / 8.25])
         assert renderings(look, [], 2) == {}
 

@@ -7,9 +7,7 @@ from tests.conftest import CopyStore
 from tests.storage.building import commit, delta, ingest, pair, query, update
 from tests.storage.plans import assert_no_scan, plans
 
-from hierogram.samplers.grammar.uses import ONE_USE
-from hierogram.storage.browsing import pairs, progress, rules, words
-from hierogram.storage.browsing.phrases import read_phrase
+from hierogram.storage.browsing import looking, progress, words
 from hierogram.storage.browsing.reader import Look, Reader
 from hierogram.storage.browsing.search import (
     PROBABILITY,
@@ -21,9 +19,10 @@ from hierogram.storage.browsing.search import (
     likely_side,
     most_used,
     occurs_on,
+    read_phrase,
     search,
 )
-from hierogram.storage.pairs.spellings import like_words
+from hierogram.storage.pairs.vocabulary import like_words
 from hierogram.storage.store import open_store
 
 GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "rule_pairs", "rule_history", "r", "w", "p", "v")
@@ -44,7 +43,7 @@ def make(url: str) -> None:
         commit(
             store,
             [update(n, state="settled") for n in range(1, 3_900)],
-            [delta(f"s{n} common", f"t{n % 1000} usual", 1, (1 + n % 5) * ONE_USE) for n in range(4_000)],
+            [delta(f"s{n} common", f"t{n % 1000} usual", 1, (1 + n % 5)) for n in range(4_000)],
         )
     query(url, "INSERT INTO rule_pairs (rule_id, pair_id, uses) SELECT id, id, 1 FROM rules WHERE id < 3000")
     if not url.startswith("sqlite"):
@@ -62,27 +61,25 @@ QUESTIONS: dict[str, Callable[[Look], object]] = {
     "a whole side": lambda look: search(look, read_phrase("s17 common"), Query(match=WHOLE)).rules,
     "another spelling": lambda look: search(look, read_phrase("Ś17 Common"), Query()).rules,
     "another spelling of a side": lambda look: search(look, read_phrase("Ś17 common"), Query(match=WHOLE)).rules,
-    "the next page of spellings": lambda look: [
-        search(look, read_phrase("Ś17"), Query(), Place(0.0, 5 * ONE_USE, 7, near=True))
-    ],
+    "the next page of spellings": lambda look: [search(look, read_phrase("Ś17"), Query(), Place(0.0, 5, 7, near=True))],
     "the likely side": lambda look: [likely_side(look, read_phrase("Ś17 common"))],
     "on a side": lambda look: [occurs_on(look, "source", read_phrase("Ś17 common"))],
     "words like it": lambda look: like_source(look, "s17x"),
     "words that begin so": lambda look: like_source(look, "s17"),
     "by probability": lambda look: search(look, read_phrase("s17"), Query(order=PROBABILITY)).rules,
     "by surprise": lambda look: search(look, read_phrase("s17 common"), Query(order=SURPRISE, match=WHOLE)).rules,
-    "the next page": lambda look: [search(look, read_phrase("s17"), Query(order=USE), Place(0.0, 5 * ONE_USE, 7))],
+    "the next page": lambda look: [search(look, read_phrase("s17"), Query(order=USE), Place(0.0, 5, 7))],
     "of a corpus": lambda look: search(look, read_phrase("s17"), Query(corpus="corpus")).rules,
     "most used": lambda look: most_used(look, read_phrase("t17"), "target", 20),
-    "a rule": lambda look: rules.find_rule(look, "s17 common", "t17 usual"),
-    "rivals": lambda look: rules.rivals(look, "source", "s17 common", 20),
-    "the past": lambda look: [rules.past_counts(look, 17)],
-    "users": lambda look: rules.indexed_users(look, 17, 0, 20),
-    "likely users": lambda look: rules.likely_users(look, ("s17 common", "t17 usual"), 0, 20),
-    "pairs": lambda look: rules.pairs_with_derivations(look, [17, 18]),
-    "a pair": lambda look: pairs.find_pair(look, 17),
-    "neighbours": lambda look: pairs.neighbours(look, 17),
-    "counts": lambda look: pairs.uses_of(look, [("s17 common", "t17 usual")]),
+    "a rule": lambda look: looking.find_rule(look, "s17 common", "t17 usual"),
+    "rivals": lambda look: looking.rivals(look, "source", "s17 common", 20),
+    "the past": lambda look: [looking.past_counts(look, 17)],
+    "users": lambda look: looking.indexed_users(look, 17, 0, 20),
+    "likely users": lambda look: looking.likely_users(look, ("s17 common", "t17 usual"), 0, 20),
+    "pairs": lambda look: looking.pairs_with_derivations(look, [17, 18]),
+    "a pair": lambda look: looking.find_pair(look, 17),
+    "neighbours": lambda look: looking.neighbours(look, 17),
+    "counts": lambda look: looking.uses_of(look, [("s17 common", "t17 usual")]),
     "a word": lambda look: words.word_count(look, "source", "s17"),
     "dispersion": lambda look: words.dispersion(look, "source", "s17"),
     "pairs of a word": lambda look: words.pairs_with(look, "source", "s17", 5),

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from tests.storage.building import commit, delta, ingest, pair, query
 
 from hierogram.samplers.grammar.rules import parse_side
-from hierogram.samplers.grammar.uses import ONE_USE
-from hierogram.storage.browsing.phrases import Phrase, read_phrase
 from hierogram.storage.browsing.reader import Look, Reader
 from hierogram.storage.browsing.search import (
     PART,
@@ -20,11 +18,13 @@ from hierogram.storage.browsing.search import (
     USE,
     WHOLE,
     Found,
+    Phrase,
     Query,
     likely_side,
+    read_phrase,
     search,
 )
-from hierogram.storage.pairs.spellings import LONGEST_FOLDED, MOST_READINGS, folded, like_words, readings
+from hierogram.storage.pairs.vocabulary import LONGEST_FOLDED, MOST_READINGS, folded, like_words, readings
 from hierogram.storage.store import Store
 
 RULES = [
@@ -44,7 +44,7 @@ def look(store: Store, store_url: str) -> Iterator[Look]:
         for side, text in (("source", source), ("target", target)):
             words[side] += [symbol for symbol in parse_side(text) if isinstance(symbol, str)]
     ingest(store, [pair(" ".join(words["source"]), " ".join(words["target"]))])
-    commit(store, [], [delta(source, target, 1 + count % 2, count * ONE_USE) for source, target, count in RULES])
+    commit(store, [], [delta(source, target, 1 + count % 2, count) for source, target, count in RULES])
     with Reader(store_url) as reader, reader.look() as looking:
         yield looking
 
@@ -157,8 +157,8 @@ def test_probabilities_are_those_of_the_view(look: Look) -> None:
 def test_rules_without_words_still_count_in_probabilities(store: Store, store_url: str) -> None:
     ingest(store, [pair("a b", "c")])
     # No derivation uses the last one and less than half a use is expected, so that its words are not indexed.
-    rare = delta("a b", "e", 0, ONE_USE // 4)
-    commit(store, [], [delta("a b", "c", 2, 2 * ONE_USE), delta("a b", "d", 1, 7 * ONE_USE // 4), rare])
+    rare = delta("a b", "e", 0, 0.25)
+    commit(store, [], [delta("a b", "c", 2, 2), delta("a b", "d", 1, 1.75), rare])
     with Reader(store_url) as reader, reader.look() as look:
         for order in (USE, PROBABILITY, SURPRISE):
             rules = search(look, read_phrase("b"), Query(order=order)).rules
@@ -170,14 +170,14 @@ def test_the_most_used_of_very_many_are_ordered_by_probability(
 ) -> None:
     monkeypatch.setattr("hierogram.storage.browsing.search.MOST_RANKED", 2)
     ingest(store, [pair("a b c", "d e f")])
-    commit(store, [], [delta(f"a {s}", t, 1, n * ONE_USE) for n, (s, t) in enumerate(["bd", "be", "cd", "cf"], 1)])
+    commit(store, [], [delta(f"a {s}", t, 1, n) for n, (s, t) in enumerate(["bd", "be", "cd", "cf"], 1)])
     with Reader(store_url) as reader, reader.look() as look:
         assert found(look, "a", order=SURPRISE) == [("a c", "d"), ("a c", "f")]
 
 
 def test_what_is_hardly_expected_does_not_surprise(store: Store, store_url: str) -> None:
     ingest(store, [pair("a", "b c")])
-    commit(store, [], [delta("a", "b", 1, ONE_USE), delta("a", "c", 1, ONE_USE // 8)])
+    commit(store, [], [delta("a", "b", 1, 1), delta("a", "c", 1, 0.125)])
     with Reader(store_url) as reader, reader.look() as look:
         assert found(look, "a", order=SURPRISE) == [("a", "b")]
         assert found(look, "a", order=SURPRISE, min_count=0) == [("a", "c"), ("a", "b")]
@@ -224,7 +224,7 @@ def spelled(store: Store, store_url: str) -> Iterator[Look]:
     """A look at a store whose words differ in accents, capital letters and normal forms."""
     sources, targets = zip(*((source, target) for source, target, _ in SPELLED), strict=True)
     ingest(store, [pair(" ".join(sources), " ".join(targets)), pair("λόγος λόγῳ", "word words")])
-    commit(store, [], [delta(source, target, 1, count * ONE_USE) for source, target, count in SPELLED])
+    commit(store, [], [delta(source, target, 1, count) for source, target, count in SPELLED])
     with Reader(store_url) as reader, reader.look() as looking:
         yield looking
 

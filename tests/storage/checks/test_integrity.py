@@ -19,7 +19,7 @@ TAMPERING = [
     ("DELETE FROM rejected_lines", "rejected = 1, the rows say 0"),
     ("DELETE FROM sweeps", "sweeps = 1, the rows say 0"),
     ("UPDATE rules SET count = count + 1 WHERE source = 'la'", "rule_tokens = 3, the rows say 4"),
-    ("UPDATE rules SET sampled_count = 9 WHERE source = 'la'", "sampled_tokens = 4, the rows say 9"),
+    ("UPDATE rules SET expected_uses = 9 WHERE source = 'la'", "expected_tokens = 4.0, the rows say 9.0"),
     ("DELETE FROM rules WHERE source = 'la'", "1 rules are gone, but their words are still noted"),
     ("DELETE FROM rules WHERE source = 'la'", "1 rules are found by keys, but are gone or have others: 1"),
     ("UPDATE rules SET key_low = 5 WHERE source = 'la'", "1 rules are not found by their keys: 1"),

@@ -49,7 +49,7 @@ def test_killed_while_it_commits(store: Store, store_url: str) -> None:
         (derivation,) = {int(row.current or b"-1") for row in store.pairs()}
         # A commit may be done and not yet reported.
         assert derivation in (reported, reported + 1)
-        expected = {(d.source, d.target): (d.count, d.sampled_count) for d in counted(derivation, 1)}
+        expected = {(d.source, d.target): (d.count, d.expected_uses) for d in counted(derivation, 1)}
         assert counts_of(store) == expected
         assert {row.sweep for row in store.pairs()} == {derivation}
         assert store.integrity() == []

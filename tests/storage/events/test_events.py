@@ -9,23 +9,22 @@ import pytest
 from tests.storage.building import Delta, commit, delta, deltas_of, pairs_of, query
 from tests.storage.plans import assert_no_scan, plan_of, plans
 
-from hierogram.samplers.grammar.uses import ONE_SQUARE, ONE_USE
-from hierogram.storage.checks.repair import RuleMending
+from hierogram.storage.checks.repair import RuleRepairs
 from hierogram.storage.events import rule_news
 from hierogram.storage.exceptions import CountError
 from hierogram.storage.records import RejectedLine
-from hierogram.storage.records.events import Event
+from hierogram.storage.records.operations import Event
 from hierogram.storage.store import Store
 
 
 def moved(source: str, uses: float, variance: float = 0.0) -> Delta:
     """A rule whose expected uses, and the variance of their error, change so."""
-    change = delta(source, source.upper(), 0, round(uses * ONE_USE))
-    return change._replace(sampled_variance=round(variance * ONE_SQUARE))
+    change = delta(source, source.upper(), 0, round(4096 * uses) / 4096)
+    return change._replace(expected_uses_variance=variance)
 
 
 def told(events: Sequence[Event]) -> list[tuple[object, ...]]:
-    return [(event.kind, event.source, event.mean_before, event.mean_now) for event in events]
+    return [(event.kind, event.source, event.expected_uses_before, event.expected_uses_now) for event in events]
 
 
 def test_rules_are_told_of_when_they_come_move_and_go(store: Store) -> None:
@@ -33,7 +32,7 @@ def test_rules_are_told_of_when_they_come_move_and_go(store: Store) -> None:
     first = store.events()
     assert told(first.events) == [("rule-new", "a", None, 20.0), ("rule-new", "c", None, 8.0)]
     [rule] = store.find_rules("a")
-    assert (first.events[0].target, first.events[0].error, rule.mean_error) == ("A", 2.0, 2.0)
+    assert (first.events[0].target, first.events[0].error, rule.expected_uses_error) == ("A", 2.0, 2.0)
     # Within twice the error √(4 + 4); then beyond it; then within a tenth, however sure.
     commit(store, [], [moved("a", 5), moved("c", 0.7)])
     commit(store, [], [moved("a", 1)])
@@ -69,10 +68,10 @@ def test_what_is_told_adds_up(store: Store, store_url: str, monkeypatch: pytest.
         page = store.events(position)
         for event in page.events:
             assert event.source is not None
-            assert event.mean_now is not None
-            assert event.mean_before == heard.get(event.source)
+            assert event.expected_uses_now is not None
+            assert event.expected_uses_before == heard.get(event.source)
             assert (event.kind == "rule-new") == (event.source not in heard)
-            heard[event.source] = event.mean_now
+            heard[event.source] = event.expected_uses_now
             if event.kind == "rule-gone":
                 del heard[event.source]
         position = page.last
@@ -84,9 +83,9 @@ def test_what_is_told_adds_up(store: Store, store_url: str, monkeypatch: pytest.
                 assert number < 8 + 0.01
     assert position > 50
     stored = query(
-        store_url, "SELECT r.source, t.sampled_count FROM told_rules AS t JOIN rules AS r ON r.id = t.rule_id"
+        store_url, "SELECT r.source, t.expected_uses FROM reported_rules AS t JOIN rules AS r ON r.id = t.rule_id"
     )
-    assert {name: number / ONE_USE for name, number in stored} == heard
+    assert dict(stored) == heard
 
 
 def test_parts_of_a_commit_are_one(store: Store) -> None:
@@ -151,9 +150,9 @@ def test_a_rule_that_a_repair_takes_out_may_come_again(store: Store, store_url: 
     commit(store, [], [moved("a", 10), moved("b", 10)])
     none = np.zeros(0, np.int64)
     with store.repairing() as (repair, _):
-        repair.mend_rules(RuleMending(deltas_of([]), none, none, none, np.array([1])))
+        repair.repair_rules(RuleRepairs(deltas_of([]), none, none, none, np.array([1])))
     assert store.find_rules("a") == []
-    assert query(store_url, "SELECT rule_id FROM told_rules") == [(2,)]
+    assert query(store_url, "SELECT rule_id FROM reported_rules") == [(2,)]
 
 
 def test_who_comes_too_late_is_told_so(store: Store) -> None:
@@ -186,9 +185,9 @@ def test_plans(store: Store) -> None:
         store.queue_deliveries("http://a/", ["rule-new"])
         store.due_deliveries("http://a/", 1.0)
     for entry in seen:
-        for table in ("events", "told_rules", "webhook_deliveries"):
+        for table in ("events", "reported_rules", "webhook_deliveries"):
             assert_no_scan(entry["plan"], table)
-    assert plan_of(seen, "SELECT told_rules")
+    assert plan_of(seen, "SELECT reported_rules")
 
 
 def test_deliveries(store: Store, store_url: str) -> None:
@@ -215,7 +214,7 @@ def test_deliveries(store: Store, store_url: str) -> None:
 
 
 def test_deliveries_that_are_over_are_dropped(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hierogram.storage.events.deliveries._KEPT", 2)
+    monkeypatch.setattr("hierogram.storage.events.feed._KEPT", 2)
     url = "http://example.org/"
     store.queue_deliveries(url, ["rule-new"])
     for name in "abcdef":

@@ -5,15 +5,14 @@ from random import Random
 import pytest
 from tests.storage.building import commit, delta, ingest, pair, update
 
-from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.store import Store, open_store
 
 RULES = [
-    delta("la", "the", 6, ONE_USE),
-    delta("la", "it", 2, 3 * ONE_USE),
+    delta("la", "the", 6, 1),
+    delta("la", "it", 2, 3),
     delta("le", "the", 2),
     delta("[X,1] de [X,2]", "[X,2] [X,1]", 4),
-    delta("Z", "z", 0, 5 * ONE_USE),
+    delta("Z", "z", 0, 5),
     delta("é", "e", 1),
     delta("\U0001f600", "x", 1),
     delta("\uff5e", "x", 1),
@@ -80,10 +79,10 @@ def test_probabilities_do_not_depend_on_the_filters(store: Store) -> None:
 
 def test_averaged_counts_take_the_place_of_the_current_ones(store: Store) -> None:
     commit(store, [], RULES)
-    with store.iterate_rules(sampled=True) as rules:
+    with store.iterate_rules(expected=True) as rules:
         seen = {(rule.source, rule.target): rule.p_target_given_source for rule in rules}
     assert seen == {("la", "the"): 0.25, ("la", "it"): 0.75, ("Z", "z"): 1.0}
-    with store.iterate_rules(sampled=True, min_count=4) as rules:
+    with store.iterate_rules(expected=True, min_count=4) as rules:
         assert [rule.source for rule in rules] == ["Z"]
 
 
@@ -94,7 +93,7 @@ def test_the_order_of_commits_does_not_show(store: Store) -> None:
         commit(store, [], [change])
     with store.iterate_rules() as rules:
         one_by_one = [(rule.source, rule.target, rule.count, rule.p_source_given_target) for rule in rules]
-    commit(store, [], [delta(d.source, d.target, -d.count, -d.sampled_count) for d in RULES])
+    commit(store, [], [delta(d.source, d.target, -d.count, -d.expected_uses) for d in RULES])
     commit(store, [], RULES)
     with store.iterate_rules() as rules:
         at_once = [(rule.source, rule.target, rule.count, rule.p_source_given_target) for rule in rules]

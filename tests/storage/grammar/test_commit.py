@@ -19,7 +19,6 @@ from tests.storage.building import (
     withdraw,
 )
 
-from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.exceptions import (
     CountError,
     KeyCollisionError,
@@ -96,7 +95,7 @@ def test_new_rules_come_with_all_they_have(store: Store, store_url: str) -> None
     assert (stored.source, stored.target) == ("la [X,1] la", "the [X,1]")
     assert (stored.length, stored.scope, stored.nonterminals) == (3, 0, 1)
     assert (stored.source_terminals, stored.target_terminals, stored.hiero) == (2, 1, True)
-    assert (stored.count, stored.sampled_count) == (2, 5)
+    assert (stored.count, stored.expected_uses) == (2, 5)
     assert words_of_rules(store_url) == {
         ("source", "la", rule.source, rule.target),
         ("target", "the", rule.source, rule.target),
@@ -108,7 +107,7 @@ def test_new_rules_come_with_all_they_have(store: Store, store_url: str) -> None
     )
     assert sweep == tuple(SWEEP)
     status = store.status()
-    assert (status.rules, status.rule_tokens, status.expected_tokens, status.sweeps) == (1, 2, 5 / ONE_USE, 1)
+    assert (status.rules, status.rule_tokens, status.expected_tokens, status.sweeps) == (1, 2, 5, 1)
     assert status.last_log_likelihood == -12.5
     assert status.pairs == {"unaligned": 0, "waiting": 2, "sampling": 1, "settled": 0}
     assert store.integrity() == []
@@ -134,26 +133,25 @@ def test_rules_without_counts_go_with_their_words(store: Store, store_url: str) 
 
 
 def test_words_are_noted_of_rules_in_use(store: Store, store_url: str) -> None:
-    commit(store, [], [delta("a", "x", 0, 2), delta("b", "y", 1)])
+    commit(store, [], [delta("a", "x", 0, 0.25), delta("b", "y", 1)])
     assert {row[2] for row in words_of_rules(store_url)} == {"b"}
     assert store.integrity() == []
     for change in (1, -1, 2):
         commit(store, [], [delta("a", "x", change), delta("b", "y", 1)])
         assert {row[2] for row in words_of_rules(store_url)} == {"a", "b"}
         assert store.integrity() == []
-    commit(store, [], [delta("a", "x", -2, -2)])
+    commit(store, [], [delta("a", "x", -2, -0.25)])
     assert {row[2] for row in words_of_rules(store_url)} == {"b"}
 
 
 def test_words_are_noted_of_rules_of_which_half_a_use_is_expected(store: Store, store_url: str) -> None:
-    half = ONE_USE // 2
-    commit(store, [], [delta("a", "x", 0, half), delta("b", "y", 0, half - 1)])
+    commit(store, [], [delta("a", "x", 0, 0.5), delta("b", "y", 0, 0.5 - 1 / 4096)])
     assert {row[2] for row in words_of_rules(store_url)} == {"a"}
     assert [rule.source for rule in store.find_rules(words=["x"])] == ["a"]
-    commit(store, [], [delta("b", "y", 0, 1), delta("a", "x", 0, -1)])
+    commit(store, [], [delta("b", "y", 0, 1 / 4096), delta("a", "x", 0, -1 / 4096)])
     assert {row[2] for row in words_of_rules(store_url)} == {"a", "b"}
     assert store.integrity() == []
-    commit(store, [], [delta("a", "x", 0, 1 - half), delta("b", "y", 0, 7)])
+    commit(store, [], [delta("a", "x", 0, 1 / 4096 - 0.5), delta("b", "y", 0, 7 / 4096)])
     assert {row[2] for row in words_of_rules(store_url)} == {"b"}
     assert store.integrity() == []
 
@@ -228,7 +226,7 @@ def test_a_derivation_replaces_the_one_before(store: Store) -> None:
     commit(store, [update(1, b"first"), update(3, b"third")], [])
     commit(store, [update(1, b"second", state="settled", sweep=4)], [])
     first, second, third = store.pairs()
-    assert (first.current, first.expected_uses, first.state, first.sweep) == (
+    assert (first.current, first.averages, first.state, first.sweep) == (
         b"second",
         b"uses of second",
         "settled",
@@ -337,10 +335,10 @@ def test_any_sequence_of_commits_counts_like_a_counter(store: Store) -> None:
         deltas = []
         for rule in random.choices(rules, k=30):
             count = random.randint(-counts[rule], 3)
-            sampled_count = random.randint(-sampled[rule], 2)
+            expected_uses = random.randint(-sampled[rule], 2)
             counts[rule] += count
-            sampled[rule] += sampled_count
-            deltas.append(delta(*rule, count, sampled_count))
+            sampled[rule] += expected_uses
+            deltas.append(delta(*rule, count, expected_uses))
         commit(store, [], deltas)
         expected = {rule: (counts[rule], sampled[rule]) for rule in rules if counts[rule] or sampled[rule]}
         assert counts_of(store) == expected

@@ -11,7 +11,8 @@ from tests.storage.building import commit, counts_of, delta, key_of, query
 
 from hierogram.storage.grammar import commits as grammar
 from hierogram.storage.grammar import key_runs
-from hierogram.storage.grammar.key_runs import KeyRun, decoded, encoded, fingerprints_of, matches, merged, run_of
+from hierogram.storage.grammar.key_runs import decoded, encoded, fingerprints_of, matches, merged, run_of
+from hierogram.storage.records.columns import KeyRun
 from hierogram.storage.store import Store, open_store
 
 FINGERPRINTS = st.integers(0, 5)

@@ -8,7 +8,6 @@ import pytest
 from tests.storage.building import commit, delta, ingest, key_of, pair, pairs_of, query, update, withdraw
 from tests.storage.plans import assert_no_scan, plan_of, plans
 
-from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.database.connection import make_engine, parse_url
 from hierogram.storage.store import Store, open_store
 
@@ -24,7 +23,7 @@ def big_store(store_url: str) -> Iterator[Store]:
         commit(
             store,
             [update(n, state="settled", sweep=n % 97) for n in range(1, 3_900)],
-            [delta(f"s{n} common", f"t{n % 1000} usual", 1 + n % 5, ONE_USE + n % 5) for n in range(4_000)],
+            [delta(f"s{n} common", f"t{n % 1000} usual", 1 + n % 5, 1 + n % 5) for n in range(4_000)],
         )
         if not store_url.startswith("sqlite"):
             query(store_url, "ANALYZE")

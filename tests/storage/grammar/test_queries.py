@@ -6,7 +6,6 @@ from random import Random
 import pytest
 from tests.storage.building import NONTERMINAL, commit, delta, query
 
-from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.records import RuleRow, SweepRecord
 from hierogram.storage.store import Store
 
@@ -29,7 +28,7 @@ def grammar(seed: int) -> dict[tuple[str, str], tuple[int, int]]:
 def rules(store: Store) -> dict[tuple[str, str], int]:
     """Counts of the rules in use, which are their expected uses, too."""
     counts = grammar(3)
-    commit(store, [], [delta(*rule, count, count * ONE_USE) for rule, (count, _) in counts.items() if count])
+    commit(store, [], [delta(*rule, count, count) for rule, (count, _) in counts.items() if count])
     return {rule: count for rule, (count, _) in counts.items() if count}
 
 
@@ -98,12 +97,12 @@ def test_pages_follow_one_another(store: Store, rules: dict[tuple[str, str], int
     after = None
     while page := store.find_rules(limit=7, after=after):
         found += page
-        after = (round(page[-1].mean * ONE_USE), page[-1].source, page[-1].target)
+        after = (page[-1].expected_uses, page[-1].source, page[-1].target)
     assert sides(found) == best_first(rules)
     assert store.find_rules("la", limit=0) == []
 
 
-@pytest.mark.parametrize(("view", "uses"), [("rule_table", "mean"), ("drawn_rule_table", "count")])
+@pytest.mark.parametrize(("view", "uses"), [("rule_table", "expected_uses"), ("drawn_rule_table", "count")])
 def test_the_view_of_all_rules(
     store: Store, store_url: str, rules: dict[tuple[str, str], int], view: str, uses: str
 ) -> None:
@@ -133,27 +132,24 @@ def test_the_view_of_rules_by_word(store: Store, store_url: str, rules: dict[tup
 
 
 def test_means_unless_draws_are_asked_for(store: Store, store_url: str) -> None:
-    commit(
-        store, [], [delta("la", "the", 3, ONE_USE // 2), delta("la", "it", 1, 3 * ONE_USE // 2), delta("la", "to", 1)]
-    )
-    query(store_url, "UPDATE rules SET sampled_variance = 1024 * 4096 WHERE target = 'it'")
+    commit(store, [], [delta("la", "the", 3, 0.5), delta("la", "it", 1, 1.5), delta("la", "to", 1)])
+    query(store_url, "UPDATE rules SET expected_uses_variance = 0.25 WHERE target = 'it'")
     found = store.find_rules("la")
-    assert [(rule.target, rule.mean, rule.mean_error, rule.count) for rule in found] == [
+    assert [(rule.target, rule.expected_uses, rule.expected_uses_error, rule.count) for rule in found] == [
         ("it", 1.5, 0.5, 1),
         ("the", 0.5, 0.0, 3),
     ]
     assert [rule.p_target_given_source for rule in found] == [0.75, 0.25]
-    assert [rule.sampled_count for rule in found] == [12, 4]
     drawn = store.find_rules("la", drawn=True)
     assert [(rule.target, rule.count, rule.p_target_given_source) for rule in drawn] == [
         ("the", 3, 0.6),
         ("it", 1, 0.2),
         ("to", 1, 0.2),
     ]
-    first = (3 * ONE_USE // 2, "la", "it")
+    first = (1.5, "la", "it")
     assert [rule.target for rule in store.find_rules("la", after=first)] == ["the"]
-    rows = query(store_url, "SELECT target, mean, mean_error, count, sampled_count FROM rule_table ORDER BY target")
-    assert rows == [("it", 1.5, 0.5, 1, 12), ("the", 0.5, 0.0, 3, 4)]
+    rows = query(store_url, "SELECT target, expected_uses, expected_uses_error, count FROM rule_table ORDER BY target")
+    assert rows == [("it", 1.5, 0.5, 1), ("the", 0.5, 0.0, 3)]
 
 
 def test_status_reports_the_last_known_log_likelihood(store: Store) -> None:

@@ -2,7 +2,7 @@
 
 from tests.storage.building import NewPair, pair, pairs_of, rows_of
 
-from hierogram.storage.pairs.identity import pair_identities
+from hierogram.storage.pairs.ingest import pair_identities
 from hierogram.storage.records import join_pairs
 
 ROWS = [

@@ -6,7 +6,7 @@ import pytest
 from tests.storage.building import ingest, pair, pairs_of, query
 
 from hierogram.storage.exceptions import IngestError
-from hierogram.storage.pairs.pairs import MAX_TOKEN_BYTES
+from hierogram.storage.pairs.ingest import MAX_TOKEN_BYTES
 from hierogram.storage.records import IngestTotals, RejectedLine
 from hierogram.storage.store import Store
 

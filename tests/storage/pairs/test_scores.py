@@ -6,7 +6,7 @@ from tests.storage.building import ingest, pair, query, withdraw
 from tests.storage.plans import assert_no_scan, plan_of, plans
 
 from hierogram.storage.database.connection import make_engine, parse_url
-from hierogram.storage.records.scores import ScoreRow
+from hierogram.storage.records.pairs import ScoreRow
 from hierogram.storage.store import Store
 
 MOMENT = datetime(2026, 5, 1, 12, 0, 1, tzinfo=UTC)
@@ -51,7 +51,7 @@ def test_scores_of_pairs_that_are_gone_are_found_and_mended(store: Store) -> Non
         connection.exec_driver_sql("UPDATE pair_scores SET pair_id = 5")
     assert any("scores of pairs that are gone" in line for line in store.integrity())
     with store.repairing() as (repair, _):
-        assert repair.mend_states()[2] == 1
+        assert repair.repair_states()[2] == 1
     assert store.scores() == []
 
 

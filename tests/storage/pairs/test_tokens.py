@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hierogram.storage.pairs.tokens import count_tokens
+from hierogram.storage.pairs.vocabulary import count_tokens
 
 TOKENS = st.text(st.sampled_from("aä名𝔸\u00a0\0\n"), max_size=10)
 

@@ -9,7 +9,7 @@ from tests.daemon.conftest import LINES
 from typer.testing import CliRunner
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.samplers.charts.pairs import Words
+from hierogram.samplers.charts.pairs import PairWords
 from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.tools.papers import randomized_pruning
 from hierogram.tools.papers.pruning import ceilings, every_pair
@@ -48,7 +48,7 @@ def test_mixed_rules_are_all_orders_with_words_anywhere() -> None:
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (4, 3)])
 def test_edges_of_whole_charts_are_counted(size: tuple[int, int]) -> None:
     n, m = size
-    words = Words(
+    words = PairWords(
         np.zeros(n, np.int32), np.zeros(m, np.int32), np.ones((n, m)), np.ones(n), np.ones(m), np.ones(n), np.ones(m)
     )
     nothing = np.zeros(0, bool)

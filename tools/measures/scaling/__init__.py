@@ -1,1 +1,1 @@
-"""What sampling by several workers costs."""
+"""Costs of sampling by several workers."""

@@ -1,4 +1,4 @@
-"""How much memory workers and the first process need of a large store: copies of a corpus with words of their own.
+"""Measure the memory of workers and of the first process with a large store: copies of a corpus, each in own words.
 
 python -m hierogram.tools.measures.scaling.copies corpus.zh corpus.en align.gdfa --copies 25 -o copies.csv
 
@@ -15,18 +15,16 @@ from typing import Annotated, NamedTuple
 import typer
 
 from hierogram.daemon.corpora.ingest import ingest
-from hierogram.daemon.corpora.inputs import Input
-from hierogram.daemon.learning.learner import Learner, LearnOptions
-from hierogram.daemon.learning.lease import holding_lease
+from hierogram.daemon.corpora.reading import Input
+from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
 from hierogram.daemon.learning.residents import read_batches
 from hierogram.daemon.workers.chain import shared_chain
 from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.ray_cluster import RayCluster, ray_cluster
 from hierogram.storage.records import WAITING
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.measures.results import Corpus
+from hierogram.tools.measures.results import BitextFile, Corpus, temporary_folder
 from hierogram.tools.measures.scaling.parts import worker_memory
-from hierogram.tools.measures.stores import temporary_folder
 
 _NEVER = 1e9
 
@@ -62,7 +60,7 @@ def fill(store: Store, corpus: Corpus, copies: int) -> None:
 
 
 def sample(store: Store, cluster: RayCluster, sweeps: int) -> Iterator[Memory]:
-    """Take all waiting pairs through so many sweeps, a batch after the other, each of them committed."""
+    """Take all waiting pairs through n sweeps, a batch after the other, each of them committed."""
     options = LearnOptions(1, likelihood_seconds=_NEVER, chain=shared_chain(cluster))
     with holding_lease(store, "measures"), Learner(store, options) as learner:
         done = store.count_pairs() - store.count_pairs([WAITING])
@@ -82,9 +80,9 @@ def sample(store: Store, cluster: RayCluster, sweeps: int) -> Iterator[Memory]:
 
 
 def main(
-    source: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
-    target: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
-    alignment: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
+    source: BitextFile,
+    target: BitextFile,
+    alignment: BitextFile,
     output: Annotated[Path, typer.Option("--output", "-o", help="Figures of each batch, CSV.")] = Path("copies.csv"),
     copies: Annotated[int, typer.Option(min=1, help="Copies of the corpus.")] = 25,
     sweeps: Annotated[int, typer.Option(min=1, help="Sweeps over each batch.")] = 2,

@@ -1,44 +1,89 @@
-"""What the parts of sampling by workers cost on this machine, beside threads: one command, one file of figures.
+"""Measure what the parts of sampling by workers cost on this machine, beside threads: one command, one file of figures.
 
 python -m hierogram.tools.measures.scaling.parts corpus.zh corpus.en align.gdfa --workers 2 -o parts.json
 
 Sweeps by threads and by workers take turns.
 
-`hierogram.tools.measures.scaling.simulating` tells from it how long sweeps would take elsewhere.
+`hierogram.tools.measures.scaling.simulating` says from it how long sweeps would take elsewhere.
 """
 
 import json
 import os
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 from hierogram.daemon.corpora.ingest import ingest
-from hierogram.daemon.corpora.inputs import Input
+from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.learning.learner import Learner, LearnOptions
-from hierogram.daemon.learning.lease import holding_lease
+from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
 from hierogram.daemon.workers.chain import SharedChain, shared_chain, suited_blocks
-from hierogram.daemon.workers.crew import Traffic
 from hierogram.daemon.workers.options import Workers
+from hierogram.daemon.workers.pool import Traffic
 from hierogram.daemon.workers.ray_cluster import ray_cluster
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.measures.results import Corpus
-from hierogram.tools.measures.scaling.turns import in_turn
-from hierogram.tools.measures.stores import temporary_folder
+from hierogram.tools.measures.results import BitextFile, Corpus, temporary_folder
+
+Result = TypeVar("Result")
+
+
+class Turns:
+    """Threads of which one at a time goes on."""
+
+    def __init__(self, number: int) -> None:
+        self._order = deque(range(number))
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def part(self, who: int) -> Iterator[Callable[[], None]]:
+        """Within, this thread takes part; what is given lets the next one go on, and returns when it is its turn."""
+        self._wait(who)
+
+        def next_one() -> None:
+            with self._changed:
+                self._order.rotate(-1)
+                self._changed.notify_all()
+            self._wait(who)
+
+        try:
+            yield next_one
+        finally:
+            with self._changed:
+                self._order.remove(who)
+                self._changed.notify_all()
+
+    def _wait(self, who: int) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._order[0] == who)
+
+
+def in_turn(tasks: list[Callable[[Callable[[], None]], Result]]) -> list[Result]:
+    """Return what the tasks give; each is given what it calls to let the next one go on."""
+    turns = Turns(len(tasks))
+
+    def run(who: int) -> Result:
+        with turns.part(who) as next_one:
+            return tasks[who](next_one)
+
+    with ThreadPoolExecutor(len(tasks)) as executor:
+        return list(executor.map(run, range(len(tasks))))
+
 
 _NEVER = 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class BurnIn:
     """A store taken through its burn-in: `sweep_seconds` of each sweep from the second one on, and `count_seconds` in
     which the first process then brings its counts up to date; pairs a second in all of these, by the clock and by the
     processor time of this process and all that it has started; by how many seconds the first sweep was longer, in which
@@ -70,8 +115,8 @@ class Parts:
 
     cores: int
     workers: int
-    by_threads: Sampled
-    by_workers: Sampled
+    by_threads: BurnIn
+    by_workers: BurnIn
     ratio: float
     changes_a_pair: float
     merge_seconds: float
@@ -90,7 +135,7 @@ def filled(corpus: Corpus, url: str | None) -> Iterator[Store]:
         yield store
 
 
-def sample(store: Store, options: LearnOptions, next_one: Callable[[], None]) -> Sampled:
+def sample(store: Store, options: LearnOptions, next_one: Callable[[], None]) -> BurnIn:
     """Take all pairs of a store through their burn-in, and commit them once; after each sweep the next one goes on."""
     with holding_lease(store, "measures"), Learner(store, options) as learner:
         started = time.perf_counter()
@@ -117,12 +162,12 @@ def sample(store: Store, options: LearnOptions, next_one: Callable[[], None]) ->
         learner.sweep(batch, batch.sweeps + sweeps, enough)
         ended = time.perf_counter()
         chain = learner.chain
-        crew = chain.crew if isinstance(chain, SharedChain) else None
-        traffic = Traffic() if crew is None else crew.traffic
+        pool = chain.pool if isinstance(chain, SharedChain) else None
+        traffic = Traffic() if pool is None else pool.traffic
         size = len(batch.rows)
         first, *others, counting = watch.clock
         sampled = size * (sweeps - 1)
-        return Sampled(
+        return BurnIn(
             size,
             sweeps,
             others,
@@ -156,7 +201,10 @@ class _Watch:
 
 
 def processor_seconds() -> float:
-    """What this process and all below it that still run have had of processors; 0 where the system does not tell."""
+    """Return what this process and all below it that still run have had of processors.
+
+    0 where the system does not say.
+    """
     parents, seconds = {}, {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -174,7 +222,7 @@ def _is_below(process: int, ancestor: int, parents: dict[int, int]) -> bool:
 
 
 def worker_memory(process: int) -> int:
-    """The most memory that a process of this machine has held for itself, in bytes; 0 where the system does not tell.
+    """Return the most memory that a process here has held for itself, in bytes; 0 where the system does not say.
 
     Without what is shared among processes, as much as there is of that now.
     """
@@ -212,11 +260,11 @@ def measure(corpus: Corpus, workers: int, url: str | None) -> Parts:
 
 
 def main(
-    source: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
-    target: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
-    alignment: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
+    source: BitextFile,
+    target: BitextFile,
+    alignment: BitextFile,
     output: Annotated[Path, typer.Option("--output", "-o", help="Figures, JSON.")] = Path("parts.json"),
-    pairs: Annotated[int | None, typer.Option(min=1, help="Only the first so many pairs.")] = None,
+    pairs: Annotated[int | None, typer.Option(min=1, help="Only the first n pairs.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Workers, and threads beside them.")] = 2,
     store: Annotated[str | None, typer.Option(help="URL of an empty Postgres database for the workers' store.")] = None,
 ) -> None:

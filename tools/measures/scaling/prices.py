@@ -1,4 +1,4 @@
-"""What blocks cost in likelihood: chains of several seeds under several blocks, beside sequential ones.
+"""Measure what blocks cost in likelihood: chains of several seeds under several blocks, beside sequential ones.
 
 python -m hierogram.tools.measures.scaling.prices corpus.zh corpus.en align.gdfa --pairs 5000 -o prices.csv
 
@@ -13,20 +13,20 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import typer
 
+from hierogram.daemon.learning.kinds.kind import TrialOptions
 from hierogram.daemon.learning.kinds.pairs import load_pairs
-from hierogram.daemon.learning.kinds.synchronous import schedule_of
-from hierogram.daemon.learning.kinds.trials import PhraseTrial, TrialOptions
+from hierogram.daemon.learning.kinds.synchronous import PhraseTrial, schedule_of
 from hierogram.daemon.workers.options import parse_blocks
 from hierogram.samplers.forests.batch import Batch
 from hierogram.samplers.grammar.settings import PITMAN_YOR, RANDOM
 from hierogram.samplers.synchronous.sweeps import Blocks
-from hierogram.tools.measures.results import Corpus
+from hierogram.tools.measures.results import BitextFile, Corpus
 from hierogram.tools.measures.sampling import SETTINGS, default_model, read_rows
 
 SEQUENTIAL = "sequential"
 
 
-class Chain(NamedTuple):
+class PricedChain(NamedTuple):
     """One chain: how it was sampled (`SEQUENTIAL` or blocks as in 32x64), its seed, and where it ended: natural-log
     likelihood of all rule tokens, rules in use."""
 
@@ -46,20 +46,20 @@ class Price(NamedTuple):
     excess: float
 
 
-def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> Chain:
-    """A chain by the store's default model and schedule."""
+def run(batch: Batch, scheme: str, seed: int, sweeps: int) -> PricedChain:
+    """Return a chain by the store's default model and schedule."""
     blocks = None if scheme == SEQUENTIAL else Blocks(*parse_blocks(scheme))
     how = TrialOptions(seed, RANDOM, exact=blocks is None, blocks=blocks)
     model = default_model(batch, PITMAN_YOR, SETTINGS.strength)
     trial = PhraseTrial(model, batch, schedule_of(SETTINGS), how)
     for _ in range(sweeps):
         trial.sweep()
-    chain = Chain(scheme, seed, trial.log_likelihood(), trial.table.rule_types)
+    chain = PricedChain(scheme, seed, trial.log_likelihood(), trial.table.rule_types)
     trial.close()
     return chain
 
 
-def prices(chains: Sequence[Chain]) -> Iterator[Price]:
+def prices(chains: Sequence[PricedChain]) -> Iterator[Price]:
     """Each scheme beside sequential sampling, in the order in which they come."""
     found = {chain.scheme: np.array([c.log_likelihood for c in chains if c.scheme == chain.scheme]) for chain in chains}
     base = found[SEQUENTIAL]
@@ -69,22 +69,25 @@ def prices(chains: Sequence[Chain]) -> Iterator[Price]:
         yield Price(scheme, float(values.mean()), deviation, float(values.mean() - base.mean()) / spread)
 
 
-def known_chains(path: Path) -> list[Chain]:
-    """The chains that were written down."""
+def known_chains(path: Path) -> list[PricedChain]:
+    """Return the chains that were written down."""
     if not path.exists():
         return []
     with path.open(newline="") as file:
         rows = csv.DictReader(file)
-        return [Chain(row["scheme"], int(row["seed"]), float(row["log_likelihood"]), int(row["rules"])) for row in rows]
+        return [
+            PricedChain(row["scheme"], int(row["seed"]), float(row["log_likelihood"]), int(row["rules"]))
+            for row in rows
+        ]
 
 
 def main(
-    source: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
-    target: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
-    alignment: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
+    source: BitextFile,
+    target: BitextFile,
+    alignment: BitextFile,
     output: Annotated[Path, typer.Option("--output", "-o", help="Table of chains, CSV.")] = Path("prices.csv"),
     schemes: Annotated[str, typer.Option(help="Blocks, separated by commas.")] = "4x64,20x16,313x16",
-    pairs: Annotated[int, typer.Option(min=2, help="The first so many pairs.")] = 5000,
+    pairs: Annotated[int, typer.Option(min=2, help="The first n pairs.")] = 5000,
     sweeps: Annotated[int, typer.Option(min=1, help="Sweeps of each chain.")] = 100,
     seeds: Annotated[int, typer.Option(min=2, help="Chains of each scheme.")] = 5,
 ) -> None:
@@ -99,7 +102,7 @@ def main(
             chains.append(run(batch, scheme, seed, sweeps))
             with output.open("w", newline="") as file:
                 writer = csv.writer(file)
-                writer.writerow(Chain._fields)
+                writer.writerow(PricedChain._fields)
                 writer.writerows(chains)
     for price in prices(chains):
         print(

@@ -1,4 +1,4 @@
-"""Which rules the pairs of a shard read, and which changes of others concern these: what a table in partitions costs.
+"""Count the rules that the pairs of a shard read, and changes of others to these: costs of a table in partitions.
 
 python -m hierogram.tools.measures.scaling.reading corpus.zh corpus.en align.gdfa -o reading.json
 """
@@ -13,14 +13,14 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import Turn
+from hierogram.daemon.learning.kinds.kind import SweepRequest
 from hierogram.daemon.learning.kinds.pairs import load_pairs
 from hierogram.daemon.learning.kinds.synchronous import plan_of, schedule_of
 from hierogram.samplers.counts.chain import ChainState
 from hierogram.samplers.counts.table import KEY_LOW, with_room
 from hierogram.samplers.grammar.settings import PITMAN_YOR
 from hierogram.samplers.synchronous.sweeps import Blocks, PhraseKernel, build, merge_changes
-from hierogram.tools.measures.results import Corpus
+from hierogram.tools.measures.results import BitextFile, Corpus
 from hierogram.tools.measures.sampling import SETTINGS, default_model, read_rows
 
 _ROUNDS = 2
@@ -39,7 +39,7 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """What a shard does in a sweep, the mean of some shards.
+    """A shard in a sweep, the mean of some shards.
 
     `shards` that there are; `rules` that it read in this sweep or the one before, in use or not, and `rules_used` of
     them; `asked` rules for each pair that it had not read in the sweep before; `repeated` the share of its pairs that
@@ -67,10 +67,10 @@ class Reading:
 
 
 def sweep(kernel: PhraseKernel, state: ChainState, number: int) -> tuple[ChainState, Read]:
-    """A sweep in two rounds, in which pairs do not see each other's changes."""
+    """Return a sweep in two rounds, in which pairs do not see each other's changes."""
     size = kernel.batch.size
     everyone = np.ones(size, np.bool_)
-    plan = plan_of(Turn(np.full(size, number), everyone, ~everyone), schedule_of(SETTINGS))
+    plan = plan_of(SweepRequest(np.full(size, number), everyone, ~everyone), schedule_of(SETTINGS))
     rules: list[NDArray[np.uint64]] = []
     used: list[NDArray[np.bool_]] = []
     changes: list[NDArray[np.uint64]] = []
@@ -97,7 +97,7 @@ def sweep(kernel: PhraseKernel, state: ChainState, number: int) -> tuple[ChainSt
 
 
 def shard_of(before: Read, now: Read, shards: int, number: int) -> Shard:
-    """One of so many shards."""
+    """one of n shards."""
     size = len(now.bounds) - 1
     first, last = size * number // shards, size * (number + 1) // shards
     earlier = before.rules[before.bounds[first] : before.bounds[last]]
@@ -119,22 +119,22 @@ def shard_of(before: Read, now: Read, shards: int, number: int) -> Shard:
 
 
 def mean_of(shards: Sequence[Shard]) -> Shard:
-    """The mean of shards."""
+    """Return the mean of shards."""
     names = ("rules", "rules_used", "asked", "repeated", "heard")
     means = [sum(getattr(shard, name) for shard in shards) / len(shards) for name in names]
     return Shard(shards[0].shards, *means)
 
 
 def main(
-    source: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
-    target: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
-    alignment: Annotated[Path, typer.Argument(exists=True, dir_okay=False)],
+    source: BitextFile,
+    target: BitextFile,
+    alignment: BitextFile,
     output: Annotated[Path, typer.Option("--output", "-o", help="Figures, JSON.")] = Path("reading.json"),
-    pairs: Annotated[int | None, typer.Option(min=1, help="Only the first so many pairs.")] = None,
+    pairs: Annotated[int | None, typer.Option(min=1, help="Only the first n pairs.")] = None,
     sweeps: Annotated[int, typer.Option(min=2, help="Sweeps; the last one is looked at.")] = 26,
     shards: Annotated[str, typer.Option(help="Numbers of shards, separated by commas.")] = "2,4,8,16,32,64",
 ) -> None:
-    """Sample a corpus, and tell which rules shards of it read in the last sweep."""
+    """Sample a corpus, and print which rules shards of it read in the last sweep."""
     rows = read_rows(Corpus(str(source), str(target), str(alignment), pairs))
     batch = load_pairs(rows, SETTINGS).batch
     kernel = build(default_model(batch, PITMAN_YOR, SETTINGS.strength), batch, blocks=Blocks(1, 1))

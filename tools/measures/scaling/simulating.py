@@ -1,4 +1,4 @@
-"""How long a sweep would take on more machines than there are here: arithmetic from measured parts.
+"""Estimate the time of a sweep on more machines than there are here: arithmetic from measured parts.
 
 python -m hierogram.tools.measures.scaling.simulating parts-5000.json parts-41000.json --reading reading.json
 
@@ -9,7 +9,7 @@ It is a model, no measurement. What it takes to be so:
   them, or, where there are more than 16 workers, one machine after the other from the first one's network; each worker
   adds all of them;
 - 150,000 pairs are in memory together;
-- one process opens pairs, takes their variables back and writes them, once in so many sweeps as lie between samples;
+- one process opens pairs, takes their variables back and writes them, once in as many sweeps as lie between commits;
 - rules grow with pairs by a power (Heaps).
 
 With `--reading` also where each worker has a part of the table, see docs/scaling.md; nothing here does that yet.
@@ -66,7 +66,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Measured: of so many `shards`, what one does, by `hierogram.tools.measures.scaling.reading`: rules that a worker
+    """Measured: of n `shards`, what one does, by `hierogram.tools.measures.scaling.reading`: rules that a worker
     knows for each of its pairs, rules that it asks for, for each pair; the share of pairs that are sampled again; the
     share of all changes that come from others and concern rules that it knows."""
 
@@ -77,7 +77,7 @@ class Share:
     heard: float
 
 
-class Sweep(NamedTuple):
+class SimulatedSweep(NamedTuple):
     """Seconds of a sweep over all pairs: sampling, sending changes, adding them, rounds apart from these, and the share
     of opening and writing; bytes of a worker's table."""
 
@@ -128,17 +128,19 @@ def rounds_of(pairs: float, batch: float) -> float:
 
 
 def rules_of(costs: Costs, pairs: float) -> float:
-    """Rules in use where there are so many pairs."""
+    """Return rules in use where there are n pairs."""
     return float(costs.rules * (pairs / costs.pairs) ** costs.growth)
 
 
-def simulate(costs: Costs, pairs: float, machines: Machines, batch: float = 150_000, thinning: int = 10) -> Sweep:
-    """A sweep over so many pairs, in resident batches of `batch` pairs, that have `thinning` sweeps at a time each."""
+def simulate(
+    costs: Costs, pairs: float, machines: Machines, batch: float = 150_000, thinning: int = 10
+) -> SimulatedSweep:
+    """Return a sweep over n pairs, in resident batches of `batch` pairs, that have `thinning` sweeps at a time each."""
     number = -(-machines.workers // machines.cores)
     size = pairs * costs.changes_a_pair * _BYTES_AN_ENTRY
     others = number - 1
     passed = machines.workers <= _MOST_PASSED
-    return Sweep(
+    return SimulatedSweep(
         sampling=_slowest(machines) * pairs / (machines.workers * costs.pairs_a_second),
         sending=size * (others / number if passed else others + (others > 0)) / machines.network,
         merging=pairs * costs.changes_a_pair * costs.merge_seconds,
@@ -150,8 +152,8 @@ def simulate(costs: Costs, pairs: float, machines: Machines, batch: float = 150_
 
 def simulate_parts(
     costs: Costs, share: Share, pairs: float, machines: Machines, batch: float = 150_000, thinning: int = 10
-) -> Sweep:
-    """The same, where each worker has the rules whose keys fall to it, and those that its pairs have read."""
+) -> SimulatedSweep:
+    """Return the same, where each worker has the rules whose keys fall to it, and those that its pairs have read."""
     whole = simulate(costs, pairs, machines, batch, thinning)
     workers = machines.workers
     number = -(-workers // machines.cores)
@@ -161,7 +163,7 @@ def simulate_parts(
     # All machines send at the same time, and most of it to others.
     sent = (asked * _BYTES_A_QUESTION + (entries + heard) * _BYTES_AN_ENTRY) * (number - 1) / number / number
     rows = rules_of(costs, pairs) / workers + share.known * min(pairs, batch) / workers
-    return Sweep(
+    return SimulatedSweep(
         sampling=whole.sampling * (1 + share.repeated),
         sending=sent / machines.network,
         # An owner looks up what is asked for, and adds its part; readers add what they hear.
@@ -206,7 +208,7 @@ def main(
                 _tell(number, machines, "in parts", simulate_parts(costs, shares[count], number, machines))
 
 
-def _tell(pairs: float, machines: Machines, table: str, sweep: Sweep) -> None:
+def _tell(pairs: float, machines: Machines, table: str, sweep: SimulatedSweep) -> None:
     times = "\t".join(f"{value:,.0f}" for value in (sweep.seconds, *sweep[:5]))
     size = sweep.table_bytes / 1e9
     all_tables = size * min(machines.workers, machines.cores)

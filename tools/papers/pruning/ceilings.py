@@ -1,4 +1,4 @@
-"""How much a mask saves where nothing stands in its way: all links straight, right, and as many selected as ever.
+"""Count what a mask saves where nothing stands in its way: all links straight, right, as many selected as ever.
 
 python -m hierogram.tools.papers.pruning.ceilings
 """
@@ -9,7 +9,7 @@ import numpy as np
 import typer
 
 from hierogram.samplers.charts.hypergraph import Key
-from hierogram.samplers.charts.pairs import Words
+from hierogram.samplers.charts.pairs import PairWords
 from hierogram.samplers.charts.pruning.selection import first_selection
 from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.tools.papers.pruning.pairs import GRAMMARS, itg_edges
@@ -19,11 +19,11 @@ _SELECTIONS = 10
 
 
 def ceiling(grammar: str, words: int, share: float) -> tuple[int, float]:
-    """Edges of the whole chart of a pair of so many words a side, and of a mask: mean of some selections, each of
+    """Edges of the whole chart of a pair of n words a side, and of a mask: mean of some selections, each of
     other words of which that share has a link."""
     make, empty_sides = GRAMMARS[grammar]
     alone = np.ones(words)
-    pair = Words(
+    pair = PairWords(
         np.zeros(words, np.int32), np.zeros(words, np.int32), np.ones((words, words)), alone, alone, alone, alone
     )
     random = np.random.default_rng(0)
@@ -42,7 +42,7 @@ def main(
     itg: Annotated[str, typer.Option(help="Words a side, of an ITG.")] = "11,20,30",
     mixed: Annotated[str, typer.Option(help="Words a side, of mixed rules.")] = "8,11",
 ) -> None:
-    """Counts, and tells a table."""
+    """Count, and print a table."""
     print("grammar", "words", "whole chart", *(f"{share:g} linked" for share in _SHARES), sep="\t")
     for grammar, sizes in (("itg", itg), ("mixed", mixed)):
         for words in map(int, sizes.split(",")):

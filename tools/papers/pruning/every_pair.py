@@ -4,7 +4,7 @@
     python -m hierogram.tools.papers.pruning.every_pair corpus.zh corpus.en links -o pass.tsv
 
 Of each pair below a size a first derivation is drawn, and one mask is made, scored and drawn from. Seconds are those of
-one processor, of all of that; reading and Model 1 are told apart. The table keeps what is done: the same command goes
+one processor, of all of that; reading and Model 1 stand apart. The table keeps what is done: the same command goes
 on where it was interrupted.
 """
 
@@ -18,13 +18,13 @@ import typer
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.progress import progress
 from hierogram.samplers.charts.pruning.chain import PruningKernel
-from hierogram.tools.papers.pruning.pairs import Corpus, read_corpus
+from hierogram.tools.papers.pruning.pairs import LinkedCorpus, read_corpus
 
 _AT_ONCE = 200
 """Pairs after which the table is written."""
 
 
-class Sampled(NamedTuple):
+class PairMask(NamedTuple):
     """A pair: its number from 0, its word pairs, edges of the mask, processor seconds."""
 
     pair: int
@@ -33,27 +33,27 @@ class Sampled(NamedTuple):
     seconds: float
 
 
-def sample(corpus: Corpus, grammar: str, pair: int, seed: int) -> Sampled:
-    """The first derivation and one mask of a pair."""
+def sample(corpus: LinkedCorpus, grammar: str, pair: int, seed: int) -> PairMask:
+    """Return the first derivation and one mask of a pair."""
     begun = time.process_time()
     kernel = PruningKernel(corpus.system(grammar, pair), pair)
     _, [pruned] = kernel.step(seed, kernel.init(seed), 1)
-    return Sampled(pair, int(np.prod(corpus.size(pair))), pruned.edges, time.process_time() - begun)
+    return PairMask(pair, int(np.prod(corpus.size(pair))), pruned.edges, time.process_time() - begun)
 
 
-def read_table(path: Path) -> list[Sampled]:
-    """What an earlier run has done; a last line that is not whole is left out."""
+def read_table(path: Path) -> list[PairMask]:
+    """Return what an earlier run has done; a last line that is not whole is left out."""
     if not path.exists():
         return []
     text = path.read_text(encoding="utf-8")
     rows = [line.split("\t") for line in text[: text.rfind("\n") + 1].splitlines()]
     try:
-        return [Sampled(int(pair), int(size), int(edges), float(seconds)) for pair, size, edges, seconds in rows]
+        return [PairMask(int(pair), int(size), int(edges), float(seconds)) for pair, size, edges, seconds in rows]
     except ValueError as error:
-        raise InputError(f"{path} is no table of this command: {error}; name another file") from None
+        raise InputError(f"{path} is not a table of this command: {error}; name another file") from None
 
 
-def _write(file: TextIO, rows: list[Sampled]) -> None:
+def _write(file: TextIO, rows: list[PairMask]) -> None:
     for row in rows:
         file.write(f"{row.pair}\t{row.size}\t{row.edges}\t{row.seconds:.6f}\n")
     file.flush()
@@ -64,12 +64,12 @@ def main(
     target: Annotated[str, typer.Argument(metavar="TGT", help="Their translations, line for line.")],
     links: Annotated[str, typer.Argument(metavar="LINKS", help="Their links, Pharaoh lines, perhaps with scores.")],
     below: Annotated[int, typer.Option(min=1, help="Pairs with fewer word pairs.")] = 1_000,
-    every: Annotated[int, typer.Option(min=1, help="Every so-manieth of these pairs.")] = 1,
+    every: Annotated[int, typer.Option(min=1, help="Take every n-th of these pairs.")] = 1,
     grammar: Annotated[str, typer.Option(help="Grammar: itg or mixed.")] = "itg",
     seed: Annotated[int, typer.Option(help="Seed.")] = 1,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Table.")] = Path("pass.tsv"),
 ) -> None:
-    """Measures, and tells the sum."""
+    """Measure, and print the sum."""
     begun = time.process_time()
     corpus = read_corpus(source, target, links)
     reading = time.process_time() - begun

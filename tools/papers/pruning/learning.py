@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.charts.chart import ChartGrammar, make_grammar, sort_rules
 from hierogram.samplers.charts.hypergraph import score
-from hierogram.samplers.charts.pairs import ANY, Words, make_rules
+from hierogram.samplers.charts.pairs import ANY, PairWords, make_rules
 from hierogram.samplers.charts.pruning.chain import PruningKernel, PruningState
 from hierogram.samplers.charts.pruning.systems import PairSystem, SentenceSystem, System
 from hierogram.samplers.charts.sentences import CHAIN, make_sentence
@@ -33,15 +33,15 @@ class Learnable(ABC):
     """A grammar with its present weights, and the data that it is learned from."""
 
     size: int
-    """How many sentences or pairs there are."""
+    """The number of sentences or pairs."""
 
     @abstractmethod
     def system(self, number: int) -> System:
-        """The chart of one of them."""
+        """Return the chart of one of them."""
 
     @abstractmethod
     def maximized(self, features: Sequence[NDArray[np.float64]]) -> Self:
-        """The grammar of which such expected features, one array for each chart, are the likeliest."""
+        """Return the grammar of which such expected features, one array for each chart, are the likeliest."""
 
 
 class Counted(NamedTuple):
@@ -128,7 +128,7 @@ class LearnableItg(Learnable):
         data = self.data
         pairs = self.pairs[data.types[number]]
         source, target = self.source[data.source[number]], self.target[data.target[number]]
-        words = Words(
+        words = PairWords(
             data.source[number],
             data.target[number],
             pairs,
@@ -230,7 +230,7 @@ def _relative(uses: NDArray[np.float64]) -> NDArray[np.float64]:
 def _reweighed(
     table: NDArray[np.void], uses: NDArray[np.float64], whole: NDArray[np.float64], labels: int
 ) -> NDArray[np.void]:
-    """The rules with relative frequencies as weights; those of symbols inside fragments, and of labels that nothing
+    """Weigh the rules by relative frequencies; those of symbols inside fragments, and of labels that nothing
     uses, keep theirs."""
     found = table.copy()
     changed = (table["parent"] < labels) & (whole[table["parent"]] > 0)

@@ -1,4 +1,4 @@
-"""How far scores from masks are off those from whole charts, and what errors are told.
+"""Compare scores from masks with those from whole charts, and their errors with the errors that they give.
 
     python -m hierogram.tools.papers.pruning.masked_scores sqlite:///news.db --pairs 100
 
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.progress import progress
 from hierogram.daemon.scoring.learned import Learned
-from hierogram.daemon.scoring.options import ScoreOptions
+from hierogram.daemon.scoring.records import ScoreOptions
 from hierogram.daemon.scoring.scoring import Scorer
 from hierogram.storage.store import open_store
 
 _READ_AT_ONCE = 500
 
 
-class Compared(NamedTuple):
+class MaskErrors(NamedTuple):
     """Of N pairs: what the log-probability of masks is off and what is told, of the unseen share likewise, float64[N];
     seconds of processor time for masks and for whole charts."""
 
@@ -35,8 +35,8 @@ class Compared(NamedTuple):
     exact_seconds: float
 
 
-def compare(database: str, pairs: int, options: ScoreOptions, largest: int) -> Compared:
-    """The first so many stored pairs that count, of up to `largest` word pairs."""
+def compare(database: str, pairs: int, options: ScoreOptions, largest: int) -> MaskErrors:
+    """Return the first `pairs` stored pairs that count, of up to `largest` word pairs."""
     found: list[tuple[float, float, float, float]] = []
     seconds, after = np.zeros(2), 0
     with open_store(database) as store, progress("score", "pairs") as shown:
@@ -63,10 +63,10 @@ def compare(database: str, pairs: int, options: ScoreOptions, largest: int) -> C
                 ))  # fmt: skip
                 shown.update(len(found), pairs, len(found))
     columns = np.array(found).reshape(-1, 4).T
-    return Compared(*columns, *seconds.tolist())
+    return MaskErrors(*columns, *seconds.tolist())
 
 
-def tell(name: str, off: NDArray[np.float64], told: NDArray[np.float64]) -> None:
+def put_row(name: str, off: NDArray[np.float64], told: NDArray[np.float64]) -> None:
     """One line of the table."""
     squares = np.sort(off**2)
     numbers = np.sqrt(squares.mean()), np.sqrt(squares[:-1].mean()), np.median(abs(off)), np.median(told)
@@ -79,14 +79,14 @@ def main(
     pairs: Annotated[int, typer.Option(min=2, help="Pairs that count.")] = 100,
     masks: Annotated[int, typer.Option(min=2, help="Masks a pair.")] = ScoreOptions().masks,
     above: Annotated[int, typer.Option(min=0, help="Only pairs of more word pairs.")] = ScoreOptions().exact,
-    largest: Annotated[int, typer.Option(min=1, help="Only pairs of up to so many word pairs.")] = 400,
+    largest: Annotated[int, typer.Option(min=1, help="Only pairs of up to n word pairs.")] = 400,
 ) -> None:
-    """Scores, and tells a table."""
+    """Score, and print a table."""
     found = compare(database, pairs, ScoreOptions(masks=masks, exact=above), largest)
     print("score", "pairs", "off, root mean square", "without the worst pair", "median off", "median told",
           "off by two told at most", "by four", sep="\t")  # fmt: skip
-    tell("log-probability", found.off, found.told)
-    tell("unseen", found.unseen_off, found.unseen_told)
+    put_row("log-probability", found.off, found.told)
+    put_row("unseen", found.unseen_off, found.unseen_told)
     print(f"seconds: {found.masked_seconds:.1f} of masks, {found.exact_seconds:.1f} of whole charts")
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.alignment.evaluation import read_links
-from hierogram.daemon.alignment.files import read_sentences
+from hierogram.daemon.corpora.lines import read_sentences
 from hierogram.daemon.exceptions import InputError
-from hierogram.samplers.charts.pairs import ANY, Rules, Words, make_rules
+from hierogram.samplers.charts.pairs import ANY, PairWords, Rules, make_rules
 from hierogram.samplers.charts.pruning.systems import PairSystem
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model1 import Model1, train_model1
@@ -20,7 +20,7 @@ _LEAST = 0.1
 
 
 def itg_rules() -> Rules:
-    """An ITG: words together and alone, two nonterminals straight and inverted."""
+    """Return an ITG: words together and alone, two nonterminals straight and inverted."""
     sides = [([ANY], [ANY]), ([ANY], []), ([], [ANY]), ([_X1, _X2], [_X1, _X2]), ([_X1, _X2], [_X2, _X1])]
     return make_rules(sides, np.array([1, 1, 1, 0.4, 0.1]), empty_sides=True)
 
@@ -47,7 +47,7 @@ GRAMMARS = {"itg": (itg_rules, True), "mixed": (mixed_rules, False)}
 
 
 def itg_edges(source: int, target: int) -> int:
-    """The edges of the whole chart of an ITG, of so many words.
+    """Return the edges of the whole chart of an ITG, of n words.
 
     An edge with two nonterminals is two ends and a split on both sides, where neither part is empty on both sides; an
     edge of words is a cell, or a word at a place of the other side.
@@ -66,14 +66,14 @@ def itg_edges(source: int, target: int) -> int:
 
 
 class Linked(NamedTuple):
-    """How often words are linked: each type of two words, each source word, each target word, float64."""
+    """Numbers of links: of each type of two words, each source word, each target word, float64."""
 
     types: NDArray[np.float64]
     source: NDArray[np.float64]
     target: NDArray[np.float64]
 
 
-class Corpus(NamedTuple):
+class LinkedCorpus(NamedTuple):
     """Pairs with their Model 1 and one-to-one links."""
 
     batch: ItgBatch
@@ -90,7 +90,7 @@ class Corpus(NamedTuple):
         )
 
     def sizes(self) -> NDArray[np.int64]:
-        """The word pairs of each pair: words of one side times words of the other."""
+        """Return the word pairs of each pair: words of one side times words of the other."""
         found: NDArray[np.int64] = np.diff(self.batch.source_offset) * np.diff(self.batch.target_offset)
         return found
 
@@ -106,8 +106,8 @@ class Corpus(NamedTuple):
             np.column_stack([model.source[types], model.null_source[source]]),
         )
 
-    def words(self, pair: int) -> Words:
-        """The pair with emissions [P(e|f) P(f|e)]^½, words alone from the empty word; scaled.
+    def words(self, pair: int) -> PairWords:
+        """Return the pair with emissions [P(e|f) P(f|e)]^½, words alone from the empty word; scaled.
 
         P are relative frequencies of the links, with one link more of each word that is spread as Model 1 has it.
         """
@@ -120,7 +120,7 @@ class Corpus(NamedTuple):
         backward = (linked.types[types] + source[:, :-1]) / (linked.target[targets] + 1)
         pairs = np.sqrt(forward * backward)
         alone, others = np.sqrt(source[:, -1]) * 0.1, np.sqrt(target[-1]) * 0.1
-        return Words(
+        return PairWords(
             np.zeros(len(alone), np.int32),
             np.zeros(len(others), np.int32),
             pairs,
@@ -131,7 +131,7 @@ class Corpus(NamedTuple):
         )
 
     def system(self, grammar: str, pair: int) -> PairSystem:
-        """The pair under a grammar, its variables the links."""
+        """Return the pair under a grammar, its variables the links."""
         make, empty_sides = GRAMMARS[grammar]
         return PairSystem(make(), self.words(pair), self.links[pair], empty_sides)
 
@@ -143,8 +143,8 @@ def _read_side(name: str) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     return words, np.cumsum([0, *map(len, lines)], dtype=np.int64)
 
 
-def read_corpus(source: str, target: str, links: str) -> Corpus:
-    """Reads pairs and their links.
+def read_corpus(source: str, target: str, links: str) -> LinkedCorpus:
+    """Read pairs and their links.
 
     Links may have probabilities, as `hierogram align --score` writes them. They are made one-to-one: the most probable
     first, or in their order, those that share a word with one before are left out. Raises `InputError`.
@@ -156,7 +156,7 @@ def read_corpus(source: str, target: str, links: str) -> Corpus:
     texts = [line.partition("|||")[0].split() for line in read_sentences(links)]
     read_links(links)  # Says what is wrong with a line.
     variables = [_one_to_one(*line) for line in zip(texts, scores, strict=True)]
-    return Corpus(batch, train_model1(batch), variables, _linked(batch, variables))
+    return LinkedCorpus(batch, train_model1(batch), variables, _linked(batch, variables))
 
 
 def _linked(batch: ItgBatch, links: list[NDArray[np.int32]]) -> Linked:

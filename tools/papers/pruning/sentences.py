@@ -1,4 +1,4 @@
-"""Randomized pruning of sentences beside coarse-to-fine pruning, as [BPK09 §4] tells of it.
+"""Randomized pruning of sentences beside coarse-to-fine pruning, as in [BPK09 §4].
 
     python -m hierogram.tools.papers.pruning.sentences all.ptb --trees 4000
 
@@ -12,7 +12,7 @@ as a hypergraph, as pairs are.
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Annotated, NamedTuple
 
@@ -29,12 +29,12 @@ from hierogram.daemon.treebanks.reading import read_trees
 from hierogram.daemon.treebanks.transformations import Transformations, transformed
 from hierogram.daemon.treebanks.trees import Tree, preorder, words_of
 from hierogram.samplers.charts.chart import Sorted, fill_chart, restricted
-from hierogram.samplers.charts.derivations import Forest
-from hierogram.samplers.charts.edges import UNARY_EDGE
+from hierogram.samplers.charts.derivations import UNARY_EDGE, Forest
 from hierogram.samplers.charts.hypergraph import score
 from hierogram.samplers.charts.pruning.systems import SentenceSystem
 from hierogram.samplers.charts.pruning.trees import TreePruningKernel, spans_of
 from hierogram.samplers.charts.sentences import make_sentence
+from hierogram.tools.measures.results import timed
 
 _LENGTHS = ((5, 10), (11, 20), (21, 30), (31, 40))
 _THRESHOLDS = (1e-1, 1e-2, 1e-3, 1e-4)
@@ -45,7 +45,7 @@ _CORE_LONGEST = 20
 Spans = NDArray[np.float64]
 
 
-class Measured(NamedTuple):
+class PrunedSentence(NamedTuple):
     """A way to prune a sentence: which, processor seconds, squared error."""
 
     way: str
@@ -66,7 +66,7 @@ def grammar_of(trees: list[Tree]) -> TreeGrammar:
 
 
 def _top(tree: Tree, levels: int) -> Tree:
-    """The upper levels of a tree."""
+    """Return the upper levels of a tree."""
     if not levels:
         return Tree(tree.label)
     return Tree(
@@ -79,7 +79,7 @@ def _levels(tree: Tree) -> int:
 
 
 def spans(forest: Forest) -> Spans:
-    """How often each span is expected to be a constituent, float64[cells]."""
+    """Return how often each span is expected to be a constituent, float64[cells]."""
     counts = forest.expected()
     start, end = spans_of(forest, np.arange(forest.edges))
     own = forest.items.edge[: forest.edges]["kind"] != UNARY_EDGE
@@ -90,36 +90,36 @@ def spans(forest: Forest) -> Spans:
     return found
 
 
-class Sentences:
+class CoarseToFine:
     """Sentences under a fine and a coarse grammar."""
 
     def __init__(self, fine: Approximation, coarse: Approximation) -> None:
         self._fine, self._coarse = fine, coarse
         self._parser = Parser(fine, draws=0)
 
-    def measure(self, words: list[str], number: int) -> Iterator[Measured]:
+    def measure(self, words: list[str], number: int) -> Iterator[PrunedSentence]:
         """All ways; none where a grammar has no derivation of the sentence."""
         fine = self._parser.numbers(words, self._fine.words)
         coarse = self._parser.numbers(words, self._coarse.words)
         if fine is None or coarse is None:
             return
-        exact, seconds = _timed(lambda: self._spans(self._fine, fine))
-        by_coarse, coarse_seconds = _timed(lambda: self._spans(self._coarse, coarse))
+        seconds, exact = timed(lambda: self._spans(self._fine, fine), time.process_time)
+        coarse_seconds, by_coarse = timed(lambda: self._spans(self._coarse, coarse), time.process_time)
         if exact is None or by_coarse is None:
             return
-        yield Measured("whole", seconds, 0.0)
+        yield PrunedSentence("whole", seconds, 0.0)
         if len(words) <= _CORE_LONGEST:
-            found, seconds = _timed(lambda: _by_core(self._fine.chart, fine, self._fine.root))
-            yield Measured("core", seconds, _error(found, exact))
+            seconds, found = timed(lambda: _by_core(self._fine.chart, fine, self._fine.root), time.process_time)
+            yield PrunedSentence("core", seconds, _error(found, exact))
         for threshold in _THRESHOLDS:
             kept = by_coarse >= threshold
             kept[[k * (k + 1) // 2 + k for k in range(len(words))]] = True
             kept[(len(words) - 1) * len(words) // 2] = True
-            pruned, seconds = _timed(partial(self._spans, self._fine, fine, kept))
-            yield Measured(f"coarse-to-fine {threshold:g}", coarse_seconds + seconds, _error(pruned, exact))
+            seconds, pruned = timed(partial(self._spans, self._fine, fine, kept), time.process_time)
+            yield PrunedSentence(f"coarse-to-fine {threshold:g}", coarse_seconds + seconds, _error(pruned, exact))
         yield from self._masks(words, fine, exact, number)
 
-    def _masks(self, words: list[str], fine: NDArray[np.int32], exact: Spans, number: int) -> Iterator[Measured]:
+    def _masks(self, words: list[str], fine: NDArray[np.int32], exact: Spans, number: int) -> Iterator[PrunedSentence]:
         begun = time.process_time()
         rules = restricted(self._fine.chart, fine)
         kernel = TreePruningKernel(rules, self._fine.root, self._likely_spans(words), number)
@@ -129,10 +129,10 @@ class Sentences:
             state, forest = kernel.step(1, state, plan)
             total += spans(forest)
             if plan in _MASKS:
-                yield Measured(f"masks {plan}", time.process_time() - begun, _error(total / plan, exact))
+                yield PrunedSentence(f"masks {plan}", time.process_time() - begun, _error(total / plan, exact))
 
     def _likely_spans(self, words: list[str]) -> NDArray[np.int32]:
-        """The spans of the coarse grammar's best derivation, int32[V, 2]; none where it has none."""
+        """Return the spans of the coarse grammar's best derivation, int32[V, 2]; none where it has none."""
         numbers = self._parser.numbers(words, self._coarse.words)
         if numbers is None:
             return np.zeros((0, 2), np.int32)
@@ -156,7 +156,7 @@ class Sentences:
 
 
 def _by_core(rules: Sorted, words: NDArray[np.int32], root: int) -> Spans:
-    """The same from the hypergraph that pairs are parsed with."""
+    """Return the same from the hypergraph that pairs are parsed with."""
     system = SentenceSystem(
         make_sentence(rules, words, root),
         np.zeros((0, 2), np.int32),
@@ -165,12 +165,6 @@ def _by_core(rules: Sorted, words: NDArray[np.int32], root: int) -> Spans:
     nothing = np.zeros(0, np.bool_)
     features = system.features(score(system.build(nothing, nothing)).expected)
     return features[: len(words) * (len(words) + 1) // 2]
-
-
-def _timed(made: Callable[[], Spans | None]) -> tuple[Spans | None, float]:
-    begun = time.process_time()
-    found = made()
-    return found, time.process_time() - begun
 
 
 def _error(found: Spans | None, exact: Spans) -> float:
@@ -182,7 +176,7 @@ def main(
     trees: Annotated[int, typer.Option(min=10, help="Trees that the grammars are read off.")] = 4_000,
     sentences: Annotated[int, typer.Option(min=1, help="Sentences of each range of lengths.")] = 8,
 ) -> None:
-    """Measures, and tells a table."""
+    """Measure, and print a table."""
     how = Transformations()
     read = [transformed(tree, how) for tree in read_trees(treebank, 3 * trees)]
     known, others = read[:trees], read[trees:]
@@ -190,14 +184,14 @@ def main(
         raise InputError(f"{treebank} has no more than {trees:,} trees: name fewer with --trees")
     grammar = grammar_of(known)
     root = Counter(tree.label for tree in known).most_common(1)[0][0]
-    ways = Sentences(approximate(grammar, root), approximate(context_free(grammar), root, smoothed=False))
+    ways = CoarseToFine(approximate(grammar, root), approximate(context_free(grammar), root, smoothed=False))
     texts = [words_of(tree) for tree in others]
     chosen = [
         (part, words)
         for part, (least, most) in enumerate(_LENGTHS)
         for words in [words for words in texts if least <= len(words) <= most][:sentences]
     ]
-    found: defaultdict[tuple[int, str], list[Measured]] = defaultdict(list)
+    found: defaultdict[tuple[int, str], list[PrunedSentence]] = defaultdict(list)
     # Kernels are compiled, or loaded, before the clock counts.
     for words in sorted(texts, key=len):
         if list(ways.measure(words, 0)):

@@ -67,8 +67,8 @@
     const points = JSON.parse(holder.dataset.points);
     if (holder.dataset.kind === "count") {
       const now = Date.now() / 1000;
-      const days = points.filter((p) => p.day !== "now").map((p) => [Date.parse(p.day) / 1000, p.mean]);
-      const seen = follow(holder, now, points[points.length - 1].mean);
+      const days = points.filter((p) => p.day !== "now").map((p) => [Date.parse(p.day) / 1000, p.expected_uses]);
+      const seen = follow(holder, now, points[points.length - 1].expected_uses);
       return [0, 1].map((k) => [...days, ...seen].map((p) => p[k]));
     }
     return points[0].map((_, k) => points.map((p) => p[k]));

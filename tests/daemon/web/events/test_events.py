@@ -14,14 +14,13 @@ from tests.daemon.web.conftest import FakeService
 from tests.daemon.web.running import Running
 from tests.storage.building import commit, delta
 
-from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.store import Store, open_store
 
 STREAM = {"Accept": "text/event-stream"}
 
 
 def use(store: Store, *names: str, uses: int = 10) -> None:
-    commit(store, [], [delta(name, name.upper(), 0, uses * ONE_USE) for name in names])
+    commit(store, [], [delta(name, name.upper(), 0, uses) for name in names])
 
 
 def test_pages_follow_each_other(client: TestClient, store: Store) -> None:
@@ -30,7 +29,7 @@ def test_pages_follow_each_other(client: TestClient, store: Store) -> None:
     assert [event["source"] for event in first["events"]] == ["a", "b"]
     assert (first["next"], first["oldest"], first["last"]) == (2, 1, 3)
     assert first["events"][0] | {"at": ""} == {
-        "id": 1, "at": "", "kind": "rule-new", "rule_id": 1, "source": "a", "target": "A", "mean_now": 10.0,
+        "id": 1, "at": "", "kind": "rule-new", "rule_id": 1, "source": "a", "target": "A", "expected_uses_now": 10.0,
         "error": 0.0,
     }  # fmt: skip
     second = client.get("/v1/events", params={"after": first["next"], "limit": 2}).json()

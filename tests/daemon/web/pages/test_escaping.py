@@ -11,7 +11,7 @@ from tests.daemon.conftest import QUICK
 from tests.daemon.web.conftest import Connect, FakeService
 from tests.daemon.web.pages.texts import learn_from, odd_pairs, odd_tokens
 
-from hierogram.daemon.web.pages.rendering.texts import visible
+from hierogram.daemon.web.pages.rendering import visible
 from hierogram.storage.store import Store, open_store
 
 HTML = {"Accept": "text/html"}

@@ -21,7 +21,6 @@ from tests.storage.building import pair, pairs_of, query
 
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.web.app import build_browser
-from hierogram.samplers.grammar.uses import ONE_USE
 from hierogram.storage.browsing.cookbook import cookbook
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.store import Store, open_store
@@ -120,8 +119,8 @@ def test_what_pages_say(learned_client: TestClient) -> None:
     pair = learned_client.get("/pairs/1.json").json()
     assert pair["pair"]["source"] == "la maison blanche"
     assert pair["rules"][0]["number"] == 1
-    assert pair["expected"][0]["mean"] > 0
-    means = [rule["mean"] for rule in pair["expected"]]
+    assert pair["expected"][0]["expected_uses"] > 0
+    means = [rule["expected_uses"] for rule in pair["expected"]]
     assert means == sorted(means, reverse=True)
     assert pair["score"] < 0
     word = learned_client.get("/word.json?token=maison").json()
@@ -142,11 +141,11 @@ def test_what_pages_say(learned_client: TestClient) -> None:
 
 
 def test_a_concordance_by_the_index_and_by_texts_is_the_same(learned: Store, learned_client: TestClient) -> None:
-    from hierogram.daemon.grammar.occurrences import index_support
+    from hierogram.daemon.grammar.derivations import index_occurrences
 
     by_texts = learned_client.get(f"/rule/pairs.json?{RULE}").json()
     assert not by_texts["indexed"]
-    index_support(learned)
+    index_occurrences(learned)
     by_index = learned_client.get(f"/rule/pairs.json?{RULE}").json()
     assert by_index["indexed"]
     assert by_index["lines"] == by_texts["lines"]
@@ -505,12 +504,13 @@ def test_the_past_of_a_rule_is_a_curve(learned: Store, learned_client: TestClien
     [(rule_id,)] = query(learned_url, "SELECT id FROM rules WHERE source = 'ne [X,1] pas' AND target = 'not [X,1]'")
     assert "No change since yesterday" in learned_client.get(f"/rule?{RULE}", headers=HTML).text
     today = time.strftime("%Y-%m-%d", time.gmtime())
-    values = f"VALUES ('{today}', {rule_id}, 'a', 'b', 17, {16 * ONE_USE})"
-    query(learned_url, f"INSERT INTO rule_history (day, rule_id, source, target, count, sampled_count) {values}")
+    values = f"VALUES ('{today}', {rule_id}, 'a', 'b', 17, 16, 1)"
+    columns = "day, rule_id, source, target, count, expected_uses, expected_uses_variance"
+    query(learned_url, f"INSERT INTO rule_history ({columns}) {values}")
     told = learned_client.get(f"/rule.json?{RULE}").json()
     [first, last] = told["history"]
-    assert first == {"day": today, "mean": 16}
-    assert last == {"day": "now", "mean": told["rule"]["mean"]}
+    assert first == {"day": today, "expected_uses": 16}
+    assert last == {"day": "now", "expected_uses": told["rule"]["expected_uses"]}
     page = learned_client.get(f"/rule?{RULE}", headers=HTML).text
     [points] = re.findall(r"data-points='(.*?)'", page)
     assert json.loads(points) == [first, last]

@@ -8,7 +8,7 @@ import typer
 from tests.daemon.conftest import teach, written
 from typer.testing import CliRunner
 
-from hierogram.daemon.scoring.options import ScoreOptions
+from hierogram.daemon.scoring.records import ScoreOptions
 from hierogram.tools.papers.pruning.masked_scores import compare, main
 
 

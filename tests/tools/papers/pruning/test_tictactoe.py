@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hierogram.samplers.charts.pairs import span_of
-from hierogram.tools.papers.pruning.tictactoe import figures_of_merit, kept_bispans
+from hierogram.tools.papers.randomized_pruning import figures_of_merit, kept_bispans
 
 
 def merit(target: np.ndarray, source: np.ndarray, bispan: tuple[int, int, int, int]) -> float:

@@ -1,0 +1,147 @@
+"""The command that compares translations, links or trees with right ones: evaluate."""
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hierogram.daemon.commands.common import (
+    AsJson,
+    interruptible,
+    plural,
+    say,
+    say_json,
+    say_table,
+)
+from hierogram.daemon.commands.flags import with_options
+from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.progress import progress
+from hierogram.daemon.tuning.options import EvaluationOptions
+from hierogram.storage.options import Option
+
+if TYPE_CHECKING:
+    from hierogram.daemon.treebanks.evaluation import Score
+    from hierogram.daemon.tuning.evaluation import SystemScore
+
+
+TRANSLATIONS, LINKS, TREES = "translations", "links", "trees"
+_KINDS = {
+    TRANSLATIONS: "BLEU, chrF, TER",
+    LINKS: "Pharaoh lines; those of the reference are sure, `i-j`, or possible, `ipj`",
+    TREES: "as EVALB does with COLLINS.prm",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Name what the files hold."""
+
+    of: Annotated[str, Option("What the files hold", values=_KINDS)] = TRANSLATIONS
+
+
+@with_options
+def evaluate(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="Translations, links or trees, line for line; other translations are tested against the first.",
+        ),
+    ],
+    reference: Annotated[
+        list[str],
+        typer.Option(
+            "--reference",
+            "-r",
+            metavar="FILE",
+            help="What is right, line for line. References of translations may be several, and a line that is empty in "
+            "one has a reference less.",
+        ),
+    ],
+    compared: _Compared,
+    options: EvaluationOptions,
+    as_json: AsJson = False,
+) -> None:
+    """Compare translations with references, or links or trees with those made by hand.
+
+    Translations: BLEU, chrF and TER by sacrebleu (extra `evaluate`), whose signatures say how; p is how probable a
+    difference as large as that from the first translation would be by chance, ± half of the 95 % interval. Links:
+    alignment error rate, precision, recall, of as many lines as are right ones. Trees: labelled precision, recall, F1,
+    exact matches; functional tags and traces of the reference do not count.
+    """
+    if compared.of == TRANSLATIONS:
+        _evaluate_translations(files, reference, options, as_json)
+        return
+    if len(files) != 1 or len(reference) != 1 or options != EvaluationOptions():
+        raise UsageError(f"--of {compared.of} takes one FILE and one --reference, and no options of translations")
+    (_evaluate_links if compared.of == LINKS else _evaluate_trees)(reference[0], files[0], as_json)
+
+
+def _evaluate_translations(
+    translations: list[str], reference: list[str], options: EvaluationOptions, as_json: bool
+) -> None:
+    from hierogram.daemon.corpora.lines import read_sentences
+    from hierogram.daemon.tuning.evaluation import evaluate as compare
+
+    files = [(name, read_sentences(name)) for name in translations]
+    against = [(name, read_sentences(name)) for name in reference]
+    with interruptible("nothing was compared"), progress("evaluate", "metrics") as shown:
+        found = compare(files, against, options, shown)
+    if as_json:
+        say_json([{**metric._asdict(), "scores": [score._asdict() for score in metric.scores]} for metric in found])
+        return
+    rows = [
+        [name, *(cell for metric in found for cell in _cells(metric.scores[number]))]
+        for number, name in enumerate(translations)
+    ]
+    columns = ["translation", *(title for metric in found for title in (metric.metric, "±", "p"))]
+    say_table(columns, rows, numeric=range(1, len(columns)))
+    for metric in found:
+        say(f"{metric.metric}: {metric.signature}")
+
+
+def _cells(score: "SystemScore") -> list[str]:
+    p = "" if score.p is None else f"{score.p:.3f}"
+    return [f"{score.score:.2f}", f"{(score.high - score.low) / 2:.2f}", p]
+
+
+def _evaluate_links(gold: str, hypothesis: str, as_json: bool) -> None:
+    from hierogram.daemon.alignment.evaluation import evaluate, read_gold, read_links
+
+    right, found = read_gold(gold), read_links(hypothesis)
+    if len(found) < len(right):
+        raise InputError(
+            f"{hypothesis} has {plural(len(found), 'line')}, {gold} {plural(len(right), 'line')}: "
+            "every pair with manual links must be aligned"
+        )
+    result = evaluate(right, found[: len(right)])
+    if as_json:
+        say_json(asdict(result))
+        return
+    say(f"AER {result.aer:.4f}  precision {result.precision:.4f}  recall {result.recall:.4f}")
+    manual = f"{result.sure:,} sure, {result.possible:,} possible"
+    say(f"{plural(result.pairs, 'pair')}, {plural(result.links, 'link')}; manual: {manual}")
+
+
+def _evaluate_trees(gold: str, hypothesis: str, as_json: bool) -> None:
+    from hierogram.daemon.treebanks.evaluation import CUTOFF, evaluate
+    from hierogram.daemon.treebanks.reading import read_trees
+
+    right, found = read_trees(gold), read_trees(hypothesis)
+    if len(found) != len(right):
+        raise InputError(
+            f"{hypothesis} has {plural(len(found), 'tree')}, {gold} {plural(len(right), 'tree')}: their numbers differ"
+        )
+    result = evaluate(right, found)
+    if as_json:
+        say_json(asdict(result))
+        return
+    _say_score("all sentences", result.all)
+    _say_score(f"at most {CUTOFF} words", result.up_to_cutoff)
+
+
+def _say_score(which: str, score: "Score") -> None:
+    say(
+        f"{which}: {score.sentences:,}  precision {score.precision:.4f}  recall {score.recall:.4f}  F1 {score.f1:.4f}  "
+        f"exact {score.exact:.4f}  tags {score.tagging:.4f}"
+    )

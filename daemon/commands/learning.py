@@ -1,0 +1,321 @@
+"""The commands that learn: learn, diagnose."""
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hierogram.daemon.commands.common import (
+    FOUND,
+    AsJson,
+    interruptible,
+    note,
+    nouns_of,
+    plural,
+    say,
+    say_json,
+    say_table,
+    store_url,
+)
+from hierogram.daemon.commands.flags import with_options
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.grammar.options import ChainOptions
+from hierogram.daemon.progress import Progress, progress
+from hierogram.daemon.workers.options import Sharing, parse_blocks, parse_workers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hierogram.daemon.alignment.incremental import AlignReport
+    from hierogram.daemon.grammar.diagnosis import Diagnosis
+    from hierogram.daemon.learning.learner import LearnProgress
+    from hierogram.daemon.learning.learning import LearnReport
+    from hierogram.samplers.grammar.kinds import Notation
+    from hierogram.storage.records import LearningRun
+    from hierogram.storage.store import Store
+
+
+@with_options
+def learn(
+    context: typer.Context,
+    sharing: Sharing,
+    sweeps: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Sweeps over all pairs or trees after their burn-in, which is not counted here: with the settings of "
+            "a new store it takes new pairs 26 sweeps, new trees 200 (`hierogram init --set annealing`).",
+            show_default="74",
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Threads; the result does not depend on them.",
+            show_default="one a core, or one a worker",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn the grammar: new pairs by the schedule until they have burned in, then more sweeps over all pairs.
+
+    Pairs without an alignment are aligned first, with what is known from those that have one. Where the last run was
+    interrupted and had as many --sweeps (or none are given), it is continued to the same end. SIGTERM and Ctrl-C end it
+    after the sweep at hand, which is committed.
+
+    With --workers other processes sample, on this machine or on others (extra `cluster`); what is learned does not
+    depend on how many they are, nor on which of them are lost.
+    """
+    chosen = None if sharing.workers is None else parse_workers(sharing.workers)
+    blocks = None if sharing.blocks is None else parse_blocks(sharing.blocks)
+    from hierogram.storage.store import open_store
+
+    announce_compilation()
+    from hierogram.daemon.alignment.incremental import correct_requested
+    from hierogram.daemon.learning.learner import LearnOptions
+    from hierogram.daemon.learning.learning import learn as sample
+    from hierogram.daemon.learning.learning import run_to_continue
+    from hierogram.daemon.workers.chain import workers_of
+    from hierogram.samplers.synchronous.sweeps import Blocks
+
+    with (
+        open_store(store_url(context)) as opened,
+        # Before signals are heard, since Ray listens to them as well.
+        workers_of(opened, chosen, threads or 1) as chain,
+    ):
+        with interruptible("alignments that were committed stay; run `hierogram learn` again to go on"):
+            aligned = align_pending(opened, threads)
+            correct_requested(opened, threads)
+        if not as_json:
+            say_aligned(aligned)
+        kind = nouns_of(opened)
+        run = run_to_continue(opened, sweeps)
+        if run is not None:
+            note(_continued(run))
+        with stopping("hierogram: the sweep at hand is finished and committed; a second signal ends at once") as stop:
+            with progress("learn", kind.many) as shown:
+                options = LearnOptions(
+                    threads if chosen is None else threads or 1,
+                    telling(shown),
+                    stop=stop,
+                    blocks=None if blocks is None else Blocks(*blocks),
+                    chain=chain,
+                )
+                done = sample(opened, sweeps=sweeps, options=options, leave_unfinished=True)
+            if done.finished:
+                stop.ignore()
+                _report(done, aligned, kind, as_json)
+                opened.finish_run()
+    if not done.finished:
+        note("hierogram: interrupted: what was sampled is committed; run `hierogram learn` again to go on as if not")
+        raise typer.Exit(stop.exit_code)
+
+
+def _continued(run: "LearningRun") -> str:
+    """Return what is said of a run that is continued."""
+    if run.at_its_end:
+        return (
+            f"this run is done: it was ended after {plural(run.sweeps, 'sweep')} were committed and before it said so; "
+            "the same command again begins another"
+        )
+    return f"goes on with a run that was interrupted: {run.done:,} of its {plural(run.sweeps, 'sweep')} are done"
+
+
+def _report(done: "LearnReport", aligned: "AlignReport", kind: "Notation", as_json: bool) -> None:
+    if as_json:
+        say_json({**asdict(done), "aligned": asdict(aligned)})
+    else:
+        say_learned(done, kind)
+    sys.stdout.flush()
+
+
+def align_pending(store: "Store", threads: int | None = None) -> "AlignReport":
+    """Aligns what has no alignment yet, with a bar."""
+    from hierogram.daemon.alignment.incremental import align_pending as align
+
+    with progress("align", "pairs") as shown:
+        return align(store, threads, report=lambda done, total: shown.update(done, total, done))
+
+
+def say_aligned(done: "AlignReport") -> None:
+    """Print what aligning did; nothing where there was nothing to align."""
+    if done.pairs:
+        again = f", {plural(done.rejuvenated, 'other')} gone over again" if done.rejuvenated else ""
+        say(f"{plural(done.pairs, 'pair')} aligned in {done.seconds:.1f} s{again}")
+
+
+def announce_compilation() -> None:
+    """Print why nothing moves at first, where the samplers have not run on this machine before.
+
+    To be called before anything is compiled: the folder is made when the first kernel is kept.
+    """
+    from hierogram.samplers.compiled.cache import cache_folder
+
+    if not cache_folder().exists():
+        note("compiling the samplers for this machine, which takes some twenty seconds, once …")
+
+
+def telling(shown: Progress) -> "Callable[[LearnProgress], None]":
+    """Return what reports the steps of learning to a progress."""
+
+    def tell(now: "LearnProgress") -> None:
+        likelihood = "" if now.log_likelihood is None else f", log-likelihood {now.log_likelihood:,.0f}"
+        shown.update(now.done, now.total, now.done, f"sweep {now.sweep}, stage {now.stage}{likelihood}", "pair sweeps")
+
+    return tell
+
+
+def say_learned(done: "LearnReport", kind: "Notation") -> None:
+    """Print what learning did."""
+    rate = done.pair_sweeps / max(done.sampling_seconds, 1e-9)
+    parts = f" ({done.burn_in:,} of burn-in, {done.sweeps - done.burn_in:,} after it)" if done.burn_in else ""
+    say(
+        f"{plural(done.pairs, kind.one)}, {plural(done.sweeps, 'sweep')}{parts} in {done.seconds:.1f} s "
+        f"({rate:,.0f} {kind.many}/s while sampling)"
+    )
+    say(f"  log-likelihood {done.log_likelihood_before:>14,.0f} → {done.log_likelihood_after:,.0f}")
+    say(f"  rules          {done.rules_before:>14,} → {done.rules_after:,}")
+    say(f"  uses of rules  {done.tokens_before:>14,} → {done.tokens_after:,}")
+
+
+@with_options
+def diagnose(
+    context: typer.Context,
+    *,
+    run: ChainOptions,
+    draws: Annotated[
+        Path | None, typer.Option(help="File to write all draws to, or, with --take, to read them from.")
+    ] = None,
+    take: Annotated[bool, typer.Option("--take", help="Run no chains: take those of --draws.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="PNG to draw; needs the extra `plot`.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run several chains over the store's pairs, and say how far they agree: whether a grammar can be trusted.
+
+    Chains begin far apart (all cut, joined, random) and run in memory, by the store's model and schedule; the store is
+    left as it is. Exits with 1 where chains are stuck, drift, or stay apart.
+    """
+    from hierogram.daemon.grammar.chains import load_draws, run_chains
+    from hierogram.daemon.grammar.diagnosis import diagnose as judge
+    from hierogram.storage.store import open_store
+
+    if take:
+        if draws is None:
+            raise UsageError("--take reads the draws of a file: name it with --draws FILE")
+        taken = load_draws(draws)
+    else:
+        announce_compilation()
+        with open_store(store_url(context)) as opened, progress("diagnose", "sweeps") as shown:
+            taken = run_chains(opened, run, lambda done, total: shown.update(done, total, done))
+        if draws is not None:
+            taken.save(draws)
+    found = judge(taken)
+    if plot is not None:
+        from hierogram.daemon.grammar.diagnosis import draw_chains
+
+        draw_chains(taken, plot)
+    if as_json:
+        say_json(asdict(found))
+    else:
+        _say_diagnosis(found)
+    if found.flagged:
+        note(
+            f"hierogram: the chains do not agree: {', '.join(found.flagged)}: let them run longer (--warm-up, --sweeps)"
+        )
+        raise typer.Exit(FOUND)
+
+
+def _say_diagnosis(found: "Diagnosis") -> None:
+    """A diagnosis for people."""
+    from hierogram.daemon.grammar.diagnosis import as_columns
+
+    say(f"{plural(found.chains, 'chain')} ({', '.join(found.starts)}), {plural(found.draws, 'draw')} each")
+    columns = ("mean", "R-hat", "bulk ESS", "tail ESS", "verdict", "")
+    say_table(columns, [as_columns(one) for one in found.totals], numeric=(0, 1, 2, 3))
+    for many, name in ((found.rules, "frequent rule"), (found.links, "aligned link")):
+        if not many.watched and many is found.links:
+            continue
+        verdicts = ", ".join(f"{number:,} {verdict}" for verdict, number in many.verdicts.items())
+        say(f"{plural(many.watched, name)}: {verdicts or 'none'}")
+        if many.least and many.r_hat[0] is not None:
+            r_hat = ", ".join(f"{value:.3f}" for value in many.r_hat if value is not None)
+            sizes = ", ".join(f"{value:,.0f}" for value in many.ess_bulk if value is not None)
+            say(f"  R-hat (median, 90 %, largest) {r_hat}; bulk ESS (smallest, 10 %, median) {sizes}")
+            say("those that agree least:")
+            say_table(columns, [as_columns(one) for one in many.least], numeric=(0, 1, 2, 3))
+    for name, shares in found.overlap.items():
+        parts = ", ".join(f"{value:.0%} of {what.replace('_', ' ')}" for what, value in shares.items())
+        say(f"two chains share, {name.replace('_', ' ')}: {parts}")
+    rate = (
+        ""
+        if found.ess_per_second is None
+        else f", {found.ess_per_second:.1f} effective draws of the likelihood a second"
+    )
+    say(f"{found.seconds:.1f} s of sampling{rate}; {found.overhead:.1%} of the time went into the diagnosis")
+
+
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+_ECHO_SECONDS = 0.2
+"""What comes so soon after the first signal is the same one: timeout(1) and others send to a process and its group."""
+
+
+class Stop:
+    """Note whether SIGINT or SIGTERM has asked for the end; the second one ends the process at once."""
+
+    def __init__(self, said: str) -> None:
+        self.number = 0
+        self.ignoring = False
+        self._said = said
+        self._since = 0.0
+
+    def __call__(self) -> bool:
+        """Return whether to stop."""
+        return bool(self.number)
+
+    @property
+    def exit_code(self) -> int:
+        """130 for SIGINT, 143 for SIGTERM, as shells have it."""
+        return 128 + self.number
+
+    def ignore(self) -> None:
+        """From now on to the end of the process, do not hear signals: all is done that they could interrupt.
+
+        A process that ended by a signal would say that it was not.
+        """
+        self.ignoring = True
+        for number in _ENDING:
+            signal.signal(number, signal.SIG_IGN)
+
+    def _hear(self, number: int, _frame: FrameType | None) -> None:
+        if not self.number:
+            self.number = number
+            self._since = time.monotonic()
+            note(self._said)
+        elif time.monotonic() - self._since > _ECHO_SECONDS:
+            # As if nobody had been listening: what is not committed is rolled back by the database.
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+
+
+@contextmanager
+def stopping(said: str) -> Iterator[Stop]:
+    """Within, SIGINT and SIGTERM are only noted, and `said` is printed; after `Stop.ignore` they are not heard again.
+
+    For the main thread.
+    """
+    stop = Stop(said)
+    before = {number: signal.signal(number, stop._hear) for number in _ENDING}
+    try:
+        yield stop
+    finally:
+        if not stop.ignoring:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -1,0 +1,209 @@
+"""The command that scores sentence pairs under what a store has learned: score."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from hierogram.daemon.commands.common import (
+    FOUND,
+    AsJson,
+    interruptible,
+    note,
+    note_text,
+    plural,
+    say,
+    say_table,
+    store_url,
+)
+from hierogram.daemon.commands.flags import with_options
+from hierogram.daemon.exceptions import InputError, UsageError
+from hierogram.daemon.progress import Progress, progress
+from hierogram.daemon.scoring.records import Misfit, PairScore, ScoreOptions
+
+if TYPE_CHECKING:
+    from hierogram.daemon.scoring.scoring import Scorer
+    from hierogram.storage.records import PairRow
+    from hierogram.storage.store import Store
+
+
+_COLUMNS = ("pair", "evidence", "log P", "±", "unseen", "odd source", "odd target", "source", "target")
+
+
+class _Scored(NamedTuple):
+    """A pair by its number in the store, or that of its line; its score, None where a side is empty."""
+
+    number: int
+    source: str
+    target: str
+    score: PairScore | None
+
+
+@with_options
+def score(
+    context: typer.Context,
+    options: ScoreOptions,
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[SOURCE TARGET]", help="Files to score; the stored pairs, if none.")
+    ] = None,
+    pair: Annotated[
+        list[int] | None, typer.Option("--pair", metavar="NUMBER", help="Only this stored pair; may be repeated.")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Have the store keep the scores of its pairs.")] = False,
+    kept: Annotated[bool, typer.Option("--kept", help="Tell the scores that the store keeps, and make none.")] = False,
+    tokenized: Annotated[
+        bool, typer.Option("--tokenized", help="Files hold tokens separated by spaces: leave them as they are.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Score pairs: how probable each is under all that the store has learned, and what of it is unexplained.
+
+    Of a stored pair, what it has itself added to the store's counts is taken out first. A pair of low evidence is
+    likely to be noise, and so is one with a word that does not belong. Where both --below and --misfit are given, pairs
+    are told for either. With --json an object a line, with the probable links of words. Exits with 1 if a line of a
+    file has an empty side and so no score.
+    """
+    if files and (keep or kept):
+        raise UsageError("--keep and --kept are for stored pairs: name no files")
+    if keep and kept:
+        raise UsageError("--kept makes no scores that could be kept: give --keep alone")
+    if files and (len(files) != 2 or pair):
+        raise UsageError("name two files, SOURCE TARGET, or none and perhaps a --pair")
+    from hierogram.storage.store import open_store
+
+    rows: list[_Scored] = []
+    number = unscored = 0
+    with (
+        interruptible("what was not told is not scored"),
+        open_store(store_url(context)) as opened,
+        progress("score", "pairs") as shown,
+    ):
+        total = len(pair) if pair else None if files else opened.count_pairs()
+        if kept:
+            found = _kept(opened, pair)
+        else:
+            scorer = _scorer(opened, options, shown)
+            found = _of_files(scorer, files, tokenized) if files else _of_store(scorer, opened, pair, keep)
+        for number, scored in enumerate(found, 1):
+            shown.update(number, total, number)
+            unscored += scored.score is None
+            if scored.score and not _is_told(scored.score, options):
+                continue
+            if as_json:
+                say(json.dumps(_object(scored, bool(files)), ensure_ascii=False))
+            else:
+                rows.append(scored)
+    if not as_json:
+        say_table(_COLUMNS, [_cells(scored) for scored in rows], numeric=range(5))
+        note(f"{plural(len(rows), 'pair')} of {number:,}")
+    if unscored:
+        note(f"hierogram: {plural(unscored, 'line')} with an empty side: no score")
+        raise typer.Exit(FOUND)
+
+
+def _scorer(store: "Store", options: ScoreOptions, shown: Progress) -> "Scorer":
+    from hierogram.daemon.scoring.learned import Learned
+    from hierogram.daemon.scoring.scoring import Scorer
+
+    def report(doing: str, done: int, total: int | None) -> None:
+        shown.update(done, total, done, doing, "rules" if doing == "reading rules" else None)
+
+    return Scorer(Learned(store, report), options, report)
+
+
+def _is_told(score: PairScore, options: ScoreOptions) -> bool:
+    """Return whether the pair is as doubtful as is asked for, in one way or the other."""
+    if options.below is None and options.misfit is None:
+        return True
+    if options.below is not None and score.evidence < options.below:
+        return True
+    worst = [misfit.odds for misfit in (score.source_misfit, score.target_misfit) if misfit is not None]
+    return options.misfit is not None and max(worst, default=-math.inf) >= options.misfit
+
+
+def _of_store(scorer: "Scorer", store: "Store", chosen: list[int] | None, keep: bool) -> Iterator[_Scored]:
+    from hierogram.daemon.scoring.learned import rows_of
+    from hierogram.daemon.scoring.scoring import KEPT_AT_ONCE, Keeper
+
+    rows = _chosen(store, chosen) if chosen else rows_of(store)
+    keeper = Keeper(store, scorer)
+    while some := list(islice(rows, KEPT_AT_ONCE)):
+        scored = []
+        for row in some:
+            scored.append((row, scorer.score_stored(row)))
+            yield _Scored(row.id, row.source, row.target, scored[-1][1])
+        if keep:
+            keeper.keep(scored)
+
+
+def _chosen(store: "Store", chosen: list[int]) -> "Iterator[PairRow]":
+    rows = store.pairs_by_id(chosen)
+    if missing := set(chosen) - {row.id for row in rows}:
+        raise InputError(f"{store.url}: there is no pair {min(missing)}")
+    return iter(rows)
+
+
+def _kept(store: "Store", chosen: list[int] | None) -> Iterator[_Scored]:
+    from hierogram.daemon.scoring.records import score_of
+
+    after = 0
+    if chosen:
+        list(_chosen(store, chosen))
+    while scores := store.scores_by_id(chosen) if chosen else store.scores(after):
+        after = scores[-1].pair_id
+        texts = {row.id: row for row in store.pairs_by_id([score.pair_id for score in scores])}
+        for score in scores:
+            if score.pair_id in texts:
+                row = texts[score.pair_id]
+                yield _Scored(row.id, row.source, row.target, score_of(score))
+        if chosen:
+            break
+
+
+def _of_files(scorer: "Scorer", files: list[str], tokenized: bool) -> Iterator[_Scored]:
+    from hierogram.daemon.corpora.reading import read_pairs
+    from hierogram.daemon.corpora.texts import AS_IT_IS, pipeline_of
+
+    texts = AS_IT_IS if tokenized else pipeline_of(scorer.learned.settings)
+    both = []
+    for side, name, lines in zip((texts.source, texts.target), files, read_pairs(files), strict=True):
+        note_text(side, name, lines, tokenized)
+        both.append([side.tokens(line).split() for line in lines])
+    source, target = both
+    for number, (one, other) in enumerate(zip(source, target, strict=True), 1):
+        found = scorer.score(one, other, number) if one and other else None
+        yield _Scored(number, " ".join(one), " ".join(other), found)
+
+
+def _object(scored: _Scored, line: bool) -> dict[str, object]:
+    told: dict[str, object] = {
+        "line" if line else "pair": scored.number, "source": scored.source, "target": scored.target
+    }  # fmt: skip
+    return told | (dataclasses.asdict(scored.score) if scored.score else {"problem": "a side is empty"})
+
+
+def _cells(scored: _Scored) -> list[str]:
+    found = scored.score
+    if found is None:
+        return [str(scored.number), "", "", "", "", "", "", scored.source, scored.target]
+    error = found.log_probability_error
+    return [
+        str(scored.number),
+        f"{found.evidence:.3f}",
+        f"{found.log_probability:.3f}",
+        "" if error is None else f"{error:.3f}",
+        f"{found.unseen:.2f}",
+        _word(found.source_misfit, scored.source),
+        _word(found.target_misfit, scored.target),
+        scored.source,
+        scored.target,
+    ]
+
+
+def _word(misfit: Misfit | None, words: str) -> str:
+    """The word that belongs least, and its log-odds."""
+    return "" if misfit is None else f"{words.split()[misfit.position]} {misfit.odds:.1f}"

@@ -1,0 +1,321 @@
+"""The commands that translate: translate, tune."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hierogram.daemon.commands.common import (
+    AsJson,
+    grammar_and_sentences,
+    interruptible,
+    is_store,
+    note,
+    note_text,
+    plural,
+    say_json,
+    say_table,
+)
+from hierogram.daemon.commands.flags import Without, with_options
+from hierogram.daemon.commands.learning import announce_compilation
+from hierogram.daemon.decoding.requests import TranslateOptions
+from hierogram.daemon.exceptions import DrawingError, ExportError
+from hierogram.daemon.progress import progress
+from hierogram.daemon.tuning.options import TuningOptions
+from hierogram.storage.options import Option
+
+if TYPE_CHECKING:
+    from hierogram.daemon.decoding.opening import TranslationResources
+    from hierogram.daemon.decoding.translating import Translation, Translator
+
+
+STANDARD = "-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateOutput:
+    """Say what is written of translations."""
+
+    output: Annotated[
+        str, Option("Translations to write; .gz or .zst compresses.", flags=("--output", "-o"), metavar="FILE")
+    ] = STANDARD
+    best: Annotated[
+        int, Option("Translations of each sentence; with several, `number ||| words ||| features ||| score`.", least=1)
+    ] = 1
+    json: Annotated[bool, Option("A JSON object a sentence: translations, features, alignments, derivations.")] = False
+    alignments: Annotated[
+        Path | None, Option("Links of source and target words, a line a sentence.", metavar="FILE")
+    ] = None
+    svg: Annotated[Path | None, Option("A picture of each sentence's derivation, N.svg.", metavar="FOLDER")] = None
+    threads: Annotated[int, Option("Threads; 0: one a core. The translations do not depend on them.", least=0)] = 0
+
+
+@with_options
+def translate(
+    context: typer.Context,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[GRAMMAR] FILE",
+            help="GRAMMAR: an export, of any format of rules, a packed grammar, or a store; without it, the store. "
+            "FILE: sentences, one a line; - is standard input.",
+        ),
+    ],
+    options: TranslateOptions,
+    wanted: TranslateOutput,
+) -> None:
+    """Translate sentences with a grammar; translations line for line.
+
+    Sentences are divided into tokens as the grammar's store does it, or by --tokenize. An empty line stays empty. Words
+    that no rule translates alone may be passed through. From standard input each line is translated as it comes; with a
+    store, by what it has learned until then.
+    """
+    announce_compilation()
+    from hierogram.daemon.decoding.opening import Follower, equip
+    from hierogram.storage.store import open_store
+
+    grammar, stored, sentences = grammar_and_sentences(context, files)
+    with ExitStack() as stack, interruptible("the rest was not translated"):
+        equipment = equip(options)
+        if stored:
+            follower = Follower(stack.enter_context(open_store(grammar)), equipment)
+            translator = follower.refresh()
+        else:
+            follower = None
+            translator = equipment.translator(equipment.grammar(grammar))
+        _tell(translator, equipment)
+        writer = stack.enter_context(_Writer(wanted, sentences))
+        if sentences == STANDARD:
+            for number, line in enumerate(_typed_lines(), 1):
+                if number == 1:
+                    note_text(translator.texts.source, "<stdin>", [line], options.tokenized)
+                if follower is not None:
+                    translator = follower.refresh()
+                writer.write(number, translator.translate(line, wanted.best, markup=options.markup))
+            return
+        _translate_file(translator, sentences, options, writer)
+
+
+def _translate_file(translator: "Translator", sentences: str, options: TranslateOptions, writer: "_Writer") -> None:
+    from hierogram.daemon.corpora.lines import read_sentences
+    from hierogram.daemon.progress import progress
+
+    lines = read_sentences(sentences)
+    note_text(translator.texts.source, sentences, lines, options.tokenized)
+    wanted = writer.wanted
+    with progress("translate", "sentences") as shown:
+        done = translator.translate_all(lines, wanted.best, markup=options.markup, threads=wanted.threads)
+        for number, translation in enumerate(done, 1):
+            writer.write(number, translation)
+            shown.update(number, len(lines), number)
+    if wanted.output != STANDARD:
+        note(f"{wanted.output}: {plural(len(lines), 'sentence')}")
+
+
+def _tell(translator: "Translator", equipment: "TranslationResources") -> None:
+    """What of the grammar and of the weights is not used."""
+    grammar = translator.grammar
+    if grammar.circular:
+        note(f"{plural(grammar.circular, 'rule')} left out whose source side is empty or a single nonterminal")
+    if grammar.wide:
+        note(f"{plural(grammar.wide, 'rule')} left out of a larger scope: --max-scope takes more")
+    if unused := equipment.unused(grammar):
+        note(f"{equipment.options.weights}: the grammar has no feature {', '.join(unused)}")
+
+
+def _typed_lines() -> Iterator[str]:
+    """The lines of standard input, each as soon as it is there."""
+    for line in iter(sys.stdin.buffer.readline, b""):
+        yield line.decode(errors="replace").rstrip("\r\n")
+
+
+class _Writer:
+    """Writes translations in what was asked for, in order; a context manager."""
+
+    def __init__(self, wanted: TranslateOutput, name: str) -> None:
+        self.wanted = wanted
+        self._name = name
+        self._stack = ExitStack()
+        self._put: Any = None
+        self._links: Any = None
+
+    def __enter__(self) -> "_Writer":
+        from hierogram.daemon.compressing import written
+
+        wanted = self.wanted
+        if wanted.output != STANDARD:
+            self._put = self._stack.enter_context(written(Path(wanted.output)))
+        if wanted.alignments is not None:
+            self._links = self._stack.enter_context(written(wanted.alignments))
+        if wanted.svg is not None:
+            try:
+                wanted.svg.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise ExportError(f"{wanted.svg}: cannot be made: {error.strerror or error}") from error
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    def write(self, number: int, translation: "Translation") -> None:
+        """The translations of line `number`."""
+        if translation.parts > 1:
+            words = plural(len(translation.source), "word")
+            note(f"{self._name}: line {number} has {words}: translated in {translation.parts} parts")
+        lines = self._lines(number, translation)
+        if self._put is None:
+            sys.stdout.write("".join(line + "\n" for line in lines))
+            sys.stdout.flush()
+        else:
+            self._put.write("".join(line + "\n" for line in lines).encode())
+        if self._links is not None:
+            links = translation.alignment() if translation.candidates else []
+            self._links.write((" ".join(f"{i}-{j}" for i, j in links) + "\n").encode())
+        if self.wanted.svg is not None and translation.candidates:
+            self._draw(self.wanted.svg / f"{number}.svg", number, translation)
+
+    def _lines(self, number: int, translation: "Translation") -> Sequence[str]:
+        if self.wanted.json:
+            import json
+
+            from hierogram.daemon.decoding.translating import as_plain
+
+            return [json.dumps({"line": number} | as_plain(translation), ensure_ascii=False)]
+        if self.wanted.best == 1:
+            return [translation.text]
+        return [
+            f"{number} ||| {candidate.text} ||| "
+            + " ".join(f"{name}={value:.9g}" for name, value in candidate.features.items())
+            + f" ||| {candidate.score:.9g}"
+            for candidate in translation.candidates
+        ]
+
+    def _draw(self, path: Path, number: int, translation: "Translation") -> None:
+        from hierogram.daemon.grammar.drawing import draw
+
+        try:
+            path.write_text(draw(translation.derivation()), encoding="utf-8")
+        except DrawingError as error:
+            note(f"{self._name}: line {number}: {error}")
+        except OSError as error:
+            raise ExportError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def pack_grammar(
+    grammar: Annotated[str, typer.Argument(metavar="GRAMMAR", help="An export, of any format of rules, or a store.")],
+    output: Annotated[str, typer.Argument(metavar="FILE", help="Packed grammar to write.")],
+    max_scope: Annotated[
+        int, typer.Option("--max-scope", min=0, metavar="K", help="Leave out rules that match slower than O(n^K).")
+    ] = 2,
+    drawn: Annotated[
+        bool,
+        typer.Option("--drawn", help="From a store: counts of the present derivations, one draw, instead of means."),
+    ] = False,
+) -> None:
+    """Pack a grammar into the form that `translate` maps into memory, so that it starts at once."""
+    from hierogram.daemon.decoding.grammars import write_grammar
+    from hierogram.daemon.decoding.opening import equip
+    from hierogram.storage.store import open_store
+
+    equipment = equip(TranslateOptions(max_scope=max_scope, drawn=drawn))
+    if is_store(grammar):
+        with open_store(grammar) as store:
+            found = equipment.of_store(store)[0]
+    else:
+        found = equipment.grammar(grammar)
+    write_grammar(Path(output), found)
+    note(f"{output}: {plural(found.packed.rules, 'rule')}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningRun:
+    """Say where tuned weights go, and what works on them."""
+
+    output: Annotated[
+        str, Option("Weights to write, a TOML file for `translate`.", flags=("--output", "-o"), metavar="FILE")
+    ]
+    threads: Annotated[int, Option("Threads; 0: one a core. The weights do not depend on them.", least=0)] = 0
+
+
+@with_options
+def tune(
+    context: typer.Context,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[GRAMMAR] FILE",
+            help="GRAMMAR: as for `translate`; without it, the store. FILE: sentences to tune on, one a line, that the "
+            "grammar has not learned from.",
+        ),
+    ],
+    reference: Annotated[
+        list[str],
+        typer.Option(
+            "--reference",
+            "-r",
+            metavar="FILE",
+            help="References, line for line; may be given again. A line that is empty in one has a reference less.",
+        ),
+    ],
+    options: Annotated[TranslateOptions, Without(("glossary", "markup"))],
+    tuning: TuningOptions,
+    run: TuningRun,
+    as_json: AsJson = False,
+) -> None:
+    """Tune the weights of features to BLEU by pairwise ranking (PRO); scipy is needed (extra `tune`).
+
+    In each round the sentences are translated, and weights are trained that put better candidates above worse ones.
+    Sentences and references are divided into tokens as the grammar's store does it, or by --tokenize.
+    The weights of the best round are written, with the scores of all rounds. --weights says where to begin; where these
+    win, the report says so.
+    """
+    from hierogram.daemon.tuning.tuning import need_scipy
+
+    need_scipy()
+    announce_compilation()
+    from hierogram.daemon.corpora.lines import read_sentences
+    from hierogram.daemon.decoding.opening import equip
+    from hierogram.daemon.tuning.evaluation import check_lines
+    from hierogram.daemon.tuning.runs import GrammarDecoder, as_plain, split_references, write_tuned
+    from hierogram.daemon.tuning.tuning import tune as find_weights
+    from hierogram.storage.store import open_store
+
+    grammar, stored, sentences = grammar_and_sentences(context, files)
+    lines = read_sentences(sentences)
+    against = [(name, read_sentences(name)) for name in reference]
+    check_lines([(sentences, lines)], against)
+    with ExitStack() as stack, interruptible("no weights were written"):
+        equipment = equip(options)
+        if stored:
+            rules = equipment.of_store(stack.enter_context(open_store(grammar)))[0]
+        else:
+            rules = equipment.grammar(grammar)
+        with progress("tune", "sentences") as shown:
+            decode = GrammarDecoder(
+                equipment, rules, lines, shown, best=tuning.best, rounds=tuning.iterations + 1, threads=run.threads
+            )
+            pipeline = equipment.texts(rules)
+            for side, name, own in ((pipeline.source, sentences, lines), *((pipeline.target, *of) for of in against)):
+                note_text(side, name, own, options.tokenized)
+            divided = ([pipeline.target.tokens(line) for line in own] for _, own in against)
+            texts = split_references(divided, len(lines))
+            tuned = find_weights(decode, texts, decode.start(), tuning, decode.words)
+    inputs = {"grammar": grammar, "lm": options.lm, "sentences": sentences, "references": reference}
+    write_tuned(Path(run.output), tuned, decode.by_name, tuning, inputs)
+    rounds = [as_plain(iteration) for iteration in tuned.history]
+    if as_json:
+        made = {"weights": decode.by_name(tuned.weights), "best_round": tuned.best + 1, "start_won": not tuned.best}
+        say_json({**made, "rounds": rounds})
+        return
+    rows = [
+        [f"{number}", f"{own['bleu']:.2f}", f"{own['ratio']:.3f}", f"{own['candidates']:,}"]
+        for number, own in enumerate(rounds, 1)
+    ]
+    say_table(["round", "BLEU", "ratio", "candidates"], rows, numeric=range(4))
+    note(f"{run.output}: weights of round {tuned.best + 1}, with BLEU {rounds[tuned.best]['bleu']:.2f}")
+    if not tuned.best:
+        note("the starting weights won: no round translated better, so they are what was written")

@@ -1,1 +1,0 @@
-"""The commands around translating: language models, tuning, evaluation."""

@@ -1,1 +1,0 @@
-"""Dictionaries and lists of terms: TBX, CSV, TSV."""

@@ -1,0 +1,151 @@
+"""Lexical weights of rules, from the links of the store's pairs [Koehn, Och & Marcu 2003, §3.3].
+
+c(f, e) counts the links between two words; a word without any link counts as linked to NULL. w(e|f) = c(f, e) / c(f),
+and lex(e|f) is the product, over a rule's target words, of the mean of w(e|f) over the word's links within the rule, of
+w(e|NULL) where it has none. Lex(f|e) likewise, the sides exchanged; without words it is 1.
+
+Means and products are taken in whole numbers (units of 2^-50 of a probability, of 2^-32 of its logarithm), so that they
+do not depend on the order in which threads add them up.
+"""
+
+from hierogram.daemon.exports.formats.notation import is_nonterminal, symbols, word
+from hierogram.daemon.exports.scratch import Blocks, Heard, Scratch
+
+FLOOR = 1e-7
+"""What a pair of words has that no pair of the store links (a rule may outlive its last pair by a commit)."""
+
+_NULL = "''"
+_PAIRS = {"source": "VARCHAR", "target": "VARCHAR", "alignment": "VARCHAR"}
+
+
+def load_lexicon(scratch: Scratch, blocks: Blocks, heard: Heard | None = None) -> None:
+    """Make the table `lexicon` (f, e, w(e|f), w(f|e)) from blocks of pairs' lines."""
+    _count_links(scratch, blocks, heard)
+    scratch.run("""
+        CREATE TABLE lexicon AS
+        WITH of_f AS (SELECT f, sum(n) AS total FROM links GROUP BY f),
+             of_e AS (SELECT e, sum(n) AS total FROM links GROUP BY e)
+        SELECT f, e, CAST(n AS DOUBLE) / CAST(of_f.total AS DOUBLE) AS e_given_f,
+               CAST(n AS DOUBLE) / CAST(of_e.total AS DOUBLE) AS f_given_e
+          FROM links JOIN of_f USING (f) JOIN of_e USING (e)""")
+    scratch.run("DROP TABLE links")
+
+
+def load_word_pairs(scratch: Scratch, blocks: Blocks, samples: int, heard: Heard | None = None) -> None:
+    """Make the view `rules` of all pairs of linked words, which are counted in units of 1/`samples`."""
+    _count_links(scratch, blocks, heard)
+    scratch.run(f"""
+        CREATE TABLE loaded AS
+        SELECT f AS source, e AS target, 0 AS scope, 0 AS nonterminals, 1 AS source_terminals, 1 AS target_terminals,
+               CAST(n * {samples} AS BIGINT) AS uses
+          FROM links WHERE f <> {_NULL} AND e <> {_NULL}""")
+    scratch.run("DROP TABLE links")
+    scratch.run("CREATE VIEW rules AS SELECT rowid AS id, '0-0' AS alignment, * FROM loaded")
+
+
+def _count_links(scratch: Scratch, blocks: Blocks, heard: Heard | None) -> None:
+    """Make the table `links` (f, e, n) from blocks of pairs' lines."""
+    scratch.load("pairs", _PAIRS, blocks, heard)
+    scratch.run(f"""
+        CREATE TABLE links AS
+        WITH split AS (
+            SELECT string_split(source, ' ') AS s, string_split(target, ' ') AS t,
+                   {_positions("alignment", 1)} AS i, {_positions("alignment", 2)} AS j
+              FROM pairs
+        ), linked AS (
+            SELECT unnest(list_transform(i, lambda x: s[x + 1])) AS f,
+                   unnest(list_transform(j, lambda x: t[x + 1])) AS e
+              FROM split
+            UNION ALL
+            SELECT unnest(list_transform({_unlinked("s", "i")}, lambda x: s[x + 1])), {_NULL} FROM split
+            UNION ALL
+            SELECT {_NULL}, unnest(list_transform({_unlinked("t", "j")}, lambda x: t[x + 1])) FROM split
+        )
+        SELECT f, e, count(*) AS n FROM linked GROUP BY f, e""")
+    scratch.run("DROP TABLE pairs")
+
+
+def weigh(scratch: Scratch, rules: str) -> None:
+    """Make the table `lexical` (id, lex(e|f), lex(f|e)) for the rules of a table or view.
+
+    Links within rules are looked up and averaged; of words without links only the word is.
+    """
+    scratch.run(f"""
+        CREATE TABLE unlinked AS
+        SELECT e AS word, {_log(_units("e_given_f"), "1")} AS to_target, NULL AS to_source
+          FROM lexicon WHERE f = {_NULL}
+        UNION ALL
+        SELECT f, NULL, {_log(_units("f_given_e"), "1")} FROM lexicon WHERE e = {_NULL}""")
+    s, t = symbols("source"), symbols("target")
+    scratch.run(f"""
+        CREATE TABLE lexical AS
+        WITH linked AS (
+            SELECT id, i, j, {word("s[i + 1]")} AS f, {word("t[j + 1]")} AS e FROM (
+                SELECT id, {s} AS s, {t} AS t,
+                       unnest({_positions("alignment", 1)}) AS i, unnest({_positions("alignment", 2)}) AS j
+                  FROM {rules} WHERE alignment <> ''
+            )
+        ), weighed AS (
+            SELECT id, i, j, {_units(f"coalesce(e_given_f, {FLOOR})")} AS e_given_f,
+                   {_units(f"coalesce(f_given_e, {FLOOR})")} AS f_given_e
+              FROM linked LEFT JOIN lexicon USING (f, e)
+        ), words AS (
+            SELECT id, {_log("sum(e_given_f)", "count(*)")} AS to_target, 0 AS to_source FROM weighed GROUP BY id, j
+            UNION ALL
+            SELECT id, 0, {_log("sum(f_given_e)", "count(*)")} FROM weighed GROUP BY id, i
+            UNION ALL
+            {_without_links(rules, "target", 2, "to_target", "0")}
+            UNION ALL
+            {_without_links(rules, "source", 1, "0", "to_source")}
+        )
+        SELECT id, exp(CAST(sum(to_target) AS DOUBLE) / 4294967296) AS lex_target_given_source,
+               exp(CAST(sum(to_source) AS DOUBLE) / 4294967296) AS lex_source_given_target
+          FROM words GROUP BY id""")
+    scratch.run("DROP TABLE unlinked")
+
+
+def _without_links(rules: str, side: str, part: int, to_target: str, to_source: str) -> str:
+    """Return a query of the rules' words without links on a side, with the logarithms of their weights."""
+    found = symbols(side)
+    terminals = f"list_filter({found}, lambda x: NOT {is_nonterminal('x')})"
+    unlinked = f"list_transform({_unlinked('side', 'linked')}, lambda x: side[x + 1])"
+    own = "to_target" if to_source == "0" else "to_source"
+    floor = _log(_units(str(FLOOR)), "1")
+    values = [value if value == "0" else f"coalesce({value}, {floor})" for value in (to_target, to_source)]
+    return f"""
+        SELECT id, {values[0]}, {values[1]} FROM (
+            SELECT id, {word("symbol")} AS word FROM (
+                SELECT id, unnest(CASE WHEN nonterminals = 0 THEN {found} ELSE {terminals} END) AS symbol
+                  FROM {rules} WHERE alignment = ''
+                UNION ALL
+                SELECT id, unnest({unlinked})
+                  FROM (SELECT id, {found} AS side, {_positions("alignment", part)} AS linked FROM {rules}
+                         WHERE alignment <> '')
+            )
+        ) LEFT JOIN (SELECT * FROM unlinked WHERE {own} IS NOT NULL) USING (word)"""
+
+
+def _positions(alignment: str, part: int) -> str:
+    """Return positions that the links `i-j` of an alignment name on its first or second side, as a list."""
+    return (
+        f"(CASE WHEN coalesce({alignment}, '') = '' THEN CAST([] AS INTEGER[]) ELSE "
+        f"list_transform(string_split({alignment}, ' '), lambda x: CAST(split_part(x, '-', {part}) AS INTEGER)) END)"
+    )
+
+
+def _unlinked(side: str, positions: str) -> str:
+    """Return positions of the side's words that are not among the positions."""
+    return (
+        f"list_filter(CAST(range(len({side})) AS INTEGER[]), lambda x: "
+        f"NOT list_contains({positions}, x) AND NOT {is_nonterminal(f'{side}[x + 1]')})"
+    )
+
+
+def _units(weight: str) -> str:
+    return f"CAST(round({weight} * 1125899906842624) AS BIGINT)"
+
+
+def _log(units: str, n: str) -> str:
+    """Return the logarithm of the mean of n weights, from the sum of their units."""
+    mean = f"CAST({units} AS DOUBLE) / {n} / 1125899906842624"
+    return f"CAST(round(ln(greatest({mean}, 1e-12)) * 4294967296) AS BIGINT)"

@@ -1,1 +1,0 @@
-"""The scratch database of an export: rules, lexicon, notation and filters in SQL."""

@@ -1,0 +1,67 @@
+"""A derivation as a picture: the source tree above the target tree, the same numbers at what belongs together."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from svgling.core import TreeLayout, TreeOptions
+from svgling.figure import Caption, RowByRow
+
+from hierogram.daemon.exceptions import DrawingError
+from hierogram.daemon.learning.kinds.kind import RuleUse
+from hierogram.samplers.grammar.rules import parse_side
+
+_NO_XML = re.compile("[^\\t\\n\\r -\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+_WIDE = 2.2
+"""Width of an ideograph in average glyphs."""
+
+
+class _Options(TreeOptions):  # type: ignore[misc]
+    """svgling's options, with room for wide letters."""
+
+    def label_width(self, label: object) -> float:
+        """Width in em."""
+        text = str(label)
+        glyphs = sum(_WIDE if unicodedata.east_asian_width(letter) in "WF" else 1.0 for letter in text)
+        return float((glyphs + self.leaf_padding) / self.average_glyph_width)
+
+
+def draw(uses: Sequence[RuleUse]) -> str:
+    """The derivation as an SVG document.
+
+    Node n is the n-th rule of the derivation on both sides, so the target tree shows in what order its parts come.
+    Raises `DrawingError` where there is nothing to draw, or more than fits into a picture.
+    """
+    if not uses:
+        raise DrawingError("the pair has no derivation yet: it waits to be sampled")
+    try:
+        rows = [
+            Caption(TreeLayout(_tree(uses, side), options=_Options()), caption)
+            for caption, side in (("source", "source"), ("target", "target"))
+        ]
+        picture: str = RowByRow(*rows, gridify=False).get_svg().tostring()
+    except RecursionError as error:
+        raise DrawingError("the derivation is too deep for a picture: ask for JSON") from error
+    return picture
+
+
+def _tree(uses: Sequence[RuleUse], side: str) -> Any:
+    """Return what svgling draws: (label, *children), words that stand together in one leaf."""
+    trees: list[Any] = [None] * len(uses)
+    for number in reversed(range(len(uses))):
+        use = uses[number]
+        parts: list[Any] = []
+        words: list[str] = []
+        for symbol in parse_side(getattr(use, side)):
+            if isinstance(symbol, str):
+                words.append(_NO_XML.sub("\ufffd", symbol))
+                continue
+            if words:
+                parts.append(" ".join(words))
+                words = []
+            parts.append(trees[use.children[symbol - 1]])
+        if words:
+            parts.append(" ".join(words))
+        trees[number] = (f"X{number + 1}", *parts)
+    return trees[0]

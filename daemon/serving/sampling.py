@@ -1,0 +1,362 @@
+"""The loop that samples: new pairs through the schedule first, then burned-in ones again, the stalest first.
+
+The pairs that are new at one time become a batch. Batches are sampled in turn, a few seconds each, so that a pair that
+comes late does not wait for all that came before it. Each turn ends with a commit: between two turns the store and the
+memory say the same.
+"""
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.alignment.incremental import PAIRS_AT_ONCE, IncrementalAligner, correct
+from hierogram.daemon.configuration import Configuration, SamplingSection
+from hierogram.daemon.learning.learner import Learner, LearnOptions, LearnProgress
+from hierogram.daemon.learning.learning import rekey
+from hierogram.daemon.learning.residents import PAIRS_A_TRANSACTION, ResidentBatch, read_batches
+from hierogram.daemon.serving.health import HealthRegistry
+from hierogram.daemon.serving.logs import Log
+from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
+from hierogram.daemon.workers.chain import check_workers, workers_of
+from hierogram.samplers.exceptions import KeyCollisionError
+from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
+from hierogram.storage.records import SAMPLING, WAITING, Correction, PairRow
+from hierogram.storage.store import Store
+
+_REJUVENATED_AT_ONCE = 1_000
+_LOG_SECONDS = 60.0
+
+
+class _EndedError(Exception):
+    """The daemon ends: what is being aligned is left to the next start."""
+
+
+class Aligning:
+    """The aligner of a running daemon; the learner's rules follow where derivations are made anew."""
+
+    def __init__(
+        self, store: Store, learner: Learner, configuration: Configuration, stop: StopFlag, beat: Heartbeat, log: Log
+    ) -> None:
+        self._section = configuration.alignment
+        self._store = store
+        self._threads = configuration.sampling.threads or None
+        self._aligner = IncrementalAligner(store, self._threads, self._section.train)
+        self._learner = learner
+        self._stop = stop
+        self._beat = beat
+        self._log = log
+        self._gone_over = Counter[str]()
+        self._logged = time.monotonic()
+
+    def align_new(self) -> int:
+        """Align pairs that came without an alignment, some at once; how many."""
+        try:
+            pairs = self._aligner.align_new(self._section.pairs_at_once, self._go_on)
+        except _EndedError:
+            return 0
+        if pairs:
+            self._log.info("pairs aligned", pairs=pairs)
+        return pairs
+
+    def rejuvenate(self) -> list[int]:
+        """Go over some alignments again; the ids of the pairs whose derivations begin anew."""
+        try:
+            done = self._aligner.rejuvenate(_REJUVENATED_AT_ONCE, self._go_on, 1 + self._section.passes)
+        except _EndedError:
+            return []
+        self._gone_over.update(pairs=done.pairs, changed=done.changed)
+        # Logged when all have been gone over, and now and then before.
+        if self._gone_over["pairs"] and (not done.pairs or time.monotonic() - self._logged >= _LOG_SECONDS):
+            self._log.info("alignments gone over again", **self._gone_over)
+            self._gone_over.clear()
+            self._logged = time.monotonic()
+        if not done.pairs or done.rebuilt is None:
+            return []
+        done.rebuilt.change(self._learner.chain)
+        return [row.id for row in done.rebuilt.before.rows]
+
+    def correct(self, pending: Sequence[Correction]) -> None:
+        """Make the alignments of pairs keep to what people say of their links; no open batch may hold them."""
+        for rebuilt in correct(self._store, pending, self._threads):
+            rebuilt.change(self._learner.chain)
+        self._log.info("pairs corrected", pairs=len(pending))
+
+    def _go_on(self, _done: int, _total: int) -> None:
+        self._beat()
+        if self._stop.is_set():
+            raise _EndedError
+
+
+class InParts:
+    """Some pairs at a time: what is new comes in as a batch of its own, and goes when it has burned in."""
+
+    def __init__(self, learner: Learner, section: SamplingSection) -> None:
+        self.queue: deque[ResidentBatch] = deque()
+        self._learner = learner
+        self._pairs_at_once = section.pairs_at_once
+        self._taken_up = 0
+        self._all_taken_up = False
+
+    def take_new(self) -> ResidentBatch | None:
+        """A batch of the pairs that are new, as far as there is room."""
+        room = self._pairs_at_once - sum(len(batch.rows) for batch in self.queue)
+        if room <= 0:
+            return None
+        rows = self._interrupted(room)
+        # What is in memory has been committed since it was read, and is not pending any more.
+        rows += self._learner.store.pairs(limit=room - len(rows), states=(WAITING,))
+        return self._learner.open(rows) if rows else None
+
+    def _interrupted(self, room: int) -> list[PairRow]:
+        """Pairs that an earlier run left on their way through the schedule."""
+        if self._all_taken_up:
+            return []
+        rows = self._learner.store.pairs(after_id=self._taken_up, limit=room, states=(SAMPLING,))
+        self._all_taken_up = len(rows) < room
+        self._taken_up = rows[-1].id if rows else self._taken_up
+        here = {row.id for batch in self.queue for row in batch.rows}
+        return [row for row in rows if row.id not in here]
+
+    def stalest(self, pairs: int) -> ResidentBatch | None:
+        """The pairs that were sampled longest ago, as a batch for one turn."""
+        rows = self._learner.store.stalest_pairs(min(pairs, self._pairs_at_once))
+        return self._learner.open(rows) if rows else None
+
+    def begin_anew(self, ids: Sequence[int]) -> None:
+        """The pairs are a batch of their own."""
+        self.queue.append(self._learner.open(self._learner.store.pairs_by_id(ids)))
+
+    def drop(self, ids: Collection[int]) -> None:
+        """The others of their batches are read again from the store."""
+        kept: deque[ResidentBatch] = deque()
+        for batch in self.queue:
+            rest = [row.id for row in batch.rows if row.id not in ids]
+            if len(rest) == len(batch.rows):
+                kept.append(batch)
+            elif rest:
+                kept.append(self._learner.open(self._learner.store.pairs_by_id(rest)))
+        self.queue = kept
+
+
+class AsWhole:
+    """All pairs at once, loaded anew when some come or go: that takes time in proportion to the store."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.queue: deque[ResidentBatch] = deque()
+        self._learner = learner
+        self._batch: ResidentBatch | None = None
+
+    def take_new(self) -> ResidentBatch | None:
+        """All pairs, where some of them are new, or nothing is in memory yet and some have not burned in."""
+        if self._batch is not None and not self._learner.store.count_pairs((WAITING,)):
+            return None
+        batch = self._load()
+        return batch if batch is not None and (batch.sweeps < self._learner.course.burn_in).any() else None
+
+    def _load(self) -> ResidentBatch | None:
+        self.queue.clear()
+        self._batch = next(map(self._learner.open, read_batches(self._learner.store)), None)
+        return self._batch
+
+    def stalest(self, pairs: int) -> ResidentBatch | None:
+        """All pairs: every one was sampled as long ago as the others."""
+        return self._batch
+
+    def begin_anew(self, ids: Sequence[int]) -> None:
+        """All are loaded anew."""
+        self._load()
+
+    def drop(self, ids: Collection[int]) -> None:
+        """All are forgotten."""
+        self.queue.clear()
+        self._batch = None
+
+
+Residency = InParts | AsWhole
+"""Pairs in memory, as the kind of grammar needs them; between two turns, memory and store say the same."""
+
+_LOOK_SECONDS = 0.5
+_FEWEST_REJUVENATED = 64
+_FIRST_RATE = 1_000.0
+"""Pairs a second that sampling is supposed to do before it has been measured."""
+
+
+class SamplingLoop:
+    """Keeps the grammar current."""
+
+    name = "resample"
+    sections = frozenset({"sampling", "alignment", "workers"})
+
+    def __init__(
+        self, store: Store, configuration: Callable[[], Configuration], health: HealthRegistry, log: Log
+    ) -> None:
+        self._store = store
+        self._configuration = configuration
+        self._health = health
+        self._log = log.bind(loop=self.name)
+
+    def prepare(self, configuration: Configuration) -> None:
+        """Raises `WorkersError` where workers are asked for and cannot sample this store."""
+        if configuration.workers.workers is not None:
+            check_workers(self._store.settings())
+
+    def run(self, stop: StopFlag, beat: Heartbeat) -> None:
+        """Samples until told to end, from what the store says; see `Loop.run`."""
+        configuration = self._configuration()
+        while not stop.is_set():
+            try:
+                self._sample(configuration, stop, beat)
+            except (StoredKeyCollisionError, KeyCollisionError) as error:
+                self._log.warning("two rules have one key: all rules get new ones", reason=str(error))
+                rekey(self._store)
+
+    def _sample(self, configuration: Configuration, stop: StopFlag, beat: Heartbeat) -> None:
+        section = configuration.sampling
+        chosen = configuration.workers.chosen()
+        threads = section.threads or (None if chosen is None else 1)
+
+        def report(_now: LearnProgress) -> None:
+            beat()
+
+        with ExitStack() as stack:
+            chain = stack.enter_context(workers_of(self._store, chosen, threads or 1))
+            blocks = configuration.workers.in_blocks()
+            seconds = section.likelihood_seconds
+            options = LearnOptions(threads, report, likelihood_seconds=seconds, blocks=blocks, chain=chain)
+            learner = stack.enter_context(Learner(self._store, options))
+            self._log.info("rules loaded", rules=learner.chain.rule_types, uses=learner.chain.rule_tokens)
+            aligning = Aligning(self._store, learner, configuration, stop, beat, self._log)
+            turns = SamplingTurns(learner, section, stop, self._health, self._log, aligning)
+            while not stop.is_set():
+                worked = turns.take()
+                beat.well()
+                if not worked:
+                    stop.wait(_LOOK_SECONDS)
+
+
+class SamplingTurns:
+    """Whose turn it is: batches of new pairs one after the other, or burned-in pairs again."""
+
+    def __init__(
+        self,
+        learner: Learner,
+        section: SamplingSection,
+        stop: StopFlag,
+        health: HealthRegistry,
+        log: Log,
+        aligning: Aligning | None = None,
+    ) -> None:
+        self._learner = learner
+        self._aligning = aligning
+        self._log = log
+        self._section = section
+        self._stop = stop
+        self._health = health
+        self._residency: Residency = AsWhole(learner) if learner.kind.whole else InParts(learner, section)
+        self._rate = _FIRST_RATE
+        # Seconds that were spent on new pairs beyond those that burned-in ones have had in turn.
+        self._owed = 0.0
+        self._rest_until = 0.0
+
+    def take(self) -> bool:
+        """One turn of a few seconds, committed at its end; False where there was nothing to do."""
+        self._note_lag()
+        self._withdraw()
+        self._correct()
+        self._learner.chain.follow(self._learner.store)
+        aligned = self._aligning.align_new() if self._aligning else 0
+        new = self._residency.take_new()
+        # At once, and beside the turn of the others: what is not committed yet could not be withdrawn, and a stream of
+        # new pairs must not keep those before them from ever burning in.
+        seconds = self._burn_in(new) if new is not None else 0.0
+        worked = self._work(new, seconds)
+        self._note_lag()
+        return worked or new is not None or aligned > 0
+
+    def _withdraw(self) -> None:
+        """Takes out the pairs that someone wants out."""
+        while ids := self._learner.store.pending_withdrawals(PAIRS_A_TRANSACTION):
+            self._residency.drop(set(ids))
+            self._learner.withdraw(self._learner.store.pairs_by_id(ids))
+            self._log.info("pairs withdrawn", pairs=len(ids))
+
+    def _correct(self) -> None:
+        """Has alignments follow what people say of their links."""
+        store = self._learner.store
+        while self._aligning and (pending := store.pending_corrections(PAIRS_AT_ONCE)):
+            ids = [correction.id for correction in pending]
+            self._residency.drop(set(ids))
+            self._aligning.correct(pending)
+            going_on = [row.id for row in store.pairs_by_id(ids) if row.state == SAMPLING]
+            if going_on:
+                self._residency.begin_anew(going_on)
+
+    def _work(self, new: ResidentBatch | None, seconds: float) -> bool:
+        """A turn for the next batch, or for burned-in pairs; a `new` one has had its turn, of so many seconds."""
+        share = self._section.new_share
+        queue = self._residency.queue
+        if queue or new is not None:
+            if queue and queue[0] is not new and not self._stop.is_set():
+                seconds += self._burn_in(queue.popleft())
+            self._owed += seconds * (1 - share) / share
+            if self._owed >= self._section.commit_seconds and not self._stop.is_set():
+                self._owed -= self._rejuvenate()
+            return True
+        self._owed = 0.0
+        begun_anew = self._aligning.rejuvenate() if self._aligning else []
+        if begun_anew:
+            # They are on their way through the schedule, and nobody waits with them.
+            self._residency.begin_anew(begun_anew)
+            return True
+        idle = self._section.idle_share
+        if not idle or time.monotonic() < self._rest_until:
+            return False
+        seconds = self._rejuvenate()
+        self._rest_until = time.monotonic() + seconds * (1 - idle) / idle
+        return seconds > 0
+
+    def _burn_in(self, batch: ResidentBatch) -> float:
+        """A turn for the batch, which goes to the end of the queue if it needs more; returns the seconds it took."""
+        burn_in = self._learner.course.burn_in
+        seconds = self._sweep(batch, np.maximum(batch.sweeps, burn_in))
+        if (batch.sweeps < burn_in).any():
+            self._residency.queue.append(batch)
+        return seconds
+
+    def _rejuvenate(self) -> float:
+        """A turn for the pairs that have burned in and were sampled longest ago; returns the seconds that it took."""
+        sweeps = self._learner.settings.round_sweeps
+        pairs = int(self._rate * self._section.commit_seconds / sweeps)
+        started = time.monotonic()
+        batch = self._residency.stalest(max(pairs, _FEWEST_REJUVENATED))
+        if batch is None:
+            return 0.0
+        # To the end of their round, whichever of its sweeps they have had.
+        resampled = batch.sweeps >= self._learner.course.burn_in
+        until = (batch.sweeps // sweeps + 1) * sweeps
+        self._sweep(batch, np.where(resampled, until, batch.sweeps))
+        self._health.rejuvenated += int(resampled.sum())
+        return time.monotonic() - started
+
+    def _sweep(self, batch: ResidentBatch, until: NDArray[np.int64]) -> float:
+        learner = self._learner
+        started = time.monotonic()
+        before, sampling = learner.pair_sweeps, learner.sampling_seconds
+
+        def enough() -> bool:
+            return self._stop.is_set() or time.monotonic() - started > self._section.commit_seconds
+
+        learner.sweep(batch, until, enough)
+        done = learner.pair_sweeps - before
+        self._health.note_sweeps(done)
+        self._health.log_likelihood = learner.likelihood
+        if learner.sampling_seconds > sampling:
+            self._rate = done / (learner.sampling_seconds - sampling)
+        return time.monotonic() - started
+
+    def _note_lag(self) -> None:
+        self._health.note_lag(self._learner.store.lag())

@@ -1,0 +1,131 @@
+"""A run of tuning: from a grammar and sentences to candidates with features, and tuned weights as a TOML file.
+
+The file is what `translate` reads, and says beside the weights how they were found.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.daemon.compressing import written
+from hierogram.daemon.decoding.grammars import TranslationGrammar
+from hierogram.daemon.decoding.opening import TranslationResources
+from hierogram.daemon.decoding.weights import WORDS
+from hierogram.daemon.plain_options import all_plain
+from hierogram.daemon.progress import Progress
+from hierogram.daemon.tuning.options import TuningOptions
+from hierogram.daemon.tuning.tuning import Iteration, KBest, Tuned
+
+
+class GrammarDecoder:
+    """Translates the same sentences with a grammar, round by round.
+
+    `names` are the features in their order, `words` is the place among them of the number of target words.
+    """
+
+    def __init__(
+        self,
+        equipment: TranslationResources,
+        grammar: TranslationGrammar,
+        lines: Sequence[str],
+        shown: Progress,
+        *,
+        best: int,
+        rounds: int,
+        threads: int = 0,
+    ) -> None:
+        """`best` candidates of each line, in so many `rounds` at most; threads: 0 is one for each core."""
+        self.names = equipment.translator(grammar).names
+        self.words = self.names.index(WORDS)
+        self._equipment = equipment
+        self._grammar = grammar
+        self._lines = lines
+        self._shown = shown
+        self._best = best
+        self._rounds = rounds
+        self._threads = threads
+        self._done = 0
+
+    def start(self) -> NDArray[np.float64]:
+        """The weights that the equipment has, float64[F]."""
+        return np.array([float(self._equipment.weights.get(name, 0.0)) for name in self.names])
+
+    def by_name(self, weights: NDArray[np.float64]) -> dict[str, float]:
+        """Weights by the names of their features."""
+        return dict(zip(self.names, weights.tolist(), strict=True))
+
+    def __call__(self, weights: NDArray[np.float64]) -> list[KBest]:
+        """The candidates of each line, best first; none of a line without words."""
+        translator = self._equipment.translator(self._grammar, self.by_name(weights))
+        markup = self._equipment.options.markup
+        found = []
+        done = translator.translate_all(self._lines, self._best, markup=markup, distinct=True, threads=self._threads)
+        for number, translation in enumerate(done, 1):
+            rows = [[own.features.get(name, 0.0) for name in self.names] for own in translation.candidates]
+            features = np.array(rows, np.float64).reshape(-1, len(self.names))
+            found.append(KBest([own.words for own in translation.candidates], features))
+            part = self._done + number / len(self._lines)
+            self._shown.update(part, self._rounds, self._done * len(self._lines) + number, f"round {self._done + 1}")
+        self._done += 1
+        return found
+
+
+def split_references(references: Iterable[Sequence[str]], sentences: int) -> list[list[tuple[str, ...]]]:
+    """The references of each sentence as words, from lists of lines; empty lines are left out."""
+    split: list[list[tuple[str, ...]]] = [[] for _ in range(sentences)]
+    for lines in references:
+        for own, line in zip(split, lines, strict=True):
+            if words := tuple(word for word in line.replace("\t", " ").split(" ") if word):
+                own.append(words)
+    return split
+
+
+def write_tuned(
+    path: Path,
+    tuned: Tuned,
+    by_name: Callable[[NDArray[np.float64]], Mapping[str, float]],
+    options: TuningOptions,
+    inputs: Mapping[str, Any],
+) -> None:
+    """Write weights, scores of the rounds, options and names of inputs; raises `ExportError`.
+
+    `[weights]` are those of the best round, which `best_round` names (1: the starting weights); each `[[rounds]]` has
+    the BLEU that its own weights gave, the ratio of words to those of the references, and the number of new candidates.
+    """
+    lines = [
+        *_table("[weights]", by_name(tuned.weights)),
+        *_table("[tuning]", {**inputs, **all_plain(options), "best_round": tuned.best + 1}),
+    ]
+    for iteration in tuned.history:
+        lines += _table("[[rounds]]", as_plain(iteration))
+        lines += _table("[rounds.weights]", by_name(iteration.weights))
+    with written(path) as file:
+        file.write("\n".join(lines[:-1]).encode() + b"\n")
+
+
+def as_plain(iteration: Iteration) -> dict[str, Any]:
+    """A round's scores, without its weights."""
+    return {
+        "bleu": round(iteration.bleu.score, 4),
+        "ratio": round(iteration.bleu.ratio, 4),
+        "candidates": iteration.new,
+    }
+
+
+def _table(title: str, values: Mapping[str, Any]) -> list[str]:
+    entries = (f"{_key(name)} = {_plain(value)}" for name, value in values.items() if value is not None)
+    return [title, *entries, ""]
+
+
+def _plain(value: Any) -> str:
+    """A number, a text or a list: those of JSON are those of TOML."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _key(name: str) -> str:
+    plain = name.isascii() and all(letter.isalnum() or letter in "_-" for letter in name)
+    return name if plain and name else _plain(name)

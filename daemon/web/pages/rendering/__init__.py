@@ -1,1 +1,0 @@
-"""From what pages say to what browsers show: texts, drawings, templates."""

@@ -1,0 +1,314 @@
+"""The workers of a batch, as the process sees them that holds the store's claim: rounds, and what to do for lost ones.
+
+What is sampled is a function of the store, its seed and the blocks: neither the number of workers changes it, nor which
+of them are lost. For that, the changes of all rounds are kept since the pairs' variables were collected last. A shard
+that is lost begins again from there on another worker, which goes back to the table of that time and does the shard's
+part of each round again.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from hierogram.daemon.exceptions import WorkersError
+from hierogram.daemon.learning.kinds.kind import Report, SweepRequest
+from hierogram.daemon.learning.kinds.pairs import LoadedPairs, longest_rule
+from hierogram.daemon.workers.shares import Share, blobs_at, blobs_of_all, places_of, share_out, texts_of, work_of
+from hierogram.daemon.workers.worker import Changes, Contents, Part, Setup, Step, Variables, added, filled, rules_of
+from hierogram.samplers.counts.chain import SweepInfo
+from hierogram.samplers.counts.models import Model
+from hierogram.samplers.counts.table import RuleTable
+from hierogram.samplers.grammar.columns import Blobs
+
+Call = Any
+"""A call of a worker that may not have ended yet."""
+Shared = Any
+"""A value that many calls take, and that is sent once."""
+
+
+class WorkerLostError(Exception):
+    """A worker has ended, or does not answer; what it held is gone."""
+
+
+class Cluster(Protocol):
+    """Starts and ends workers, and calls their methods."""
+
+    @property
+    def wanted(self) -> int:
+        """How many workers there should be at present, 1 at least."""
+
+    @property
+    def crowded(self) -> bool:
+        """Whether workers keep all processors of this machine busy."""
+
+    def workers(self) -> list[int]:
+        """The numbers of the workers that there are, none of which is known to be lost."""
+
+    def start(self) -> int | None:
+        """Start one more worker; None where there is no room for it."""
+
+    def share(self, value: object) -> Shared:
+        """Send a value once, for calls of many workers."""
+
+    def call(self, worker: int, method: str, *arguments: object) -> Call:
+        """Call a method of a worker; what was shared can be among the arguments."""
+
+    def result(self, call: Call) -> Any:
+        """What the call gave; raises what it raised, or `WorkerLostError`, and then the worker is none any more."""
+
+    def shared(self, call: Call) -> Shared:
+        """What a call gave, for calls of many workers; it goes from worker to worker."""
+
+    def close(self) -> None:
+        """End all workers."""
+
+
+_MOST_LOSSES = 20
+"""Where this many workers are lost within one round, something is wrong that more of them would not repair."""
+_KEPT_BYTES = 256 << 20
+"""Where changes of rounds that are kept take more than this, variables are collected."""
+_MOST_PASSED = 16
+"""Among this many workers each gets what the others did from them; with more, all of it goes through here as one value,
+since every value that a call takes costs this process a little."""
+
+
+class _Past(NamedTuple):
+    """A round that is done: what it was, and what each shard changed."""
+
+    step: Step
+    changes: list[Changes]
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What went between the workers, for measurements: rounds, the bytes of their changes, the seconds in which a
+    worker added these to its table, the mean of all; workers that were lost.
+    """
+
+    rounds: int = 0
+    bytes: int = 0
+    merge_seconds: float = 0.0
+    lost: int = 0
+
+
+class WorkerPool:
+    """Workers that hold the pairs of a batch in shards, and this process' table, which they have copies of."""
+
+    def __init__(self, cluster: Cluster, setup: Setup, model: Model, loaded: LoadedPairs) -> None:
+        self._cluster = cluster
+        self._setup = setup
+        self._model = model
+        self.loaded = loaded
+        self._offsets = loaded.batch.forests.node_offset
+        self._shares: list[Share] = []
+        self._shards: dict[int, list[int]] = {}
+        self._past: list[_Past] = []
+        self._past_bytes = 0
+        self._unsent: list[Shared] = []
+        self._settling: list[tuple[int, Call]] = []
+        self._unmerged: list[Changes] = []
+        self._unmerged_tokens = 0
+        self.traffic = Traffic()
+
+    @property
+    def in_step(self) -> frozenset[int]:
+        """The workers whose tables are this process' table: all, as soon as variables were collected."""
+        return frozenset() if self._past else frozenset(self._shards)
+
+    def form(self, variables: Variables, table: RuleTable, in_step: frozenset[int] = frozenset()) -> None:
+        """Give the batch to the workers there are, in as many shards; those who are not `in_step` get the table."""
+        self._variables = variables
+        self._table = table
+        self._in_step = in_step
+        for _ in range(_MOST_LOSSES):
+            try:
+                self._form()
+            except WorkerLostError:
+                self.traffic.lost += 1
+            else:
+                return
+        raise WorkersError(f"{_MOST_LOSSES} workers were lost one after the other: see what ended them")
+
+    def _form(self) -> None:
+        blocks = self._setup.blocks
+        while len(self._cluster.workers()) < self._cluster.wanted and self._cluster.start() is not None:
+            pass
+        workers = self._cluster.workers()[: min(blocks.blocks_a_round, self._cluster.wanted)]
+        if not workers:
+            raise WorkersError("no worker can be started: the cluster has no processor that is free")
+        self._shares = share_out(work_of(self.loaded.batch.forests), blocks, len(workers))
+        self._shards = {worker: [number] for number, worker in enumerate(workers)}
+        rules = None if self._in_step.issuperset(workers) else self._cluster.share(rules_of(self._table))
+        calls = [
+            self._cluster.call(worker, "begin", self._setup, None if worker in self._in_step else rules)
+            for worker in workers
+        ]
+        calls += [
+            self._cluster.call(worker, "open", number, self._contents(number)) for number, worker in enumerate(workers)
+        ]
+        for call in calls:
+            self._cluster.result(call)
+
+    def _contents(self, number: int) -> Contents:
+        """A shard as its variables were collected last."""
+        share = self._shares[number]
+        nodes = places_of(self._offsets, share.pairs)
+        edge, cut, records = self._variables
+        variables = Variables(edge[nodes], cut[nodes], blobs_at(records, share.pairs))
+        return Contents(texts_of(self.loaded.batch, share.pairs), share.rounds, variables)
+
+    def sweep(self, request: SweepRequest, report: Report) -> SweepInfo:
+        """One sweep: what was done."""
+        if self._cluster.wanted != len(self._cluster.workers()):
+            self._form_anew()
+        requests = {
+            number: SweepRequest._make(column[share.pairs] for column in request)
+            for number, share in enumerate(self._shares)
+        }
+        for number in range(len(self._shares[0].rounds) - 1):
+            step = Step(number, None if number else requests)
+            done = self._round(step)
+            report(sum(int(share.rounds[number + 1]) for share in self._shares))
+        infos = [done[shard].info for shard in range(len(self._shares))]
+        if self._past_bytes > _KEPT_BYTES:
+            self.collect()
+        return SweepInfo(*map(sum, zip(*infos, strict=True)))
+
+    def _round(self, step: Step) -> Part:
+        """One round; what the shards did is kept, and the workers get it with their next call."""
+        done, calls = self._all("work", step, settle=True)
+        if 0 < len(calls) <= _MOST_PASSED:
+            self._unsent = [self._cluster.shared(call) for call in calls]
+        else:
+            self._unsent = [self._cluster.share(done)]
+        changes = [done[shard].changes for shard in range(len(self._shares))]
+        size = sum(part.nbytes for part in changes)
+        self._past.append(_Past(step, changes))
+        self._past_bytes += size
+        self._unmerged += changes
+        self._unmerged_tokens += sum(one.tokens for one in done.values())
+        self.traffic.rounds += 1
+        self.traffic.bytes += size
+        self.traffic.merge_seconds += sum(one.adding for one in done.values()) / len(self._shards)
+        return done
+
+    @property
+    def rule_tokens(self) -> int:
+        """Uses of rules after the rounds so far."""
+        return self._table.rule_tokens + self._unmerged_tokens
+
+    def counts(self) -> RuleTable:
+        """The table after the rounds so far."""
+        if sum(map(len, self._unmerged)) > self._table.rule_types:
+            # To make the table again from a worker's is less work.
+            found, _ = self._all("rules")
+            if self._unmerged:
+                self._table = filled(found[0], longest_rule(self._setup.settings), self._model)
+                self._unmerged, self._unmerged_tokens = [], 0
+        self._merge()
+        return self._table
+
+    def _merge(self) -> None:
+        """Add the changes of the rounds so far to the table here."""
+        for changes in self._unmerged:
+            self._table = added(changes, self._table, self._model)
+        self._unmerged, self._unmerged_tokens = [], 0
+
+    def collect(self) -> Variables:
+        """How far the pairs have come; the changes of the rounds until now are not needed any more."""
+        if self._past:
+            found, _ = self._all("collect")
+            edge, cut = self._variables.edge.copy(), self._variables.cut.copy()
+            parts: list[tuple[Share, Blobs]] = []
+            for number, share in enumerate(self._shares):
+                nodes = places_of(self._offsets, share.pairs)
+                edge[nodes], cut[nodes], records = found[number]
+                parts.append((share, records))
+            self._variables = Variables(edge, cut, blobs_of_all(parts))
+            self._past, self._past_bytes = [], 0
+            # So that nothing is kept of these rounds any more.
+            self.counts()
+        return self._variables
+
+    def _form_anew(self) -> None:
+        """Share the batch out among the workers that there are now, where others have come, or lost ones did not."""
+        while len(self._cluster.workers()) < self._cluster.wanted and self._cluster.start() is not None:
+            pass
+        most = min(len(self._cluster.workers()), self._cluster.wanted, self._setup.blocks.blocks_a_round)
+        if most != len(self._shares):
+            self.form(self.collect(), self._table, self.in_step)
+
+    def _all(self, method: str, *arguments: object, settle: bool = False) -> tuple[dict[int, Any], list[Call]]:
+        """What all shards give, by number; each worker is called once, and shards of lost ones are recovered.
+
+        Also the calls, unless workers were lost. The workers `settle` afterwards, which nobody waits for.
+        """
+        unsent, self._unsent = self._unsent, []
+        settling, self._settling = self._settling, []
+        calls = [
+            (worker, self._cluster.call(worker, method, *arguments, numbers, *unsent))
+            for worker, numbers in self._shards.items()
+        ]
+        if settle:
+            self._settling = [(worker, self._cluster.call(worker, "settle")) for worker in self._shards]
+        if not self._cluster.crowded:
+            # Meanwhile.
+            self._merge()
+        found: dict[int, Any] = {}
+        orphans: list[int] = []
+        for worker, call in settling + calls:
+            try:
+                found |= self._cluster.result(call)
+            except WorkerLostError:
+                if worker in self._shards:
+                    orphans += self._lose(worker)
+        if not orphans:
+            return found, [call for _, call in calls]
+        self._merge()
+        losses = 0
+        while orphans:
+            losses += 1
+            if losses > _MOST_LOSSES:
+                raise WorkersError(f"{losses} workers were lost in one round: see what ended them")
+            taker = self._next_worker()
+            if taker is None:
+                continue
+            number = orphans[0]
+            try:
+                self._recover(taker, number)
+                found |= self._cluster.result(self._cluster.call(taker, method, *arguments, [number]))
+            except WorkerLostError:
+                # What else it held has its results, but is lost with it.
+                orphans += [shard for shard in self._lose(taker) if shard not in orphans]
+            else:
+                losses = 0
+                orphans.pop(0)
+        return found, []
+
+    def _lose(self, worker: int) -> list[int]:
+        """Forget a lost worker; the shards that it held."""
+        self.traffic.lost += 1
+        return self._shards.pop(worker)
+
+    def _next_worker(self) -> int | None:
+        """Who takes over: a new worker, or the one with the fewest shards; None where the new one was lost at once."""
+        worker = self._cluster.start()
+        if worker is None:
+            if not self._shards:
+                raise WorkersError("all workers are lost, and no other can be started: what was committed stays")
+            return min(self._shards, key=lambda one: (len(self._shards[one]), one))
+        try:
+            self._cluster.result(self._cluster.call(worker, "begin", self._setup, rules_of(self._table)))
+        except WorkerLostError:
+            self.traffic.lost += 1
+            return None
+        self._shards[worker] = []
+        return worker
+
+    def _recover(self, worker: int, number: int) -> None:
+        """Have a worker take over a shard, and do its part of the rounds since the variables were collected."""
+        self._shards[worker].append(number)
+        steps = [past.step for past in self._past]
+        changes = [np.concatenate(past.changes) for past in self._past]
+        self._cluster.result(self._cluster.call(worker, "recover", number, self._contents(number), steps, *changes))

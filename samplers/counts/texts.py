@@ -1,0 +1,270 @@
+"""Many rules as text at once: rendered from the symbols of rule-count deltas, compared, and put in order.
+
+Phrase rules are written as `hierogram.samplers.grammar.rules` notates them, fragments of trees in bracket notation. In
+the order of their texts, rules that are looked up together lie together in a store.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.counts.deltas import CountDeltas
+from hierogram.samplers.grammar.columns import Texts
+from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
+from hierogram.samplers.grammar.rules import NONTERMINAL_BEGINS, NONTERMINAL_ENDS, escape_terminal
+
+_SPACE, _NEWLINE = 32, 10
+_BEGINS, _ENDS = tuple(NONTERMINAL_BEGINS.encode()), tuple(NONTERMINAL_ENDS.encode())
+_LONGEST_NONTERMINAL = 16
+
+
+class Spellings(NamedTuple):
+    """The words of a vocabulary as escaped UTF-8: word w is `letters[starts[w]:starts[w+1]]`."""
+
+    letters: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+
+
+def spellings(words: Sequence[str]) -> Spellings:
+    """The spellings of words in the order of their numbers."""
+    encoded = [escape_terminal(word).encode() for word in words]
+    starts = np.cumsum([0, *[len(word) for word in encoded]], dtype=np.int64)
+    return Spellings(np.frombuffer(b"".join(encoded), np.uint8), starts)
+
+
+@njit
+def put_number(buffer, position, number):
+    """Write a whole number that is not negative; the position after it."""
+    digits = 1
+    bound = 10
+    while number >= bound:
+        digits += 1
+        bound *= 10
+    for k in range(digits):
+        buffer[position + digits - 1 - k] = 48 + number % 10
+        number //= 10
+    return position + digits
+
+
+@njit
+def put_nonterminal(buffer, position, number):
+    """Write a nonterminal in the notation of rules; the position after it."""
+    for byte in _BEGINS:
+        buffer[position] = byte
+        position += 1
+    position = put_number(buffer, position, number)
+    for byte in _ENDS:
+        buffer[position] = byte
+        position += 1
+    return position
+
+
+@njit
+def _put_side(buffer, position, symbols, start, size, letters, starts):
+    for k in range(start, start + size):
+        if k > start:
+            buffer[position] = _SPACE
+            position += 1
+        symbol = np.int64(symbols[k])
+        if symbol >= 0:
+            for c in range(starts[symbol], starts[symbol + 1]):
+                buffer[position] = letters[c]
+                position += 1
+        else:
+            position = put_nonterminal(buffer, position, -symbol)
+    buffer[position] = _NEWLINE
+    return position + 1
+
+
+@njit
+def _put_sides(deltas, chosen, target, spelling, buffer, offsets):
+    position = 0
+    for k in range(len(chosen)):
+        entry = chosen[k]
+        start = deltas.starts[entry]
+        size = deltas.source_sizes[entry]
+        if target:
+            start += size
+            size = deltas.target_sizes[entry]
+        position = _put_side(buffer, position, deltas.symbols, start, size, spelling.letters, spelling.starts)
+        offsets[k + 1] = position
+    return position
+
+
+def _sides(deltas: CountDeltas, chosen: NDArray[np.int64], target: bool, spelling: Spellings) -> Texts:
+    sizes = deltas.target_sizes if target else deltas.source_sizes
+    longest = int(np.diff(spelling.starts).max(initial=1))
+    room = int(sizes[chosen].sum(dtype=np.int64)) * (1 + max(longest, _LONGEST_NONTERMINAL)) + len(chosen)
+    buffer = np.empty(room, np.uint8)
+    offsets = np.zeros(len(chosen) + 1, np.int64)
+    size = _put_sides(deltas, chosen, target, spelling, buffer, offsets)
+    return Texts(buffer[:size].copy(), offsets)
+
+
+def render_rules(
+    deltas: CountDeltas, chosen: NDArray[np.int64], source: Spellings, target: Spellings
+) -> tuple[Texts, Texts]:
+    """Source and target sides of the chosen entries of rule-count deltas of phrase rules."""
+    return _sides(deltas, chosen, False, source), _sides(deltas, chosen, True, target)
+
+
+@njit
+def _same_texts(ours, rows, theirs, other_rows, same):
+    for k in range(len(rows)):
+        a, a_end = ours.offsets[rows[k]], ours.offsets[rows[k] + 1]
+        b, b_end = theirs.offsets[other_rows[k]], theirs.offsets[other_rows[k] + 1]
+        same[k] = a_end - a == b_end - b
+        while same[k] and a < a_end:
+            same[k] = ours.content[a] == theirs.content[b]
+            a += 1
+            b += 1
+
+
+def same_texts(ours: Texts, rows: NDArray[np.int64], theirs: Texts, other_rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether text `rows[k]` of ours is text `other_rows[k]` of theirs, for each k."""
+    same = np.empty(len(rows), np.bool_)
+    _same_texts(ours, rows, theirs, other_rows, same)
+    return same
+
+
+_PREFIX = 8
+
+
+@njit
+def _read_prefixes(texts, prefixes):
+    """The first bytes of each text as a number, the first byte highest; zeros after its end."""
+    for k in range(len(prefixes)):
+        first = texts.offsets[k]
+        end = texts.offsets[k + 1] - 1
+        number = np.uint64(0)
+        for place in range(first, first + _PREFIX):
+            number = number << np.uint64(8)
+            if place < end:
+                number |= np.uint64(texts.content[place])
+        prefixes[k] = number
+
+
+@njit
+def _precedes(texts, keys, a, b):
+    """Return whether text a comes before text b, by their bytes and then by the keys; neither differs in its prefix."""
+    place, end = texts.offsets[a], texts.offsets[a + 1] - 1
+    other, other_end = texts.offsets[b], texts.offsets[b + 1] - 1
+    while place < end and other < other_end:
+        if texts.content[place] != texts.content[other]:
+            return texts.content[place] < texts.content[other]
+        place += 1
+        other += 1
+    if place < end or other < other_end:
+        return other < other_end
+    if keys[a, 0] != keys[b, 0]:
+        return keys[a, 0] < keys[b, 0]
+    return keys[a, 1] < keys[b, 1]
+
+
+@njit
+def _merge(texts, keys, rows, scratch, first, middle, last):
+    """Merge the sorted runs rows[first:middle] and rows[middle:last]."""
+    for k in range(first, middle):
+        scratch[k] = rows[k]
+    ours, theirs, place = first, middle, first
+    while ours < middle:
+        if theirs < last and _precedes(texts, keys, rows[theirs], scratch[ours]):
+            rows[place] = rows[theirs]
+            theirs += 1
+        else:
+            rows[place] = scratch[ours]
+            ours += 1
+        place += 1
+
+
+@njit
+def _sort_run(texts, keys, rows, scratch, first, last):
+    width = 1
+    while width < last - first:
+        begin = first
+        while begin + width < last:
+            _merge(texts, keys, rows, scratch, begin, begin + width, min(begin + 2 * width, last))
+            begin += 2 * width
+        width *= 2
+
+
+@njit
+def _sort_runs(texts, keys, prefixes, rows, scratch):
+    """Sort each run of rows with one prefix."""
+    first = 0
+    while first < len(rows):
+        last = first + 1
+        while last < len(rows) and prefixes[rows[last]] == prefixes[rows[first]]:
+            last += 1
+        _sort_run(texts, keys, rows, scratch, first, last)
+        first = last
+
+
+def text_order(texts: Texts, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Row numbers in the order of the texts' bytes, those with the same text in the order of their keys, uint64[n, 2],
+    as numbers with a sign.
+    """
+    prefixes = np.empty(texts.size, np.uint64)
+    _read_prefixes(texts, prefixes)
+    rows = np.argsort(prefixes)
+    _sort_runs(texts, np.ascontiguousarray(keys).view(np.int64), prefixes, rows, np.empty(len(rows), np.int64))
+    return rows
+
+
+@njit
+def _take(texts, rows, content, offsets):
+    position = 0
+    for k in range(len(rows)):
+        for place in range(texts.offsets[rows[k]], texts.offsets[rows[k] + 1]):
+            content[position] = texts.content[place]
+            position += 1
+        offsets[k + 1] = position
+
+
+def taken(texts: Texts, rows: NDArray[np.int64]) -> Texts:
+    """The texts of these rows."""
+    sizes = texts.offsets[1:] - texts.offsets[:-1]
+    content = np.empty(int(sizes[rows].sum()), np.uint8)
+    offsets = np.zeros(len(rows) + 1, np.int64)
+    _take(texts, rows, content, offsets)
+    return Texts(content, offsets)
+
+
+def render_fragments(
+    deltas: CountDeltas, chosen: NDArray[np.int64], labels: Sequence[str], words: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Root labels and fragments, `(NP (DT the) (NN))`, of the chosen entries of rule-count deltas.
+
+    `labels` by label number, `words` by word number.
+    """
+    roots: list[str] = []
+    texts: list[str] = []
+    starts = deltas.starts[chosen].tolist()
+    sizes = deltas.source_sizes[chosen].tolist()
+    for start, size in zip(starts, sizes, strict=True):
+        symbols = deltas.symbols[start : start + size].tolist()
+        pieces: list[str] = []
+        for symbol in symbols:
+            if symbol >= 0:
+                pieces.append(" " + words[symbol])
+            elif symbol <= OPEN_LABEL:
+                label, closing = divmod(OPEN_LABEL - symbol, 2)
+                pieces.append(")" if closing else f" ({labels[label]}")
+            else:
+                pieces.append(f" ({labels[-symbol // LABEL_STEP]})")
+        roots.append(labels[(OPEN_LABEL - symbols[0]) // 2])
+        texts.append("".join(pieces)[1:])
+    return roots, texts
+
+
+def internal_nodes(deltas: CountDeltas, chosen: NDArray[np.int64]) -> list[int]:
+    """Return how many expansions each of the chosen fragments is made of."""
+    ends = (deltas.starts[chosen] + deltas.source_sizes[chosen]).tolist()
+    opening = deltas.symbols <= OPEN_LABEL
+    opening &= (OPEN_LABEL - deltas.symbols) % 2 == 0
+    cumulated = np.concatenate(([0], np.cumsum(opening)))
+    starts = deltas.starts[chosen].tolist()
+    return [int(cumulated[end] - cumulated[start]) for start, end in zip(starts, ends, strict=True)]

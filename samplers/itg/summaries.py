@@ -1,0 +1,398 @@
+"""Links and rules of ITG derivations, and the averages of many: which rules each pair uses, and how often.
+
+The rules that a pair of n and m words can use have places: straight, inverted, the null emissions of its n source and m
+target words, and its n · m word pairs, row by row. Averages have a number for each of them, so nothing is let go. A
+pair's record is its averages as bytes.
+
+A rule's number in a batch: straight, inverted, then the null emissions of all source and of all target words of the
+batch, then its types of word pairs.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.exceptions import DerivationError
+from hierogram.samplers.forests.averages import class_of, error_variance, expected_uses, mean_uses
+from hierogram.samplers.forests.derivations import get_number, put_number
+from hierogram.samplers.grammar.columns import Blobs
+from hierogram.samplers.grammar.numbers import CLASSES, MOST_SWEEPS, ONE_SQUARE, ONE_USE, SWEEPS_A_DRAW
+from hierogram.samplers.itg.batch import ItgBatch
+from hierogram.samplers.itg.derivations import NODE, PAIR, SOURCE_NULL, Derivations, lay_out, longest_derivation
+
+LONGEST_CHUNK = 3
+"""Words of a chunk's longer side."""
+
+
+class LinkSums(NamedTuple):
+    """Numbers of samples that have a link at each (source, target) position, float32[C]: `pairs` of word pairs that are
+    emitted, `chunks` of words without a link with the only word that their chunk has on the other side. `samples`
+    int64[1].
+    """
+
+    pairs: NDArray[np.float32]
+    chunks: NDArray[np.float32]
+    samples: NDArray[np.int64]
+
+
+def empty_links(batch: ItgBatch) -> LinkSums:
+    """No sample."""
+    return LinkSums(
+        np.zeros(len(batch.types), np.float32), np.zeros(len(batch.types), np.float32), np.zeros(1, np.int64)
+    )
+
+
+@njit
+def _add_chunk(nodes, at, cell, width, sums):
+    """Count the nulls of a chunk: a subtree with one word on a side, and a word pair in it."""
+    node = nodes[at]
+    tall = node["y"] - node["x"] == 1
+    place = at
+    for below in range(at, at + node["size"]):
+        if nodes[below]["rule"] == PAIR:
+            place = below
+    i, x = np.int64(nodes[place]["i"]), np.int64(nodes[place]["x"])
+    if tall:
+        for k in range(node["i"], node["j"]):
+            if k != i:
+                sums[cell + k * width + x] += np.float32(1.0)
+    else:
+        for z in range(node["x"], node["y"]):
+            if z != x:
+                sums[cell + i * width + z] += np.float32(1.0)
+
+
+@njit
+def _is_chunk(nodes, at):
+    """Return whether a node is a chunk of more than one rule."""
+    node = nodes[at]
+    height, width = node["j"] - node["i"], node["y"] - node["x"]
+    if node["rule"] >= PAIR or min(height, width) != 1 or max(height, width) > LONGEST_CHUNK:
+        return False
+    linked = False
+    for below in range(at, at + node["size"]):
+        linked |= nodes[below]["rule"] == PAIR
+    return linked
+
+
+@njit
+def _add_links(batch, derivations, nodes, sums):
+    for pair in range(len(batch.pairs)):
+        length = np.int64(derivations.length[pair])
+        if length == 0:
+            continue
+        lay_out(derivations.rules[derivations.offset[pair] :], length, nodes)
+        width = batch.target_offset[pair + 1] - batch.target_offset[pair]
+        cell = batch.cell_offset[pair]
+        at = 0
+        while at < length:
+            node = nodes[at]
+            if node["rule"] == PAIR:
+                sums.pairs[cell + node["i"] * width + node["x"]] += np.float32(1.0)
+            elif _is_chunk(nodes, at):
+                _add_chunk(nodes, at, cell, width, sums.chunks)
+                for below in range(at, at + node["size"]):
+                    if nodes[below]["rule"] == PAIR:
+                        of_pair = cell + nodes[below]["i"] * width + nodes[below]["x"]
+                        sums.pairs[of_pair] += np.float32(1.0)
+                at += np.int64(node["size"]) - 1
+            at += 1
+
+
+def add_links(batch: ItgBatch, derivations: Derivations, sums: LinkSums) -> None:
+    """Count the links of a sample."""
+    _add_links(batch, derivations, np.zeros(longest_derivation(derivations), NODE), sums)
+    sums.samples[0] += 1
+
+
+BINARY = 2
+"""Rules with children, whose places come first."""
+
+_BYTES_A_NUMBER = 5
+
+
+class ItgAverages(NamedTuple):
+    """`uses` uint32[S] of each place of each pair in all sweeps, `sweeps` int64[P] that it has averaged over."""
+
+    uses: NDArray[np.uint32]
+    sweeps: NDArray[np.int64]
+
+
+@njit_inline
+def first_place(batch, pair):
+    """Where a pair's places begin."""
+    return BINARY * pair + batch.source_offset[pair] + batch.target_offset[pair] + batch.cell_offset[pair]
+
+
+@njit_inline
+def place_of(node, n, m):
+    """The place of a node's rule among those of its pair of n and m words."""
+    rule = np.int64(node["rule"])
+    if rule < PAIR:
+        return rule
+    if rule == PAIR:
+        return BINARY + n + m + np.int64(node["i"]) * m + np.int64(node["x"])
+    if rule == SOURCE_NULL:
+        return BINARY + np.int64(node["i"])
+    return BINARY + n + np.int64(node["x"])
+
+
+def empty_averages(batch: ItgBatch) -> ItgAverages:
+    """Nothing averaged yet."""
+    places = BINARY * batch.size + len(batch.source) + len(batch.target) + len(batch.types)
+    return ItgAverages(np.zeros(places, np.uint32), np.zeros(batch.size, np.int64))
+
+
+@njit
+def _end_sweep(averages, pair, first, last):
+    """Count one more sweep of a pair; in the long run, let a sweep so far weigh half of one to come.
+
+    Halves are rounded down: less than one use is lost of a place, of `MOST_SWEEPS` / 2 sweeps or more.
+    """
+    averages.sweeps[pair] += 1
+    if averages.sweeps[pair] == MOST_SWEEPS:
+        averages.sweeps[pair] //= 2
+        for at in range(first, last):
+            averages.uses[at] >>= np.uint32(1)
+
+
+@njit
+def _add(batch, derivations, due, averages, nodes):
+    for pair in range(len(due)):
+        length = np.int64(derivations.length[pair])
+        if not due[pair] or length == 0:
+            continue
+        lay_out(derivations.rules[derivations.offset[pair] :], length, nodes)
+        n = batch.source_offset[pair + 1] - batch.source_offset[pair]
+        m = batch.target_offset[pair + 1] - batch.target_offset[pair]
+        first = first_place(batch, pair)
+        for at in range(length):
+            averages.uses[first + place_of(nodes[at], n, m)] += np.uint32(1)
+        _end_sweep(averages, pair, first, first_place(batch, pair + 1))
+
+
+def add_derivations(batch: ItgBatch, derivations: Derivations, due: NDArray[np.bool_], averages: ItgAverages) -> None:
+    """Average over the present derivations of the pairs that are due, too; changes the averages in place."""
+    _add(batch, derivations, due, averages, np.zeros(longest_derivation(derivations), NODE))
+
+
+@njit
+def _write(batch, averages, content, offsets):
+    position = 0
+    for pair in range(len(averages.sweeps)):
+        if averages.sweeps[pair] > 0:
+            position = put_number(content, position, averages.sweeps[pair])
+            first = first_place(batch, pair)
+            before = first
+            for at in range(first, first_place(batch, pair + 1)):
+                if averages.uses[at] > 0:
+                    position = put_number(content, position, at - before)
+                    position = put_number(content, position, np.int64(averages.uses[at]))
+                    before = at
+        offsets[pair + 1] = position
+    return position
+
+
+def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
+    """Each pair's record: its sweeps, and of every place with uses how far it is from the one before, and the uses, as
+    LEB128 varints; nothing for pairs that have not averaged over anything.
+    """
+    bound = 2 * np.count_nonzero(averages.uses) + np.count_nonzero(averages.sweeps)
+    content = np.empty(_BYTES_A_NUMBER * bound, np.uint8)
+    offsets = np.zeros(batch.size + 1, np.int64)
+    size = _write(batch, averages, content, offsets)
+    return Blobs(content[:size].copy(), offsets)
+
+
+@njit
+def next_entry(content, position, last, at, end):
+    """The entry at `position` of a record, where `at` is the place before it: (place, uses, where the next begins).
+
+    A place of -1 where the bytes end too soon, or lead beyond the places before `end`.
+    """
+    step, position = get_number(content, position, last)
+    uses, position = get_number(content, position, last)
+    if step < 0 or uses < 1 or at + step >= end:
+        return -1, 0, position
+    return at + step, uses, position
+
+
+@njit
+def _read(batch, records, averages):
+    """The first pair whose record does not fit it, or -1."""
+    for pair in range(len(records.offsets) - 1):
+        position, last = records.offsets[pair], records.offsets[pair + 1]
+        if position == last:
+            continue
+        sweeps, position = get_number(records.content, position, last)
+        if sweeps < 1:
+            return pair
+        averages.sweeps[pair] = sweeps
+        at, end = first_place(batch, pair), first_place(batch, pair + 1)
+        while position < last:
+            at, uses, position = next_entry(records.content, position, last, at, end)
+            if at < 0:
+                return pair
+            averages.uses[at] = uses
+    return -1
+
+
+def read_averages(batch: ItgBatch, records: Blobs) -> ItgAverages:
+    """Inverse of `write_averages`; raises `DerivationError` where a record does not fit its pair."""
+    averages = empty_averages(batch)
+    wrong = _read(batch, records, averages)
+    if wrong >= 0:
+        raise DerivationError(f"the averages of pair number {wrong} of the batch do not fit its words")
+    return averages
+
+
+class RuleUses(NamedTuple):
+    """Uses of rules, m of them: `rules` int64[m] their numbers, `pairs` int64[m] the pairs' places in the batch;
+    `counts`, `sampled`, `variances` int64[m] what each changes of the rule's count, of its expected uses and of the
+    variance of their error, in units of 1/`ONE_USE` and of 1/`ONE_SQUARE`.
+    """
+
+    rules: NDArray[np.int64]
+    pairs: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    sampled: NDArray[np.int64]
+    variances: NDArray[np.int64]
+
+
+@njit_inline
+def _rule_at(batch, pair, place, words):
+    """The number of the rule at a place of a pair; `words` are the different ones of the batch's sides."""
+    s, t = batch.source_offset[pair], batch.target_offset[pair]
+    n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
+    if place < BINARY:
+        return place
+    if place < BINARY + n:
+        return BINARY + np.int64(batch.source[s + place - BINARY])
+    if place < BINARY + n + m:
+        return BINARY + words[0] + np.int64(batch.target[t + place - BINARY - n])
+    return BINARY + words[0] + words[1] + np.int64(batch.types[batch.cell_offset[pair] + place - BINARY - n - m])
+
+
+@njit
+def _put(found, at, rule, pair, weights):
+    found.rules[at] = rule
+    found.pairs[at] = pair
+    found.counts[at] = weights[0]
+    found.sampled[at] = weights[1]
+    found.variances[at] = weights[2]
+    return at + 1
+
+
+@njit
+def _list_trees(batch, trees, chosen, first, words, found, nodes):
+    """The uses of the chosen pairs' derivations; how many there are, and the first pair that does not fit, or -1."""
+    taken = 0
+    for k in range(len(chosen)):
+        length = trees.offsets[k + 1] - trees.offsets[k]
+        if chosen[k] == 0 or length == 0:
+            continue
+        pair = first + k
+        n = batch.source_offset[pair + 1] - batch.source_offset[pair]
+        m = batch.target_offset[pair + 1] - batch.target_offset[pair]
+        if length > len(nodes) or not lay_out(trees.content[trees.offsets[k] :], length, nodes):
+            return taken, k
+        if nodes[0]["j"] != n or nodes[0]["y"] != m:
+            return taken, k
+        # A pair that has averaged over nothing expects to use what it uses now.
+        alone = chosen[k] == 2
+        weights = 1, ONE_USE if alone else 0, SWEEPS_A_DRAW * ONE_SQUARE if alone else 0
+        for at in range(length):
+            rule = _rule_at(batch, pair, place_of(nodes[at], n, m), words)
+            taken = _put(found, taken, rule, pair, weights)
+    return taken, -1
+
+
+@njit
+def _count_entries(batch, records, first):
+    """The entries of all records, and the first pair whose record does not fit, or -1."""
+    number = 0
+    for k in range(len(records.offsets) - 1):
+        position, last = records.offsets[k], records.offsets[k + 1]
+        if position == last:
+            continue
+        sweeps, position = get_number(records.content, position, last)
+        if sweeps < 1:
+            return number, k
+        at, end = first_place(batch, first + k), first_place(batch, first + k + 1)
+        while position < last:
+            at, _, position = next_entry(records.content, position, last, at, end)
+            if at < 0:
+                return number, k
+            number += 1
+    return number, -1
+
+
+@njit
+def _list_records(batch, records, first, words, found, left_out):
+    """Return what counts of all records, and into `left_out` what does not; how many rules there are."""
+    taken = 0
+    for k in range(len(records.offsets) - 1):
+        position, last = records.offsets[k], records.offsets[k + 1]
+        if position == last:
+            continue
+        pair = first + k
+        begin, end = first_place(batch, pair), first_place(batch, pair + 1)
+        sweeps, position = get_number(records.content, position, last)
+        at = begin
+        while position < last:
+            at, uses, position = next_entry(records.content, position, last, at, end)
+            mean = expected_uses(uses * ONE_USE, sweeps, True)
+            if mean > 0:
+                rule = _rule_at(batch, pair, at - begin, words)
+                taken = _put(found, taken, rule, pair, (0, mean, error_variance(mean, sweeps)))
+            else:
+                left_out[class_of(BINARY if at - begin < BINARY else 0)] += mean_uses(uses * ONE_USE, sweeps)
+    return taken
+
+
+def _room(size: int) -> RuleUses:
+    return RuleUses(*(np.empty(size, np.int64) for _ in range(5)))
+
+
+def uses_of_trees(batch: ItgBatch, trees: Blobs, chosen: NDArray[np.int8], first: int = 0) -> RuleUses:
+    """The uses of derivations, as `derivations.encode` gives them, of the pairs from `first` on.
+
+    `chosen` int8[p]: 0 where a pair is left out, 2 where it expects to use what it uses now, else 1. Raises
+    `DerivationError` where bytes are no derivation of their pair.
+    """
+    found = _room(len(trees.content))
+    longest = 2 * (batch.longest_source + batch.longest_target)
+    words = batch.source_words, batch.target_words
+    taken, wrong = _list_trees(batch, trees, chosen, first, words, found, np.zeros(longest, NODE))
+    if wrong >= 0:
+        raise DerivationError(f"the derivation of pair number {wrong} of the batch does not fit its words")
+    return RuleUses(*(column[:taken] for column in found))
+
+
+def uses_of_records(batch: ItgBatch, records: Blobs, first: int = 0) -> tuple[RuleUses, NDArray[np.int64]]:
+    """Count records of averages, of the pairs from `first` on; and what they expect to use beside that, by
+    number of nonterminals, int64[CLASSES], in units of 1/`ONE_USE`.
+
+    Raises `DerivationError` where a record does not fit its pair.
+    """
+    number, wrong = _count_entries(batch, records, first)
+    if wrong >= 0:
+        raise DerivationError(f"the averages of pair number {wrong} of the batch do not fit its words")
+    found = _room(number)
+    left_out = np.zeros(CLASSES, np.int64)
+    taken = _list_records(batch, records, first, (batch.source_words, batch.target_words), found, left_out)
+    return RuleUses(*(column[:taken] for column in found)), left_out
+
+
+def added_up(parts: list[RuleUses]) -> RuleUses:
+    """The uses of each rule added up, by its number, where they do not cancel out; `pairs` are those of the first."""
+    columns = zip(_room(0), *parts, strict=True)
+    every = RuleUses(*(np.concatenate(column) for column in columns))
+    order = np.argsort(every.rules, kind="stable")
+    rules = every.rules[order]
+    begins = np.flatnonzero(np.diff(rules, prepend=-1))
+    sums = [np.add.reduceat(column[order], begins) if len(begins) else column for column in every[2:]]
+    kept = np.any([column != 0 for column in sums], axis=0)
+    return RuleUses(rules[begins][kept], every.pairs[order][begins][kept], *(column[kept] for column in sums))

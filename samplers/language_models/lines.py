@@ -1,0 +1,364 @@
+"""Lines of ARPA files and of tokenised text: from bytes to n-grams and to numbers of words, and back.
+
+A line of an ARPA file is a log10 probability, the words, and in most files a backoff weight (log10), divided by tabs or
+spaces. The files around the lines (counts, sections, compression) are read elsewhere.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.language_models.model import BEGIN, END, FREE, UNKNOWN
+from hierogram.samplers.language_models.vocabulary import GrowingVocabulary, Vocabulary, add, find
+
+AT, LINE, ROWS = 0, 1, 2
+"""Places of a cursor, int64[3]: the byte, the number of its line, the rows that are filled."""
+
+MORE, ENOUGH, SECTION, NO_ROOM, NO_FIELDS, NO_NUMBER, POSITIVE, NO_WORD, NO_BACKOFF, BACKOFF_TOO_MANY = range(10)
+"""How reading lines ends: no whole line is left; no row is free; a line begins with a backslash; the vocabulary has no
+room. Faults: too few or many fields; no number first; a probability above 1; a word that is no unigram; no number last;
+a backoff weight in the highest order."""
+
+NEVER = -99.0
+"""Log10 of the probability 0, as ARPA files have it."""
+
+_ROUNDING = 1e-3
+_TAB, _LINE_FEED, _RETURN, _SPACE, _BACKSLASH = 9, 10, 13, 32, 92
+_PLUS, _MINUS, _POINT, _ZERO, _NINE, _E, _LOWER = 43, 45, 46, 48, 57, 101, 32
+_MOST_DIGITS = 10**17
+_UNKNOWN_SMALL, _UNKNOWN_LARGE = tuple(b"<unk>"), tuple(b"<UNK>")
+_DIGITS = 9
+_NUMBER_BYTES = 20
+
+
+class Lines(NamedTuple):
+    """N-grams of one order k, a row each.
+
+    `words` int32[n, k], `log10` and `backoff` float32[n] (0: there is none), `lines` int64[n]: where the row stands.
+    """
+
+    words: NDArray[np.int32]
+    log10: NDArray[np.float32]
+    backoff: NDArray[np.float32]
+    lines: NDArray[np.int64]
+
+
+def free_lines(rows: int, order: int) -> Lines:
+    """Room for so many n-grams of an order."""
+    return Lines(
+        np.zeros((rows, order), np.int32),
+        np.zeros(rows, np.float32),
+        np.zeros(rows, np.float32),
+        np.zeros(rows, np.int64),
+    )
+
+
+@njit_inline
+def _is_space(byte):
+    return byte in (_SPACE, _TAB, _RETURN)
+
+
+@njit_inline
+def _digits(text, at, end):
+    """The whole number at `at`: its first digits, how many more there are, and where it ends."""
+    value, dropped = np.int64(0), np.int64(0)
+    while at < end and _ZERO <= text[at] <= _NINE:
+        if value < _MOST_DIGITS:
+            value = 10 * value + np.int64(text[at] - _ZERO)
+        else:
+            dropped += 1
+        at += 1
+    return value, dropped, at
+
+
+@njit
+def number(text, start, end):
+    """The decimal number text[start:end], and whether it is one; minus infinity is `NEVER`."""
+    at = start
+    negative = at < end and text[at] == _MINUS
+    if at < end and (text[at] == _MINUS or text[at] == _PLUS):
+        at += 1
+    if end - at == 3 and text[at] | _LOWER == 105 and text[at + 1] | _LOWER == 110 and text[at + 2] | _LOWER == 102:
+        return NEVER, negative
+    value, exponent, stop = _digits(text, at, end)
+    seen = stop - at
+    at = stop
+    if at < end and text[at] == _POINT:
+        at += 1
+        while at < end and _ZERO <= text[at] <= _NINE:
+            if value < _MOST_DIGITS:
+                value = 10 * value + np.int64(text[at] - _ZERO)
+                exponent -= 1
+            at += 1
+            seen += 1
+    if seen == 0:
+        return 0.0, False
+    if at < end and text[at] | _LOWER == _E:
+        at += 1
+        below = at < end and text[at] == _MINUS
+        if at < end and (text[at] == _MINUS or text[at] == _PLUS):
+            at += 1
+        power, _, stop = _digits(text, at, end)
+        if stop == at or power > 1000:
+            return 0.0, False
+        at = stop
+        exponent += -power if below else power
+    # Two factors, because the power alone may be too small for a number.
+    found = (value * 10.0 ** (exponent / 2)) * 10.0 ** (exponent / 2) if exponent < -300 else value * 10.0**exponent
+    return (-found if negative else found), at == end
+
+
+@njit_inline
+def field(text, at, end):
+    """Start and end of the field at or behind `at`; both are `end` where none is left."""
+    while at < end and _is_space(text[at]):
+        at += 1
+    start = at
+    while at < end and not _is_space(text[at]):
+        at += 1
+    return start, at
+
+
+@njit_inline
+def _is_unknown(text, start, end):
+    """Return whether the word is <unk>, in small or large letters."""
+    if end - start != len(_UNKNOWN_SMALL):
+        return False
+    same = True
+    for k in range(len(_UNKNOWN_SMALL)):
+        same &= text[start + k] == _UNKNOWN_SMALL[k] or text[start + k] == _UNKNOWN_LARGE[k]
+    return same
+
+
+@njit
+def _number_of(text, start, end, vocabulary, size, is_first):
+    """Number of a word, `FREE` where there is none or no room for it; unigrams are added."""
+    if _is_unknown(text, start, end):
+        return np.int64(UNKNOWN)
+    if is_first:
+        return add(vocabulary, size, text, start, end)
+    return np.int64(vocabulary.slots[find(vocabulary, text, start, end)])
+
+
+@njit
+def _read_line(text, place, vocabulary, size, rows, row, is_highest):
+    """One line into a row; `MORE`, or what is wrong. `place`: where the line begins and ends."""
+    at, end = place
+    order = rows.words.shape[1]
+    start, at = field(text, at, end)
+    log10, is_number = number(text, start, at)
+    if not is_number:
+        return NO_NUMBER
+    if log10 > _ROUNDING:
+        return POSITIVE
+    for k in range(order):
+        start, at = field(text, at, end)
+        if start == end:
+            return NO_FIELDS
+        word = _number_of(text, start, at, vocabulary, size, order == 1)
+        if word == FREE:
+            return NO_ROOM if order == 1 else NO_WORD
+        rows.words[row, k] = word
+    backoff, is_number = 0.0, True
+    start, at = field(text, at, end)
+    if start < end:
+        backoff, is_number = number(text, start, at)
+        start, at = field(text, at, end)
+    if start < end:
+        return NO_FIELDS
+    if not is_number:
+        return NO_BACKOFF
+    if is_highest and backoff != 0:
+        return BACKOFF_TOO_MANY
+    rows.log10[row] = min(log10, 0.0)
+    rows.backoff[row] = backoff
+    return MORE
+
+
+@njit
+def _read_lines(text, cursor, vocabulary, size, rows, is_highest):
+    """See `read_lines`."""
+    while True:
+        start = cursor[AT]
+        end = start
+        while end < len(text) and text[end] != _LINE_FEED:
+            end += 1
+        if end == len(text):
+            return MORE
+        first, _ = field(text, start, end)
+        if first < end:
+            if text[first] == _BACKSLASH:
+                return SECTION
+            if cursor[ROWS] == len(rows.words):
+                return ENOUGH
+            outcome = _read_line(text, (first, end), vocabulary, size, rows, cursor[ROWS], is_highest)
+            if outcome != MORE:
+                return outcome
+            rows.lines[cursor[ROWS]] = cursor[LINE]
+            cursor[ROWS] += 1
+        cursor[AT] = end + 1
+        cursor[LINE] += 1
+
+
+def read_lines(
+    text: NDArray[np.uint8], cursor: NDArray[np.int64], vocabulary: GrowingVocabulary, rows: Lines, is_highest: bool
+) -> int:
+    """Read n-grams from text into rows, from the cursor on; how that ended, and the cursor is on that line.
+
+    Unigrams are added to the vocabulary. Empty lines are passed over.
+    """
+    return int(_read_lines(text, cursor, vocabulary.arrays, vocabulary.size, rows, is_highest))
+
+
+@njit_inline
+def _put_digits(out, at, value, digits):
+    """Write a whole number with so many digits, with zeros in front."""
+    for k in range(digits):
+        out[at + digits - 1 - k] = _ZERO + value % 10
+        value //= 10
+    return at + digits
+
+
+@njit
+def _put_number(out, at, value):
+    """Write a float32 with as few digits as give it back, 9 at the most."""
+    if value == 0:
+        out[at] = _ZERO
+        return at + 1
+    size = abs(np.float64(value))
+    if value < 0:
+        out[at] = _MINUS
+        at += 1
+    power = np.int64(np.floor(np.log10(size)))
+    for digits in range(1, _DIGITS + 1):
+        shift = digits - 1 - power
+        whole = np.int64(np.rint(size * 10.0**shift))
+        if np.float32(whole / 10.0**shift) == np.float32(size):
+            break
+    if whole >= 10**digits:
+        # Rounded up to a power of ten.
+        whole //= 10
+        power += 1
+    if power < -5 or power >= _DIGITS:
+        return _put_scientific(out, at, whole, digits, power)
+    return _put_plain(out, at, whole, digits, power)
+
+
+@njit
+def _put_scientific(out, at, whole, digits, power):
+    at = _put_digits(out, at, whole // 10 ** (digits - 1), 1)
+    if digits > 1:
+        out[at] = _POINT
+        at = _put_digits(out, at + 1, whole % 10 ** (digits - 1), digits - 1)
+    out[at] = _E
+    out[at + 1] = _MINUS if power < 0 else _PLUS
+    return _put_digits(out, at + 2, abs(power), 2)
+
+
+@njit
+def _put_plain(out, at, whole, digits, power):
+    decimals = digits - 1 - power
+    if decimals <= 0:
+        return _put_digits(out, at, whole * 10**-decimals, power + 1)
+    at = _put_digits(out, at, whole // 10**decimals, max(power + 1, 1))
+    out[at] = _POINT
+    return _put_digits(out, at + 1, whole % 10**decimals, decimals)
+
+
+@njit
+def _write(vocabulary, rows, has_backoff, out):
+    at = 0
+    for row in range(len(rows.words)):
+        at = _put_number(out, at, rows.log10[row])
+        out[at] = _TAB
+        at += 1
+        for k in range(rows.words.shape[1]):
+            if k > 0:
+                out[at] = _SPACE
+                at += 1
+            word = rows.words[row, k]
+            for letter in range(vocabulary.starts[word], vocabulary.starts[word + 1]):
+                out[at] = vocabulary.letters[letter]
+                at += 1
+        if has_backoff:
+            out[at] = _TAB
+            at = _put_number(out, at + 1, rows.backoff[row])
+        out[at] = _LINE_FEED
+        at += 1
+    return at
+
+
+def lines_of(vocabulary: Vocabulary, rows: Lines, has_backoff: bool) -> bytes:
+    """The lines of n-grams; reading them gives the same float32 numbers."""
+    lengths = np.diff(vocabulary.starts)
+    most = int(lengths[rows.words].sum()) + len(rows.words) * (rows.words.shape[1] + 2 * _NUMBER_BYTES)
+    out = np.empty(most, np.uint8)
+    return out[: _write(vocabulary, rows, has_backoff, out)].tobytes()
+
+
+MARK = -1
+"""How reading ends where <s> or </s> stands in a line."""
+
+
+@njit
+def _read_words(text, cursor, vocabulary, size, numbers):
+    """See `read_words`."""
+    while True:
+        at = cursor[AT]
+        end = at
+        while end < len(text) and text[end] != _LINE_FEED:
+            end += 1
+        if end == len(text):
+            return MORE
+        filled = cursor[ROWS]
+        while True:
+            start, at = field(text, at, end)
+            if start == end:
+                break
+            if filled + 1 >= len(numbers):
+                return ENOUGH
+            number = add(vocabulary, size, text, start, at)
+            if number == FREE:
+                return NO_ROOM
+            if number in (BEGIN, END):
+                return MARK
+            numbers[filled] = number
+            filled += 1
+        if filled > cursor[ROWS]:
+            numbers[filled] = END
+            cursor[ROWS] = filled + 1
+        cursor[AT] = end + 1
+        cursor[LINE] += 1
+
+
+def read_words(
+    text: NDArray[np.uint8], cursor: NDArray[np.int64], vocabulary: GrowingVocabulary, numbers: NDArray[np.int32]
+) -> int:
+    """Number the words of whole lines, END behind each line that is not empty; how that ended: `MORE` text is needed,
+    there are `ENOUGH` numbers, the vocabulary has `NO_ROOM`, or `MARK`. The cursor is on that line.
+    """
+    return int(_read_words(text, cursor, vocabulary.arrays, vocabulary.size, numbers))
+
+
+@njit
+def _fill_ngrams(numbers, ngrams):
+    """See `ngrams_at`."""
+    order = len(ngrams)
+    for k in range(len(numbers)):
+        inside = True
+        ngrams[order - 1, k] = numbers[k]
+        for back in range(1, order):
+            inside = inside and back <= k and numbers[k - back] != END
+            ngrams[order - 1 - back, k] = numbers[k - back] if inside else BEGIN
+
+
+def ngrams_at(numbers: NDArray[np.int32], order: int) -> NDArray[np.int32]:
+    """The n-gram that ends at each word, a column each, int32[order, n]; numbers int32[n] begin a sentence.
+
+    Before the first word of a sentence stands BEGIN, as often as needed.
+    """
+    ngrams = np.empty((order, len(numbers)), np.int32)
+    _fill_ngrams(numbers, ngrams)
+    return ngrams

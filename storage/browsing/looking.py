@@ -1,0 +1,170 @@
+"""A rule or a pair looked at: its uses now and before, rules that compete with it, and what stands beside it."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple
+
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET
+from hierogram.samplers.grammar.rules import parse_side
+from hierogram.storage.browsing.reader import Look
+from hierogram.storage.browsing.search import Found, Phrase
+from hierogram.storage.database.transactions import now
+from hierogram.storage.grammar.changes import REMEMBERED_DAYS
+from hierogram.storage.pairs import pairs
+from hierogram.storage.pairs.pairs import pairs_by_id
+from hierogram.storage.records import PairRecord, PairRow
+
+_PAIRS_A_SCAN = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """A rule with a side in common: its id, its other side, its expected uses, and the probability of that side."""
+
+    id: int
+    other: str
+    expected_uses: float
+    probability: float
+
+
+class PastCount(NamedTuple):
+    """Expected uses of a rule when a day (YYYY-MM-DD, UTC) began on which they changed."""
+
+    day: str
+    expected_uses: float
+
+
+def find_rule(look: Look, source: str, target: str) -> Found | None:
+    """The rule with these sides, if it is stored: one that is expected to be used, or that a derivation uses."""
+    row = look.row(
+        """SELECT r.id, r.source, r.target, r.expected_uses, sqrt(r.expected_uses_variance) AS expected_uses_error,
+       r.count, r.length, r.scope, r.nonterminals, r.hiero,
+       coalesce(r.expected_uses / NULLIF(
+         (SELECT sum(s.expected_uses) FROM rules AS s WHERE s.source = r.source), 0), 0) AS p_target_given_source,
+       coalesce(r.expected_uses / NULLIF(
+         (SELECT sum(t.expected_uses) FROM rules AS t WHERE t.target = r.target), 0), 0) AS p_source_given_target
+  FROM rules AS r
+ WHERE r.source = :source AND r.target = :target""",
+        source=source,
+        target=target,
+    )
+    return None if row is None else Found(*row)
+
+
+def rivals(look: Look, side: str, text: str, limit: int) -> list[Rival]:
+    """The most used rules with this side."""
+    other = TARGET if side == SOURCE else SOURCE
+    rows = look.rows(
+        f"""SELECT id, {other}, expected_uses,
+       expected_uses / sum(expected_uses) OVER () AS p_{other}_given_{side}
+  FROM rules
+ WHERE {side} = :side AND expected_uses > 0
+ ORDER BY expected_uses DESC, {other}
+ LIMIT :most""",
+        side=text,
+        most=limit,
+    )
+    return [Rival(*row) for row in rows]
+
+
+def past_counts(look: Look, rule_id: int) -> list[PastCount]:
+    """The rule's expected uses when days began on which they changed, of the last year, oldest first."""
+    today = now().date()
+    # By the days, since the table's key begins with them.
+    days = ", ".join(f"'{today - timedelta(days=back)}'" for back in range(REMEMBERED_DAYS + 1))
+    rows = look.rows(
+        f"SELECT day, expected_uses FROM rule_history WHERE rule_id = :rule AND day IN ({days}) ORDER BY day",
+        False,
+        rule=rule_id,
+    )
+    look.asked.append(f"SELECT day, expected_uses\n  FROM rule_history\n WHERE rule_id = {rule_id}\n ORDER BY day")
+    return [PastCount(*row) for row in rows]
+
+
+def indexed_users(look: Look, rule_id: int, after_id: int, limit: int) -> list[int]:
+    """Ids of pairs that used the rule when they were indexed, above an id, in id order."""
+    rows = look.rows(
+        """SELECT pair_id
+  FROM rule_pairs
+ WHERE rule_id = :rule AND pair_id > :after
+ ORDER BY pair_id
+ LIMIT :most""",
+        rule=rule_id,
+        after=after_id,
+        most=limit,
+    )
+    return [row[0] for row in rows]
+
+
+def likely_users(look: Look, rule: tuple[str, str], after_id: int, limit: int) -> tuple[list[int], int]:
+    """Ids of pairs whose texts hold the rule's words in their order, of the next few thousand above an id.
+
+    Returns them and the last id that was looked at.
+    """
+    conditions, values = [], {}
+    for side, text in zip((SOURCE, TARGET), rule, strict=True):
+        parts = tuple(symbol if isinstance(symbol, str) else None for symbol in parse_side(text))
+        if any(part is not None for part in parts):
+            values[side] = Phrase(parts).in_a_text(look.postgres)
+            test = f"LIKE :{side} ESCAPE '!'" if look.postgres else f"GLOB :{side}"
+            conditions.append(f"' ' || {side} || ' ' {test}")
+    last = after_id + _PAIRS_A_SCAN
+    held = "".join(f" AND {condition}" for condition in conditions)
+    rows = look.rows(
+        f"SELECT id FROM sentence_pairs WHERE id > :after AND id <= :last{held} ORDER BY id LIMIT :most",
+        False,
+        after=after_id,
+        last=last,
+        most=limit,
+        **values,
+    )
+    ids = [row[0] for row in rows]
+    return ids, ids[-1] if len(ids) == limit else last
+
+
+def last_pair(look: Look) -> int:
+    """The largest id of a pair that was given so far."""
+    row = look.row("SELECT last_pair_id FROM store_state", False)
+    return 0 if row is None else int(row[0])
+
+
+def pairs_with_derivations(look: Look, ids: list[int]) -> list[PairRow]:
+    """The pairs with these ids, with their derivations, in id order."""
+    return pairs_by_id(look.connection, ids)
+
+
+def find_pair(look: Look, pair_id: int) -> PairRecord | None:
+    """The pair, None if the store does not hold it."""
+    look.asked.append(f"SELECT *\n  FROM sentence_pairs\n WHERE id = {pair_id}")
+    return pairs.find_pair(look.connection, pair_id)
+
+
+def neighbours(look: Look, pair_id: int) -> tuple[int | None, int | None]:
+    """The ids of the pairs before and after a pair."""
+    before = look.row("SELECT max(id) FROM sentence_pairs WHERE id < :pair", False, pair=pair_id)
+    after = look.row("SELECT min(id) FROM sentence_pairs WHERE id > :pair", False, pair=pair_id)
+    return before[0] if before else None, after[0] if after else None
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """Uses of a rule by all pairs together: expected, and by their present derivations."""
+
+    expected_uses: float
+    count: int
+
+
+def uses_of(look: Look, rules: Collection[tuple[str, str]]) -> dict[tuple[str, str], Uses]:
+    """Return how often each of the rules is used; those that are not stored are left out."""
+    found = {}
+    for n, (source, target) in enumerate(sorted(rules)):
+        row = look.row(
+            "SELECT expected_uses, count FROM rules WHERE source = :source AND target = :target",
+            n == 0,
+            source=source,
+            target=target,
+        )
+        if row is not None:
+            found[source, target] = Uses(*row)
+    return found

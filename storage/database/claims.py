@@ -1,0 +1,239 @@
+"""Claims: which process writes the grammar, and which is still reading an input.
+
+A claim lapses when its time is over by the database's clock, and at once when the process that held it is known to have
+ended. There is one claim on the grammar, the *lease*: who commits derivations has to hold it, and every commit looks.
+"""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from secrets import token_hex
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from hierogram.storage.database.connection import POSTGRES, writing_connection
+from hierogram.storage.database.transactions import Access, Writing, now
+from hierogram.storage.exceptions import LeaseLostError, StoreHeldError
+from hierogram.storage.records import Claim
+from hierogram.storage.schema.tables import claims, ingest_batches
+
+GRAMMAR = "grammar"
+_BATCH = "batch "
+_READING_SECONDS = 3600.0
+"""A reader of an input that has added nothing for so long, and is on another machine, is taken for dead."""
+_UNKNOWN = "?"
+
+
+class Leases(Access):
+    """Claims on the grammar: who has one is the only one to commit derivations."""
+
+    def take_lease(self, command: str, seconds: float) -> None:
+        """Claims the grammar for this store object, for so long: no one else may commit derivations meanwhile.
+
+        `command` tells others who holds it. Raises `StoreHeldError` where someone else does.
+        """
+        with self._writing() as transaction:
+            token = take_lease(transaction, command, seconds, self.url)
+        self._lease = token
+
+    def renew_lease(self, seconds: float) -> None:
+        """Holds the claim for so many seconds from now; raises `LeaseLostError` where it is gone."""
+        if self._lease is not None:
+            with writing_connection(self._engine) as connection:
+                renew_lease(connection, self._lease, seconds)
+
+    def release_lease(self) -> None:
+        """Gives the claim up."""
+        token, self._lease = self._lease, None
+        if token is not None:
+            with writing_connection(self._engine) as connection:
+                release_lease(connection, token)
+
+    def lease(self) -> Claim | None:
+        """Who writes the grammar; None where nobody does."""
+        with self._reading() as connection:
+            return lease(connection)
+
+    def close_abandoned_batches(self) -> list[int]:
+        """Closes, as failed, the batches whose readers have ended without closing them; returns their ids."""
+        with self._writing() as transaction:
+            return close_abandoned_batches(transaction)
+
+    @contextmanager
+    def _committing(self, *, durable: bool = True) -> Iterator[Writing]:
+        """A transaction that writes the grammar; raises `StoreHeldError` and `LeaseLostError`."""
+        with self._writing(durable=durable) as writing:
+            check_lease(writing, self._lease, self.url)
+            yield writing
+
+
+def _machine() -> str:
+    """Return what tells machines, their boots, and containers on them apart, as far as process numbers go."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        numbers = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return _UNKNOWN
+    return f"{boot}/{numbers}"
+
+
+def _started(pid: int) -> str | None:
+    """When the process began, in the kernel's ticks, since numbers are given out again; None where there is none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name in parentheses may hold anything, blanks and parentheses included.
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else fields[19]
+
+
+def this_process() -> str:
+    """This process, as `has_ended` takes it."""
+    return f"{_machine()} {os.getpid()} {_started(os.getpid())}"
+
+
+def host_name() -> str:
+    """Return what people call this machine."""
+    return socket.gethostname()
+
+
+def has_ended(process: str) -> bool:
+    """Return whether the process is known to have ended; one of another machine is never known to."""
+    machine, _, rest = process.partition(" ")
+    pid, _, started = rest.partition(" ")
+    if machine == _UNKNOWN or machine != _machine() or not pid.isdigit():
+        return False
+    return _started(int(pid)) != started
+
+
+def database_time(connection: Connection) -> datetime:
+    """The time by the database's clock, in UTC; that of SQLite is this machine's."""
+    if connection.dialect.name == POSTGRES:
+        found: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
+        return found.replace(microsecond=0)
+    return now()
+
+
+def _claim(connection: Connection, name: str) -> Claim | None:
+    row = connection.execute(select(claims).where(claims.c.name == name)).one_or_none()
+    return None if row is None else Claim(*row)
+
+
+def _is_live(connection: Connection, claim: Claim) -> bool:
+    return claim.expires_at > database_time(connection) and not has_ended(claim.process)
+
+
+def _enter(connection: Connection, name: str, command: str, seconds: float) -> str:
+    token = token_hex(8)
+    since = database_time(connection)
+    connection.execute(delete(claims).where(claims.c.name == name))
+    connection.execute(
+        insert(claims).values(
+            name=name,
+            token=token,
+            host=host_name(),
+            pid=os.getpid(),
+            process=this_process(),
+            command=command,
+            since=since,
+            expires_at=since + timedelta(seconds=seconds),
+        )
+    )
+    return token
+
+
+def _held(claim: Claim, url: str) -> StoreHeldError:
+    return StoreHeldError(
+        f"{url}: `{claim.command}` (process {claim.pid} on {claim.host}, since {claim.since:%Y-%m-%d %H:%M:%S} UTC) "
+        "writes this store's grammar, and only one may: end it first"
+    )
+
+
+def lease(connection: Connection) -> Claim | None:
+    """Who writes the grammar; None where nobody does."""
+    claim = _claim(connection, GRAMMAR)
+    return claim if claim is not None and _is_live(connection, claim) else None
+
+
+def take_lease(writing: Writing, command: str, seconds: float, url: str) -> str:
+    """Claims the grammar; returns the claim's token. Raises `StoreHeldError` where someone else holds it."""
+    held = lease(writing.connection)
+    if held is not None:
+        raise _held(held, url)
+    return _enter(writing.connection, GRAMMAR, command, seconds)
+
+
+def renew_lease(connection: Connection, token: str, seconds: float) -> None:
+    """Gives the claim so many seconds more; raises `LeaseLostError` where it is no longer there."""
+    until = database_time(connection) + timedelta(seconds=seconds)
+    renewed = connection.execute(
+        update(claims).where(claims.c.name == GRAMMAR, claims.c.token == token).values(expires_at=until)
+    )
+    if not renewed.rowcount:
+        raise _lost(_claim(connection, GRAMMAR))
+
+
+def release_lease(connection: Connection, token: str) -> None:
+    """Gives the claim up; one that is lost already is left alone."""
+    connection.execute(delete(claims).where(claims.c.name == GRAMMAR, claims.c.token == token))
+
+
+def check_lease(writing: Writing, token: str | None, url: str) -> None:
+    """Raises `LeaseLostError` where the token's claim is gone, `StoreHeldError` where someone else's holds."""
+    claim = _claim(writing.connection, GRAMMAR)
+    if token is not None:
+        if claim is None or claim.token != token:
+            raise _lost(claim)
+    elif claim is not None and _is_live(writing.connection, claim):
+        raise _held(claim, url)
+
+
+def _lost(claim: Claim | None) -> LeaseLostError:
+    by = "" if claim is None else f" to `{claim.command}` (process {claim.pid} on {claim.host})"
+    return LeaseLostError(
+        f"the claim on the store's grammar is lost{by}, because it was not renewed in time: nothing was written, "
+        "start again"
+    )
+
+
+def claim_batch(connection: Connection, batch_id: int) -> None:
+    """Notes that this process reads the batch's input."""
+    _enter(connection, f"{_BATCH}{batch_id}", "ingest", _READING_SECONDS)
+
+
+def renew_batch(connection: Connection, batch_id: int) -> None:
+    """Notes that the batch's reader is alive."""
+    until = database_time(connection) + timedelta(seconds=_READING_SECONDS)
+    connection.execute(update(claims).where(claims.c.name == f"{_BATCH}{batch_id}").values(expires_at=until))
+
+
+def release_batch(connection: Connection, batch_id: int) -> None:
+    """Notes that nobody reads the batch's input any more."""
+    connection.execute(delete(claims).where(claims.c.name == f"{_BATCH}{batch_id}"))
+
+
+def close_abandoned_batches(writing: Writing) -> list[int]:
+    """Closes, as failed, the batches whose readers have ended without closing them; returns their ids."""
+    connection = writing.connection
+    closed = []
+    for row in connection.execute(select(claims).where(claims.c.name.startswith(_BATCH))).all():
+        claim = Claim(*row)
+        if _is_live(connection, claim):
+            continue
+        batch_id = int(claim.name.removeprefix(_BATCH))
+        connection.execute(
+            update(ingest_batches)
+            .where(ingest_batches.c.id == batch_id, ingest_batches.c.state == "running")
+            .values(
+                state="failed",
+                finished_at=now(),
+                error=f"process {claim.pid} on {claim.host} ended before it was done: offer the input again",
+            )
+        )
+        release_batch(connection, batch_id)
+        closed.append(batch_id)
+    return closed

@@ -1,0 +1,308 @@
+"""Looking rules up, and how much a store holds."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Double, Select, cast, func, select, tuple_
+
+from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
+from hierogram.samplers.grammar.rules import escape_terminal, terminal_of
+from hierogram.storage.database.claims import Leases
+from hierogram.storage.database.settings import read_settings, set_key_salt
+from hierogram.storage.database.transactions import read_state
+from hierogram.storage.grammar.runs import save_run
+from hierogram.storage.pairs.vocabulary import like_words, readings, spellings
+from hierogram.storage.records import (
+    LabelRow,
+    LearningRun,
+    PairUpdates,
+    RuleCounts,
+    RuleDeltas,
+    RuleRow,
+    StoreStatus,
+    SweepRecord,
+)
+from hierogram.storage.records.operations import CLASSES_OF_RULES
+from hierogram.storage.schema.tables import corpora, labels, rule_words, rules, sweeps, vocabulary
+
+
+class Grammar(Leases):
+    """Rules, their counts, and the derivations that cause them."""
+
+    def rule_counts(self) -> RuleCounts:
+        """Every rule with a positive count, as arrays."""
+        from hierogram.storage.grammar.counts import rule_counts
+
+        with self._reading() as connection:
+            return rule_counts(connection)
+
+    def commit(
+        self,
+        updates: PairUpdates | None = None,
+        deltas: RuleDeltas | None = None,
+        sweeps: Sequence[SweepRecord] = (),
+        labels: Sequence[LabelRow] = (),
+    ) -> None:
+        """Writes new derivations, the count changes that they cause, the sweeps that led there, and what is learned of
+        the labels of a tree grammar.
+
+        All or nothing. Raises `PairMissingError`, `PairMovedError`, `CountError` where a count would become
+        negative, `KeyCollisionError` where a key is stored with another rule, `StoreHeldError` where another
+        process has the lease, and `LeaseLostError` where this store object had it.
+        """
+        self.commit_parts([(updates, deltas)], sweeps, labels)
+
+    def commit_parts(
+        self,
+        parts: Iterable[tuple[PairUpdates | None, RuleDeltas | None]],
+        sweeps: Sequence[SweepRecord] = (),
+        labels: Sequence[LabelRow] = (),
+        run: LearningRun | None = None,
+    ) -> None:
+        """As `commit`, of derivations and count changes that come in several parts, all in one transaction; and how far
+        the `run` of learning has come with it.
+
+        Other writers wait until all parts have come.
+        """
+        from hierogram.storage.grammar import commits
+
+        with self._committing(durable=False) as transaction:
+            for updates, deltas in parts:
+                commits.save_derivations(transaction, updates, deltas)
+            commits.append_sweeps(transaction, sweeps)
+            commits.save_labels(transaction, labels)
+            if run is not None:
+                save_run(transaction, run)
+
+    def rekey(self, salt: int, keys: Iterable[tuple[int, int, int]]) -> None:
+        """Gives every rule (by id) its new key (high, low), and records the salt that made them.
+
+        All or nothing. Raises `RekeyError` where the keys do not cover the stored rules one to one, `StoreHeldError`
+        and `LeaseLostError` as `commit` does.
+        """
+        from hierogram.storage.grammar.commits import rekey
+
+        with self._committing() as transaction:
+            rekey(transaction, keys)
+            set_key_salt(transaction.connection, salt)
+
+    def labels(self) -> list[LabelRow]:
+        """Return what is known of the labels of a tree grammar, in the order of their names."""
+        with self._reading() as connection:
+            statement = select(labels.c.label, labels.c.strength, labels.c.expansion_probability).order_by(
+                labels.c.label
+            )
+            return [LabelRow._make(row) for row in connection.execute(statement)]
+
+    def find_rules(
+        self,
+        source: str | None = None,
+        target: str | None = None,
+        *,
+        words: Sequence[str] = (),
+        source_words: Sequence[str] = (),
+        target_words: Sequence[str] = (),
+        limit: int = 20,
+        after: tuple[float, str, str] | None = None,
+        drawn: bool = False,
+    ) -> list[RuleRow]:
+        """Rules that meet all conditions, most often used first: as expected, or, `drawn`, in the present derivations.
+
+        `source` and `target` are whole sides in the notation of rules; `words` have to occur on either side,
+        `source_words` and `target_words` on theirs. `after` is uses, source and target of the rule after which to go
+        on, the last of an earlier answer.
+        """
+        with self._reading() as connection:
+            wanted = Wanted(source, target, words, source_words, target_words, after, drawn)
+            return find_rules(connection, wanted, limit)
+
+    def find_respelled_rules(
+        self,
+        source: str | None = None,
+        target: str | None = None,
+        *,
+        words: Sequence[str] = (),
+        limit: int = 20,
+        drawn: bool = False,
+    ) -> list[RuleRow]:
+        """Rules that `find_rules` would find if their words had other accents or capital letters, likelier words first.
+
+        Likelier are words that occur more often.
+        """
+        with self._reading() as connection:
+            wanted = Wanted(source, target, words, (), (), None, drawn)
+            found: dict[int, RuleRow] = {}
+            for conditions in respelled(connection, wanted):
+                found |= {rule.id: rule for rule in find_rules(connection, conditions, limit)}
+                if len(found) >= limit:
+                    break
+            return list(found.values())[:limit]
+
+    def like_words(self, word: str, limit: int = 8) -> list[str]:
+        """Words of either side that look like the word, begin with it, or are spelled almost so."""
+        with self._reading() as connection:
+            found = [one for side in (SOURCE, TARGET) for one in like_words(connection, side, word, limit)]
+            return list(dict.fromkeys(one.token for one in found))[:limit]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Conditions of rules: whole sides, words on either side or on theirs, and those after a rule (its uses and sides).
+
+    Uses are expected ones, or, `drawn`, those of the present derivations.
+    """
+
+    source: str | None
+    target: str | None
+    words: Sequence[str]
+    source_words: Sequence[str]
+    target_words: Sequence[str]
+    after: tuple[float, str, str] | None
+    drawn: bool = False
+
+
+def find_rules(connection: Connection, conditions: Wanted, limit: int) -> list[RuleRow]:
+    """Rules that meet every condition, best (most often used) first."""
+    source, target, after = conditions.source, conditions.target, conditions.after
+    uses = rules.c.count if conditions.drawn else rules.c.expected_uses
+    found = select(rules).where(uses > 0)
+    if after is not None:
+        least, *sides = after
+        found = found.where(
+            (uses < least) | ((uses == least) & (tuple_(rules.c.source, rules.c.target) > tuple_(*sides)))
+        )
+    if source is not None:
+        found = found.where(rules.c.source == source)
+    if target is not None:
+        found = found.where(rules.c.target == target)
+    wanted = _word_ids(connection, conditions.words, conditions.source_words, conditions.target_words)
+    if wanted is None:
+        return []
+    for n, ids in enumerate(wanted):
+        # The first is the rarest: it finds the rules, the others only test them.
+        found = found.where(_holds_first(ids) if n == 0 and source is None and target is None else _holds(ids))
+    best = found.order_by(uses.desc(), rules.c.source, rules.c.target).limit(limit).subquery("best")
+    used = best.c[uses.name]
+    totals = []
+    for name in (SOURCE, TARGET):
+        of_side = rules.alias(f"of_{name}")
+        total = select(func.sum(of_side.c[uses.name])).where(of_side.c[name] == best.c[name]).scalar_subquery()
+        totals.append(cast(used, Double) / cast(total, Double))
+    statement = select(
+        best.c.id,
+        best.c.source,
+        best.c.target,
+        best.c.length,
+        best.c.scope,
+        best.c.nonterminals,
+        best.c.hiero,
+        best.c.expected_uses,
+        func.sqrt(best.c.expected_uses_variance, type_=Double),
+        best.c.count,
+        *totals,
+    ).order_by(used.desc(), best.c.source, best.c.target)
+    rows: list[tuple[Any, ...]] = [tuple(row) for row in connection.execute(statement)]
+    return [RuleRow(*row) for row in rows]
+
+
+def respelled(connection: Connection, conditions: Wanted) -> list[Wanted]:
+    """The same conditions with words that differ from theirs in accents or capital letters, the likeliest first."""
+    two_sides = TWO_SIDES in notation_of(read_settings(connection).grammar).offers
+    sides = [
+        (side, text.split(" ") if two_sides and text else [])
+        for side, text in ((SOURCE, conditions.source), (TARGET, conditions.target))
+    ]
+    wanted = [
+        *(
+            (f"{side} ", (side,), [word for symbol in symbols if (word := terminal_of(symbol))])
+            for side, symbols in sides
+        ),
+        (" ", (SOURCE, TARGET), conditions.words),
+        (f"{SOURCE} ", (SOURCE,), conditions.source_words),
+        (f"{TARGET} ", (TARGET,), conditions.target_words),
+    ]
+    # By place and word, as a word may be spelled otherwise on each side.
+    choices = {
+        place + word: [one.token for side in places for one in spellings(connection, side, word)]
+        for place, places, words in wanted
+        for word in words
+    }
+
+    def read(place: str, words: Sequence[str], reading: Mapping[str, str]) -> list[str]:
+        return [reading[place + word] for word in words]
+
+    def side_of(side: str, text: str | None, reading: Mapping[str, str]) -> str | None:
+        if not text or not two_sides:
+            return text
+        words = ((symbol, terminal_of(symbol)) for symbol in text.split(" "))
+        return " ".join(escape_terminal(reading[f"{side} {word}"]) if word else symbol for symbol, word in words)
+
+    return [
+        replace(
+            conditions,
+            source=side_of(SOURCE, conditions.source, reading),
+            target=side_of(TARGET, conditions.target, reading),
+            words=read(" ", conditions.words, reading),
+            source_words=read(f"{SOURCE} ", conditions.source_words, reading),
+            target_words=read(f"{TARGET} ", conditions.target_words, reading),
+        )
+        for reading in readings(choices)
+    ]
+
+
+def _word_ids(
+    connection: Connection, words: Sequence[str], source_words: Sequence[str], target_words: Sequence[str]
+) -> list[list[int]] | None:
+    """For each wanted word its ids (two if either side will do), rarest first; None if one is unknown."""
+    wanted = [
+        *((word, (SOURCE, TARGET)) for word in words),
+        *((word, (SOURCE,)) for word in source_words),
+        *((word, (TARGET,)) for word in target_words),
+    ]
+    ranked = []
+    for token, sides in wanted:
+        rows = connection.execute(
+            select(vocabulary.c.id, vocabulary.c.count).where(vocabulary.c.token == token, vocabulary.c.side.in_(sides))
+        ).all()
+        if not rows:
+            return None
+        ranked.append((sum(count for _, count in rows), [word_id for word_id, _ in rows]))
+    return [ids for _, ids in sorted(ranked)]
+
+
+def _holds_first(ids: Sequence[int]) -> ColumnElement[bool]:
+    return rules.c.id.in_(select(rule_words.c.rule_id).where(rule_words.c.word_id.in_(ids)))
+
+
+def _holds(ids: Sequence[int]) -> ColumnElement[bool]:
+    held: Select[tuple[int]] = select(rule_words.c.word_id).where(
+        rule_words.c.word_id.in_(ids), rule_words.c.rule_id == rules.c.id
+    )
+    return held.exists()
+
+
+def status(connection: Connection, *, url: str, schema: str) -> StoreStatus:
+    """Return how much the store holds; takes the same time whatever its size."""
+    state = read_state(connection)
+    last = connection.scalar(
+        select(sweeps.c.log_likelihood)
+        .where(sweeps.c.log_likelihood.is_not(None))
+        .order_by(sweeps.c.id.desc())
+        .limit(1)
+    )
+    by_corpus = connection.execute(select(corpora.c.name, corpora.c.pairs).order_by(corpora.c.name))
+    return StoreStatus(
+        url=url,
+        schema=schema,
+        position=state.position,
+        pairs=state.pairs(),
+        rules=state.rules,
+        rule_tokens=state.rule_tokens,
+        expected_tokens=state.expected_tokens,
+        left_out=dict(zip(CLASSES_OF_RULES, state.left_out(), strict=True)),
+        rejected=state.rejected,
+        sweeps=state.sweeps,
+        last_log_likelihood=last,
+        corpora=dict(by_corpus.all()),
+    )

@@ -1,1 +1,0 @@
-"""Claims, requests and settings of a store."""

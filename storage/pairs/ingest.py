@@ -1,0 +1,394 @@
+"""Taking pairs in: batches, which pairs are new, what people say of their links, requests that a client may repeat."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from hashlib import blake2b
+from itertools import chain, repeat
+
+from sqlalchemy import Connection, delete, insert, select, text, update
+
+from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.storage.database.claims import claim_batch, release_batch, renew_batch
+from hierogram.storage.database.connection import POSTGRES
+from hierogram.storage.database.settings import read_notation
+from hierogram.storage.database.transactions import Access, Writing, new_id, now
+from hierogram.storage.exceptions import IngestError, RequestMovedError
+from hierogram.storage.pairs.rejections import RejectedFrom, keep_rejected
+from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
+from hierogram.storage.records import (
+    GIVEN,
+    NOBODY,
+    UNALIGNED,
+    WAITING,
+    AddedPairs,
+    IngestTotals,
+    NewPairs,
+    RejectedLine,
+    RequestRow,
+    in_runs,
+)
+from hierogram.storage.schema.tables import corpora, corrections, human_links, ingest_batches, requests, sentence_pairs
+
+RUNNING, DONE, FAILED = "running", "done", "failed"
+
+MAX_TOKEN_BYTES = 1024
+"""Longest token or external id that the store takes, in bytes of UTF-8 (Postgres cannot index all longer)."""
+_SURELY_SHORT = MAX_TOKEN_BYTES // 4
+
+_PAIR_COLUMNS = (
+    "id",
+    "corpus_id",
+    "batch_id",
+    "external_id",
+    "identity",
+    "source",
+    "target",
+    "alignment",
+    "aligned_by",
+    "source_length",
+    "target_length",
+    "state",
+    "stage",
+    "sweep",
+    "added_at",
+)
+
+
+LONGEST_KEY = 255
+"""Characters that the key of a request may have."""
+_REQUEST_COLUMNS: Sequence[str] = ("key", "corpus", "lines", "digest", "done", "answer")
+
+Receipt = tuple[RequestRow, int | None]
+"""What to record of a request, and how many of its lines were recorded before (None: it is new)."""
+
+
+class Ingest(Access):
+    """Taking pairs in, a batch for each input, and the requests that bring them."""
+
+    def begin_ingest(self, corpus: str, origin: str, format: str) -> int:
+        """Opens a batch of a corpus (made if new) for the lines of `origin`; returns the batch's id."""
+        with self._writing() as writing:
+            connection = writing.connection
+            corpus_id = connection.scalar(select(corpora.c.id).where(corpora.c.name == corpus))
+            if corpus_id is None:
+                added = connection.execute(insert(corpora).values(name=corpus, pairs=0, created_at=now()))
+                corpus_id = new_id(added)
+            batch = connection.execute(
+                insert(ingest_batches).values(
+                    corpus_id=corpus_id,
+                    origin=origin,
+                    format=format,
+                    state=RUNNING,
+                    started_at=now(),
+                    accepted=0,
+                    duplicates=0,
+                    rejected=0,
+                )
+            )
+            batch_id = new_id(batch)
+            claim_batch(connection, batch_id)
+            return batch_id
+
+    def add_pairs(
+        self,
+        batch_id: int,
+        new_pairs: NewPairs,
+        rejected: Sequence[RejectedLine] = (),
+        receipt: Callable[[AddedPairs], Receipt] | None = None,
+    ) -> AddedPairs:
+        """Stores the pairs that are not stored yet, and keeps the rejected lines; all or nothing.
+
+        A pair is turned down (and returned, as a rejected line) where its external id is stored with other
+        content (`external-id-conflict`) or a token exceeds `pairs.MAX_TOKEN_BYTES` (`token-too-long`). `receipt`
+        tells what to record of the request that brought them, in the same transaction. Raises `IngestError` where
+        the batch is not open, and `RequestMovedError`.
+        """
+        with self._writing() as writing:
+            batch = _open_batch(writing.connection, batch_id)
+            renew_batch(writing.connection, batch_id)
+            corpus_id, corpus, origin = batch
+            identities = pair_identities(corpus, new_pairs)
+            fresh, duplicates, refused = _sort_out(writing, identities, new_pairs)
+            if len(fresh) < len(new_pairs):
+                new_pairs, identities = new_pairs.at(fresh), [identities[k] for k in fresh]
+            first_id = writing.state.last_pair_id + 1
+            _insert_pairs(writing, (corpus_id, batch_id), identities, new_pairs)
+            insert_links(writing, range(first_id, first_id + len(new_pairs)), new_pairs, origin)
+            turned_down = in_runs([*rejected, *refused])
+            keep_rejected(writing, batch_id, RejectedFrom(corpus, origin), turned_down)
+            totals = IngestTotals(len(fresh), duplicates, sum(run.lines for run in turned_down))
+            writing.connection.execute(
+                update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs + len(fresh))
+            )
+            writing.connection.execute(
+                update(ingest_batches)
+                .where(ingest_batches.c.id == batch_id)
+                .values(
+                    accepted=ingest_batches.c.accepted + totals.accepted,
+                    duplicates=ingest_batches.c.duplicates + totals.duplicates,
+                    rejected=ingest_batches.c.rejected + totals.rejected,
+                )
+            )
+            added = AddedPairs(totals, refused)
+            if receipt:
+                save_request(writing, *receipt(added))
+            return added
+
+    def finish_ingest(self, batch_id: int, error: str | None = None, receipt: Receipt | None = None) -> None:
+        """Closes a batch: as done, or as failed with what went wrong; `receipt` as in `add_pairs`.
+
+        Raises `IngestError` and `RequestMovedError`.
+        """
+        with self._writing() as writing:
+            _open_batch(writing.connection, batch_id)
+            release_batch(writing.connection, batch_id)
+            writing.connection.execute(
+                update(ingest_batches)
+                .where(ingest_batches.c.id == batch_id)
+                .values(state=DONE if error is None else FAILED, finished_at=now(), error=error)
+            )
+            if receipt:
+                save_request(writing, *receipt)
+
+    def find_request(self, key: str) -> RequestRow | None:
+        """The request that was made under the key, None if there is none."""
+        with self._reading() as connection:
+            row = connection.execute(
+                select(*(requests.c[name] for name in _REQUEST_COLUMNS)).where(requests.c.key == key)
+            ).one_or_none()
+            return None if row is None else RequestRow(*row)
+
+    def forget_requests(self, before: datetime) -> int:
+        """Forgets the requests that nobody has touched since `before`; returns how many they were."""
+        with self._writing() as writing:
+            return writing.connection.execute(delete(requests).where(requests.c.touched_at < before)).rowcount
+
+
+def _insert_pairs(writing: Writing, origin: tuple[int, int], identities: list[bytes], pairs: NewPairs) -> None:
+    """Stores the pairs, of a corpus and a batch, and counts their words."""
+    if not identities:
+        return
+    corpus_id, batch_id = origin
+    alignments = pairs.alignments
+    notation = read_notation(writing.connection)
+    if not notation.linked:
+        # Nobody has to link their words: they are complete as they are.
+        alignments = [alignment or "" for alignment in alignments]
+    raw = sum(alignment is None for alignment in alignments)
+    with ThreadPoolExecutor(1, thread_name_prefix="words") as thread:
+        # Both are mostly done without the interpreter, on two cores.
+        words = thread.submit(words_of_pairs, notation, pairs.sources, pairs.targets)
+        # Columns, because a tuple for each pair would be made and looked at by the garbage collector only to be bound.
+        writing.loader.insert(
+            sentence_pairs,
+            _PAIR_COLUMNS,
+            zip(
+                range(writing.state.last_pair_id + 1, writing.state.last_pair_id + 1 + len(pairs)),
+                repeat(corpus_id),
+                repeat(batch_id),
+                pairs.external_ids,
+                identities,
+                pairs.sources,
+                pairs.targets,
+                [alignment or "" for alignment in alignments],
+                [NOBODY if alignment is None else GIVEN for alignment in alignments],
+                pairs.source_lengths,
+                pairs.target_lengths,
+                [UNALIGNED if alignment is None else WAITING for alignment in alignments],
+                repeat(0),
+                repeat(0),
+                repeat(writing.loader.moment(now())),
+            ),
+        )
+        count_words(writing, words.result())
+    # Whoever only looks needs no numpy.
+    from hierogram.storage.pairs.pair_words import note_pairs
+
+    first = writing.state.last_pair_id + 1
+    note_pairs(writing, range(first, first + len(pairs)), pairs.sources)
+    writing.state.last_pair_id += len(pairs)
+    writing.state.count_pairs(UNALIGNED, raw)
+    writing.state.count_pairs(WAITING, len(pairs) - raw)
+
+
+def _open_batch(connection: Connection, batch_id: int) -> tuple[int, str, str]:
+    row = connection.execute(
+        select(ingest_batches.c.state, corpora.c.id, corpora.c.name, ingest_batches.c.origin)
+        .join(corpora, corpora.c.id == ingest_batches.c.corpus_id)
+        .where(ingest_batches.c.id == batch_id)
+    ).one_or_none()
+    if row is None:
+        raise IngestError(f"ingest batch {batch_id} does not exist: begin one first")
+    if row.state != RUNNING:
+        raise IngestError(f"ingest batch {batch_id} is already {row.state}: begin another one")
+    return row.id, row.name, row.origin
+
+
+def _sort_out(
+    writing: Writing, identities: list[bytes], pairs: NewPairs
+) -> tuple[Sequence[int], int, list[RejectedLine]]:
+    """The places of the new pairs, the number of duplicates, and the pairs that cannot be stored."""
+    stored = _stored_contents(writing, identities)
+    if not stored and len(set(identities)) == len(pairs) and not _may_have_long_token(pairs):
+        return range(len(pairs)), 0, []
+    fresh: dict[bytes, int] = {}
+    duplicates = 0
+    refused: list[RejectedLine] = []
+    offered = zip(pairs.sources, pairs.targets, pairs.alignments, strict=True)
+    for k, (identity, (source, target, alignment)) in enumerate(zip(identities, offered, strict=True)):
+        known = stored.get(identity) if stored else None
+        if known is None:
+            earlier = fresh.get(identity)
+            if earlier is None:
+                if _has_long_token(source, target, pairs.external_ids[k] or ""):
+                    refused.append(_too_long(pairs, k))
+                else:
+                    fresh[identity] = k
+                continue
+            known = pairs.sources[earlier], pairs.targets[earlier], pairs.alignments[earlier]
+        # A pair that is offered without an alignment asks nothing of the stored one's.
+        if known[:2] == (source, target) and (alignment is None or known[2] == alignment):
+            duplicates += 1
+        else:
+            refused.append(_conflict(pairs, k))
+    return list(fresh.values()), duplicates, refused
+
+
+_CONTENT = "p.identity, p.source, p.target, p.alignment, p.aligned_by"
+
+# One value that holds all identities costs half of what a staging table of them does.
+_CONTENTS_ON_SQLITE = text(
+    "WITH RECURSIVE places (place) AS"
+    " (SELECT 0 WHERE :number > 0 UNION ALL SELECT place + 1 FROM places WHERE place + 1 < :number)"
+    f" SELECT {_CONTENT} FROM places CROSS JOIN sentence_pairs AS p"
+    " WHERE p.identity = substr(:identities, :width * place + 1, :width)"
+)
+_CONTENTS_ON_POSTGRES = text(
+    f"SELECT {_CONTENT} FROM unnest(CAST(:identities AS bytea[])) AS offered (identity)"
+    " JOIN sentence_pairs AS p ON p.identity = offered.identity"
+)
+
+
+def _stored_contents(writing: Writing, identities: list[bytes]) -> dict[bytes, tuple[str, str, str | None]]:
+    """Source, target and given alignment (None: there is none) of the pairs that are stored, by identity."""
+    if writing.connection.dialect.name == POSTGRES:
+        rows = writing.connection.execute(_CONTENTS_ON_POSTGRES, {"identities": identities})
+    else:
+        parameters = {"identities": b"".join(identities), "number": len(identities), "width": IDENTITY_BYTES}
+        rows = writing.connection.execute(_CONTENTS_ON_SQLITE, parameters)
+    return {
+        identity: (source, target, alignment if aligned_by == GIVEN else None)
+        for identity, source, target, alignment, aligned_by in rows
+    }
+
+
+def _may_have_long_token(pairs: NewPairs) -> bool:
+    texts = chain(pairs.sources, pairs.targets, filter(None, pairs.external_ids))
+    return any(max(map(len, text.split(" "))) > _SURELY_SHORT for text in texts if len(text) > _SURELY_SHORT)
+
+
+def _has_long_token(*texts: str) -> bool:
+    # A character has at most four bytes: only a very long word has to be encoded to know.
+    return any(
+        len(text) > _SURELY_SHORT
+        and max(map(len, text.split(" "))) > _SURELY_SHORT
+        and any(len(token.encode()) > MAX_TOKEN_BYTES for token in text.split(" "))
+        for text in texts
+    )
+
+
+def _content(pairs: NewPairs, k: int) -> bytes:
+    fields = (pairs.sources[k], pairs.targets[k], pairs.alignments[k])
+    return " ||| ".join(field for field in fields if field is not None).encode()
+
+
+def _too_long(pairs: NewPairs, k: int) -> RejectedLine:
+    message = f"a token or the external id is longer than {MAX_TOKEN_BYTES} bytes"
+    return RejectedLine(pairs.lines[k], "token-too-long", message, _content(pairs, k))
+
+
+def _conflict(pairs: NewPairs, k: int) -> RejectedLine:
+    message = f"external id {pairs.external_ids[k]!r} is stored in this corpus with other content, which was kept"
+    return RejectedLine(pairs.lines[k], "external-id-conflict", message, _content(pairs, k))
+
+
+def save_request(writing: Writing, request: RequestRow, since: int | None) -> None:
+    """Records how far a request has come; `since` is how many lines were recorded before, None: it is new.
+
+    Raises `RequestMovedError` where someone else has recorded it meanwhile.
+    """
+    values = {name: getattr(request, name) for name in _REQUEST_COLUMNS} | {"touched_at": now()}
+    if since is None:
+        known = writing.connection.scalar(select(requests.c.key).where(requests.c.key == request.key))
+        if known is not None:
+            raise RequestMovedError(f"the request {request.key!r} is being taken in by someone else: try again later")
+        writing.connection.execute(insert(requests).values(**values, started_at=now()))
+        return
+    changed = writing.connection.execute(
+        update(requests)
+        .where(requests.c.key == request.key, requests.c.lines == since, requests.c.done.is_(False))
+        .values(values)
+    )
+    if changed.rowcount != 1:
+        raise RequestMovedError(f"the request {request.key!r} is being taken in by someone else: try again later")
+
+
+IDENTITY_BYTES = 16
+
+
+def pair_identities(corpus: str, pairs: NewPairs) -> list[bytes]:
+    """BLAKE2b-128 of each pair: of corpus and external id if any, else of corpus, content and occurrence.
+
+    With and without an alignment are two contents.
+
+    Every text is preceded by its length, so that no two different lists of texts have one encoding.
+    """
+    base = blake2b(f"{len(corpus)}:{corpus}".encode(), digest_size=IDENTITY_BYTES)
+    identities = []
+    contents = zip(pairs.sources, pairs.targets, pairs.alignments, pairs.external_ids, pairs.occurrences, strict=True)
+    for source, target, alignment, external_id, occurrence in contents:
+        if external_id is not None:
+            text = f"x{len(external_id)}:{external_id}"
+        elif alignment is not None:
+            text = f"c{len(source)}:{source}{len(target)}:{target}{len(alignment)}:{alignment}{occurrence}"
+        else:
+            text = f"r{len(source)}:{source}{len(target)}:{target}{occurrence}"
+        digest = base.copy()
+        digest.update(text.encode())
+        identities.append(digest.digest())
+    return identities
+
+
+_DIGEST_BYTES = 16
+
+
+def text_digest(source: str, target: str) -> bytes:
+    """BLAKE2b-128 of both sides of a pair."""
+    return blake2b(f"{len(source)}:{source}{target}".encode(), digest_size=_DIGEST_BYTES).digest()
+
+
+def insert_links(writing: Writing, pair_ids: Sequence[int], pairs: NewPairs, origin: str) -> None:
+    """Enters what people say of the links of pairs that come in just now; it is known to fit them."""
+    if not pairs.known:
+        return
+    linked = read_notation(writing.connection).linked
+    said, changed = [], []
+    for place, links in sorted(pairs.known.items()):
+        pair_id = pair_ids[place]
+        said += rows_of_links(pair_id, links, origin)
+        digest = text_digest(pairs.sources[place], pairs.targets[place])
+        given = pairs.alignments[place] if linked else pairs.alignments[place] or ""
+        changed.append({"pair_id": pair_id, "asked": 1, "done": 0, "given": given, "digest": digest})
+    writing.connection.execute(insert(human_links), said)
+    writing.connection.execute(insert(corrections), changed)
+
+
+def rows_of_links(pair_id: int, links: KnownLinks, origin: str) -> list[dict[str, object]]:
+    """Return what people say of a pair's links as rows of `human_links`."""
+    moment = now()
+    return [
+        {"pair_id": pair_id, "source": s, "target": t, "fixed": fixed, "origin": origin, "added_at": moment}
+        for fixed, some in ((True, links.fixed), (False, links.forbidden))
+        for s, t in sorted(some)
+    ]

@@ -1,0 +1,165 @@
+"""Whose turn it is: new pairs first, then those that were sampled longest ago; and nothing depends on interruptions."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
+from tests.daemon.serving.turns import LOG, SHORT, Hands
+from tests.storage.building import pairs_of
+
+from hierogram.daemon.configuration import Configuration
+from hierogram.daemon.learning.kinds.synchronous import PhraseChain
+from hierogram.daemon.learning.learner import Learner
+from hierogram.daemon.learning.verifying import verify
+from hierogram.daemon.serving.health import HealthRegistry
+from hierogram.daemon.serving.sampling import SamplingLoop
+from hierogram.daemon.serving.supervision import Heartbeat
+from hierogram.samplers.counts.models import Model
+from hierogram.samplers.grammar import keys
+from hierogram.storage.exceptions import StoreUnavailableError
+from hierogram.storage.store import Store, open_store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with open_store(f"sqlite:///{tmp_path}/s.db", create=True, settings=QUICK) as opened:
+        fill(opened, some_pairs(30))
+        yield opened
+
+
+def test_new_pairs_settle_and_settled_ones_are_sampled_again_in_turn(store: Store) -> None:
+    with Hands(store, idle_share=1.0) as hands:
+        hands.settle()
+        assert {row.sweep for row in store.pairs()} == {6}
+        hands.turns.take()
+        assert {row.sweep for row in store.pairs()} == {8}
+        assert hands.health.rejuvenated == 30
+    assert verify(store).problems == []
+
+
+def test_a_turn_ends_when_it_is_asked_to_and_the_next_goes_on(store: Store) -> None:
+    with Hands(store, **SHORT) as hands:
+        assert hands.settle() == 6
+    assert verify(store).problems == []
+
+
+def test_interruptions_change_nothing(tmp_path: Path) -> None:
+    results = []
+    for interrupted in (False, True):
+        with open_store(f"sqlite:///{tmp_path}/{interrupted}.db", create=True, settings=QUICK) as store:
+            fill(store, some_pairs(30))
+            while store.lag().pairs:
+                with Hands(store) as hands:
+                    if interrupted:
+                        hands.stop.set()
+                        hands.turns.take()
+                    else:
+                        hands.settle()
+            results.append(contents(store))
+    assert results[0] == results[1]
+
+
+def test_pairs_that_come_meanwhile_do_not_wait_for_those_before_them(store: Store) -> None:
+    with Hands(store, **SHORT) as hands:
+        hands.turns.take()
+        fill(store, some_pairs(35)[30:])
+        hands.turns.take()
+        # The new ones have had a turn, and those before them as well.
+        assert sorted({(row.id > 30, row.sweep) for row in store.pairs()}) == [(False, 2), (True, 1)]
+        hands.settle()
+    assert verify(store).problems == []
+
+
+def test_more_pairs_than_there_is_room_for_take_turns(store: Store) -> None:
+    with Hands(store, pairs_at_once=8) as hands:
+        hands.turns.take()
+        assert store.count_pairs(["settled"]) == 8
+        hands.settle()
+    assert store.count_pairs(["settled"]) == 30
+    assert verify(store).problems == []
+
+
+def test_settled_pairs_keep_their_share_while_there_are_new_ones(store: Store) -> None:
+    with Hands(store, new_share=0.01, commit_seconds=1e-6) as hands:
+        hands.settle()
+        fill(store, some_pairs(40)[30:])
+        rejuvenated = hands.health.rejuvenated
+        hands.turns.take()
+        assert hands.health.rejuvenated > rejuvenated
+
+
+def test_withdrawn_pairs_leave_memory_too(store: Store) -> None:
+    with Hands(store, **SHORT) as hands:
+        hands.turns.take()
+        store.request_withdrawals([3, 30])
+        hands.settle()
+        hands.turns.take()
+        assert store.count_pairs() == 28
+        with Learner(store) as anew:
+            assert hands.learner.measure() == anew.measure()
+    assert verify(store).problems == []
+
+
+def test_the_vocabulary_is_followed(store: Store) -> None:
+    with Hands(store) as hands:
+        hands.settle()
+        batch = store.begin_ingest("more", "more", "pipes")
+        store.add_pairs(
+            batch, pairs_of([some_pairs(1)[0]._replace(source="never seen", target="jamais vu", alignment="0-0 1-1")])
+        )
+        hands.turns.take()
+        assert model(hands.learner).log_source == model(Learner(store)).log_source
+
+
+def model(learner: Learner) -> Model:
+    assert isinstance(learner.chain, PhraseChain)
+    return learner.chain.model
+
+
+class Running:
+    """The loop in a thread, as the daemon runs it."""
+
+    def __init__(self, store: Store) -> None:
+        self.stop = threading.Event()
+        self.failed: Exception | None = None
+        configuration = Configuration.model_validate({"sampling": {"threads": 1, "commit_seconds": 0.05}})
+        self.loop = SamplingLoop(store, lambda: configuration, HealthRegistry(), LOG)
+
+    def run(self) -> None:
+        self.loop.run(self.stop, Heartbeat())
+
+
+def test_rules_that_share_a_key_are_told_apart_without_a_restart(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "ALL_BITS", np.uint64(0xFF))
+    fill(store, some_pairs(60)[30:])
+    running = Running(store)
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    for _ in range(2_000):
+        if store.count_pairs(["settled"]) == 60:
+            break
+        thread.join(0.02)
+    running.stop.set()
+    thread.join()
+    assert store.settings().key_salt > 0
+    assert verify(store).problems == []
+
+
+def test_a_commit_that_fails_leaves_nothing_in_memory(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = Running(store)
+
+    def fail(*_: object) -> None:
+        raise StoreUnavailableError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "commit_parts", fail)
+        with pytest.raises(StoreUnavailableError):
+            running.run()
+    with Hands(store) as hands:
+        hands.settle()
+        with Learner(store) as anew:
+            assert hands.learner.measure() == anew.measure()
+    assert verify(store).problems == []

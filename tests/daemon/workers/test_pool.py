@@ -1,0 +1,156 @@
+"""Workers sample what threads sample, whatever their number, and whichever of them are lost, and when."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.daemon.learning import raw_pairs
+from tests.daemon.learning.stores import QUICK, contents, fill, some_pairs
+from tests.daemon.workers.fake import FakeCluster
+
+from hierogram.daemon.exceptions import WorkersError
+from hierogram.daemon.learning import residents
+from hierogram.daemon.learning.learner import LearnOptions
+from hierogram.daemon.learning.learning import learn
+from hierogram.daemon.learning.verifying import verify
+from hierogram.daemon.workers import pool
+from hierogram.daemon.workers.chain import shared_chain
+from hierogram.samplers.synchronous.sweeps import Blocks
+from hierogram.storage.records import Settings
+from hierogram.storage.store import open_store
+
+BLOCKS = Blocks(3, 5)
+PAIRS, SWEEPS = 47, 5
+
+
+def learned(url: str, cluster: FakeCluster | None, settings: Settings = QUICK, blocks: Blocks = BLOCKS) -> object:
+    """What a new store holds after learning, by workers or threads."""
+    with open_store(url, create=True, settings=settings) as store:
+        fill(store, some_pairs(PAIRS))
+        chain = None if cluster is None else shared_chain(cluster)
+        done = learn(store, sweeps=SWEEPS, options=LearnOptions(1, blocks=blocks, chain=chain))
+        assert verify(store).problems == []
+        return contents(store), done.curve
+
+
+@pytest.fixture(scope="module")
+def by_threads(tmp_path_factory: pytest.TempPathFactory) -> object:
+    return learned(f"sqlite:///{tmp_path_factory.mktemp('threads')}/s.db", None)
+
+
+@pytest.mark.parametrize("number", [1, 2, 4, 9])
+def test_any_number_of_workers_learns_what_threads_learn(number: int, by_threads: object, store_url: str) -> None:
+    cluster = FakeCluster(number)
+    assert learned(store_url, cluster) == by_threads
+    assert cluster.started == number
+
+
+@pytest.mark.parametrize(("crowded", "passed"), [(True, 16), (False, 1)])
+def test_however_counts_come_to_those_who_need_them_they_are_the_same(
+    crowded: bool, passed: int, by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_MOST_PASSED", passed)
+    called: list[str] = []
+    cluster = FakeCluster(3, lambda number, method: called.append(method) or 0, crowded=crowded)
+    assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
+    # Where processors are scarce, the counts are those of a worker.
+    assert ("rules" in called) == crowded
+
+
+def test_other_blocks_are_another_result(by_threads: object, tmp_path: Path) -> None:
+    assert learned(f"sqlite:///{tmp_path}/s.db", FakeCluster(), blocks=Blocks(3, 4)) != by_threads
+
+
+def at_random(seed: int, share: float) -> Callable[[int, str], int]:
+    random = Random(seed)
+    return lambda _number, _method: random.choice((-1, 1)) if random.random() < share else 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lost_workers_change_nothing(
+    seed: int, by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Committed after each sweep, so that shards are collected in between.
+    if seed % 2:
+        monkeypatch.setattr("hierogram.daemon.learning.learner.SECONDS_A_COMMIT", 0.0)
+        monkeypatch.setattr("hierogram.daemon.learning.learner._COMMIT_SHARE", 0)
+    cluster = FakeCluster(3, at_random(seed, 0.1), crowded=seed > 1)
+    assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
+    assert cluster.lost > 3
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05])
+def test_batches_in_turn_find_the_tables_where_they_were_left(
+    share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(residents, "_WORDS_A_BATCH", 150)
+    cluster = FakeCluster(2, at_random(3, share))
+    whole: list[bool] = []
+    call = cluster.call
+
+    def noting(worker: int, method: str, *arguments: object) -> object:
+        whole.extend([arguments[1] is not None] if method == "begin" else [])
+        return call(worker, method, *arguments)
+
+    monkeypatch.setattr(cluster, "call", noting)
+    assert learned(f"sqlite:///{tmp_path}/w.db", cluster) == learned(f"sqlite:///{tmp_path}/t.db", None)
+    # Each batch is new once, and changes the counts; later on only those get the whole table who are new themselves.
+    assert sum(whole) < len(whole) / 2 if not share else sum(whole) < len(whole)
+
+
+def test_those_who_are_left_take_over(by_threads: object, tmp_path: Path) -> None:
+    cluster = FakeCluster(3, room=3)
+    works: list[int] = []
+
+    def one_less(number: int, method: str) -> int:
+        works.extend([number] if method == "work" else [])
+        if method != "work" or len(works) not in (10, 20):
+            return 0
+        cluster.room -= 1
+        return -1
+
+    cluster.fails = one_less
+    assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
+    assert (cluster.lost, cluster.started, len(cluster.living)) == (2, 3, 1)
+
+
+def test_workers_that_come_are_given_shards(by_threads: object, tmp_path: Path) -> None:
+    cluster = FakeCluster(1)
+
+    def more(number: int, method: str) -> int:
+        cluster.wanted = 1 + number // 10 % 3
+        return 0
+
+    cluster.fails = more
+    assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
+    assert cluster.started == 3
+
+
+def test_what_is_kept_for_lost_workers_has_a_bound(
+    by_threads: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_KEPT_BYTES", 0)
+    collected: list[int] = []
+    cluster = FakeCluster(2, lambda number, method: collected.append(number) or 0 if method == "collect" else 0)
+    assert learned(f"sqlite:///{tmp_path}/s.db", cluster) == by_threads
+    assert len(collected) >= 2 * (SWEEPS + 6)
+
+
+def test_when_all_are_lost_for_good_it_is_told(tmp_path: Path) -> None:
+    cluster = FakeCluster(2, lambda number, method: -1 if number > 9 else 0)
+    with pytest.raises(WorkersError, match="workers were lost"):
+        learned(f"sqlite:///{tmp_path}/a.db", cluster)
+    cluster = FakeCluster(2, lambda number, method: -1 if number > 9 else 0, room=0)
+    with pytest.raises(WorkersError, match="no worker can be started"):
+        learned(f"sqlite:///{tmp_path}/b.db", cluster)
+
+
+def test_what_cannot_be_shared_out_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WorkersError, match="type-based moves"):
+        learned(f"sqlite:///{tmp_path}/a.db", FakeCluster(), replace(QUICK, model="dirichlet", type_moves=2))
+    with open_store(f"sqlite:///{tmp_path}/b.db", create=True, settings=raw_pairs.QUICK) as store:
+        raw_pairs.put(store, raw_pairs.RAW)
+        with pytest.raises(WorkersError, match="grammar is itg"):
+            learn(store, sweeps=1, options=LearnOptions(1, chain=shared_chain(FakeCluster())))

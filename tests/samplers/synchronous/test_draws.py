@@ -1,0 +1,81 @@
+"""Scaled products: what is counted in the exponent is what was taken out of the value."""
+
+from collections import Counter
+from math import log
+
+import numpy as np
+import pytest
+
+from hierogram.samplers.synchronous.draws import (
+    LOG_SCALE,
+    SCALE,
+    SCALED,
+    Scaled,
+    draw,
+    log_of,
+    raised,
+    scaled_down,
+    times,
+    value_beside,
+)
+
+
+def logarithm(product: Scaled) -> float:
+    return log(product.value) + product.exponent * LOG_SCALE
+
+
+@pytest.mark.parametrize("first", [Scaled(3.0, 2), Scaled(1e60, -1), Scaled(1e-40, 0)])
+@pytest.mark.parametrize("second", [Scaled(5.0, -3), Scaled(1e70, 4)])
+def test_products_multiply(first: Scaled, second: Scaled) -> None:
+    product = Scaled(*scaled_down(times(first, second)))
+    assert logarithm(product) == pytest.approx(logarithm(first) + logarithm(second), rel=1e-12)
+    assert log_of(product) == pytest.approx(logarithm(product), rel=1e-12)
+    assert product.value <= SCALE
+
+
+@pytest.mark.parametrize("power", [0.2, 1.0, 2.5])
+@pytest.mark.parametrize("product", [Scaled(3.0, 2), Scaled(1e-60, 0), Scaled(0.25, -7), Scaled(1.0, 0)])
+def test_powers_of_products(product: Scaled, power: float) -> None:
+    found = Scaled(*raised(product, power))
+    assert logarithm(found) == pytest.approx(power * logarithm(product), rel=1e-12, abs=1e-12)
+    assert 1.0 <= found.value <= SCALE
+
+
+def test_many_factors_stay_in_range() -> None:
+    product = Scaled(1.0, 0)
+    for _ in range(1000):
+        product = Scaled(*scaled_down(times(product, Scaled(1e9, 0))))
+    assert log_of(product) == pytest.approx(9000 * log(10), rel=1e-12)
+    assert product.exponent > 100
+
+
+def test_values_beside_each_other_are_in_one_unit() -> None:
+    assert value_beside(Scaled(3.0, 5), Scaled(1.0, 5)) == 3.0
+    assert value_beside(Scaled(3.0, 4), Scaled(1.0, 5)) == 3.0 / SCALE
+    assert value_beside(Scaled(3.0, 6), Scaled(1.0, 5)) == 3.0 * SCALE
+    assert value_beside(Scaled(3.0, -6), Scaled(1.0, 5)) == 0.0
+
+
+def drawn(options: list[tuple[float, int]], draws: int = 400) -> list[float]:
+    """How often each option is drawn, for evenly spaced u."""
+    found: Counter[int] = Counter()
+    for k in range(draws):
+        weights = np.array(options, SCALED)
+        found[int(draw(weights, len(options), (k + 0.5) / draws))] += 1
+    return [found[k] / draws for k in range(len(options))]
+
+
+@pytest.mark.parametrize(
+    ("options", "shares"),
+    [
+        ([(1.0, 0), (3.0, 0)], [0.25, 0.75]),
+        ([(SCALE, 6), (3.0, 7)], [0.25, 0.75]),
+        ([(3.0, -2), (SCALE, -3)], [0.75, 0.25]),
+        ([(2.0 / SCALE, 1), (6.0, 0)], [0.25, 0.75]),
+        ([(1.0, 3), (5.0, 4), (1.0, 3)], [0.0, 1.0, 0.0]),
+        ([(1e-200, 2), (1e-200, 2)], [0.5, 0.5]),
+        ([(1.0, -40), (1.0, 0), (1.0, -80)], [0.0, 1.0, 0.0]),
+    ],
+)
+def test_draws_follow_the_weights_whatever_their_scale(options: list[tuple[float, int]], shares: list[float]) -> None:
+    assert drawn(options) == pytest.approx(shares, abs=0.01)

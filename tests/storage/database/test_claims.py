@@ -1,0 +1,86 @@
+"""One writer at a time, who is named to the others; a dead one is in nobody's way."""
+
+import subprocess
+import sys
+
+import pytest
+from tests.storage.building import commit, delta, ingest, pair, query, update
+
+from hierogram.storage.database.claims import has_ended, this_process
+from hierogram.storage.exceptions import LeaseLostError, StoreHeldError
+from hierogram.storage.store import Store, open_store
+
+PAST = "2000-01-01 00:00:00+00"
+
+
+def expire(url: str) -> None:
+    moment = PAST[:19] if url.startswith("sqlite") else PAST
+    query(url, f"UPDATE claims SET expires_at = '{moment}'")
+
+
+def test_a_second_writer_is_told_who_holds_the_store(store: Store, store_url: str) -> None:
+    store.take_lease("hierogram serve", 60)
+    with open_store(store_url) as other:
+        with pytest.raises(StoreHeldError, match=r"`hierogram serve` \(process \d+ on .*, since .* UTC\) writes this"):
+            other.take_lease("hierogram learn", 60)
+        with pytest.raises(StoreHeldError, match="hierogram serve"):
+            commit(other, [], [delta("a", "x", 1)])
+        ingest(other, [pair("a", "b")])
+        held = other.lease()
+        assert held is not None
+        assert held.command == "hierogram serve"
+        commit(store, [update(1)], [delta("a", "x", 1)])
+        store.release_lease()
+        assert other.lease() is None
+        other.take_lease("hierogram learn", 60)
+        commit(other, [], [delta("a", "x", 1)])
+
+
+def test_a_claim_that_is_not_renewed_lapses_and_its_holder_cannot_write_any_more(store: Store, store_url: str) -> None:
+    store.take_lease("hierogram serve", 60)
+    expire(store_url)
+    store.renew_lease(60)
+    assert store.lease() is not None
+    expire(store_url)
+    assert store.lease() is None
+    # Nobody has come in between, so nothing is wrong with going on.
+    commit(store, [], [delta("a", "x", 1)])
+    with open_store(store_url) as other:
+        other.take_lease("hierogram learn", 60)
+        for write in (lambda: commit(store, [], [delta("a", "x", 1)]), lambda: store.renew_lease(60)):
+            with pytest.raises(LeaseLostError, match="is lost to `hierogram learn`"):
+                write()
+        other.release_lease()
+    with pytest.raises(LeaseLostError, match="is lost, because it was not renewed in time"):
+        commit(store, [], [delta("a", "x", 1)])
+
+
+def test_the_claims_of_a_process_that_has_ended_are_void_at_once(store: Store, store_url: str) -> None:
+    script = (
+        "import os, sys\n"
+        "from hierogram.storage.store import open_store\n"
+        "store = open_store(sys.argv[1])\n"
+        "store.take_lease('hierogram serve', 3600)\n"
+        "store.begin_ingest('corpus', 'file.txt', 'bars')\n"
+        "os._exit(0)\n"
+    )
+    mine = store.begin_ingest("corpus", "other.txt", "bars")
+    subprocess.run([sys.executable, "-c", script, store_url], check=True)
+    assert store.lease() is None
+    store.take_lease("hierogram learn", 60)
+    [abandoned] = store.close_abandoned_batches()
+    rows = dict(query(store_url, "SELECT id, state FROM ingest_batches"))
+    assert rows == {mine: "running", abandoned: "failed"}
+    [(error,)] = query(store_url, f"SELECT error FROM ingest_batches WHERE id = {abandoned}")
+    assert "ended before it was done: offer the input again" in str(error)
+    assert store.close_abandoned_batches() == []
+    store.finish_ingest(mine)
+    assert query(store_url, "SELECT name FROM claims") == [("grammar",)]
+
+
+def test_a_process_that_runs_or_is_elsewhere_has_not_ended() -> None:
+    process = this_process()
+    assert not has_ended(process)
+    machine, pid, started = process.split(" ")
+    assert has_ended(f"{machine} {pid} {int(started) + 1}")
+    assert not has_ended(f"elsewhere {pid} {int(started) + 1}")

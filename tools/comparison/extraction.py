@@ -1,0 +1,724 @@
+"""Hiero's heuristic grammar: every rule that the alignment of a pair allows, within limits [Chiang 2007 §3.2, §3.3].
+
+An initial phrase is a pair of spans whose links stay among themselves. Its rules are what is left when at most two
+smaller initial phrases inside it are subtracted. Each initial phrase has a mass of 1, which its rules share equally.
+
+Rules are gathered as rows in a buffer of bounded size; what fills it is sorted and put on the disk. Since rows compare
+as the rules' symbols do, one merge of sorted runs brings equal rules together, and all rules of one source side.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from tempfile import TemporaryFile
+from threading import Lock
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.probing import capacity_for, probe
+from hierogram.samplers.compiled.streams import GOLDEN, mix
+from hierogram.samplers.counts.texts import Spellings, put_nonterminal, put_number
+from hierogram.samplers.exceptions import SamplerError
+from hierogram.samplers.forests.forest import Bitext
+from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS
+
+PHRASE_WORDS = 10
+"""Words that an initial phrase may have on either side [Chiang 2007]."""
+MASS_UNIT = 1 << 32
+"""The mass of one initial phrase: masses are whole numbers, so that sums do not depend on their order."""
+FIRST_NONTERMINAL, SECOND_NONTERMINAL, FIRST_WORD = 1, 2, 3
+"""Symbols of a row: 0 is no symbol, word number w is FIRST_WORD + w."""
+
+_HASH_BITS = np.uint64(0xFFFFFFFF00000000)
+_ENTRY_BITS = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+_EMPTY = np.uint64(0)
+_NONE = -1
+
+
+class ExtractionError(SamplerError, ValueError):
+    """Rules that heuristic extraction has no room for."""
+
+
+class Limits(NamedTuple):
+    """Bounds of the extraction.
+
+    `phrase_words` is the longest initial phrase on either side, `source_symbols` the longest source side of a rule.
+    Without `loose` a phrase begins and ends with aligned words, so that one set of links makes one phrase (Chiang
+    2007); with it, unaligned words at the edges may belong to a phrase or not (Koehn, Och & Marcu 2003).
+    """
+
+    phrase_words: int = PHRASE_WORDS
+    source_symbols: int = HIERO_MAX_SOURCE_SYMBOLS
+    loose: bool = False
+
+
+class RowShape(NamedTuple):
+    """The packing of a rule into a row of uint64: two symbols a word, source words, target words, then two numbers.
+
+    Rows compare, word by word, as the rules' symbols do. `occurrences` and `mass` are the columns of the number of
+    extractions and of their mass in units of 1 / MASS_UNIT.
+    """
+
+    source_words: int
+    symbol_words: int
+    occurrences: int
+    mass: int
+    width: int
+
+
+def row_shape(limits: Limits) -> RowShape:
+    """Return the packing of the rules that the limits allow."""
+    source = (limits.source_symbols + 1) // 2
+    symbols = source + (limits.phrase_words + 1) // 2
+    return RowShape(source, symbols, symbols, symbols + 1, symbols + 2)
+
+
+class RuleBuffer(NamedTuple):
+    """Rules met since it was emptied, each once: `rows` uint64[capacity, width], a hash table of them in `slots`.
+
+    A slot is 0, or half a hash and a row's number plus one; `sizes` int64[1] the rows taken.
+    """
+
+    slots: NDArray[np.uint64]
+    rows: NDArray[np.uint64]
+    sizes: NDArray[np.int64]
+
+    @property
+    def taken(self) -> NDArray[np.uint64]:
+        """The rows in use, in the order in which their rules were met."""
+        return self.rows[: int(self.sizes[0])]
+
+
+class SentencePair(NamedTuple):
+    """The words of a pair: `source`, `target` int32."""
+
+    source: NDArray[np.int32]
+    target: NDArray[np.int32]
+
+
+class Scratch(NamedTuple):
+    """Room for one pair at a time.
+
+    `reach` int16[4, n]: for each word the lowest and highest partner, source side, then target side (highest < 0:
+    unaligned). `aligned` int16[n+1] the aligned source words before each; `phrases` int16[m, 4] the pair's initial
+    phrases as half-open spans, by source start; `first` int32[n+1] where those of a start begin; `inside` int32[m]
+    the phrases inside one; `packed` uint64[words] the rule at hand.
+    """
+
+    reach: NDArray[np.int16]
+    aligned: NDArray[np.int16]
+    phrases: NDArray[np.int16]
+    first: NDArray[np.int32]
+    inside: NDArray[np.int32]
+    packed: NDArray[np.uint64]
+
+
+def make_buffer(limits: Limits, capacity: int) -> RuleBuffer:
+    """Return an empty buffer for `capacity` rules."""
+    slots = capacity_for(capacity, 1 << 4)
+    return RuleBuffer(
+        np.zeros(slots, np.uint64), np.zeros((capacity, row_shape(limits).width), np.uint64), np.zeros(1, np.int64)
+    )
+
+
+def empty_buffer(buffer: RuleBuffer) -> None:
+    """Make the buffer empty."""
+    buffer.slots[:] = 0
+    buffer.sizes[0] = 0
+
+
+def make_scratch(bitext: Bitext, limits: Limits) -> Scratch:
+    """Room for the longest pair of a bitext."""
+    source = int(np.diff(bitext.source_offset).max(initial=1))
+    target = int(np.diff(bitext.target_offset).max(initial=1))
+    most = limits.phrase_words * source
+    if limits.loose:
+        # For each source span, every way to take unaligned target words in at both ends.
+        most *= limits.phrase_words * (limits.phrase_words + 1) // 2
+    return Scratch(
+        np.zeros((4, max(source, target)), np.int16),
+        np.zeros(source + 1, np.int16),
+        np.zeros((most, 4), np.int16),
+        np.zeros(source + 2, np.int32),
+        np.zeros(most, np.int32),
+        np.zeros(row_shape(limits).symbol_words, np.uint64),
+    )
+
+
+@njit
+def _read_links(bitext, pair, scratch):
+    """Fill `reach` and `aligned` for a pair; its numbers of words."""
+    words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
+    target_words = bitext.target_offset[pair + 1] - bitext.target_offset[pair]
+    reach = scratch.reach
+    reach[0, :words] = 0x7FFF
+    reach[1, :words] = _NONE
+    reach[2, :target_words] = 0x7FFF
+    reach[3, :target_words] = _NONE
+    for k in range(bitext.link_offset[pair], bitext.link_offset[pair + 1]):
+        s = bitext.link_source[k]
+        t = bitext.link_target[k]
+        reach[0, s] = min(reach[0, s], t)
+        reach[1, s] = max(reach[1, s], t)
+        reach[2, t] = min(reach[2, t], s)
+        reach[3, t] = max(reach[3, t], s)
+    scratch.aligned[0] = 0
+    for s in range(words):
+        scratch.aligned[s + 1] = scratch.aligned[s] + (1 if reach[1, s] >= 0 else 0)
+    return words, target_words
+
+
+@njit
+def _initial_phrases(bitext, pair, limits, scratch):
+    """Fill `phrases` and `first` with the initial phrases of a pair; their number."""
+    words, target_words = _read_links(bitext, pair, scratch)
+    reach = scratch.reach
+    longest = limits.phrase_words
+    found = 0
+    for i in range(words):
+        scratch.first[i] = found
+        if not limits.loose and reach[1, i] < 0:
+            continue
+        low = np.int64(0x7FFF)
+        high = np.int64(_NONE)
+        for j in range(i, min(words, i + longest)):
+            low = min(low, np.int64(reach[0, j]))
+            high = max(high, np.int64(reach[1, j]))
+            if high < 0:
+                continue
+            if high - low >= longest:
+                break
+            if not limits.loose and reach[1, j] < 0:
+                continue
+            back_low = np.int64(i)
+            back_high = np.int64(j)
+            for t in range(low, high + 1):
+                if reach[3, t] >= 0:
+                    back_low = min(back_low, np.int64(reach[2, t]))
+                    back_high = max(back_high, np.int64(reach[3, t]))
+            if back_low < i:
+                # A longer span from here has the same link to a word before it.
+                break
+            if back_high > j:
+                continue
+            start = low
+            while True:
+                end = high + 1
+                while True:
+                    scratch.phrases[found, 0] = i
+                    scratch.phrases[found, 1] = j + 1
+                    scratch.phrases[found, 2] = start
+                    scratch.phrases[found, 3] = end
+                    found += 1
+                    end += 1
+                    if not limits.loose or end > target_words or end - start > longest or reach[3, end - 1] >= 0:
+                        break
+                start -= 1
+                if not limits.loose or start < 0 or high + 1 - start > longest or reach[3, start] >= 0:
+                    break
+    scratch.first[words] = found
+    return found
+
+
+@njit
+def _phrases_inside(scratch, phrase):
+    """Fill `inside` with the initial phrases inside one, itself left out; their number."""
+    phrases = scratch.phrases
+    i, j = phrases[phrase, 0], phrases[phrase, 1]
+    low, high = phrases[phrase, 2], phrases[phrase, 3]
+    found = 0
+    for q in range(scratch.first[i], scratch.first[j]):
+        if q != phrase and phrases[q, 1] <= j and low <= phrases[q, 2] and phrases[q, 3] <= high:
+            scratch.inside[found] = q
+            found += 1
+    return found
+
+
+@njit_inline
+def _fits(scratch, limits, phrase, one, other):
+    """Return whether a phrase without the phrases `one` and `other` (or _NONE) in it, in source order, makes a rule."""
+    phrases = scratch.phrases
+    symbols = np.int64(phrases[phrase, 1]) - phrases[phrase, 0]
+    aligned = np.int64(scratch.aligned[phrases[phrase, 1]]) - scratch.aligned[phrases[phrase, 0]]
+    if one >= 0:
+        symbols -= np.int64(phrases[one, 1]) - phrases[one, 0] - 1
+        aligned -= np.int64(scratch.aligned[phrases[one, 1]]) - scratch.aligned[phrases[one, 0]]
+    if other >= 0:
+        symbols -= np.int64(phrases[other, 1]) - phrases[other, 0] - 1
+        aligned -= np.int64(scratch.aligned[phrases[other, 1]]) - scratch.aligned[phrases[other, 0]]
+        if phrases[other, 0] <= phrases[one, 1]:
+            return False
+        if phrases[one, 2] < phrases[other, 3] and phrases[other, 2] < phrases[one, 3]:
+            return False
+    return symbols <= limits.source_symbols and aligned > 0
+
+
+@njit_inline
+def _span(phrases, phrase, column):
+    """Return the span of a phrase on the side whose start stands in a column; one that no word begins for _NONE."""
+    if phrase < 0:
+        return np.int64(_NONE), np.int64(_NONE)
+    return np.int64(phrases[phrase, column]), np.int64(phrases[phrase, column + 1])
+
+
+@njit_inline
+def _pack_side(packed, word, words, span, one, other):
+    """Pack one side of a rule from packed word `word` on: the words of a span (start, end) with up to two gaps."""
+    place = 0
+    position = span[0]
+    while position < span[1]:
+        if position == one[0]:
+            symbol = np.uint64(FIRST_NONTERMINAL)
+            position = one[1]
+        elif position == other[0]:
+            symbol = np.uint64(SECOND_NONTERMINAL)
+            position = other[1]
+        else:
+            symbol = np.uint64(FIRST_WORD + words[position])
+            position += 1
+        if place & 1:
+            packed[word + (place >> 1)] |= symbol
+        else:
+            packed[word + (place >> 1)] = symbol << _HALF
+        place += 1
+
+
+@njit_inline
+def _ends_at(buffer, slot, key):
+    """Return whether a slot is free, or that of the rule `key`: its hash, its packed symbols, and their words."""
+    value = buffer.slots[slot]
+    if value == _EMPTY:
+        return True
+    if value & _HASH_BITS != key[0] & _HASH_BITS:
+        return False
+    entry = np.int64(value & _ENTRY_BITS) - 1
+    same = True
+    for k in range(key[2]):
+        same &= buffer.rows[entry, k] == key[1][k]
+    return same
+
+
+@njit
+def _enter(buffer, scratch, shape, sentences, phrase, one, other, mass):
+    """Enter a rule into the buffer, which has room for it."""
+    packed = scratch.packed
+    packed[:] = 0
+    phrases = scratch.phrases
+    gaps = _span(phrases, one, 0), _span(phrases, other, 0)
+    _pack_side(packed, 0, sentences.source, _span(phrases, phrase, 0), gaps[0], gaps[1])
+    gaps = _span(phrases, one, 2), _span(phrases, other, 2)
+    _pack_side(packed, shape.source_words, sentences.target, _span(phrases, phrase, 2), gaps[0], gaps[1])
+    code = np.uint64(0)
+    for k in range(shape.symbol_words):
+        code = mix(code + packed[k] + GOLDEN)
+    mask = np.uint64(len(buffer.slots) - 1)
+    slot = probe(code & mask, mask, _ends_at, buffer, (code, packed, shape.symbol_words))
+    if buffer.slots[slot] == _EMPTY:
+        entry = buffer.sizes[0]
+        buffer.sizes[0] = entry + 1
+        buffer.slots[slot] = (code & _HASH_BITS) | np.uint64(entry + 1)
+        for k in range(shape.symbol_words):
+            buffer.rows[entry, k] = packed[k]
+        buffer.rows[entry, shape.occurrences] = np.uint64(0)
+        buffer.rows[entry, shape.mass] = np.uint64(0)
+    entry = np.int64(buffer.slots[slot] & _ENTRY_BITS) - 1
+    buffer.rows[entry, shape.occurrences] += np.uint64(1)
+    buffer.rows[entry, shape.mass] += np.uint64(mass)
+
+
+@njit
+def _count_rules(scratch, limits, phrase, inside):
+    number = np.int64(_fits(scratch, limits, phrase, _NONE, _NONE))
+    for a in range(inside):
+        one = np.int64(scratch.inside[a])
+        number += np.int64(_fits(scratch, limits, phrase, one, _NONE))
+        for b in range(a + 1, inside):
+            number += np.int64(_fits(scratch, limits, phrase, one, np.int64(scratch.inside[b])))
+    return number
+
+
+@njit
+def _enter_rules(buffer, scratch, limits, shape, sentences, phrase, inside, mass):
+    if _fits(scratch, limits, phrase, _NONE, _NONE):
+        _enter(buffer, scratch, shape, sentences, phrase, _NONE, _NONE, mass)
+    for a in range(inside):
+        one = np.int64(scratch.inside[a])
+        if _fits(scratch, limits, phrase, one, _NONE):
+            _enter(buffer, scratch, shape, sentences, phrase, one, _NONE, mass)
+        for b in range(a + 1, inside):
+            other = np.int64(scratch.inside[b])
+            if _fits(scratch, limits, phrase, one, other):
+                _enter(buffer, scratch, shape, sentences, phrase, one, other, mass)
+
+
+@njit
+def _extract(bitext, limits, shape, buffer, scratch, pair, phrase, last):
+    """Enter the rules of the pairs from a phrase of one on, until all is done or the buffer could overflow."""
+    while pair < last:
+        phrases = _initial_phrases(bitext, pair, limits, scratch)
+        sentences = SentencePair(
+            bitext.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1]],
+            bitext.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1]],
+        )
+        while phrase < phrases:
+            inside = _phrases_inside(scratch, phrase)
+            rules = _count_rules(scratch, limits, phrase, inside)
+            if rules > 0:
+                if buffer.sizes[0] + rules > len(buffer.rows):
+                    return pair, phrase
+                _enter_rules(
+                    buffer, scratch, limits, shape, sentences, phrase, inside, (MASS_UNIT + rules // 2) // rules
+                )
+            phrase += 1
+        phrase = 0
+        pair += 1
+    return pair, phrase
+
+
+class Place(NamedTuple):
+    """The place where an extraction goes on: a pair of the bitext, and an initial phrase of the pair."""
+
+    pair: int = 0
+    phrase: int = 0
+
+
+def extract(bitext: Bitext, limits: Limits, buffer: RuleBuffer, scratch: Scratch, place: Place) -> Place:
+    """Enter rules into the buffer from a place on; returns the place after them, behind the last pair when all is done.
+
+    It stops early where the buffer has no room for the rules of the next phrase: empty it and call again. Raises
+    `ExtractionError` where even an empty buffer has no room.
+    """
+    last = len(bitext.source_offset) - 1
+    after = Place(*_extract(bitext, limits, row_shape(limits), buffer, scratch, place.pair, place.phrase, last))
+    if after == place and place.pair < last and not buffer.sizes[0]:
+        raise ExtractionError(
+            f"a phrase of pair {place.pair} of the batch has more rules than the buffer's {len(buffer.rows)}: "
+            "take a larger buffer, or shorter phrases"
+        )
+    return after
+
+
+RULES_A_BUFFER = 1 << 20
+RULES_A_BLOCK = 1 << 16
+_SYMBOL = np.uint64(0xFFFFFFFF)
+_DECIMALS = 10_000
+_NOTATION = 16
+"""Bytes that a nonterminal, a bar or a count take at most."""
+
+
+def sorted_rows(rows: NDArray[np.uint64], shape: RowShape) -> NDArray[np.uint64]:
+    """Return a copy of the rows in the order of their symbols."""
+    order = np.argsort(rows[:, 0], kind="stable")
+    _sort_ties(rows, order, np.empty_like(order), shape.symbol_words)
+    return rows[order]
+
+
+@njit_inline
+def _is_before(a, b, words):
+    """Return whether row `a` comes before row `b` by its first words."""
+    for k in range(words):
+        if a[k] != b[k]:
+            return a[k] < b[k]
+    return False
+
+
+@njit
+def _sort_ties(rows, order, spare, words):
+    """Sort each stretch of `order` whose rows have the same first word, by merging ever longer stretches."""
+    begin = 0
+    while begin < len(order):
+        end = begin + 1
+        while end < len(order) and rows[order[end], 0] == rows[order[begin], 0]:
+            end += 1
+        width = 1
+        while width < end - begin:
+            for start in range(begin, end, 2 * width):
+                middle = min(start + width, end)
+                last = min(start + 2 * width, end)
+                a = start
+                b = middle
+                for k in range(start, last):
+                    if b >= last or (a < middle and not _is_before(rows[order[b]], rows[order[a]], words)):
+                        spare[k] = order[a]
+                        a += 1
+                    else:
+                        spare[k] = order[b]
+                        b += 1
+            for k in range(begin, end):
+                order[k] = spare[k]
+            width *= 2
+        begin = end
+
+
+class Merge(NamedTuple):
+    """Sorted runs that lie one after the other in `rows` uint64[n, width], on their way into one.
+
+    `heads`, `ends` int64[runs]: what is left of each run; `heap` int64[runs] the runs that are not at their end, as a
+    heap with the smallest row first, and `size` int64[1] how many they are.
+    """
+
+    rows: NDArray[np.uint64]
+    heads: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    heap: NDArray[np.int64]
+    size: NDArray[np.int64]
+
+
+@njit
+def _sink(merge, place, words):
+    """Put the run at a place of the heap where it belongs below it."""
+    heap = merge.heap
+    while True:
+        child = 2 * place + 1
+        if child >= merge.size[0]:
+            return
+        row = merge.rows[merge.heads[heap[child]]]
+        if child + 1 < merge.size[0] and _is_before(merge.rows[merge.heads[heap[child + 1]]], row, words):
+            child += 1
+            row = merge.rows[merge.heads[heap[child]]]
+        if not _is_before(row, merge.rows[merge.heads[heap[place]]], words):
+            return
+        heap[place], heap[child] = heap[child], heap[place]
+        place = child
+
+
+@njit
+def _merge_some(merge, shape, merged):
+    """Fill `merged` with the next rules, each once; how many. Every rule's rows are taken together."""
+    words = shape.symbol_words
+    found = 0
+    while merge.size[0] > 0:
+        run = merge.heap[0]
+        row = merge.rows[merge.heads[run]]
+        if found > 0 and not _is_before(merged[found - 1], row, words):
+            merged[found - 1, shape.occurrences] += row[shape.occurrences]
+            merged[found - 1, shape.mass] += row[shape.mass]
+        else:
+            if found == len(merged):
+                break
+            for k in range(shape.width):
+                merged[found, k] = row[k]
+            found += 1
+        merge.heads[run] += 1
+        if merge.heads[run] == merge.ends[run]:
+            merge.size[0] -= 1
+            merge.heap[0] = merge.heap[merge.size[0]]
+        _sink(merge, 0, words)
+    return found
+
+
+@njit
+def _make_heap(merge, words):
+    for place in range(merge.size[0] // 2 - 1, -1, -1):
+        _sink(merge, place, words)
+
+
+def start_merge(rows: NDArray[np.uint64], ends: NDArray[np.int64], shape: RowShape) -> Merge:
+    """Return the merge of sorted runs that end at `ends` int64[runs], each where the next one begins."""
+    heads = np.concatenate([np.zeros(1, np.int64), ends[:-1]]) if len(ends) else ends.copy()
+    filled = np.flatnonzero(heads < ends).astype(np.int64)
+    merge = Merge(rows, heads, ends.copy(), filled, np.array([len(filled)], np.int64))
+    _make_heap(merge, shape.symbol_words)
+    return merge
+
+
+def merge_some(merge: Merge, shape: RowShape, most: int) -> NDArray[np.uint64]:
+    """At most n further rules as rows, each once, with its sums; none at the end."""
+    merged = np.empty((most, shape.width), np.uint64)
+    return merged[: _merge_some(merge, shape, merged)]
+
+
+@njit_inline
+def _symbol(row, word, place):
+    """Symbol number `place` of the side that begins at a packed word of a row."""
+    packed = row[word + (place >> 1)]
+    return np.int64(packed & _SYMBOL) if place & 1 else np.int64(packed >> _HALF)
+
+
+class SourceSides(NamedTuple):
+    """The source sides of rules: `symbols` int32 (word numbers; a nonterminal k is -k), `starts` int64[n+1]."""
+
+    symbols: NDArray[np.int32]
+    starts: NDArray[np.int64]
+
+
+@njit
+def _read_sides(rows, source_words, symbols, starts, scopes, terminals):
+    taken = 0
+    for k in range(len(rows)):
+        starts[k] = taken
+        for place in range(2 * source_words):
+            symbol = _symbol(rows[k], 0, place)
+            if symbol == 0:
+                break
+            symbols[taken] = symbol - FIRST_WORD if symbol >= FIRST_WORD else -symbol
+            taken += 1
+        scope, words = scope_and_words(symbols, starts[k], taken)
+        scopes[k] = scope
+        terminals[k] = words
+    starts[len(rows)] = taken
+    return taken
+
+
+@njit_inline
+def scope_and_words(symbols, start, end):
+    """Scope and words of a side of symbols, nonterminals below 0 [Hopkins & Langmead 2010]; see `rules.side_scope`."""
+    scope = 0
+    words = 0
+    after_nonterminal = 1
+    for k in range(start, end):
+        is_nonterminal = 1 if symbols[k] < 0 else 0
+        scope += after_nonterminal & is_nonterminal
+        words += 1 - is_nonterminal
+        after_nonterminal = is_nonterminal
+    if end > start:
+        scope += after_nonterminal
+    return scope, words
+
+
+def read_sources(rows: NDArray[np.uint64], shape: RowShape) -> tuple[SourceSides, NDArray[np.int32], NDArray[np.int32]]:
+    """Return the source sides of rows, their scopes int32[n], and how many words they have, int32[n]."""
+    symbols = np.empty(2 * shape.source_words * len(rows), np.int32)
+    starts = np.empty(len(rows) + 1, np.int64)
+    scopes, terminals = np.empty((2, len(rows)), np.int32)
+    taken = _read_sides(rows, shape.source_words, symbols, starts, scopes, terminals)
+    return SourceSides(symbols[:taken], starts), scopes, terminals
+
+
+@njit
+def _put_text(buffer, position, row, word, places, spelling):
+    for place in range(places):
+        symbol = _symbol(row, word, place)
+        if symbol == 0:
+            break
+        if symbol >= FIRST_WORD:
+            for c in range(spelling.starts[symbol - FIRST_WORD], spelling.starts[symbol - FIRST_WORD + 1]):
+                buffer[position] = spelling.letters[c]
+                position += 1
+        else:
+            position = put_nonterminal(buffer, position, symbol)
+        buffer[position] = 32
+        position += 1
+    for k in range(3):
+        buffer[position + k] = 124  # |
+    buffer[position + 3] = 32
+    return position + 4
+
+
+@njit
+def _put_lines(rows, shape, source, target, buffer):
+    position = 0
+    for k in range(len(rows)):
+        row = rows[k]
+        position = _put_text(buffer, position, row, 0, 2 * shape.source_words, source)
+        places = 2 * (shape.symbol_words - shape.source_words)
+        position = _put_text(buffer, position, row, shape.source_words, places, target)
+        # The mass to four decimals, without zeros at the end.
+        whole = np.int64(row[shape.mass]) // MASS_UNIT
+        rest = (np.int64(row[shape.mass]) % MASS_UNIT * _DECIMALS + MASS_UNIT // 2) // MASS_UNIT
+        if rest == _DECIMALS:
+            whole += 1
+            rest = 0
+        position = put_number(buffer, position, whole)
+        if rest > 0:
+            buffer[position] = 46
+            position += 1
+            bound = _DECIMALS // 10
+            while rest > 0:
+                buffer[position] = 48 + rest // bound
+                position += 1
+                rest %= bound
+                bound //= 10
+        buffer[position] = 10
+        position += 1
+    return position
+
+
+def rule_lines(rows: NDArray[np.uint64], shape: RowShape, source: Spellings, target: Spellings) -> bytes:
+    """Rows as lines `source ||| target ||| mass`, UTF-8, in the notation of rules; masses to four decimals."""
+    longest = max(_NOTATION, *(int(np.diff(side.starts).max(initial=0)) for side in (source, target)))
+    buffer = np.empty(len(rows) * (2 * shape.symbol_words + 3) * (longest + 1), np.uint8)
+    return buffer[: _put_lines(rows, shape, source, target, buffer)].tobytes()
+
+
+class HeuristicGrammar:
+    """The rules of the bitexts that are added to it; a context manager that leaves nothing on the disk.
+
+    `rules_a_buffer` rules are held in memory by each of `threads` threads. Raises `ExtractionError`, when pairs are
+    added, where one phrase has more rules than that.
+    """
+
+    def __init__(self, limits: Limits | None = None, threads: int = 2, rules_a_buffer: int = RULES_A_BUFFER) -> None:
+        self.limits = limits or Limits()
+        self.shape = row_shape(self.limits)
+        self._threads = threads
+        self._free: SimpleQueue[RuleBuffer] = SimpleQueue()
+        self._buffers = [make_buffer(self.limits, rules_a_buffer) for _ in range(threads)]
+        for buffer in self._buffers:
+            self._free.put(buffer)
+        self._file = TemporaryFile(prefix="hierogram-rules-")  # noqa: SIM115 closed by __exit__
+        self._ends: list[int] = []
+        self._writing = Lock()
+
+    def __enter__(self) -> Self:
+        """Return the grammar itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def add(self, bitexts: Iterable[Bitext], report: Callable[[int], None] | None = None) -> None:
+        """Add the rules of bitexts, which are read ahead by a few; `report` hears the pairs done."""
+        done = 0
+        with ThreadPoolExecutor(self._threads) as pool:
+            pending: deque[Future[int]] = deque()
+            for bitext in bitexts:
+                pending.append(pool.submit(self._add_one, bitext))
+                if len(pending) > 2 * self._threads:
+                    done += pending.popleft().result()
+                    if report:
+                        report(done)
+            for waiting in pending:
+                done += waiting.result()
+                if report:
+                    report(done)
+        for buffer in self._buffers:
+            self._spill(buffer)
+
+    def _add_one(self, bitext: Bitext) -> int:
+        buffer = self._free.get()
+        try:
+            pairs = len(bitext.source_offset) - 1
+            scratch = make_scratch(bitext, self.limits)
+            place = Place()
+            while (place := extract(bitext, self.limits, buffer, scratch, place)).pair < pairs:
+                self._spill(buffer)
+            return pairs
+        finally:
+            self._free.put(buffer)
+
+    def _spill(self, buffer: RuleBuffer) -> None:
+        rows = sorted_rows(buffer.taken, self.shape)
+        empty_buffer(buffer)
+        with self._writing:
+            rows.tofile(self._file)
+            self._ends.append(len(rows) + (self._ends[-1] if self._ends else 0))
+
+    def blocks(self) -> Iterator[NDArray[np.uint64]]:
+        """Yield the rules as rows, each once, in the order of their symbols."""
+        total = self._ends[-1] if self._ends else 0
+        if not total:
+            return
+        self._file.flush()
+        rows: NDArray[np.uint64] = np.memmap(self._file, np.uint64, "r", shape=(total, self.shape.width))
+        merge = start_merge(rows, np.array(self._ends, np.int64), self.shape)
+        while len(block := merge_some(merge, self.shape, RULES_A_BLOCK)):
+            yield block

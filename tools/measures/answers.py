@@ -1,0 +1,266 @@
+"""Pages and services of a daemon: milliseconds from a request to its whole answer, on this machine."""
+
+import http.client
+import json
+import random
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from queue import SimpleQueue
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import numpy as np
+
+from hierogram.daemon.alignment.incremental import IncrementalAligner
+from hierogram.daemon.configuration import HttpConfiguration
+from hierogram.daemon.corpora.ingest import ingest
+from hierogram.daemon.corpora.reading import Input
+from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.serving.health import Condition, Lag
+from hierogram.daemon.serving.supervision import Heartbeat
+from hierogram.daemon.web.server import HttpLoop, browse
+from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.samplers.grammar.rules import parse_side
+from hierogram.storage.browsing.reader import Reader
+from hierogram.storage.database.connection import POSTGRES, make_engine, parse_url
+from hierogram.storage.exceptions import StoreMissingError
+from hierogram.storage.store import Store, open_store
+from hierogram.tools.measures.exporting import generate
+from hierogram.tools.measures.results import Corpus, Figures, temporary_folder
+from hierogram.tools.measures.sampling import read_rows
+
+_ASKED = 150
+_PATIENCE_MS = 300.0
+_OFTEN = 1_000_000_000
+_HTML: dict[str, Any] = {"headers": {"Accept": "text/html"}}
+_PAIRS = 200
+_TOGETHER = 50
+_SENTENCES = 100
+_LOOK_SECONDS = 0.01
+
+
+def measure_pages(corpus: Corpus) -> Figures:
+    """Searches, rule pages and word pages of a store of many rules, on SQLite, and on a named empty Postgres database.
+
+    Rules are drawn evenly, sides and words from them: so words come as often as they stand in rules, and the most
+    frequent ones, which take longest, come most.
+    """
+    figures: Figures = {}
+    with temporary_folder() as folder:
+        urls = {"sqlite": f"sqlite:///{folder}/rules.db"}
+        if "postgres" in corpus.extra:
+            urls["postgres"] = corpus.extra["postgres"]
+            refuse_a_store(urls["postgres"])
+        for name, url in urls.items():
+            inner = replace(corpus, extra=corpus.extra | {"store": url})
+            made = generate(inner)
+            analyze(url)
+            figures[name] = {"rules": made["rules"], **_ask_all(inner)}
+    return figures
+
+
+def analyze(url: str) -> None:
+    """Have Postgres look at its tables now, as it does by itself a minute later."""
+    if parse_url(url).get_backend_name() == POSTGRES:
+        engine = make_engine(parse_url(url)).execution_options(isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.exec_driver_sql("VACUUM ANALYZE")
+        engine.dispose()
+
+
+def refuse_a_store(url: str) -> None:
+    """Raise `UsageError` where the database holds a store."""
+    try:
+        Reader(url).close()
+    except StoreMissingError:
+        return
+    raise UsageError("the database holds a store already: name one without")
+
+
+def _ask_all(corpus: Corpus) -> Figures:
+    with Reader(corpus.extra["store"]) as reader:
+        chosen = _chosen_rules(reader, random.Random(corpus.seed))
+        addresses: SimpleQueue[str] = SimpleQueue()
+        configuration = HttpConfiguration(port=0, max_rate=_OFTEN, max_burst=_OFTEN)
+        threading.Thread(target=browse, args=(reader, configuration, addresses.put), daemon=True).start()
+        connection = http.client.HTTPConnection(urlsplit(addresses.get()).netloc)
+        questions = list(_questions(chosen, random.Random(corpus.seed)))
+        times: dict[str, list[float]] = {}
+        # Templates are compiled, and what the database keeps in memory is there, after some questions.
+        for _, address in questions[: len(questions) // 10]:
+            _ask(connection, "GET", address, **_HTML)
+        for name, address in questions:
+            times.setdefault(name, []).append(_ask(connection, "GET", address, **_HTML))
+    every = [taken for some in times.values() for taken in some]
+    return {
+        name: {
+            "median_ms": float(np.median(some)),
+            "95_percent_ms": float(np.percentile(some, 95)),
+            "most_ms": max(some),
+            "share_within_300_ms": float(np.mean(np.array(some) <= _PATIENCE_MS)),
+        }
+        for name, some in {**times, "all": every}.items()
+    }
+
+
+def _chosen_rules(reader: Reader, draw: random.Random) -> list[tuple[str, str]]:
+    with reader.look() as look:
+        last = look.row("SELECT last_rule_id FROM store_state")
+        ids = ", ".join(str(draw.randrange(1, int(last[0]) + 1)) for _ in range(3 * _ASKED)) if last else "0"
+        rows = look.rows(f"SELECT source, target FROM rules WHERE id IN ({ids}) AND count > 0")
+    return [(row[0], row[1]) for row in rows]
+
+
+def _questions(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tuple[str, str]]:
+    """Kinds of pages and addresses, in turn: words, phrases and whole sides, in each order; rules; words."""
+    asked = 0
+    for source, target in draw.sample(rules, len(rules)):
+        side = draw.choice(("source", "target"))
+        symbols = parse_side(source if side == "source" else target)
+        words = [symbol for symbol in symbols if isinstance(symbol, str) and symbol != "_"]
+        if not words:
+            continue
+        word = draw.choice(words)
+        phrase = " ".join(symbol if isinstance(symbol, str) else "_" for symbol in symbols)
+        order = draw.choice(("probability", "surprise"))
+        yield "search for a word", _address("/search", q=word, side=side)
+        yield "search for a word by probability", _address("/search", q=word, side=side, order=order)
+        yield "search for a phrase", _address("/search", q=phrase, side=side)
+        yield "search for a whole side", _address("/search", q=phrase, side=side, match="whole", order=order)
+        yield "search by probability", _address("/search", q=phrase, side=side, order=order)
+        yield "rule", _address("/rule", source=source, target=target)
+        yield "word", _address("/word", side=side, token=word)
+        asked += 1
+        if asked == _ASKED:
+            return
+
+
+def _address(path: str, **values: str) -> str:
+    return f"{path}?{urlencode(values)}"
+
+
+class _Quiet:
+    """A daemon that only answers: it has no pair that anyone could change."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def condition(self) -> Condition:
+        return Condition((), Lag())
+
+    def stopping(self) -> bool:
+        return False
+
+    def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
+        return []
+
+    def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
+        return None
+
+
+@contextmanager
+def _asked(store: Store) -> Iterator[http.client.HTTPConnection]:
+    """A connection to a server of the store, which ends afterwards."""
+    loop = HttpLoop(_Quiet(store), lambda: HttpConfiguration(port=0, max_rate=_OFTEN, max_burst=_OFTEN))
+    stop = threading.Event()
+    thread = threading.Thread(target=loop.run, args=(stop, Heartbeat()))
+    thread.start()
+    try:
+        while loop.address is None:
+            time.sleep(_LOOK_SECONDS)
+        host, port = loop.address
+        connection = http.client.HTTPConnection(host, port)
+        yield connection
+        connection.close()
+    finally:
+        stop.set()
+        thread.join()
+
+
+def measure_services(corpus: Corpus) -> Figures:
+    """Milliseconds a pair of `POST /v1/align`, one and fifty at a time, beside the links of the whole corpus; and those
+    of `GET /v1/evidence` on a store of many rules, on SQLite, and on a named empty Postgres database.
+    """
+    with temporary_folder() as folder, open_store(f"sqlite:///{folder}/store.db", create=True) as store:
+        with Input(corpus.files(folder)) as source:
+            ingest(store, source)
+        trained = IncrementalAligner(store, corpus.threads).train()
+        return {"align": {"pairs_known": trained, **_measure_aligning(store)}, "evidence": _measure_evidence(corpus)}
+
+
+def _measure_evidence(corpus: Corpus) -> Figures:
+    figures: Figures = {}
+    with temporary_folder() as folder:
+        urls = {"sqlite": f"sqlite:///{folder}/rules.db"}
+        if "postgres" in corpus.extra:
+            urls["postgres"] = corpus.extra["postgres"]
+            refuse_a_store(urls["postgres"])
+        sentences = _sentences(corpus)
+        for name, url in urls.items():
+            made = generate(replace(corpus, extra=corpus.extra | {"store": url}))
+            analyze(url)
+            with open_store(url) as store, _asked(store) as connection:
+                # What the first requests load and read stays in memory.
+                for sentence in sentences[: len(sentences) // 5]:
+                    _ask(connection, "GET", _known(sentence))
+                taken = [_ask(connection, "GET", _known(sentence)) for sentence in sentences]
+            figures[name] = {
+                "rules": made["rules"],
+                "pairs": made["pairs"],
+                "words": float(np.mean([sentence.count(" ") + 1 for sentence in sentences])),
+                "median_ms": float(np.median(taken)),
+                "95_percent_ms": float(np.percentile(taken, 95)),
+            }
+    return figures
+
+
+def _sentences(corpus: Corpus) -> list[str]:
+    """Sentences that no pair has: the first half of one of the corpus, and the second half of another."""
+    draw = random.Random(corpus.seed)
+    rows = read_rows(corpus)
+    found = []
+    for _ in range(_SENTENCES):
+        first, second = (draw.choice(rows).source.split(" ") for _ in range(2))
+        found.append(" ".join(first[: (len(first) + 1) // 2] + second[len(second) // 2 :]))
+    return found
+
+
+def _measure_aligning(store: Store) -> Figures:
+    rows = store.pairs(limit=_PAIRS)
+    pairs = [{"source": row.source, "target": row.target} for row in rows]
+    lots = [pairs[k : k + _TOGETHER] for k in range(0, len(pairs), _TOGETHER)]
+    with _asked(store) as connection:
+        # Kernels are loaded by the first request.
+        _ask(connection, "POST", "/v1/align", **_pairs(pairs[:1]))
+        alone = [_ask(connection, "POST", "/v1/align", **_pairs([pair])) for pair in pairs]
+        together = [_ask(connection, "POST", "/v1/align", **_pairs(lot)) / len(lot) for lot in lots]
+    return {
+        "pairs": len(pairs),
+        "words_a_side": float(np.mean([row.source.count(" ") + 1 for row in rows])),
+        "ms_a_pair_alone": float(np.median(alone)),
+        "ms_a_pair_alone_95_percent": float(np.percentile(alone, 95)),
+        "ms_a_pair_of_fifty": float(np.mean(together)),
+    }
+
+
+def _known(sentence: str) -> str:
+    return _address("/v1/evidence", source=sentence, tokenized="true")
+
+
+def _pairs(pairs: list[dict[str, str]]) -> dict[str, Any]:
+    body = json.dumps({"pairs": pairs, "tokenized": True})
+    return {"body": body, "headers": {"Content-Type": "application/json"}}
+
+
+def _ask(connection: http.client.HTTPConnection, method: str, address: str, **request: Any) -> float:
+    """Return milliseconds until the whole answer is there."""
+    started = time.perf_counter()
+    connection.request(method, address, **request)
+    answer = connection.getresponse()
+    read: Any = answer.read()
+    taken = (time.perf_counter() - started) * 1e3
+    assert answer.status == 200, (address, read)
+    return taken
