@@ -473,10 +473,10 @@ FAULTS = (
     ),
     # Schedules.
     Fault(
-        "samples are kept while a pair settles",
+        "means begin while a pair settles",
         "grammar/schedules.py",
-        "(self.temperatures(sweeps) == 1.0) & (np.asarray(sweeps) >= self.burn_in)",
-        "self.temperatures(sweeps) == 1.0",
+        "return self.sweeps + self.settling",
+        "return self.sweeps",
         (SCHEDULES,),
     ),
     Fault(

@@ -8,6 +8,7 @@ import pytest
 from tests.daemon.conftest import LINES, Run
 from tests.storage.building import Delta, commit, query
 
+from hierogram.daemon.commands.exports import DATASETTE, PACKED
 from hierogram.daemon.exceptions import ExportError
 from hierogram.daemon.exports.difference import compare
 from hierogram.daemon.exports.exporting import export
@@ -120,7 +121,7 @@ def test_the_commands(hierogram: Run, corpus: Path) -> None:
     wrong = hierogram("export", "--format", "word")
     assert (wrong.code, wrong.err) == (
         2,
-        f"hierogram: --format: 'word' is not there; there are {', '.join(EVERY)}\n",
+        f"hierogram: --format: 'word' is not there; there are {', '.join((*EVERY, PACKED, DATASETTE))}\n",
     )
     assert hierogram("export", "--sentences", "more").code == 2
 

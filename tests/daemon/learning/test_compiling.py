@@ -42,7 +42,7 @@ def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_learning_takes_the_kernel_that_was_compiled_beside_it(tmp_path: Path, expected: int) -> None:
     cache = tmp_path / "cache"
-    without = shutil.ignore_patterns("passes.sweep_pairs*")
+    without = shutil.ignore_patterns("sweeps.sweep_pairs*")
     shutil.copytree(cache_folder(), cache / "hierogram" / "kernels" / cache_folder().name, ignore=without)
     ran = subprocess.run(
         [sys.executable, "-c", LEARNING, str(tmp_path)],
@@ -55,7 +55,7 @@ def test_learning_takes_the_kernel_that_was_compiled_beside_it(tmp_path: Path, e
     hits, misses = ("1", "0") if kernels._processors() > 1 else ("0", "1")
     assert ran.stdout.split() == [str(expected), hits, misses]
     assert ran.stderr == ""
-    assert len(list(cache.rglob("passes.sweep_pairs*.nbc"))) == 1
+    assert len(list(cache.rglob("sweeps.sweep_pairs*.nbc"))) == 1
 
 
 @pytest.mark.usefixtures("unknown")

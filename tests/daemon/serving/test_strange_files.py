@@ -250,8 +250,8 @@ def test_a_unit_that_is_too_large_is_rejected_alone(tmp_path: Path) -> None:
     assert isinstance(begun, Beginning)
     [part] = parts
     assert not isinstance(part, Beginning)
-    assert len(part.lines.pairs) == 2
-    [rejected] = part.lines.rejected
+    assert len(part.pairs) == 2
+    [rejected] = part.rejected
     assert isinstance(rejected, RejectedLine)
     assert (rejected.line, rejected.lines, rejected.reason) == (2, 2, "line-too-long")
 
