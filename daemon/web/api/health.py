@@ -1,10 +1,11 @@
 """Report whether the daemon is well: to those who start and watch it, to people, and to Prometheus."""
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import asdict, replace
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from anyio import move_on_after, to_thread
 from fastapi import APIRouter
@@ -154,6 +155,28 @@ def _standing_loops(condition: Condition) -> list[str]:
     ]
 
 
+_Answer = TypeVar("_Answer")
+
+
+class Shared(Generic[_Answer]):
+    """An answer that is made once for all who wait for it: each gets one whose making began after the request came."""
+
+    def __init__(self, make: Callable[[], Awaitable[_Answer]]) -> None:
+        self._make = make
+        self._turn = asyncio.Lock()
+        self._begun = 0
+        self._made: tuple[int, _Answer] | None = None
+
+    async def __call__(self) -> _Answer:
+        """Return the answer; raises what making it raises."""
+        wanted = self._begun + 1
+        async with self._turn:
+            if self._made is None or self._made[0] < wanted:
+                self._begun += 1
+                self._made = self._begun, await self._make()
+            return self._made[1]
+
+
 async def _ask_store(service: Service) -> tuple[StoreStatus | None, str | None]:
     """Return what the store holds, or why it does not answer; a store that hangs is not waited for."""
 
@@ -177,6 +200,7 @@ def _present_lag(condition: Condition, store: StoreStatus | None) -> Lag:
 def health_routes(service: Service, configuration: HttpConfiguration, metrics: RequestMetrics) -> APIRouter:
     """The routes of this module."""
     router = APIRouter(tags=["health"])
+    ask_store = Shared(lambda: _ask_store(service))
     answers: dict[int | str, dict[str, Any]] = {HTTPStatus.SERVICE_UNAVAILABLE.value: {"model": HealthAnswer}}
 
     @router.get("/healthz", response_model=HealthAnswer, responses=answers)
@@ -191,7 +215,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
         reasons = _standing_loops(condition)
         if condition.degraded:
             reasons.append(condition.degraded)
-        store, fault = await _ask_store(service)
+        store, fault = await ask_store()
         lag = _present_lag(condition, store)
         if lag.pairs > configuration.max_lag:
             reasons.append(f"{lag.pairs:,} pairs wait for sampling, over {configuration.max_lag:,}")
@@ -205,7 +229,7 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
     async def status() -> Response:
         """The daemon's loops and lag, and what the store holds."""
         condition = service.condition()
-        store, fault = await _ask_store(service)
+        store, fault = await ask_store()
         return JSONResponse(
             {
                 "version": version("hierogram"),
@@ -231,12 +255,16 @@ def health_routes(service: Service, configuration: HttpConfiguration, metrics: R
             }
         )
 
+    async def render() -> bytes:
+        store, _ = await ask_store()
+        condition = service.condition()
+        return render_metrics(metrics, replace(condition, lag=_present_lag(condition, store)), store)
+
+    shared_metrics = Shared(render)
+
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def read_metrics() -> Response:
         """What Prometheus reads."""
-        store, _ = await _ask_store(service)
-        condition = service.condition()
-        condition = replace(condition, lag=_present_lag(condition, store))
-        return Response(render_metrics(metrics, condition, store), media_type=CONTENT_TYPE_LATEST)
+        return Response(await shared_metrics(), media_type=CONTENT_TYPE_LATEST)
 
     return router

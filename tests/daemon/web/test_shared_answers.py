@@ -1,0 +1,84 @@
+"""Answers that are made once for all who wait: never older than the request, and soon made though many ask."""
+
+import anyio
+import pytest
+
+from hierogram.daemon.web.api.health import Shared
+
+
+class Clock:
+    """Makes an answer of how far it has been moved when the making begins."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.made = 0
+        self.fails = False
+
+    async def __call__(self) -> int:
+        self.made += 1
+        seen = self.now
+        await anyio.sleep(0.02)
+        if self.fails:
+            raise OSError("gone")
+        return seen
+
+
+async def _many() -> None:
+    clock = Clock()
+    shared = Shared(clock)
+    late: list[tuple[int, int]] = []
+
+    async def request() -> None:
+        asked = clock.now
+        late.append((asked, await shared()))
+
+    async with anyio.create_task_group() as tasks:
+        for step in range(200):
+            tasks.start_soon(request)
+            await anyio.sleep(0.001)
+            clock.now = step + 1
+    assert len(late) == 200
+    assert all(answer >= asked for asked, answer in late)
+    # Those that come while one is made share the next one.
+    before = clock.made
+    async with anyio.create_task_group() as tasks:
+        for _ in range(100):
+            tasks.start_soon(request)
+    assert clock.made <= before + 2
+    # Two that come one after the other never share.
+    before = clock.made
+    await shared()
+    await shared()
+    assert clock.made == before + 2
+
+
+async def _one_leaves() -> None:
+    clock = Clock()
+    shared = Shared(clock)
+    answers: list[int] = []
+
+    async def stay() -> None:
+        answers.append(await shared())
+
+    async with anyio.create_task_group() as tasks:
+        with anyio.move_on_after(0.005):
+            await shared()
+        for _ in range(3):
+            tasks.start_soon(stay)
+        await anyio.sleep(0.005)
+        with anyio.move_on_after(0.005):
+            await shared()
+    assert answers == [0, 0, 0]
+    clock.fails = True
+    with pytest.raises(OSError, match="gone"):
+        await shared()
+    clock.fails = False
+    assert await shared() == 0
+
+
+def test_nobody_gets_an_answer_from_before_the_request() -> None:
+    anyio.run(_many)
+
+
+def test_who_leaves_or_fails_keeps_nobody_waiting() -> None:
+    anyio.run(_one_leaves)
