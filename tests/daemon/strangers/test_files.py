@@ -34,7 +34,7 @@ class Watch:
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
         self._end = threading.Event()
-        self.slow: list[float] = []
+        self.slow: list[str] = []
         self.answers = 0
         self.memory = 0
         self.wrong: list[str] = []
@@ -54,7 +54,9 @@ class Watch:
             json.loads(answer.content)
             self.answers += 1
             if took > MOST_SECONDS:
-                self.slow.append(took)
+                readers = len(readers_of(self._daemon.process.pid))
+                waiting = sorted(os.listdir(self._daemon.spool))[:5]
+                self.slow.append(f"{took:.2f} s at answer {self.answers}, {readers} readers, spool {waiting}")
 
     def check(self) -> None:
         """Ends watching; fails where the daemon was not what it has to be."""
