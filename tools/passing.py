@@ -3,10 +3,9 @@
 python -m hierogram.tools.passing
 
 A module is passed if one of its Python functions is called, in any thread, from the request until the pair is learned,
-or from the start of the command to its end; imports do not count, nor do calls from one compiled kernel to another.
+or from the start of the command to its end; what an import calls does not count, nor what a compiled kernel calls.
 """
 
-import inspect
 import json
 import os
 import signal
@@ -27,6 +26,15 @@ NEW = '{"source": "une fleur", "target": "a flower"}\n'
 _WAIT_SECONDS = 300.0
 
 
+def _is_imported_by(frame: FrameType | None) -> bool:
+    """Return whether an import makes the call."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def run_noting_calls(report: Path, arguments: list[str], begins_at_once: bool) -> None:
     """Run a command of `hierogram`; write what it calls, from the start or from SIGUSR1 on, to `report` as it ends."""
     called: set[CodeType] = set()
@@ -36,7 +44,7 @@ def run_noting_calls(report: Path, arguments: list[str], begins_at_once: bool) -
     signal.signal(signal.SIGUSR1, lambda *_: noting.set())
 
     def note(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and noting.is_set() and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        if event == "call" and noting.is_set() and frame.f_code not in called and not _is_imported_by(frame):
             called.add(frame.f_code)
 
     from hierogram.daemon.main import main as hierogram
