@@ -54,6 +54,19 @@ def test_files_that_the_page_names_exist() -> None:
     assert not [name for name in sorted(named_files) if not (ROOT / name).exists()]
 
 
+def test_the_way_of_a_pair_names_what_is_there() -> None:
+    way = DOCUMENT.split("## The way of a pair")[1].split("\n## ")[0]
+    named_there = re.findall(r"`([\w/]+\.py)`((?:[:,] `[\w.]+`)*)", way)
+    assert len(named_there) > 12
+    for file, names in named_there:
+        module = tree(ROOT / file)
+        held = {node.name: node for node in module.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+        for first, _, method in (name.partition(".") for name in re.findall(r"`([\w.]+)`", names)):
+            assert first in held, f"{file} has no {first}"
+            methods = {node.name for node in held[first].body if isinstance(node, ast.FunctionDef)}
+            assert not method or method in methods, f"{file}: {first} has no {method}"
+
+
 def test_no_modules_import_each_other() -> None:
     edges = {dotted(path): {dotted(other) for other in imported(path)} for path in modules()}
     assert not circles(edges), f"modules that import each other: {circles(edges)}"

@@ -7,11 +7,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import typer
 from sqlalchemy import create_engine, inspect, text
 from tests.daemon.conftest import LINES, Run, teach
 
 from hierogram.daemon.corpora import rejections as faults
 from hierogram.daemon.corpora.formats import JSONL, PARALLEL, PIPES, TMX, TSV
+from hierogram.daemon.main import app
 from hierogram.daemon.treebanks.reading import FORMAT as TREES
 from hierogram.daemon.treebanks.reading import LISTS
 from hierogram.storage.database.connection import parse_url
@@ -30,6 +32,21 @@ def blocks(document: str, language: str) -> list[str]:
 
 def commands(document: str) -> list[list[str]]:
     return [shlex.split(line) for block in blocks(document, "sh") for line in block.splitlines()]
+
+
+def test_every_command_and_option_that_is_named_is_there() -> None:
+    offered = {
+        name: {"--help", *(flag for option in command.params for flag in (*option.opts, *option.secondary_opts))}
+        for name, command in typer.main.get_command(app).commands.items()  # type: ignore[attr-defined]
+    }
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    pattern = re.compile(r"(?<![\w.-])hierogram(?: --store \S+)? ([a-z][\w-]*)((?: [^`|;&#\n]*)?)")
+    named = [(page.name, *found) for page in pages for found in pattern.findall(page.read_text(encoding="utf-8"))]
+    assert len(named) > 200
+    for page, command, rest in named:
+        assert command in offered, f"{page}: hierogram {command}"
+        for option in re.findall(r"(?<=\s)(--[a-z-]+)", rest):
+            assert option in offered[command], f"{page}: hierogram {command} {option}"
 
 
 def test_every_query_of_the_document_finds_something(
