@@ -353,7 +353,7 @@ class Translator:
             words.append(number)
             for side in position.given:
                 bring(side, 0)
-            if not position.given and not grammar.translates(number):
+            if not position.given and number not in grammar.alone:
                 bring((word,), 1)
             first.append(len(passes))
         lm_words = np.zeros(len(own), np.int32) if self._model is None else self._model.vocabulary.numbers(list(own))
