@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of
-from hierogram.daemon.decoding.rule_files import TABBED, RuleReader, WordedRules, find_rule_file, read_rule_file
+from hierogram.daemon.decoding.rule_files import TABBED, RuleReader, WordedRules, read_rule_file
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
 from hierogram.daemon.exports.exporting import decided
 from hierogram.daemon.exports.formats.registry import promised_format
@@ -81,8 +81,8 @@ def open_grammar(path: str, max_scope: int, shown: Progress, format: str | None 
     """
     if is_of_kind(path, _KIND):
         return read_grammar(path)
-    found = find_rule_file(Path(path), format)
-    return packed(read_rule_file(found, shown), max_scope, pipeline_of(found.settings))
+    table, settings = read_rule_file(Path(path), shown, format)
+    return packed(table, max_scope, pipeline_of(settings))
 
 
 def is_grammar(path: str) -> bool:

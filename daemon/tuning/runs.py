@@ -3,7 +3,6 @@
 The file is what `translate` reads, and says beside the weights how they were found.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.compressing import written
+from hierogram.daemon.decoding.fixed_words import split_words
 from hierogram.daemon.decoding.grammars import TranslationGrammar
 from hierogram.daemon.decoding.opening import TranslationResources
-from hierogram.daemon.decoding.weights import WORDS
+from hierogram.daemon.decoding.weights import WORDS, toml_table
 from hierogram.daemon.plain_options import all_plain
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.tuning.options import TuningOptions
@@ -79,7 +79,7 @@ def split_references(references: Iterable[Sequence[str]], sentences: int) -> lis
     split: list[list[tuple[str, ...]]] = [[] for _ in range(sentences)]
     for lines in references:
         for own, line in zip(split, lines, strict=True):
-            if words := tuple(word for word in line.replace("\t", " ").split(" ") if word):
+            if words := split_words(line):
                 own.append(words)
     return split
 
@@ -97,12 +97,12 @@ def write_tuned(
     the BLEU that its own weights gave, the ratio of words to those of the references, and the number of new candidates.
     """
     lines = [
-        *_table("[weights]", by_name(tuned.weights)),
-        *_table("[tuning]", {**inputs, **all_plain(options), "best_round": tuned.best + 1}),
+        *toml_table("[weights]", by_name(tuned.weights)),
+        *toml_table("[tuning]", {**inputs, **all_plain(options), "best_round": tuned.best + 1}),
     ]
     for iteration in tuned.history:
-        lines += _table("[[rounds]]", as_plain(iteration))
-        lines += _table("[rounds.weights]", by_name(iteration.weights))
+        lines += toml_table("[[rounds]]", as_plain(iteration))
+        lines += toml_table("[rounds.weights]", by_name(iteration.weights))
     with written(path) as file:
         file.write("\n".join(lines[:-1]).encode() + b"\n")
 
@@ -114,18 +114,3 @@ def as_plain(iteration: Iteration) -> dict[str, Any]:
         "ratio": round(iteration.bleu.ratio, 4),
         "candidates": iteration.new,
     }
-
-
-def _table(title: str, values: Mapping[str, Any]) -> list[str]:
-    entries = (f"{_key(name)} = {_plain(value)}" for name, value in values.items() if value is not None)
-    return [title, *entries, ""]
-
-
-def _plain(value: Any) -> str:
-    """A number, a text or a list: those of JSON are those of TOML."""
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _key(name: str) -> str:
-    plain = name.isascii() and all(letter.isalnum() or letter in "_-" for letter in name)
-    return name if plain and name else _plain(name)
