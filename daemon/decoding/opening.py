@@ -75,9 +75,8 @@ class TranslationResources:
         """Return the names that weigh something in the file of weights and are no feature."""
         if self.options.weights is None:
             return []
-        return sorted(
-            name for name, value in self.weights.items() if value and name not in (*grammar.features, *COUNTED)
-        )
+        known = {*grammar.features, *COUNTED}
+        return sorted(name for name, value in self.weights.items() if value and name not in known)
 
 
 def equip(options: TranslateOptions) -> TranslationResources:

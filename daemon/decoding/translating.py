@@ -72,7 +72,7 @@ class Piece:
         )
 
     def uses(self, number: int) -> list[_Use]:
-        """Return the rules of a derivation, top-down in source order; those that begin and end a sentence are left out."""
+        """Return the rules of a derivation, top-down in source order, but for those that begin and end a sentence."""
         out = self.decoded.outputs
         uses = out.uses[out.use_start[number] : out.use_start[number + 1]]
         # What stands in a use comes after it.

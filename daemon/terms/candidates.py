@@ -4,7 +4,7 @@ The passes count what is frequent among very many things in bounded memory [Park
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,8 @@ from hierogram.daemon.terms.phrases import (
     Numbers,
     Pairs,
     Side,
-    TermVocabulary,
+    Vocabularies,
     joint,
-    may_be_terms,
     of_lengths,
     rendered,
     rows_of,
@@ -36,17 +35,17 @@ class Sketch:
         self._cells = np.zeros(1 << bits, np.uint32)
 
     def add(self, hashes: Hashes) -> None:
-        """Counts each of them once."""
+        """Count each of them once."""
         np.add.at(self._cells, hashes >> self._shift, 1)
 
     def may_reach(self, hashes: Hashes, count: int) -> Flags:
-        """Whether each may have been counted so often; False for none that has."""
+        """Return whether each may have been counted `count` times; False for none that has."""
         found: Flags = self._cells[hashes >> self._shift] >= count
         return found
 
 
 class Tally:
-    """Exact counts of hashes, each with `width` numbers that say what it is: those that came with it first."""
+    """Exact counts of hashes, each with `width` numbers that describe it: those that came with it first."""
 
     def __init__(self, width: int, rows: int = _ROWS) -> None:
         self._width = width
@@ -55,7 +54,7 @@ class Tally:
         self._number = 0
 
     def add(self, hashes: Hashes, counts: Numbers, what: Numbers) -> None:
-        """Adds counts, int64[n] or int64[n, k]; `what` is int64[n, width]."""
+        """Add counts, int64[n] or int64[n, k]; `what` is int64[n, width]."""
         if not len(hashes):
             return
         self._waiting.append((hashes, counts.reshape(len(hashes), -1), what))
@@ -66,7 +65,7 @@ class Tally:
             self._rows = max(self._rows, 2 * kept)
 
     def found(self) -> tuple[Hashes, Numbers, Numbers]:
-        """Hashes, ascending; their counts, int64[n, k]; what they are."""
+        """Return hashes, ascending; their counts, int64[n, k]; what they are."""
         self._merge()
         if not self._waiting:
             return np.zeros(0, np.uint64), np.zeros((0, 1), np.int64), np.zeros((0, self._width), np.int64)
@@ -85,23 +84,14 @@ class Tally:
 
 
 def places_among(sorted_hashes: Hashes, hashes: Hashes) -> Numbers:
-    """The place of each hash among sorted ones; -1 where it is none of them."""
+    """Return the place of each hash among sorted ones; -1 where it is none of them."""
     if not len(sorted_hashes):
         return np.full(len(hashes), -1)
     places = np.minimum(np.searchsorted(sorted_hashes, hashes), len(sorted_hashes) - 1)
     return np.where(sorted_hashes[places] == hashes, places, -1)
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabularies:
-    """The words of both sides."""
-
-    source: TermVocabulary
-    target: TermVocabulary
-
-
-@dataclass(frozen=True, slots=True)
-class TermCandidates:
+class TermCandidates(NamedTuple):
     """Terms with their usual renderings, [n] each.
 
     `sources`, `targets`: hashes; `source_words`, `target_words`: int64[n, longest], -1 after the last word. Numbers of
@@ -117,115 +107,107 @@ class TermCandidates:
     with_source: Numbers
     with_target: Numbers
 
-    def __len__(self) -> int:
-        return len(self.sources)
-
     def at(self, rows: Numbers | Flags) -> "TermCandidates":
-        """Some of them."""
-        return TermCandidates(
-            self.sources[rows],
-            self.targets[rows],
-            self.source_words[rows],
-            self.target_words[rows],
-            self.both[rows],
-            self.with_source[rows],
-            self.with_target[rows],
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """Phrase pairs that may be terms: the pair that each is in, both hashes, both sides' words."""
-
-    pair: Numbers
-    sources: Hashes
-    targets: Hashes
-    source_words: Numbers
-    target_words: Numbers
+        """Return some of them."""
+        return TermCandidates(*(column[rows] for column in self))
 
 
 def sketch_of(sketch: Sketch, pairs: Pairs, words: Vocabularies, options: TermOptions) -> None:
-    """The first pass: counts the phrase pairs of some pairs in the sketch."""
-    found = _found(pairs, words, options)
-    sketch.add(_once(found.pair, joint(found.sources, found.targets)))
+    """Count the phrase pairs of some pairs in the sketch: the first pass."""
+    pair, sources, targets, _, _ = _found(pairs, words, options)
+    hashes = joint(sources, targets)
+    sketch.add(hashes[_first_ones(pair, hashes)])
 
 
 Passes = Callable[[], Iterable[Pairs]]
-"""All pairs, anew each time that it is called."""
+"""All pairs, from the first on each time that it is called."""
 
 
 def count_candidates(parts: Passes, sketch: Sketch, words: Vocabularies, options: TermOptions) -> TermCandidates:
-    """The second and the third pass: counts those that may be frequent, and how often their sides occur."""
+    """Count those that may be frequent, and how often their sides occur: the second and the third pass."""
     tally = Tally(2 + 2 * options.max_words)
     for pairs in parts():
-        found = _found(pairs, words, options)
-        hashes = joint(found.sources, found.targets)
+        pair, sources, targets, source_words, target_words = _found(pairs, words, options)
+        hashes = joint(sources, targets)
         kept = np.flatnonzero(sketch.may_reach(hashes, options.min_count))
-        kept = kept[_first_ones(found.pair[kept], hashes[kept])]
-        sides = np.stack((found.sources[kept], found.targets[kept])).view(np.int64).T
-        what = np.concatenate((sides, found.source_words[kept], found.target_words[kept]), axis=1)
+        kept = kept[_first_ones(pair[kept], hashes[kept])]
+        sides = np.stack((sources[kept], targets[kept])).view(np.int64).T
+        what = np.concatenate((sides, source_words[kept], target_words[kept]), axis=1)
         tally.add(hashes[kept], np.ones(len(kept), np.int64), what)
     hashes, counts, what = tally.found()
     frequent = counts[:, 0] >= options.min_count
-    hashes, what = hashes[frequent], what[frequent]
-    return _usual(hashes, what, _totals(parts, hashes, what, words, options), options)
+    return _usual(parts, hashes[frequent], what[frequent], words, options)
 
 
-@dataclass(frozen=True, slots=True)
-class _Totals:
-    """Numbers of pairs: with phrase pairs, by their hashes' order; with sources and with targets, by theirs."""
-
-    both: Numbers
-    sources: Hashes
-    with_source: Numbers
-    targets: Hashes
-    with_target: Numbers
-
-
-def _found(pairs: Pairs, words: Vocabularies, options: TermOptions) -> _Found:
+def _found(pairs: Pairs, words: Vocabularies, options: TermOptions) -> tuple[Numbers, Hashes, Hashes, Numbers, Numbers]:
+    """Return phrase pairs that may be terms: the pair that each is in, both hashes, both sides' words."""
     longest = options.max_words
-    source, target = sides_of(pairs, words.source, words.target, longest)
-    linked = source.linked()
+    source, target = sides_of(pairs, words, longest)
+    linked = source.high[0] >= source.low[0]
     parts = []
     for length in range(1, longest + 1):
         begins = source.phrases(length)
         begins = begins[linked[begins] & linked[begins + length - 1]]
-        some = rendered(source, target, begins, length)
-        fit = may_be_terms(target, some.others, some.lengths) & (np.maximum(some.lengths, length) >= options.min_words)
-        begins, others, lengths = some.begins[fit], some.others[fit], some.lengths[fit]
+        begins, others, lengths = rendered(source, target, begins, length)
+        fit = of_lengths(target.allowed, others, lengths) & (np.maximum(lengths, length) >= options.min_words)
+        begins, others, lengths = begins[fit], others[fit], lengths[fit]
         parts.append(
             (
                 source.pair[begins],
                 source.hashes[length - 1][begins],
                 of_lengths(target.hashes, others, lengths),
-                rows_of(words.source.folded[source.words], begins, np.full(len(begins), length), longest),
-                rows_of(words.target.folded[target.words], others, lengths, longest),
+                rows_of(words[0].folded[source.words], begins, np.full(len(begins), length), longest),
+                rows_of(words[1].folded[target.words], others, lengths, longest),
             )
         )
-    return _Found(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    pair, sources, targets, source_words, target_words = zip(*parts, strict=True)
+    return (
+        np.concatenate(pair),
+        np.concatenate(sources),
+        np.concatenate(targets),
+        np.concatenate(source_words),
+        np.concatenate(target_words),
+    )
 
 
 def _first_ones(pair: Numbers, hashes: Hashes) -> Numbers:
-    """Where each hash is met first in each pair."""
+    """Return where each hash is met first in each pair."""
     order = np.lexsort((hashes, pair))
     new = np.ones(len(order), np.bool_)
     new[1:] = (pair[order][1:] != pair[order][:-1]) | (hashes[order][1:] != hashes[order][:-1])
     return np.sort(order[new])
 
 
-def _once(pair: Numbers, hashes: Hashes) -> Hashes:
-    return hashes[_first_ones(pair, hashes)]
+def _usual(parts: Passes, hashes: Hashes, what: Numbers, words: Vocabularies, options: TermOptions) -> TermCandidates:
+    """Return of each source the phrase pair that most pairs have; of two the one with the rarer target, then by words.
 
-
-def _totals(parts: Passes, hashes: Hashes, what: Numbers, words: Vocabularies, options: TermOptions) -> _Totals:
-    sides = [np.unique(np.ascontiguousarray(what[:, k]).view(np.uint64)) for k in (0, 1)]
-    both, with_source, with_target = (np.zeros(len(some), np.int64) for some in (hashes, *sides))
+    Numbers of pairs are counted for it: of phrase pairs, by their hashes, and of their sources and targets.
+    """
+    longest = options.max_words
+    sources, targets = (np.ascontiguousarray(what[:, k]).view(np.uint64) for k in (0, 1))
+    wanted = np.unique(sources), np.unique(targets)
+    both, with_source, with_target = (np.zeros(len(some), np.int64) for some in (hashes, *wanted))
     for pairs in parts() if len(hashes) else ():
-        source, target = sides_of(pairs, words.source, words.target, options.max_words)
-        _count_pairs(with_source, _met(source, sides[0]), len(pairs.ids))
-        _count_pairs(with_target, _met(target, sides[1]), len(pairs.ids))
-        _count_pairs(both, _met_pairs(source, target, hashes, sides[0]), len(pairs.ids))
-    return _Totals(both, sides[0], with_source, sides[1], with_target)
+        sides = sides_of(pairs, words, longest)
+        _count_pairs(with_source, _met(sides[0], wanted[0]), len(pairs.ids))
+        _count_pairs(with_target, _met(sides[1], wanted[1]), len(pairs.ids))
+        _count_pairs(both, _met_pairs(*sides, hashes, wanted[0]), len(pairs.ids))
+    of_source = places_among(wanted[0], sources)
+    of_target = with_target[places_among(wanted[1], targets)]
+    texts = what[:, 2:]
+    order = np.lexsort((*texts.T[::-1], of_target, -both, of_source))
+    best = np.ones(len(order), np.bool_)
+    best[1:] = of_source[order][1:] != of_source[order][:-1]
+    chosen = order[best]
+    return TermCandidates(
+        sources[chosen],
+        targets[chosen],
+        texts[chosen][:, :longest],
+        texts[chosen][:, longest:],
+        both[chosen],
+        with_source[of_source[chosen]],
+        of_target[chosen],
+    )
 
 
 Met = Iterator[tuple[Numbers, Numbers]]
@@ -243,35 +225,13 @@ def _met_pairs(source: Side, target: Side, wanted: Hashes, sources: Hashes) -> M
     for length in range(1, len(source.hashes) + 1):
         begins = source.phrases(length)
         begins = begins[places_among(sources, source.hashes[length - 1][begins]) >= 0]
-        some = rendered(source, target, begins, length)
-        targets = of_lengths(target.hashes, some.others, some.lengths)
-        places = places_among(wanted, joint(source.hashes[length - 1][some.begins], targets))
-        yield places[places >= 0], source.pair[some.begins[places >= 0]]
+        begins, others, lengths = rendered(source, target, begins, length)
+        targets = of_lengths(target.hashes, others, lengths)
+        places = places_among(wanted, joint(source.hashes[length - 1][begins], targets))
+        yield places[places >= 0], source.pair[begins[places >= 0]]
 
 
 def _count_pairs(counts: Numbers, met: Met, pairs: int) -> None:
-    """Adds 1 for each pair in which something was met, however often."""
+    """Add 1 for each pair in which something was met, however often."""
     columns = [np.concatenate(column) for column in zip(*met, strict=True)]
     np.add.at(counts, np.unique(columns[0] * max(pairs, 1) + columns[1]) // max(pairs, 1), 1)
-
-
-def _usual(hashes: Hashes, what: Numbers, totals: _Totals, options: TermOptions) -> TermCandidates:
-    """Of each source the phrase pair that most pairs have; of two the one with the rarer target, then by its words."""
-    sources, targets = (np.ascontiguousarray(what[:, k]).view(np.uint64) for k in (0, 1))
-    of_source, of_target = places_among(totals.sources, sources), places_among(totals.targets, targets)
-    with_target = totals.with_target[of_target]
-    words = what[:, 2:]
-    order = np.lexsort((*words.T[::-1], with_target, -totals.both, of_source))
-    best = np.ones(len(order), np.bool_)
-    best[1:] = of_source[order][1:] != of_source[order][:-1]
-    chosen = order[best]
-    longest = options.max_words
-    return TermCandidates(
-        sources[chosen],
-        targets[chosen],
-        words[chosen][:, :longest],
-        words[chosen][:, longest:],
-        totals.both[chosen],
-        totals.with_source[of_source[chosen]],
-        with_target[chosen],
-    )
