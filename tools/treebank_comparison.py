@@ -60,7 +60,7 @@ def run(task: Task) -> dict[str, Any]:
     trees = [cleaned(tree, how) for tree in read_trees(task.treebank, task.skip + task.test)]
     gold = trees[task.skip :]
     binary = [transformed(tree, how) for tree in trees[: task.train]]
-    vocabulary = vocabulary_of(binary, task.rare)
+    vocabulary = vocabulary_of(map(words_of, binary), task.rare)
     train = [vocabulary.in_tree(tree) for tree in binary]
     priors: dict[str, Prior] | None = None
     curve: list[tuple[int, float, int]] = []
