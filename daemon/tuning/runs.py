@@ -38,7 +38,7 @@ class GrammarDecoder:
         rounds: int,
         threads: int = 0,
     ) -> None:
-        """`best` candidates of each line, in so many `rounds` at most; threads: 0 is one for each core."""
+        """`best` candidates of each line, in at most `rounds`; threads: 0 is one for each core."""
         self.names = equipment.translator(grammar).names
         self.words = self.names.index(WORDS)
         self._equipment = equipment
@@ -51,15 +51,15 @@ class GrammarDecoder:
         self._done = 0
 
     def start(self) -> NDArray[np.float64]:
-        """The weights that the equipment has, float64[F]."""
+        """Return the weights that the equipment has, float64[F]."""
         return np.array([float(self._equipment.weights.get(name, 0.0)) for name in self.names])
 
     def by_name(self, weights: NDArray[np.float64]) -> dict[str, float]:
-        """Weights by the names of their features."""
+        """Return weights by the names of their features."""
         return dict(zip(self.names, weights.tolist(), strict=True))
 
     def __call__(self, weights: NDArray[np.float64]) -> list[KBest]:
-        """The candidates of each line, best first; none of a line without words."""
+        """Return the candidates of each line, best first; none of a line without words."""
         translator = self._equipment.translator(self._grammar, self.by_name(weights))
         markup = self._equipment.options.markup
         found = []
@@ -75,7 +75,7 @@ class GrammarDecoder:
 
 
 def split_references(references: Iterable[Sequence[str]], sentences: int) -> list[list[tuple[str, ...]]]:
-    """The references of each sentence as words, from lists of lines; empty lines are left out."""
+    """Return the references of each sentence as words, from lists of lines; empty lines are left out."""
     split: list[list[tuple[str, ...]]] = [[] for _ in range(sentences)]
     for lines in references:
         for own, line in zip(split, lines, strict=True):
@@ -108,7 +108,7 @@ def write_tuned(
 
 
 def as_plain(iteration: Iteration) -> dict[str, Any]:
-    """A round's scores, without its weights."""
+    """Return a round's scores, without its weights."""
     return {
         "bleu": round(iteration.bleu.score, 4),
         "ratio": round(iteration.bleu.ratio, 4),
