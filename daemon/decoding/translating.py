@@ -12,13 +12,17 @@ import numpy as np
 
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
-from hierogram.daemon.decoding.grammars import TranslationGrammar
+from hierogram.daemon.decoding.grammars import TranslationGrammar, packed
+from hierogram.daemon.decoding.rule_files import TABBED, RuleReader
+from hierogram.daemon.decoding.weights import DEFAULT_WEIGHTS
 from hierogram.daemon.language_models.arpa import NamedModel
 from hierogram.daemon.learning.kinds.kind import RuleUse
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, Limits, span_of
 from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoded, Decoder
-from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL
+from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, no_model
 from hierogram.samplers.grammar.rules import Symbol, render_side
+from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
+from hierogram.storage.records import Settings
 
 Span = tuple[int, int]
 
@@ -347,6 +351,32 @@ class Translator:
                 )
             )
         return found
+
+
+def warm_up(settings: Settings) -> None:
+    """Compile, or load, all that a translation by a store's rules needs, in memory alone."""
+    # Here, because no other translator needs the samplers of kinds.
+    from hierogram.daemon.learning.kinds.counting import ForestPairs, count_changes
+    from hierogram.daemon.learning.kinds.registry import kind_of
+    from hierogram.samplers.counts.deltas import Change
+    from hierogram.samplers.counts.occurrences import fragment_links, rule_links
+    from hierogram.samplers.forests.derivations import trees_of
+    from hierogram.samplers.forests.records import fragments_of
+    from hierogram.samplers.grammar.columns import no_blobs
+
+    loaded, state = kind_of(settings).warm_up(settings)
+    if isinstance(loaded, ForestPairs):
+        # The links within the uses of rules.
+        fragments = fragments_of(loaded.write_averages(loaded.read_averages(no_blobs(loaded.size))))
+        deltas = count_changes(loaded.batch, [Change(trees_of(loaded.trees(state)), 1, 0)], fragments)
+        fragment_links(deltas, loaded.batch, fragments)
+        rule_links(deltas, loaded.batch, loaded.decode(loaded.encode(state)))
+    reader = RuleReader("rules to warm up with", "parquet", ("count",), TABBED)
+    for _ in reader.read([b"a [X,1]\tx [X,1]\t0-0\t\nb\ty\t0-0\t\n"]):
+        pass
+    grammar = packed(reader.table(np.ones((reader.rules, 1))), 2)
+    model = NamedModel(no_model(), GrowingVocabulary().finish())
+    Translator(grammar, DEFAULT_WEIGHTS, model).translate("a b c")
 
 
 def as_plain(translation: Translation) -> dict[str, Any]:

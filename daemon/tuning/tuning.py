@@ -34,7 +34,7 @@ class Ranked(NamedTuple):
 
 
 def length_ratio(lists: Sequence[Ranked], change: float) -> float:
-    """Return the ratio of words of the best candidates to those of their references, if each word's weight were changed by this much."""
+    """Return the words of the best candidates by those of their references, if each word's weight were changed so."""
     words = references = 0.0
     for own in lists:
         best = int(np.argmax(own.scores + change * own.words))
