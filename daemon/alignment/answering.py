@@ -88,10 +88,9 @@ class AnsweringAligner:
         """
         for number, texts in enumerate(pairs, 1):
             for side, text in zip(("source", "target"), texts, strict=True):
-                words = len(tokens_of(text))
-                if words > self._most_words:
+                if (n := len(tokens_of(text))) > self._most_words:
                     raise InputError(
-                        f"pair {number}: its {side} has {words:,} words: the store takes at most {self._most_words:,}"
+                        f"pair {number}: its {side} has {n:,} words: the store takes at most {self._most_words:,}"
                     )
         sides = [(read_side([source]), read_side([target])) for source, target in pairs]
         # No stored word has a NUL, and Postgres takes none.

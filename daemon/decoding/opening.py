@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of, two_languages
@@ -111,7 +112,6 @@ class Follower:
         self._newest: tuple[Translator, int] | None = None
         self._not_before = 0.0
         self._reading: threading.Thread | None = None
-        self.failed: str | None = None
 
     def now(self) -> tuple[Translator, int]:
         """Return the translator of now, and the store position of its grammar.
@@ -142,22 +142,18 @@ class Follower:
             try:
                 if self._newest is None or self._store.position() == self._newest[1]:
                     return
-            except StoreError as error:
-                self.failed = str(error)
+            except StoreError:
                 return
             self._reading = threading.Thread(target=self._try_to_read, name="read-grammar", daemon=True)
             self._reading.start()
 
     def _try_to_read(self) -> None:
-        try:
+        with suppress(DaemonError, StoreError):
             self._read()
-        except (DaemonError, StoreError) as error:
-            self.failed = str(error)
 
     def _read(self) -> None:
         started = time.monotonic()
         grammar, position = self._resources.of_store(self._store)
         self._newest = self._resources.translator(grammar), position
-        self.failed = None
         ended = time.monotonic()
         self._not_before = ended + max(LOOK_SECONDS, _REST * (ended - started))

@@ -187,11 +187,12 @@ class Translation:
             uses = piece.uses(number)
             numbers = {id(use): k for k, use in enumerate(uses, len(found))}
             for use in uses:
-                first, last = use.source
+                sides = piece.sides(use)
                 found.append(
                     RuleUse(
-                        *map(render_side, piece.sides(use)),
-                        (piece.starts[first] + source, piece.starts[last] + source),
+                        render_side(sides[0]),
+                        render_side(sides[1]),
+                        (piece.starts[use.source[0]] + source, piece.starts[use.source[1]] + source),
                         (use.target[0] + target, use.target[1] + target),
                         tuple(numbers[id(child)] for child in use.children),
                     )

@@ -86,7 +86,7 @@ UNKNOWN = ("x-source", "x-target")
 
 
 class _Dialect(NamedTuple):
-    """What surrounds a document, `{language}` and `{origin}` to be filled in, and the elements of a concept."""
+    """The frame of a document, `{language}` and `{origin}` to be filled in, and the elements of a concept."""
 
     head: str
     foot: str

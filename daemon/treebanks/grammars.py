@@ -5,7 +5,7 @@ context-free productions of the treebank and their counts can be read off the gr
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -59,7 +59,7 @@ class Prior(NamedTuple):
 
 
 def context_free(grammar: TreeGrammar) -> TreeGrammar:
-    """Return the productions within the fragments, each as a fragment of its own."""
+    """Return the productions within the fragments, which may be whole trees, each as a fragment of its own."""
     return TreeGrammar(
         [
             (Tree(label, tuple(child if lexical else Tree(child) for child in right)), count)
@@ -122,18 +122,6 @@ def binarized(grammar: TreeGrammar) -> TreeGrammar:
         return [(transformed(fragment, Transformations()), count) for fragment, count in counted]
 
     return TreeGrammar(halved(grammar.fragments), None if grammar.derivations is None else halved(grammar.derivations))
-
-
-def treebank_grammar(trees: Iterable[Tree]) -> TreeGrammar:
-    """Return the context-free grammar of a treebank: every production a fragment, counted."""
-    counts: Counter[Tree] = Counter()
-    for tree in trees:
-        for node in preorder(tree):
-            if isinstance(node, Tree):
-                counts[
-                    Tree(node.label, tuple([c if isinstance(c, str) else Tree(c.label) for c in node.children]))
-                ] += 1
-    return TreeGrammar(list(counts.items()))
 
 
 def stored_grammar(url: str, drawn: bool = False) -> tuple[TreeGrammar, dict[str, Prior], Transformations, str]:

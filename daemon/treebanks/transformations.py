@@ -1,4 +1,4 @@
-"""What is done to a treebank's trees before a grammar is learned from them, and how it is undone.
+"""Transformations of a treebank's trees before a grammar is learned from them, and back.
 
 Rare words become classes of unknown words by how they look. The classes are those that the Stanford and Berkeley
 parsers share (signature 5 of their English lexicons): letter case, with the beginning of the sentence apart, digits,

@@ -25,21 +25,17 @@ _FURTHEST = 0.5
 """The weight changes by at most this share of the largest weight at once: lists tell of what is near."""
 
 
-class Ranked(NamedTuple):
-    """The candidates of one sentence: scores, words, and words of the closest reference, float64[k] each."""
-
-    scores: NDArray[np.float64]
-    words: NDArray[np.float64]
-    references: NDArray[np.float64]
+Ranked = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+"""The candidates of one sentence: scores, words, and words of the closest reference, float64[k] each."""
 
 
 def length_ratio(lists: Sequence[Ranked], change: float) -> float:
     """Return the words of the best candidates by those of their references, if each word's weight were changed so."""
     words = references = 0.0
-    for own in lists:
-        best = int(np.argmax(own.scores + change * own.words))
-        words += own.words[best]
-        references += own.references[best]
+    for scores, own, closest in lists:
+        best = int(np.argmax(scores + change * own))
+        words += own[best]
+        references += closest[best]
     return float(words / references) if references else 1.0
 
 
@@ -220,7 +216,7 @@ class _Lists:
 
     def ranked(self, weights: NDArray[np.float64]) -> list[Ranked]:
         """Return scores and lengths of the candidates under weights."""
-        return [Ranked(features @ weights, own[:, LENGTH], own[:, REFERENCE]) for features, own in self._lists]
+        return [(features @ weights, own[:, LENGTH], own[:, REFERENCE]) for features, own in self._lists]
 
 
 def fitted(bleu: Bleu, length: float) -> float:
