@@ -34,6 +34,16 @@ def first_line(kind: str, version: int) -> bytes:
     return f"hierogram {kind} {version}\n".encode()
 
 
+def is_of_kind(path: str, kind: str) -> bool:
+    """Return whether a file is of a kind, of any version; False where it cannot be read."""
+    start = first_line(kind, 0).rpartition(b" ")[0]
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(start)) == start
+    except OSError:
+        return False
+
+
 def write_arrays(
     path: Path, kind: str, version: int, values: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:

@@ -71,7 +71,7 @@ def measure(folders: str, threads: int) -> Reliability:
         with open_store(url, create=True, settings=Settings(max_tokens=LONGEST)) as store:
             put_pairs(store, sources, targets, 0, kept)
             align_pending(store, threads)
-            found = AnsweringAligner(store).align(list(zip(sources[kept:], targets[kept:], strict=True)))
+            _, found = AnsweringAligner(store).answer(list(zip(sources[kept:], targets[kept:], strict=True)))
     probability: list[float] = []
     right: list[bool] = []
     for answered, manual in zip(found, gold[len(gold) - len(found) :], strict=True):

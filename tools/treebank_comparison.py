@@ -20,7 +20,7 @@ import typer
 from hierogram.daemon.commands.flags import with_options
 from hierogram.daemon.treebanks.approximation import approximate
 from hierogram.daemon.treebanks.evaluation import evaluate
-from hierogram.daemon.treebanks.grammars import Prior, TreeGrammar, treebank_grammar
+from hierogram.daemon.treebanks.grammars import Prior, TreeGrammar, context_free
 from hierogram.daemon.treebanks.parsing import Parser
 from hierogram.daemon.treebanks.reading import read_trees
 from hierogram.daemon.treebanks.requests import MER, MPD, MPP
@@ -60,13 +60,13 @@ def run(task: Task) -> dict[str, Any]:
     trees = [cleaned(tree, how) for tree in read_trees(task.treebank, task.skip + task.test)]
     gold = trees[task.skip :]
     binary = [transformed(tree, how) for tree in trees[: task.train]]
-    vocabulary = vocabulary_of(binary, task.rare)
+    vocabulary = vocabulary_of(map(words_of, binary), task.rare)
     train = [vocabulary.in_tree(tree) for tree in binary]
     priors: dict[str, Prior] | None = None
     curve: list[tuple[int, float, int]] = []
     started = time.perf_counter()
     if task.seed == 0:
-        grammar = treebank_grammar(train)
+        grammar = context_free(TreeGrammar([(tree, 1.0) for tree in train]))
     else:
         grammar, priors, curve = sampled_grammar(train, task)
     learned = time.perf_counter() - started

@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.alignment.requests import BOTH, DIRECTIONS, FORWARD, Request
 from hierogram.daemon.exceptions import UsageError
+from hierogram.daemon.stored_links import Links
 from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side
 from hierogram.samplers.alignment.chain import LinkEvidence, evidence_of
 from hierogram.samplers.alignment.marginals import (
@@ -36,7 +37,7 @@ from hierogram.samplers.grammar.known_links import KnownLinks
 _INCREMENTAL_SWEEPS, _INCREMENTAL_BURN_IN, _INCREMENTAL_WARMING = 12, 6, 3
 _REJUVENATING_SWEEPS, _REJUVENATING_BURN_IN, _REJUVENATING_CHAINS = 6, 2, 2
 _FIRST_SYMMETRIZATION = "gdfa"
-"""Makes the links of both directions those that a chain of a joint model starts from."""
+"""Makes of both directions' links those that a chain of a joint model starts from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Aligned:
         return len(self.links.offset) - 1
 
     def lines(self, with_scores: bool = False) -> Iterator[str]:
-        """Pharaoh lines `0-0 1-2`; with scores followed by ` ||| ` and the links' posteriors in the same order."""
+        """Yield Pharaoh lines `0-0 1-2`; with scores followed by ` ||| ` and the links' posteriors in this order."""
         source, target = self.links.source.tolist(), self.links.target.tolist()
         offset, posterior = self.links.offset.tolist(), self.posterior.tolist()
         for start, stop in pairwise(offset):
@@ -63,7 +64,7 @@ class Aligned:
 
 
 def options_for(request: Request, pairs: int) -> AlignerOptions:
-    """The sampler's options for a corpus of so many pairs; raises `UsageError` where there is no such model."""
+    """Return the sampler's options for a corpus of `pairs`; raises `UsageError` where there is no such model."""
     if request.model not in every_model():
         raise UsageError(f"no model is called {request.model!r}: there are {', '.join(every_model())}")
     return model_options(
@@ -77,30 +78,21 @@ def options_for(request: Request, pairs: int) -> AlignerOptions:
     )
 
 
-def incremental_options(pairs: int, request: Request) -> AlignerOptions:
-    """Options for new pairs beside many that are known: few sweeps, as most counts are there already."""
-    return replace(
-        options_for(request, pairs),
-        sweeps=_INCREMENTAL_SWEEPS,
-        burn_in=_INCREMENTAL_BURN_IN,
-        thinning=1,
-        warming=_INCREMENTAL_WARMING,
-    )
+def incremental_options(pairs: int, request: Request, *, linked: bool = False) -> AlignerOptions:
+    """Return options for pairs beside many that are known: few sweeps, as most counts are there already.
 
-
-def rejuvenation_options(pairs: int, request: Request) -> AlignerOptions:
-    """Options for pairs that start from the links that they have."""
-    return replace(
-        incremental_options(pairs, request),
-        sweeps=_REJUVENATING_SWEEPS,
-        burn_in=_REJUVENATING_BURN_IN,
-        chains=_REJUVENATING_CHAINS,
-        warming=0,
-    )
-
-
-class _StoppedError(Exception):
-    """The run was given up while a chain was sweeping."""
+    `linked`: the pairs start from the links that they have.
+    """
+    options = replace(options_for(request, pairs), thinning=1)
+    if linked:
+        return replace(
+            options,
+            sweeps=_REJUVENATING_SWEEPS,
+            burn_in=_REJUVENATING_BURN_IN,
+            chains=_REJUVENATING_CHAINS,
+            warming=0,
+        )
+    return replace(options, sweeps=_INCREMENTAL_SWEEPS, burn_in=_INCREMENTAL_BURN_IN, warming=_INCREMENTAL_WARMING)
 
 
 class _Sweeps:
@@ -115,7 +107,7 @@ class _Sweeps:
 
     def one_done(self) -> None:
         if self.stopped:
-            raise _StoppedError
+            raise CancelledError
         with self._lock:
             self._done += 1
             if self._report is not None:
@@ -146,7 +138,7 @@ def align(
     report: Callable[[int, int], None] | None = None,
     known: Callable[[Side, Side], Sequence[PriorCounts]] | None = None,
 ) -> Aligned:
-    """Align sentences with their translations; `report` hears how many sweeps of how many are done.
+    """Align sentences with their translations; `report` hears sweeps done and sweeps in all.
 
     `known` gives the counts of other pairs, forward and backward, for the words of both sides. The same sentences,
     options and seed give the same links, whatever the number of threads. Raises `UsageError` and `AlignmentInputError`.
@@ -170,10 +162,9 @@ def align(
         raise UsageError(f"--set chunks is for {', '.join(JOINT_MODELS)}, not for {request.model}: leave it out")
     prior = known(source_side, target_side) if known is not None else (None, None)
     if request.direction == BOTH:
-        both = align_sides(
-            source_side, target_side, options, request.threads, report, Beside(prior), request.symmetrization
-        )
-        return both.aligned
+        return align_sides(
+            source_side, target_side, options, request.threads, report, prior, symmetrization=request.symmetrization
+        )[1]
     number = 0 if request.direction == FORWARD else 1
     way = _way(number, source_side, target_side, prior[number])
     [marginals] = _sample([way], options, request.threads, report)
@@ -216,44 +207,27 @@ def _sample_jointly(
     return first
 
 
-class Beside(NamedTuple):
-    """What is given beside the texts of pairs: counts of other pairs, both ways' links to start from, and what is known
-    of the links of some pairs, by their places.
-    """
-
-    prior: Sequence[PriorCounts | None] = (None, None)
-    links: Sequence[NDArray[np.int16]] | None = None
-    known: Mapping[int, KnownLinks] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BothWays:
-    """Both directions' links (of target words, and of source words), and the alignment that they make together."""
-
-    forward: NDArray[np.int16]
-    backward: NDArray[np.int16]
-    aligned: Aligned
-
-
 def align_sides(
     source: Side,
     target: Side,
     options: AlignerOptions,
     threads: int | None = None,
     report: Callable[[int, int], None] | None = None,
-    beside: Beside | None = None,
+    prior: Sequence[PriorCounts | None] = (None, None),
+    links: Links | None = None,
+    known: Mapping[int, KnownLinks] | None = None,
     symmetrization: str = "gdfa",
-) -> BothWays:
-    """Align both ways, by the texts and what is given beside them.
+) -> tuple[Links, Aligned]:
+    """Align both ways; return both directions' links, of target words and of source words, and what they make together.
 
-    A model of both directions at once needs neither symmetrization nor links to start from, and does not sample given
-    what is known of links: its links are changed where they contradict that.
+    Beside the texts may be given counts of other pairs, both ways' links to start from, and what is known of the links
+    of some pairs, by their places. A model of both directions at once needs neither symmetrization nor links to start
+    from, and does not sample given what is known of links: its links are changed where they contradict that.
     """
-    prior, links, known = beside or Beside()
     if options.model in JOINT_MODELS:
         samples = _sample_jointly(source, target, options, threads, report, prior)
         aligned = _with_known(samples, source, target, known or {})
-        return BothWays(*both_ways(aligned.links, source, target), aligned)
+        return both_ways(aligned.links, source, target), aligned
     starts = links or (None, None)
     ways = [_way(number, source, target, prior[number], starts[number]) for number in (0, 1)]
     if known:
@@ -263,8 +237,7 @@ def align_sides(
     joined = _joined(found, source, target, symmetrization)
     if known:
         joined = _keep_known(joined, known)
-    aligned = Aligned(joined, mean_posterior(joined, source, target, marginals))
-    return BothWays(found[0].links, found[1].links, aligned)
+    return (found[0].links, found[1].links), Aligned(joined, mean_posterior(joined, source, target, marginals))
 
 
 def _decoded(ways: Sequence[_Way], options: AlignerOptions, marginals: Sequence[Marginals]) -> list[DirectionLinks]:
@@ -276,7 +249,7 @@ def _joined(found: Sequence[DirectionLinks], source: Side, target: Side, symmetr
 
 
 def _keep_known(links: LinkList, known: Mapping[int, KnownLinks], alone: bool = False) -> LinkList:
-    """The links with those that are known, and without those that are known not to be.
+    """Return the links with those that are known, and without those that are known not to be.
 
     With `alone`, a word that has a link that is fixed has no other links than such.
     """
@@ -302,7 +275,7 @@ def _keep_known(links: LinkList, known: Mapping[int, KnownLinks], alone: bool = 
 
 
 def _with_known(samples: LinkSamples, source: Side, target: Side, known: Mapping[int, KnownLinks]) -> Aligned:
-    """The likely links of samples, those of chunks too, as far as what is known of some pairs lets them be."""
+    """Return the likely links of samples, those of chunks too, as far as what is known of some pairs lets them be."""
     links, posterior = decode_links(samples, source, target, implied=True)
     if not known:
         return Aligned(links, posterior)
@@ -315,8 +288,8 @@ def _with_known(samples: LinkSamples, source: Side, target: Side, known: Mapping
     return Aligned(links, posterior)
 
 
-def both_ways(links: LinkList, source: Side, target: Side) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
-    """One link at most of each target word, and of each source word: those of an alignment."""
+def both_ways(links: LinkList, source: Side, target: Side) -> Links:
+    """Return one link at most of each target word, and of each source word: those of an alignment."""
     of_source, of_target = links.source.astype(np.int64), links.target.astype(np.int64)
     return (
         links_of_alignment(of_target, of_source, links.offset, target.offset, source.offset),
@@ -325,7 +298,7 @@ def both_ways(links: LinkList, source: Side, target: Side) -> tuple[NDArray[np.i
 
 
 def _run(way: _Way, options: AlignerOptions, key: int, sweeps: _Sweeps) -> Marginals:
-    """All sweeps of one chain of a direction."""
+    """Do all sweeps of one chain of a direction."""
     return run_chain(build(options, way.direction, way.prior, way.evidence), key, way.links, sweeps.one_done)
 
 
@@ -369,7 +342,7 @@ def _one_direction(name: str, direction: Direction, found: DirectionLinks) -> Al
     emitted_offset, conditioning_offset = direction.sides.emitted_offset, direction.sides.conditioning_offset
     if name == FORWARD:
         links = list_links(found.links, conditioning_offset, emitted_offset)
-        at = _positions(links.target, links.offset, emitted_offset)
+        at = np.repeat(emitted_offset[:-1], np.diff(links.offset)) + links.target
     else:
         # Emitted words are the source words, in order: the list is sorted as it stands.
         linked = np.flatnonzero(found.links >= 0)
@@ -378,11 +351,3 @@ def _one_direction(name: str, direction: Direction, found: DirectionLinks) -> Al
         links = LinkList((linked - emitted_offset[pair]).astype(np.int16), found.links[linked], offset)
         at = linked
     return Aligned(links, found.posterior[at])
-
-
-def _positions(
-    words: NDArray[np.int16], list_offset: NDArray[np.int64], offset: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Places in a side's arrays of the words of a link list."""
-    placed: NDArray[np.int64] = np.repeat(offset[:-1], np.diff(list_offset)) + words
-    return placed

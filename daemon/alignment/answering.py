@@ -6,16 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.alignment.aligning import Beside, incremental_options
+from hierogram.daemon.alignment.aligning import incremental_options
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.corpora.texts import IN_REQUESTS, TextPipeline, pipeline_of, text_advice
 from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, WrongKindError
-from hierogram.daemon.stored_links import prior_counts_of
+from hierogram.daemon.stored_links import BothCounts, prior_counts_of
 from hierogram.samplers.alignment.bitext import Side, make_direction, read_side, tokens_of
 from hierogram.samplers.alignment.chain import evidence_of
 from hierogram.samplers.alignment.marginals import DirectionLinks
 from hierogram.samplers.alignment.models.sampler import build, chain_seed, decode
-from hierogram.samplers.alignment.prior_counts import PriorCounts
 from hierogram.samplers.alignment.symmetrization import symmetrize
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
@@ -51,11 +50,6 @@ class AnsweredPair:
         mean: NDArray[np.float32] = (self.forward + self.backward) / np.float32(2)
         return mean
 
-    def likely(self, least: float) -> list[tuple[int, int]]:
-        """All links whose posterior probability is at least `least`, sorted."""
-        found = np.argwhere(self.posterior >= least)
-        return [(int(s), int(t)) for s, t in found]
-
 
 class AnsweringAligner:
     """Aligns pairs by the counts that the store has at that moment; may be used from several threads at once.
@@ -75,70 +69,63 @@ class AnsweringAligner:
         self._found: AnsweringCounts | None = None
 
     def prepared(self, pairs: Sequence[Texts]) -> list[Texts]:
-        """Texts as the store would take them in: divided into tokens and lowercased where its settings say so."""
+        """Return texts as the store takes them in: divided into tokens and lowercased where its settings say so."""
         return [self.texts.pair(source, target) for source, target in pairs]
 
     def advice(self, pairs: Sequence[Texts]) -> str | None:
-        """What to do about texts that should be divided into tokens and are not, or the other way; None: nothing."""
+        """Return advice on texts that should be divided into tokens and are not, or the other way; None: nothing."""
         for side, name, number in ((self.texts.source, "source", 0), (self.texts.target, "target", 1)):
             advice = text_advice(side, name, [pair[number] for pair in pairs], *IN_REQUESTS)
             if advice is not None:
                 return advice
         return None
 
-    def align(self, pairs: Sequence[Texts], symmetrization: str = "gdfa") -> list[AnsweredPair]:
-        """As `answer`, without the position."""
-        return self.answer(pairs, symmetrization)[1]
-
     def answer(self, pairs: Sequence[Texts], symmetrization: str = "gdfa") -> tuple[int, list[AnsweredPair]]:
-        """A position of the store, and the links of pairs of tokenized sentences by the counts of all pairs then.
+        """Return a position of the store, and the links of tokenized pairs by the counts of all pairs then.
 
-        What people say of the links of a stored pair holds for the same texts here.
-
-        Raises `AlignerUntrainedError` where the aligner has seen no pair, and `InputError` where a sentence has more
-        words than the store takes.
+        What people say of the links of a stored pair holds for the same texts here. Raises `AlignerUntrainedError`
+        where the aligner has seen no pair, and `InputError` where a sentence has more words than the store takes.
         """
         for number, texts in enumerate(pairs, 1):
             for side, text in zip(("source", "target"), texts, strict=True):
-                words = len(tokens_of(text))
-                if words > self._most_words:
+                if (n := len(tokens_of(text))) > self._most_words:
                     raise InputError(
-                        f"pair {number}: its {side} has {words:,} words: the store takes at most {self._most_words:,}"
+                        f"pair {number}: its {side} has {n:,} words: the store takes at most {self._most_words:,}"
                     )
         sides = [(read_side([source]), read_side([target])) for source, target in pairs]
-        found = self._read(sides, [_as_stored(texts) for texts in pairs])
-        known, by_people = _Known(found.counts, found.vocabulary), found.known
-        answers = []
-        for texts, both in zip(pairs, sides, strict=True):
-            given = Beside(known.counts(*both), known={0: by_people.get(_as_stored(texts), KnownLinks())})
-            answers.append(_answered(texts, both, given, symmetrization, self._seed))
-        return found.position, answers
-
-    def _read(self, sides: Sequence[tuple[Side, Side]], texts: Sequence[Texts]) -> AnsweringCounts:
-        """What the store knows of the words of a request, and of its texts."""
         # No stored word has a NUL, and Postgres takes none.
         words = [sorted({word for pair in sides for word in pair[k].vocabulary if "\0" not in word}) for k in (0, 1)]
-        found = self._store.answering((words[0], words[1]), texts, self._found)
-        self._found = found
+        stored = [(" ".join(tokens_of(source)), " ".join(tokens_of(target))) for source, target in pairs]
+        found = self._found = self._store.answering((words[0], words[1]), stored, self._found)
         if not found.counts.jumps:
             raise AlignerUntrainedError(
                 f"{self._store.url}: its aligner has seen no pair yet: it learns when pairs come without links"
             )
-        known = found.vocabulary
-        return found._replace(vocabulary=(max(known[0], len(words[0])), max(known[1], len(words[1]))))
+        vocabulary = max(found.vocabulary[0], len(words[0])), max(found.vocabulary[1], len(words[1]))
+        known = _Known(found.counts, vocabulary)
+        answers = []
+        for texts, key, both in zip(pairs, stored, sides, strict=True):
+            people = found.known.get(key, KnownLinks())
+            answers.append(_answered(texts, both, known.counts(*both), people, symmetrization, self._seed))
+        return found.position, answers
 
 
-def _answered(texts: Texts, sides: tuple[Side, Side], given: Beside, symmetrization: str, seed: int) -> AnsweredPair:
-    """Samples the links of one pair beside the counts of others."""
+def _answered(
+    texts: Texts,
+    sides: tuple[Side, Side],
+    prior: BothCounts,
+    people: KnownLinks,
+    symmetrization: str = "gdfa",
+    seed: int = 1,
+) -> AnsweredPair:
+    """Sample the links of one pair beside the counts of others, given what people say of them."""
     source, target = sides
-    known = given.known or {}
-    people = known.get(0, KnownLinks())
     options = incremental_options(1, Request(seed=seed))
     cells: list[NDArray[np.float32]] = []
     decoded: list[DirectionLinks] = []
     for number, direction in enumerate((make_direction(target, source), make_direction(source, target))):
-        evidence = evidence_of(direction.sides, known, number == 0) if any(people) else None
-        kernel = build(options, direction, given.prior[number], evidence)
+        evidence = evidence_of(direction.sides, {0: people}, number == 0) if any(people) else None
+        kernel = build(options, direction, prior[number], evidence)
         total = kernel.run([chain_seed(options.seed, number, chain) for chain in range(options.chains)])
         cells.append(total.cells / np.float32(total.samples[0]))
         decoded.append(decode(direction, options.model, total))
@@ -159,16 +146,12 @@ def _answered(texts: Texts, sides: tuple[Side, Side], given: Beside, symmetrizat
 
 
 def warm_up() -> None:
-    """Compiles, or loads, all that an answer needs: aligns a pair in memory alone, with a fixed link and without."""
+    """Compile, or load, all that an answer needs: align a pair in memory alone, with a fixed link and without."""
     texts = ("a b", "x y")
     sides = read_side([texts[0]]), read_side([texts[1]])
     prior = _Known(AlignerCounts([], [], []), (2, 2)).counts(*sides)
     for fixed in ((), ((0, 0),)):
-        _answered(texts, sides, Beside(prior, known={0: KnownLinks(frozenset(fixed))}), "gdfa", 1)
-
-
-def _as_stored(texts: Texts) -> Texts:
-    return " ".join(tokens_of(texts[0])), " ".join(tokens_of(texts[1]))
+        _answered(texts, sides, prior, KnownLinks(frozenset(fixed)))
 
 
 class _Known:
@@ -182,8 +165,8 @@ class _Known:
         for source, target, forward, backward in counts.lexicon:
             self._lexicon.setdefault(source, {})[target] = (forward, backward)
 
-    def counts(self, source: Side, target: Side) -> tuple[PriorCounts, PriorCounts]:
-        """Those of one pair's words, in their numbers."""
+    def counts(self, source: Side, target: Side) -> BothCounts:
+        """Return those of one pair's words, in their numbers."""
         sources, targets = (*source.vocabulary, ""), (*target.vocabulary, "")
         lexicon = []
         for word in sources:
@@ -199,8 +182,9 @@ class _Known:
 
 
 def as_plain(pair: AnsweredPair, least: float | None = None) -> dict[str, object]:
-    """A pair as plain values, for JSON; with `least`, `links` are all that are so likely, else those of `alignment`."""
+    """Return a pair as plain values, for JSON; with `least`, `links` are all that are at least so likely."""
     posterior = pair.posterior
+    links = pair.links if least is None else [(s, t) for s, t in np.argwhere(posterior >= least).tolist()]
     return {
         "source": pair.source,
         "target": pair.target,
@@ -213,7 +197,7 @@ def as_plain(pair: AnsweredPair, least: float | None = None) -> dict[str, object
                 "forward": _shown(pair.forward[s, t]),
                 "backward": _shown(pair.backward[s, t]),
             }
-            for s, t in (pair.links if least is None else pair.likely(least))
+            for s, t in links
         ],
         "forward": _of_words(pair.of_target),
         "backward": _of_words(pair.of_source),

@@ -1,4 +1,4 @@
-"""Alignment error rate: how far links are from manual ones, sure and possible (Och & Ney 2003)."""
+"""Alignment error rate: the distance of links from manual ones, sure and possible (Och & Ney 2003)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,9 +34,9 @@ class AlignmentScore:
 
 
 def evaluate(gold: Iterable[GoldLinks], found: Iterable[frozenset[Link]]) -> AlignmentScore:
-    """AER, precision and recall over all pairs together; without links precision is 1, without sure links recall is 1.
+    """Return AER, precision and recall over all pairs together.
 
-    Raises `ValueError` where one side has more pairs.
+    Without links precision is 1, without sure links recall is 1. Raises `ValueError` where one side has more pairs.
     """
     pairs = links = sure = possible = in_sure = in_possible = 0
     for right, here in zip(gold, found, strict=True):
@@ -52,7 +52,7 @@ def evaluate(gold: Iterable[GoldLinks], found: Iterable[frozenset[Link]]) -> Ali
 
 
 def read_gold(path: str) -> list[GoldLinks]:
-    """Manual links, a pair a line: `i-j` is sure, `ipj` possible only; positions count from 0.
+    """Return manual links, a pair a line: `i-j` is sure, `ipj` possible only; positions count from 0.
 
     Raises `InputError` where there is anything else.
     """
@@ -68,12 +68,12 @@ def read_gold(path: str) -> list[GoldLinks]:
 
 
 def links_of(line: str) -> frozenset[Link]:
-    """The links of a canonical Pharaoh line."""
+    """Return the links of a canonical Pharaoh line."""
     return frozenset(_link(word, b"-", "alignment", 1) for word in line.encode().split())
 
 
 def read_links(path: str) -> list[frozenset[Link]]:
-    """Links to evaluate, Pharaoh lines; what follows ` ||| ` (scores) is passed over. Raises `InputError`."""
+    """Return links to evaluate, Pharaoh lines; what follows ` ||| ` (scores) is passed over. Raises `InputError`."""
     return [
         frozenset(_link(word, b"-", name, number) for word in line.partition(b"|||")[0].split())
         for name, number, line in numbered_lines(path)

@@ -11,23 +11,31 @@ from typing import TypeVar
 import numpy as np
 
 from hierogram.daemon.alignment.aligning import (
-    Beside,
-    BothWays,
+    Aligned,
     align_sides,
     both_ways,
     incremental_options,
     options_for,
-    rejuvenation_options,
 )
 from hierogram.daemon.alignment.requests import Request
 from hierogram.daemon.learning.kinds.pairs import read_links
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.learning.residents import Rebuilt
-from hierogram.daemon.stored_links import LinkedTexts, Links, enter_counts, prior_counts_of, read_blobs
+from hierogram.daemon.stored_links import BothCounts, LinkedTexts, Links, enter_counts, prior_counts_of, read_blobs
+from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.prior_counts import PriorCounts, without
 from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.storage.records import UNALIGNED, AlignerChange, Correction, LinkRow, PairAlignment, PairLinks, PairRow
+from hierogram.storage.records import (
+    UNALIGNED,
+    AlignerChange,
+    Correction,
+    LinkRow,
+    PairAlignment,
+    PairLinks,
+    PairRow,
+    Settings,
+)
 from hierogram.storage.store import Store
 
 MATERIAL = 0.1
@@ -44,7 +52,7 @@ _Rows = TypeVar("_Rows", PairRow, LinkRow)
 
 @dataclass(frozen=True, slots=True)
 class Rejuvenated:
-    """What going over pairs again did: `changed` of them have another alignment, `rebuilt` those with a derivation."""
+    """Pairs that were gone over again: `changed` of them have another alignment, `rebuilt` those with a derivation."""
 
     pairs: int
     changed: int
@@ -53,7 +61,7 @@ class Rejuvenated:
 
 @dataclass(frozen=True, slots=True)
 class AlignReport:
-    """What aligning did: new pairs, pairs with given alignments that trained, pairs gone over again, and time."""
+    """New pairs that were aligned, pairs with given alignments that trained, pairs gone over again, and time."""
 
     pairs: int
     trained: int
@@ -72,11 +80,10 @@ class IncrementalAligner:
         self._store = store
         self._threads = threads
         self._train = train
-        self._model = store.settings().aligner
         self._trained_up_to = 0
 
     def align_new(self, limit: int | None = None, report: Report | None = None) -> int:
-        """Align pairs that have no alignment, `limit` at most, as many as fit in memory; how many there were.
+        """Align pairs that have no alignment, `limit` at most, as many as fit in memory; return their number.
 
         They go on to be sampled. `report` hears sweeps done and sweeps in all.
         """
@@ -86,23 +93,17 @@ class IncrementalAligner:
         if self._train:
             self.train()
         texts = LinkedTexts.of(rows)
-        prior = self._prior(texts)
-        seed = self._seed(rows[0].id, 0)
-        words = min(len(texts.source.words), len(texts.target.words))
-        # Where less is known than is new, the new pairs are as good as a corpus of their own.
-        if min(int(known.jumps.sum()) for known in prior) < words:
-            options = options_for(Request(self._model, seed=seed), len(rows))
-        else:
-            options = incremental_options(len(rows), Request(self._model, seed=seed))
+        prior = _prior(self._store, texts)
+        options = _options(self._store.settings(), rows[0].id, 0, texts, prior)
         # The changes are read before the links: those that come in between are seen to later.
         corrected = {row.id: row.asked for row in self._store.corrections_of([row.id for row in rows])}
-        beside = Beside(prior, known=self._known(rows) if corrected else None)
-        found = align_sides(texts.source, texts.target, options, self._threads, report, beside)
-        self._commit_new(rows, texts, found, corrected)
+        known = self._known(rows) if corrected else None
+        links, aligned = align_sides(texts.source, texts.target, options, self._threads, report, prior, known=known)
+        self._commit_new(rows, texts, links, aligned, corrected)
         return len(rows)
 
     def train(self) -> int:
-        """Let the aligner learn from given alignments that it has not seen yet; how many there were."""
+        """Let the aligner learn from given alignments that it has not seen yet; return their number."""
         number = 0
         while rows := self._store.untrained_pairs(self._trained_up_to, _PAIRS_A_COMMIT):
             texts = LinkedTexts.of(rows)
@@ -123,36 +124,29 @@ class IncrementalAligner:
 
         With `below`, only those that it has been over less often than that.
 
-        Where the alignment changes materially, the pair's derivation is made anew in the same transaction. A learner
+        Where the alignment changes materially, the pair's derivation begins again in the same transaction. A learner
         that holds the store's rules in memory has to change its table as `rebuilt` says.
         """
         rows = _within(self._store.stalest_links(limit, below), _CELLS_AT_ONCE)
         if not rows:
             return Rejuvenated(0, 0, None)
         texts = LinkedTexts.of(rows)
-        links = read_blobs(rows)
-        own = texts.counts(links, np.ones(len(rows), np.int64))
-        prior = self._prior(texts)
-        beside = Beside((without(prior[0], own[0]), without(prior[1], own[1])), links, self._known(rows))
-        seed = self._seed(rows[0].id, rows[0].sweep or 0)
-        options = rejuvenation_options(len(rows), Request(self._model, seed=seed))
-        found = align_sides(texts.source, texts.target, options, self._threads, report, beside)
+        before = read_blobs(rows)
+        own = texts.counts(before, np.ones(len(rows), np.int64))
+        prior = _prior(self._store, texts, own)
+        settings = self._store.settings()
+        request = Request(settings.aligner, seed=_seed(settings, rows[0].id, rows[0].sweep or 0))
+        options = incremental_options(len(rows), request, linked=True)
+        links, aligned = align_sides(
+            texts.source, texts.target, options, self._threads, report, prior, before, self._known(rows)
+        )
         changed = {
-            row.id: line
-            for row, line in zip(rows, found.aligned.lines(), strict=True)
-            if is_material(row.alignment, line)
+            row.id: line for row, line in zip(rows, aligned.lines(), strict=True) if is_material(row.alignment, line)
         }
         change = AlignerChange([PairAlignment(*item) for item in changed.items()])
-        change.links = _links(rows, texts, found)
-        new = texts.counts((found.forward, found.backward), np.ones(len(rows), np.int64))
-        difference = change_of_counts(new[0], own[0]), change_of_counts(new[1], own[1])
-        enter_counts(change, difference, texts.source, texts.target)
-        derived = [row for row in self._store.pairs_by_id(list(changed)) if row.current is not None]
-        if not derived:
-            self._store.align(change)
-            return Rejuvenated(len(rows), len(changed), None)
-        rebuilt = Rebuilt.of(derived, changed, self._store.settings())
-        self._store.align(change, rebuilt.updates(), rebuilt.deltas())
+        change.links = _links(rows, texts, links)
+        _count_again(change, texts, links, own)
+        rebuilt = _commit(self._store, change, self._store.pairs_by_id(list(changed)), changed)
         return Rejuvenated(len(rows), len(changed), rebuilt)
 
     def _next_unaligned(self, limit: int | None) -> list[PairRow]:
@@ -169,21 +163,17 @@ class IncrementalAligner:
             wanted = None if wanted is None else wanted - len(more)
         return rows
 
-    def _prior(self, texts: LinkedTexts) -> tuple[PriorCounts, PriorCounts]:
-        counts = self._store.aligner_counts(texts.source.vocabulary, texts.target.vocabulary)
-        return prior_counts_of(counts, texts.source, texts.target, self._store.vocabulary_sizes())
-
     def _known(self, rows: Sequence[PairRow | LinkRow]) -> dict[int, KnownLinks]:
-        """What people say of the rows' links, by their places."""
+        """Return what people say of the rows' links, by their places."""
         known = self._store.human_links([row.id for row in rows])
         return {place: known[row.id] for place, row in enumerate(rows) if row.id in known}
 
     def _commit_new(
-        self, rows: Sequence[PairRow], texts: LinkedTexts, found: BothWays, corrected: Mapping[int, int]
+        self, rows: Sequence[PairRow], texts: LinkedTexts, both: Links, aligned: Aligned, corrected: Mapping[int, int]
     ) -> None:
-        """Some thousand pairs at a time, each lot together with the counts that it causes."""
-        lines = list(found.aligned.lines())
-        links = _links(rows, texts, found)
+        """Commit some thousand pairs at a time, each lot together with the counts that it causes."""
+        lines = list(aligned.lines())
+        links = _links(rows, texts, both)
         for first in range(0, len(rows), _PAIRS_A_COMMIT):
             lot = slice(first, first + _PAIRS_A_COMMIT)
             weight = np.zeros(len(rows), np.int64)
@@ -192,12 +182,8 @@ class IncrementalAligner:
                 [PairAlignment(row.id, line) for row, line in zip(rows[lot], lines[lot], strict=True)], links[lot]
             )
             change.corrected = [(row.id, corrected[row.id]) for row in rows[lot] if row.id in corrected]
-            counts = texts.counts((found.forward, found.backward), weight)
-            enter_counts(change, counts, texts.source, texts.target)
+            enter_counts(change, texts.counts(both, weight), texts.source, texts.target)
             self._store.align(change)
-
-    def _seed(self, first: int, sweep: int) -> int:
-        return (self._store.settings().seed * _SEED_STEP + first) * _SEED_STEP + sweep
 
 
 def align_pending(
@@ -207,59 +193,81 @@ def align_pending(
 
     `report` hears pairs done and pairs in all. Raises `StoreHeldError` where another process writes the grammar.
     """
-    with holding_lease(store, "hierogram learn"):
-        return _align_pending(store, threads, train, report)
-
-
-def _align_pending(store: Store, threads: int | None, train: bool, report: Report | None) -> AlignReport:
     started = time.perf_counter()
-    total = store.count_pairs([UNALIGNED])
-    aligner = IncrementalAligner(store, threads, train)
-    pairs = trained = rejuvenated = changed = 0
-    if total and train:
-        trained = aligner.train()
-    known = store.stalest_links(1)
+    with holding_lease(store, "hierogram learn"):
+        total = store.count_pairs([UNALIGNED])
+        aligner = IncrementalAligner(store, threads, train)
+        pairs = trained = rejuvenated = changed = 0
+        if total and train:
+            trained = aligner.train()
+        known = store.stalest_links(1)
 
-    def tell(done: int, sweeps: int) -> None:
-        if report is not None:
-            report(min(pairs + (total - pairs) * done // max(sweeps, 1), total), total)
+        def hear(done: int, sweeps: int) -> None:
+            if report is not None:
+                report(min(pairs + (total - pairs) * done // max(sweeps, 1), total), total)
 
-    while number := aligner.align_new(report=tell):
-        pairs += number
-    while known and rejuvenated < pairs:
-        again = aligner.rejuvenate(pairs - rejuvenated)
-        if not again.pairs:
-            break
-        rejuvenated += again.pairs
-        changed += again.changed
+        while number := aligner.align_new(report=hear):
+            pairs += number
+        while known and rejuvenated < pairs:
+            again = aligner.rejuvenate(pairs - rejuvenated)
+            if not again.pairs:
+                break
+            rejuvenated += again.pairs
+            changed += again.changed
     return AlignReport(pairs, trained, rejuvenated, changed, time.perf_counter() - started)
 
 
 def is_material(old: str, new: str) -> bool:
-    """Whether one alignment is so different from the other that a derivation has to be made anew."""
+    """Return whether one alignment is so different from the other that a derivation has to begin again."""
     before, after = set(old.split(" ")), set(new.split(" "))
     return len(before ^ after) > MATERIAL * len(before | after)
 
 
 def _within(rows: list[_Rows], cells: int) -> list[_Rows]:
-    """The first rows that have no more than so many cells together, one at least."""
+    """Return the first rows that have at most this many cells together, one at least."""
     sizes = [(row.source.count(" ") + 1) * (row.target.count(" ") + 1) for row in rows]
     fitting = int(np.searchsorted(np.cumsum(sizes), cells, side="right"))
     return rows[: max(fitting, 1)]
 
 
-def _links(rows: Sequence[PairRow | LinkRow], texts: LinkedTexts, found: BothWays) -> list[PairLinks]:
-    """The links as the store keeps them; a pair has been gone over once more than before."""
-    blobs = texts.blobs((found.forward, found.backward))
-    links = []
-    for row, (forward, backward) in zip(rows, blobs, strict=True):
+def _links(rows: Sequence[PairRow | LinkRow], texts: LinkedTexts, links: Links) -> list[PairLinks]:
+    """Return the links as the store keeps them; a pair has been gone over once more than before."""
+    found = []
+    for row, (forward, backward) in zip(rows, texts.blobs(links), strict=True):
         since = row.sweep if isinstance(row, LinkRow) else None
-        links.append(PairLinks(row.id, forward, backward, 1 if since is None else since + 1, since))
-    return links
+        found.append(PairLinks(row.id, forward, backward, 1 if since is None else since + 1, since))
+    return found
 
 
-def change_of_counts(new: PriorCounts, old: PriorCounts) -> PriorCounts:
-    """By how much counts change from some links to others of the same pairs."""
+def _seed(settings: Settings, first: int, sweep: int) -> int:
+    return (settings.seed * _SEED_STEP + first) * _SEED_STEP + sweep
+
+
+def _prior(store: Store, texts: LinkedTexts, own: BothCounts | None = None) -> BothCounts:
+    """Return what the store's aligner counts of the words, but for what the pairs themselves cause."""
+    counts = store.aligner_counts(texts.source.vocabulary, texts.target.vocabulary)
+    forward, backward = prior_counts_of(counts, texts.source, texts.target, store.vocabulary_sizes())
+    return (forward, backward) if own is None else (without(forward, own[0]), without(backward, own[1]))
+
+
+def _options(settings: Settings, first: int, sweep: int, texts: LinkedTexts, prior: BothCounts) -> AlignerOptions:
+    request = Request(settings.aligner, seed=_seed(settings, first, sweep))
+    pairs = len(texts.source.offset) - 1
+    words = min(len(texts.source.words), len(texts.target.words))
+    # Where less is known than is new, the new pairs are as good as a corpus of their own.
+    if min(int(known.jumps.sum()) for known in prior) < words:
+        return options_for(request, pairs)
+    return incremental_options(pairs, request)
+
+
+def _count_again(change: AlignerChange, texts: LinkedTexts, links: Links, own: BothCounts) -> None:
+    """Enter into a change by how much the pairs' counts differ from their own until now."""
+    new = texts.counts(links, np.ones(len(texts.source.offset) - 1, np.int64))
+    difference = _difference(new[0], own[0]), _difference(new[1], own[1])
+    enter_counts(change, difference, texts.source, texts.target)
+
+
+def _difference(new: PriorCounts, old: PriorCounts) -> PriorCounts:
     conditioning = np.concatenate([new.conditioning, old.conditioning])
     emitted = np.concatenate([new.emitted, old.emitted])
     keys, first, which = np.unique(
@@ -279,40 +287,72 @@ def change_of_counts(new: PriorCounts, old: PriorCounts) -> PriorCounts:
     )
 
 
+def _commit(store: Store, change: AlignerChange, rows: Sequence[PairRow], changed: Mapping[int, str]) -> Rebuilt | None:
+    """Store a change; the derivations of rows whose alignment is `changed` begin again in the same transaction."""
+    derived = [row for row in rows if row.current is not None and row.id in changed]
+    if not derived:
+        store.align(change)
+        return None
+    rebuilt = Rebuilt.of(derived, changed, store.settings())
+    store.align(change, rebuilt.updates(), rebuilt.deltas())
+    return rebuilt
+
+
 PAIRS_AT_ONCE = 200
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """Alignments that keep to what people say: lines by pair, and both directions' links of the rows that have some."""
-
-    lines: dict[int, str]
-    rows: list[LinkRow]
-    links: Links | None
 
 
 def correct(store: Store, pending: Sequence[Correction], threads: int | None = None) -> list[Rebuilt]:
     """Make the alignments of these pairs keep to what people say of their links now.
 
     Pairs that came with an alignment get it back but for that; the others are aligned again by the counts of all other
-    pairs. Where an alignment changes, the derivation begins anew in the same transaction, with other random streams; a
+    pairs. Where an alignment changes, the derivation begins again in the same transaction, with other random streams; a
     learner that holds the store's rules in memory has to change its table as the results say.
     """
     done = []
     for given in (True, False):
         some = [correction for correction in pending if (correction.given is not None) == given]
-        if some:
-            ids = [correction.id for correction in some]
-            known = store.human_links(ids)
-            linked = store.links_by_id(ids)
-            kept = _kept_given(some, linked, known) if given else _aligned(store, linked, known, threads)
-            rebuilt = _commit(store, some, kept)
-            done += [rebuilt] if rebuilt is not None else []
+        if not some:
+            continue
+        ids = [correction.id for correction in some]
+        known, linked = store.human_links(ids), store.links_by_id(ids)
+        change = AlignerChange()
+        change.corrected = [(correction.id, correction.asked) for correction in some]
+        lines: dict[int, str] = {}
+        for correction in some if given else ():
+            links = [(int(s), int(t)) for s, _, t in (link.partition("-") for link in (correction.given or "").split())]
+            kept = known.get(correction.id, KnownLinks()).kept(links)
+            lines[correction.id] = " ".join(f"{s}-{t}" for s, t in kept)
+        if linked:
+            texts = LinkedTexts.of(linked)
+            own = texts.counts(read_blobs(linked), np.ones(len(linked), np.int64))
+            if given:
+                alignments = LinkList(*read_links([lines[row.id] for row in linked]))
+                both = both_ways(alignments, texts.source, texts.target)
+            else:
+                prior = _prior(store, texts, own)
+                options = _options(store.settings(), linked[0].id, linked[0].sweep or 0, texts, prior)
+                places = {place: known[row.id] for place, row in enumerate(linked) if row.id in known}
+                both, aligned = align_sides(texts.source, texts.target, options, threads, prior=prior, known=places)
+                lines = {row.id: line for row, line in zip(linked, aligned.lines(), strict=True)}
+            _count_again(change, texts, both, own)
+            change.links = [
+                PairLinks(row.id, *blobs, (row.sweep or 0) + (not given), row.sweep)
+                for row, blobs in zip(linked, texts.blobs(both), strict=True)
+            ]
+        rows = store.pairs_by_id(ids)
+        changed = {row.id: lines[row.id] for row in rows if row.alignment != lines[row.id]}
+        alignments_of = [PairAlignment(*item) for item in changed.items()]
+        if given:
+            change.given = alignments_of
+        else:
+            change.alignments = alignments_of
+        rebuilt = _commit(store, change, rows, changed)
+        done += [rebuilt] if rebuilt is not None else []
     return done
 
 
 def correct_requested(store: Store, threads: int | None = None) -> int:
-    """See to all corrections of a store that no learner holds; how many pairs there were.
+    """See to all corrections of a store that no learner holds; return the number of their pairs.
 
     Raises `StoreHeldError` where another process writes the grammar.
     """
@@ -324,67 +364,3 @@ def correct_requested(store: Store, threads: int | None = None) -> int:
             correct(store, pending, threads)
             number += len(pending)
     return number
-
-
-def _kept_given(some: Sequence[Correction], linked: list[LinkRow], known: Mapping[int, KnownLinks]) -> _Kept:
-    lines = {
-        correction.id: _line(known.get(correction.id, KnownLinks()), correction.given or "") for correction in some
-    }
-    if not linked:
-        return _Kept(lines, [], None)
-    texts = LinkedTexts.of(linked)
-    kept = LinkList(*read_links([lines[row.id] for row in linked]))
-    return _Kept(lines, linked, both_ways(kept, texts.source, texts.target))
-
-
-def _line(known: KnownLinks, given: str) -> str:
-    links = [(int(s), int(t)) for s, _, t in (link.partition("-") for link in given.split())]
-    return " ".join(f"{s}-{t}" for s, t in known.kept(links))
-
-
-def _aligned(store: Store, rows: list[LinkRow], known: Mapping[int, KnownLinks], threads: int | None) -> _Kept:
-    """The pairs aligned anew, from nothing but the counts of all others."""
-    texts = LinkedTexts.of(rows)
-    own = texts.counts(read_blobs(rows), np.ones(len(rows), np.int64))
-    counts = store.aligner_counts(texts.source.vocabulary, texts.target.vocabulary)
-    prior = prior_counts_of(counts, texts.source, texts.target, store.vocabulary_sizes())
-    others = without(prior[0], own[0]), without(prior[1], own[1])
-    settings = store.settings()
-    seed = (settings.seed * _SEED_STEP + rows[0].id) * _SEED_STEP + (rows[0].sweep or 0)
-    request = Request(settings.aligner, seed=seed)
-    words = min(len(texts.source.words), len(texts.target.words))
-    if min(int(one.jumps.sum()) for one in others) < words:
-        options = options_for(request, len(rows))
-    else:
-        options = incremental_options(len(rows), request)
-    places = {place: known[row.id] for place, row in enumerate(rows) if row.id in known}
-    found = align_sides(texts.source, texts.target, options, threads, None, Beside(others, known=places))
-    lines = {row.id: line for row, line in zip(rows, found.aligned.lines(), strict=True)}
-    return _Kept(lines, rows, (found.forward, found.backward))
-
-
-def _commit(store: Store, some: Sequence[Correction], kept: _Kept) -> Rebuilt | None:
-    pairs: list[PairRow] = store.pairs_by_id([correction.id for correction in some])
-    given = {correction.id for correction in some if correction.given is not None}
-    changed = {row.id: kept.lines[row.id] for row in pairs if row.alignment != kept.lines[row.id]}
-    change = AlignerChange()
-    change.corrected = [(correction.id, correction.asked) for correction in some]
-    change.alignments = [PairAlignment(*item) for item in changed.items() if item[0] not in given]
-    change.given = [PairAlignment(*item) for item in changed.items() if item[0] in given]
-    if kept.links is not None:
-        texts = LinkedTexts.of(kept.rows)
-        ones = np.ones(len(kept.rows), np.int64)
-        own, new = texts.counts(read_blobs(kept.rows), ones), texts.counts(kept.links, ones)
-        difference = change_of_counts(new[0], own[0]), change_of_counts(new[1], own[1])
-        enter_counts(change, difference, texts.source, texts.target)
-        change.links = [
-            PairLinks(row.id, *blobs, (row.sweep or 0) + (row.id not in given), row.sweep)
-            for row, blobs in zip(kept.rows, texts.blobs(kept.links), strict=True)
-        ]
-    derived = [row for row in pairs if row.current is not None and row.id in changed]
-    if not derived:
-        store.align(change)
-        return None
-    rebuilt = Rebuilt.of(derived, changed, store.settings())
-    store.align(change, rebuilt.updates(), rebuilt.deltas())
-    return rebuilt

@@ -1,4 +1,4 @@
-"""What may be asked of the aligner, declared once: importing this module imports neither numpy nor numba."""
+"""Options of the aligner, declared once: importing this module imports neither numpy nor numba."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -13,12 +13,12 @@ DIRECTIONS = {
     FORWARD: "a source word for each target word",
     BACKWARD: "a target word for each source word",
 }
-"""Forward is the direction of P(target | source), backward the other way about."""
+"""Forward is the direction of P(target | source), backward the other one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to align and how; None takes the model's default."""
+    """Options of aligning; None takes the model's default."""
 
     model: Annotated[str, Option("Model", values={model.name: model.summary for model in every_model().values()})] = (
         DEFAULT_MODEL

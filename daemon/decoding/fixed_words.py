@@ -40,20 +40,13 @@ def marked_parts(line: str, texts: TextPipeline = AS_IT_IS) -> list[SentencePart
     parts: list[SentencePart] = []
     at = 0
     for match in _MARKED.finditer(line):
-        _put(parts, texts.source.tokens(line[at : match.start()]))
-        inside = split_words(texts.source.tokens(match["inside"]))
-        if inside:
-            choices = map(unescape, match["given"].split(_ALTERNATIVES))
-            given = tuple(split_words(texts.target.tokens(choice)) for choice in choices)
-            parts.append(SentencePart(inside, given))
+        parts.append(SentencePart(split_words(texts.source.tokens(line[at : match.start()]))))
+        choices = map(unescape, match["given"].split(_ALTERNATIVES))
+        given = tuple(split_words(texts.target.tokens(choice)) for choice in choices)
+        parts.append(SentencePart(split_words(texts.source.tokens(match["inside"])), given))
         at = match.end()
-    _put(parts, texts.source.tokens(line[at:]))
-    return parts
-
-
-def _put(parts: list[SentencePart], text: str) -> None:
-    if words := split_words(text):
-        parts.append(SentencePart(words))
+    parts.append(SentencePart(split_words(texts.source.tokens(line[at:]))))
+    return [part for part in parts if part.words]
 
 
 class Glossary:
@@ -81,23 +74,20 @@ class Glossary:
         for part in parts:
             if part.given or not self._longest:
                 yield part
-            else:
-                yield from self._divided(part.words)
-
-    def _divided(self, words: Words) -> Iterator[SentencePart]:
-        plain = start = 0
-        while start < len(words):
-            for size in range(min(self._longest, len(words) - start), 0, -1):
-                if given := self._entries.get(words[start : start + size]):
-                    if plain < start:
-                        yield SentencePart(words[plain:start])
-                    yield SentencePart(words[start : start + size], given)
-                    start = plain = start + size
-                    break
-            else:
-                start += 1
-        if plain < len(words):
-            yield SentencePart(words[plain:])
+                continue
+            words, plain, start = part.words, 0, 0
+            while start < len(words):
+                for size in range(min(self._longest, len(words) - start), 0, -1):
+                    if given := self._entries.get(words[start : start + size]):
+                        if plain < start:
+                            yield SentencePart(words[plain:start])
+                        yield SentencePart(words[start : start + size], given)
+                        start = plain = start + size
+                        break
+                else:
+                    start += 1
+            if plain < len(words):
+                yield SentencePart(words[plain:])
 
 
 def read_glossary(path: str) -> Glossary:

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of
-from hierogram.daemon.decoding.rule_files import TABBED, RuleReader, WordedRules, find_rule_file, read_rule_file
+from hierogram.daemon.decoding.rule_files import TABBED, RuleReader, WordedRules, read_rule_file
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
 from hierogram.daemon.exports.exporting import decided
 from hierogram.daemon.exports.formats.registry import promised_format
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.scratch import scratch
 from hierogram.daemon.exports.writing import score_rules
-from hierogram.daemon.mapped_arrays import first_line, read_arrays, write_arrays
+from hierogram.daemon.mapped_arrays import is_of_kind, read_arrays, write_arrays
 from hierogram.daemon.progress import Progress
 from hierogram.samplers.decoding.grammar import Grammar, is_usable, pack, scopes
 from hierogram.samplers.grammar.columns import join_texts, lines_of
@@ -36,7 +36,8 @@ class TranslationGrammar:
     """A packed grammar, the words of each side by their numbers, the names of its features, and what was left out.
 
     `texts` is what the store that the grammar comes from does to text, and so what is done to sentences. `circular`
-    rules have a source side that is empty or a single nonterminal, `wide` ones a scope beyond the limit.
+    rules have a source side that is empty or a single nonterminal, `wide` ones a scope beyond the limit. `alone` are
+    the words, by their numbers, that are the whole source side of a rule.
     """
 
     packed: Grammar
@@ -56,10 +57,6 @@ class TranslationGrammar:
         first = self.packed.rule_first
         top = int(self.packed.child_first[1])
         self.alone.update(self.packed.symbol[:top][first[1 : top + 1] < first[2 : top + 2]].tolist())
-
-    def translates(self, word: int) -> bool:
-        """Return whether a rule has this word, by its number, as its whole source side."""
-        return word in self.alone
 
 
 def packed(table: WordedRules, max_scope: int, texts: TextPipeline = AS_IT_IS) -> TranslationGrammar:
@@ -82,26 +79,15 @@ def open_grammar(path: str, max_scope: int, shown: Progress, format: str | None 
 
     Raises `InputError`.
     """
-    if _is_binary(path):
+    if is_of_kind(path, _KIND):
         return read_grammar(path)
-    found = find_rule_file(Path(path), format)
-    return packed(read_rule_file(found, shown), max_scope, pipeline_of(found.settings))
+    table, settings = read_rule_file(Path(path), shown, format)
+    return packed(table, max_scope, pipeline_of(settings))
 
 
 def is_grammar(path: str) -> bool:
     """Return whether a path is that of a grammar: a folder, our binary form, or a name that an export may have."""
-    if Path(path).is_dir() or _is_binary(path):
-        return True
-    return promised_format(path) is not None
-
-
-def _is_binary(path: str) -> bool:
-    start = first_line(_KIND, 0).rpartition(b" ")[0]
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(start)) == start
-    except OSError:
-        return False
+    return Path(path).is_dir() or is_of_kind(path, _KIND) or promised_format(path) is not None
 
 
 def write_grammar(path: Path, grammar: TranslationGrammar) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline, pipeline_of, two_languages
@@ -9,11 +10,13 @@ from hierogram.daemon.decoding.fixed_words import Glossary, read_glossary
 from hierogram.daemon.decoding.grammars import TranslationGrammar, open_grammar, stored_grammar
 from hierogram.daemon.decoding.requests import TranslateOptions
 from hierogram.daemon.decoding.translating import Translator
-from hierogram.daemon.decoding.weights import DEFAULT_WEIGHTS, read_weights, unused_weights
+from hierogram.daemon.decoding.weights import DEFAULT_WEIGHTS, read_weights
 from hierogram.daemon.exceptions import DaemonError
+from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.language_models.arpa import NamedModel
 from hierogram.daemon.language_models.files import open_language_model
 from hierogram.daemon.progress import progress
+from hierogram.samplers.decoding.grammar import COUNTED
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.store import Store
 
@@ -64,12 +67,17 @@ class TranslationResources:
 
     def of_store(self, store: Store) -> tuple[TranslationGrammar, int]:
         """Return the grammar of a store as it is now."""
+        own = self.options
+        taken = ExportOptions(drawn=own.drawn, min_count=own.min_count, max_scope=own.max_scope)
         with progress("read the grammar", "rules") as shown:
-            return stored_grammar(store, self.options.of_store(), self.options.max_scope, shown)
+            return stored_grammar(store, taken, own.max_scope, shown)
 
     def unused(self, grammar: TranslationGrammar) -> list[str]:
-        """Weights of the file that belong to no feature."""
-        return [] if self.options.weights is None else unused_weights(grammar.features, self.weights)
+        """Return the names that weigh something in the file of weights and are no feature."""
+        if self.options.weights is None:
+            return []
+        known = {*grammar.features, *COUNTED}
+        return sorted(name for name, value in self.weights.items() if value and name not in known)
 
 
 def equip(options: TranslateOptions) -> TranslationResources:
@@ -104,7 +112,6 @@ class Follower:
         self._newest: tuple[Translator, int] | None = None
         self._not_before = 0.0
         self._reading: threading.Thread | None = None
-        self.failed: str | None = None
 
     def now(self) -> tuple[Translator, int]:
         """Return the translator of now, and the store position of its grammar.
@@ -135,28 +142,18 @@ class Follower:
             try:
                 if self._newest is None or self._store.position() == self._newest[1]:
                     return
-            except StoreError as error:
-                self.failed = str(error)
+            except StoreError:
                 return
             self._reading = threading.Thread(target=self._try_to_read, name="read-grammar", daemon=True)
             self._reading.start()
 
     def _try_to_read(self) -> None:
-        try:
+        with suppress(DaemonError, StoreError):
             self._read()
-        except (DaemonError, StoreError) as error:
-            self.failed = str(error)
 
     def _read(self) -> None:
         started = time.monotonic()
         grammar, position = self._resources.of_store(self._store)
         self._newest = self._resources.translator(grammar), position
-        self.failed = None
         ended = time.monotonic()
         self._not_before = ended + max(LOOK_SECONDS, _REST * (ended - started))
-
-    def close(self) -> None:
-        """Wait for a grammar that is being read."""
-        reading = self._reading
-        if reading is not None:
-            reading.join()

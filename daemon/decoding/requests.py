@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from hierogram.daemon.exports.options import ExportOptions
 from hierogram.storage.options import Option, OptionError
 
 
@@ -50,7 +49,3 @@ class TranslateOptions:
         """Raise `OptionError` where options contradict each other."""
         if self.tokenize is not None and self.tokenized:
             raise OptionError("tokenize", "divides text, and --tokenized leaves it as it is: give one of them")
-
-    def of_store(self) -> ExportOptions:
-        """Return what is taken of a store's grammar."""
-        return ExportOptions(drawn=self.drawn, min_count=self.min_count, max_scope=self.max_scope)

@@ -46,7 +46,6 @@ _LOGARITHMIC = (*(name for name, feature in BY_NAME.items() if feature.probabili
 _CANONICAL = {exported: name for name, exported in NAMES.items()} | {"IsGlue": "glue"}
 _LEAST = 1e-100
 """A probability of 0 is taken for this one."""
-_TO_NATURAL = partial(np.multiply, math.log(10.0))
 DROPPED = "glue"
 """0 in every rule of an export; decoding counts glue itself."""
 
@@ -55,14 +54,12 @@ def _log(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.log(np.maximum(values, _LEAST))
 
 
-def changes_of(format: str, names: Sequence[str]) -> list[tuple[str, Change]]:
-    """Return what the values of a format are called here, and how they become what they are here."""
-    logarithms: dict[str, Change] = {"cdec": _TO_NATURAL, "thrax": np.negative, "joshua": np.negative}
-    changed = logarithms.get(format, _log)
-    canonical = [_CANONICAL.get(name, name) for name in names]
-    return [(name, changed if name in _LOGARITHMIC else np.asarray) for name in canonical]
-
-
+_LOGARITHMS: dict[str, Change] = {
+    "cdec": partial(np.multiply, math.log(10.0)),
+    "thrax": np.negative,
+    "joshua": np.negative,
+}
+"""By format, what makes natural logarithms of its values; values of other formats are probabilities."""
 TABLES = ("jsonl", "tsv", "parquet")
 _COLUMNS = ("source", "target", "alignment")
 _PLAIN = "hive_partitioning=false"
@@ -94,14 +91,12 @@ _ESCAPES["thrax"] = _ESCAPES["joshua"]
 
 @dataclass(frozen=True, slots=True)
 class WordedRules:
-    """Rules as columns, symbols by the words of each side, and the names of their features; `lines`: where they
-    stand."""
+    """Rules as columns, symbols by the words of each side, and the names of their features."""
 
     columns: RuleColumns
     source_words: list[str]
     target_words: list[str]
     features: tuple[str, ...]
-    lines: NDArray[np.int64]
 
 
 class RuleReader:
@@ -124,7 +119,7 @@ class RuleReader:
         return self._rules.rules
 
     def read(self, blocks: Iterable[bytes]) -> Iterator[int]:
-        """Read bytes block by block; the rules so far, after each. Raises `InputError`, which names the line."""
+        """Read bytes block by block; yield the rules so far, after each. Raises `InputError`, which names the line."""
         rest = b""
         for block in blocks:
             rest = self._take(rest + block)
@@ -134,35 +129,26 @@ class RuleReader:
         yield self.rules
 
     def _take(self, data: bytes) -> bytes:
-        """Read all whole lines; what is left."""
+        """Read all whole lines; return what is left."""
         text = np.frombuffer(bytearray(data), np.uint8)
         self._cursor[AT] = 0
+        source, target, given = self._source, self._target, self._given
         while True:
-            outcome = read_rules(text, self._cursor, self._layout, self._vocabularies(), self._rules)
+            known = Vocabularies(source.arrays, source.size, target.arrays, target.size, given.arrays, given.size)
+            outcome = read_rules(text, self._cursor, self._layout, known, self._rules)
             if outcome == MORE:
                 return data[int(self._cursor[AT]) :]
             if outcome == NO_ROOM:
                 self._rules = room_for(2 * len(self._rules.line), self._rules)
             elif outcome == NO_VOCABULARY:
-                self._grow(len(data))
+                # Those that may have no room for a word of so many bytes.
+                for own in (source, target, given):
+                    words, (letters, starts, slots) = len(own), own.arrays
+                    room = len(letters) - int(starts[words])
+                    if words + 2 > len(starts) or 2 * (words + 1) > len(slots) or len(data) > room:
+                        own.grow(len(data))
             else:
                 raise self._fault(int(self._cursor[LINE]), _FAULTS[outcome])
-
-    def _vocabularies(self) -> Vocabularies:
-        return Vocabularies(
-            self._source.arrays,
-            self._source.size,
-            self._target.arrays,
-            self._target.size,
-            self._given.arrays,
-            self._given.size,
-        )
-
-    def _grow(self, letters: int) -> None:
-        vocabularies = (self._source, self._target, self._given)
-        full = [vocabulary for vocabulary in vocabularies if _is_full(vocabulary, letters)]
-        for vocabulary in full:
-            vocabulary.grow(letters)
 
     def _fault(self, line: int, reason: str) -> InputError:
         return InputError(f"{self.name}: line {line}: {reason}")
@@ -185,7 +171,7 @@ class RuleReader:
                 int(rules.line[fault]),
                 "its nonterminals or links do not fit: each nonterminal stands once on each side",
             )
-        return WordedRules(columns, source_words, target_words, names, rules.line[: rules.rules].copy())
+        return WordedRules(columns, source_words, target_words, names)
 
     def _meanings(self, vocabulary: GrowingVocabulary) -> tuple[NDArray[np.int32], list[str]]:
         """Return what each symbol is, and the words in the order of their numbers."""
@@ -235,46 +221,26 @@ class RuleReader:
         self, names: Sequence[str], dense: NDArray[np.float64], used: NDArray[np.bool_]
     ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
         """Return the names and values that are used, float64[rules, used], as meant here, in exports' order."""
-        changed = changes_of(self._format, names)
-        used = used & np.array([canonical != DROPPED for canonical, _ in changed], np.bool_)
-        order = sorted(np.flatnonzero(used).tolist(), key=lambda k: _place(changed[k][0]))
+        canonical = [_CANONICAL.get(name, name) for name in names]
+        logarithm = _LOGARITHMS.get(self._format, _log)
+        # Features of exports come first, in their order; others by name.
+        order = sorted(
+            (k for k in np.flatnonzero(used).tolist() if canonical[k] != DROPPED),
+            key=lambda k: (_ORDER.get(canonical[k], len(_ORDER)), canonical[k]),
+        )
         columns = np.empty((len(dense), len(order)))
         for at, k in enumerate(order):
-            columns[:, at] = changed[k][1](dense[:, k])
-        return tuple(changed[k][0] for k in order), columns
-
-
-def _is_full(vocabulary: GrowingVocabulary, letters: int) -> bool:
-    """Return whether there may be no room for a word of `letters` bytes."""
-    words, (text, starts, slots) = len(vocabulary), vocabulary.arrays
-    return words + 2 > len(starts) or 2 * (words + 1) > len(slots) or int(starts[words]) + letters > len(text)
+            columns[:, at] = logarithm(dense[:, k]) if canonical[k] in _LOGARITHMIC else dense[:, k]
+        return tuple(canonical[k] for k in order), columns
 
 
 _ORDER = {feature.name: k for k, feature in enumerate(FEATURES)}
 
 
-def _place(name: str) -> tuple[int, str]:
-    """Features of exports come first, in their order; others by name."""
-    return (_ORDER.get(name, len(_ORDER)), name)
+def read_rule_file(path: Path, shown: Progress, format: str | None = None) -> tuple[WordedRules, dict[str, Any]]:
+    """Return the rules of a file, or of a version's folder, and its store's settings, empty without a manifest.
 
-
-@dataclass(frozen=True, slots=True)
-class RuleFile:
-    """A file of rules: its format, the names of its features where values have none, and its store's settings.
-
-    `settings` are those of the manifest, empty without one.
-    """
-
-    path: Path
-    format: str
-    names: tuple[str, ...]
-    settings: dict[str, Any]
-
-
-def find_rule_file(path: Path, format: str | None = None) -> RuleFile:
-    """Return the file of rules at a path, or of a version's folder.
-
-    Raises `InputError` where its format is not known.
+    Raises `InputError` where its format is not known, or a line is wrong, which it names.
     """
     manifest: dict[str, Any] = {}
     if path.is_dir():
@@ -295,28 +261,24 @@ def find_rule_file(path: Path, format: str | None = None) -> RuleFile:
     if named not in (*LAYOUTS, *TABLES):
         known = ", ".join((*LAYOUTS, *TABLES))
         raise InputError(f"{path}: {named} is not a format of translation rules; there are {known}")
-    features = tuple(manifest.get("features") or FORMATS[named].features)
-    return RuleFile(path, named, features, manifest.get("settings") or {})
+    names = tuple(manifest.get("features") or FORMATS[named].features)
+    if named in TABLES:
+        reader = _read_table(path, named, names, shown)
+    else:
+        with open_lines(str(path)) as file:
+            reader = RuleReader(file.name, named, names, LAYOUTS[named])
+            for rules in reader.read(file.blocks()):
+                shown.update(file.bytes_read, file.size, rules)
+    return reader.table(), manifest.get("settings") or {}
 
 
-def read_rule_file(found: RuleFile, shown: Progress) -> WordedRules:
-    """Return the rules of a file; raises `InputError`, which names the line where one is wrong."""
-    if found.format in TABLES:
-        return _read_table(found, shown)
-    with open_lines(str(found.path)) as file:
-        reader = RuleReader(file.name, found.format, found.names, LAYOUTS[found.format])
-        for rules in reader.read(file.blocks()):
-            shown.update(file.bytes_read, file.size, rules)
-    return reader.table()
-
-
-def _read_table(found: RuleFile, shown: Progress) -> WordedRules:
+def _read_table(file: Path, format: str, names: tuple[str, ...], shown: Progress) -> RuleReader:
     import tempfile
 
     import duckdb
 
-    path = quoted(str(found.path))
-    zstd = ", compression='zstd'" if found.path.name.endswith(".zst") else ""
+    path = quoted(str(file))
+    zstd = ", compression='zstd'" if file.name.endswith(".zst") else ""
     tables = {
         "jsonl": f"read_json({path}, format='newline_delimited', maximum_object_size=16777216{zstd}, {_PLAIN})",
         "tsv": f"read_csv({path}, delim='\t', quote='\"', escape='\"', header=true, all_varchar=true{zstd}, {_PLAIN})",
@@ -324,23 +286,18 @@ def _read_table(found: RuleFile, shown: Progress) -> WordedRules:
     }
     with duckdb.connect(":memory:") as connection, tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
         try:
-            described = connection.execute(f"DESCRIBE SELECT * FROM {tables[found.format]}").fetchall()
-            there = [str(row[0]) for row in described]
+            there = [str(row[0]) for row in connection.execute(f"DESCRIBE SELECT * FROM {tables[format]}").fetchall()]
             for column in _COLUMNS[:2]:
                 if column not in there:
-                    raise InputError(f"{found.path}: has no column {column}: is it a table of rules?")
-            names = tuple(name for name in found.names if name in there)
-            reader = RuleReader(str(found.path), found.format, names, TABBED)
-            scratch = Scratch(connection, Path(folder), 1 << 30)
-            for rules in reader.read(scratch.lines(_tabbed(tables[found.format], there, names))):
+                    raise InputError(f"{file}: has no column {column}: is it a table of rules?")
+            names = tuple(name for name in names if name in there)
+            reader = RuleReader(str(file), format, names, TABBED)
+            # Lines as `TABBED` has them.
+            texts = ", ".join(f"coalesce({name}, '')" if name in there else "''" for name in _COLUMNS)
+            values = ", ".join(f"CAST({name} AS VARCHAR)" for name in names) or "''"
+            query = f"SELECT concat_ws('\t', {texts}, concat_ws(' ', {values})) FROM {tables[format]}"
+            for rules in reader.read(Scratch(connection, Path(folder), 1 << 30).lines(query)):
                 shown.update(rules, None, rules)
         except duckdb.Error as error:
-            raise InputError(f"{found.path}: cannot be read: {' '.join(str(error).split())}") from error
-    return reader.table()
-
-
-def _tabbed(table: str, there: list[str], names: tuple[str, ...]) -> str:
-    """Return a query of lines as `TABBED` has them."""
-    texts = [f"coalesce({name}, '')" if name in there else "''" for name in _COLUMNS]
-    values = ", ".join(f"CAST({name} AS VARCHAR)" for name in names)
-    return f"SELECT concat_ws('\t', {', '.join(texts)}, concat_ws(' ', {values or chr(39) * 2})) FROM {table}"
+            raise InputError(f"{file}: cannot be read: {' '.join(str(error).split())}") from error
+    return reader

@@ -5,20 +5,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hierogram.daemon.corpora.texts import AS_IT_IS, TextPipeline
 from hierogram.daemon.decoding.fixed_words import Glossary, SentencePart, Words, marked_parts, split_words
-from hierogram.daemon.decoding.grammars import TranslationGrammar
-from hierogram.daemon.decoding.weights import weight_vector
+from hierogram.daemon.decoding.grammars import TranslationGrammar, packed
+from hierogram.daemon.decoding.rule_files import TABBED, RuleReader
+from hierogram.daemon.decoding.weights import DEFAULT_WEIGHTS
 from hierogram.daemon.language_models.arpa import NamedModel
 from hierogram.daemon.learning.kinds.kind import RuleUse
 from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, InputSentence, Limits, span_of
 from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoded, Decoder
-from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL
+from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, no_model
 from hierogram.samplers.grammar.rules import Symbol, render_side
+from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
+from hierogram.storage.records import Settings
 
 Span = tuple[int, int]
 
@@ -34,34 +38,26 @@ class _Use(NamedTuple):
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a sentence: its derivations, the source words of each of its positions, its own target words."""
+    """A part of a sentence: its derivations, the source words of each of its positions, its own target words.
+
+    `starts`: where the source words of each position begin, and where the last ones end.
+    """
 
     grammar: TranslationGrammar
     decoded: Decoded
     positions: list[Words]
     own: list[str]
+    starts: list[int]
 
-    @property
-    def source_words(self) -> int:
-        """Return how many source words it has."""
-        return sum(map(len, self.positions))
-
-    def target_words(self, number: int) -> int:
-        """Return how many target words a derivation has."""
-        starts = self.decoded.outputs.word_start
-        return int(starts[number + 1] - starts[number])
+    def words(self, number: int) -> Words:
+        """Return the target words of a derivation."""
+        out = self.decoded.outputs
+        return tuple(map(self.word, out.words[out.word_start[number] : out.word_start[number + 1]].tolist()))
 
     def word(self, number: int) -> str:
         """Return a target word, one of the grammar's or the sentence's own."""
         known = len(self.grammar.target_words)
         return self.grammar.target_words[number] if number < known else self.own[number - known]
-
-    def starts(self) -> list[int]:
-        """Return where the source words of each position begin, and where the last ones end."""
-        starts = [0]
-        for words in self.positions:
-            starts.append(starts[-1] + len(words))
-        return starts
 
     def sides(self, use: _Use) -> tuple[tuple[Symbol, ...], tuple[Symbol, ...]]:
         """Return the sides of a rule that is used, nonterminals as 1, 2, …"""
@@ -79,8 +75,8 @@ class Piece:
             tuple(-symbol if symbol < 0 else self.word(symbol) for symbol in target),
         )
 
-    def tree(self, number: int) -> _Use:
-        """Return the root of a derivation; the rules that begin and end a sentence are left out."""
+    def uses(self, number: int) -> list[_Use]:
+        """Return the rules of a derivation, top-down in source order, but for those that begin and end a sentence."""
         out = self.decoded.outputs
         uses = out.uses[out.use_start[number] : out.use_start[number + 1]]
         # What stands in a use comes after it.
@@ -97,39 +93,21 @@ class Piece:
             else:
                 target = (int(uses["first"][k]), int(uses["last"][k]))
                 nodes[k] = _Use(rule, span_of(words, int(uses["cell"][k])), target, children)
-        return nodes[0]
-
-
-def _preorder(root: _Use) -> Iterator[_Use]:
-    waiting = [root]
-    while waiting:
-        use = waiting.pop()
-        yield use
-        waiting += reversed(use.children)
-
-
-def uses_of(piece: Piece, number: int) -> list[RuleUse]:
-    """Return the rules of a derivation, top-down in source order; spans are of words."""
-    uses = list(_preorder(piece.tree(number)))
-    numbers = {id(use): k for k, use in enumerate(uses)}
-    starts = piece.starts()
-    found = []
-    for use in uses:
-        source, target = piece.sides(use)
-        span = (starts[use.source[0]], starts[use.source[1]])
-        children = tuple(numbers[id(child)] for child in use.children)
-        found.append(RuleUse(render_side(source), render_side(target), span, use.target, children))
-    return found
+        found, waiting = [], [nodes[0]]
+        while waiting:
+            found.append(waiting.pop())
+            waiting += reversed(found[-1].children)
+        return found
 
 
 def links_of(piece: Piece, number: int) -> list[Span]:
-    """Linked positions of source and target words of a derivation, in order.
+    """Return linked positions of source and target words of a derivation, in order.
 
     Words with a given translation are all linked with all its words.
     """
-    starts = piece.starts()
+    starts = piece.starts
     found: set[Span] = set()
-    for use in _preorder(piece.tree(number)):
+    for use in piece.uses(number):
         if use.rule >= piece.grammar.packed.rules:
             sources = range(starts[use.source[0]], starts[use.source[1]])
             found |= {(i, j) for i in sources for j in range(*use.target)}
@@ -180,12 +158,8 @@ class Translation:
     def __init__(self, source: Words, candidates: list[Candidate], pieces: list[Piece]) -> None:
         self.source = source
         self.candidates = candidates
+        self.parts = len(pieces)
         self._pieces = pieces
-
-    @property
-    def parts(self) -> int:
-        """In how many parts the sentence was translated."""
-        return len(self._pieces)
 
     @property
     def text(self) -> str:
@@ -193,13 +167,13 @@ class Translation:
         return self.candidates[0].text if self.candidates else ""
 
     def alignment(self, number: int = 0) -> list[tuple[int, int]]:
-        """Linked positions of source and target words of a candidate."""
+        """Return linked positions of source and target words of a candidate."""
         found: list[tuple[int, int]] = []
         source = target = 0
         for piece in self._pieces:
             found += [(source + i, target + j) for i, j in links_of(piece, number)]
-            source += piece.source_words
-            target += piece.target_words(number)
+            source += piece.starts[-1]
+            target += len(piece.words(number))
         return found
 
     def derivation(self, number: int = 0) -> list[RuleUse]:
@@ -210,20 +184,21 @@ class Translation:
         found: list[RuleUse] = []
         source = target = 0
         for piece in self._pieces:
-            uses = uses_of(piece, number)
-            moved = len(found)
-            found += [
-                RuleUse(
-                    use.source,
-                    use.target,
-                    (use.source_span[0] + source, use.source_span[1] + source),
-                    (use.target_span[0] + target, use.target_span[1] + target),
-                    tuple(child + moved for child in use.children),
+            uses = piece.uses(number)
+            numbers = {id(use): k for k, use in enumerate(uses, len(found))}
+            for use in uses:
+                sides = piece.sides(use)
+                found.append(
+                    RuleUse(
+                        render_side(sides[0]),
+                        render_side(sides[1]),
+                        (piece.starts[use.source[0]] + source, piece.starts[use.source[1]] + source),
+                        (use.target[0] + target, use.target[1] + target),
+                        tuple(numbers[id(child)] for child in use.children),
+                    )
                 )
-                for use in uses
-            ]
-            source += piece.source_words
-            target += piece.target_words(number)
+            source += piece.starts[-1]
+            target += len(piece.words(number))
         return found
 
 
@@ -258,7 +233,7 @@ class Translator:
             lm_words = model.vocabulary.numbers(grammar.target_words)
         self._decoder = Decoder(
             grammar.packed,
-            weight_vector(grammar.features, weights),
+            np.array([float(weights.get(name, 0.0)) for name in self.names]),
             lm_words,
             None if model is None else model.model,
             Limits(span, pops),
@@ -314,7 +289,7 @@ class Translator:
                 yield done
 
     def _divided(self, parts: list[SentencePart]) -> Iterator[list[SentencePart]]:
-        """Yield positions to decode at once: single words, and parts with a given translation."""
+        """Yield lists of positions to decode at once: single words, and parts with a given translation."""
         positions: list[SentencePart] = []
         for part in parts:
             positions += [part] if part.given else [SentencePart((word,)) for word in part.words]
@@ -331,11 +306,6 @@ class Translator:
             yield positions
 
     def _decode(self, positions: list[SentencePart], best: int, distinct: bool) -> Piece:
-        sentence, own = self._sentence(positions)
-        decoded = self._decoder.decode(sentence, best, distinct=distinct)
-        return Piece(self.grammar, decoded, [position.words for position in positions], own)
-
-    def _sentence(self, positions: list[SentencePart]) -> tuple[InputSentence, list[str]]:
         grammar = self.grammar
         own: dict[str, int] = {}
         words, first, target, target_start, passes = [], [0], [], [0], []
@@ -353,7 +323,7 @@ class Translator:
             words.append(number)
             for side in position.given:
                 bring(side, 0)
-            if not position.given and not grammar.translates(number):
+            if not position.given and number not in grammar.alone:
                 bring((word,), 1)
             first.append(len(passes))
         lm_words = np.zeros(len(own), np.int32) if self._model is None else self._model.vocabulary.numbers(list(own))
@@ -365,22 +335,49 @@ class Translator:
             np.array(passes, np.int32),
             lm_words,
         )
-        return sentence, list(own)
+        decoded = self._decoder.decode(sentence, best, distinct=distinct)
+        sources = [position.words for position in positions]
+        return Piece(grammar, decoded, sources, list(own), [0, *accumulate(map(len, sources))])
 
     def _candidates(self, piece: Piece) -> list[Candidate]:
         out = piece.decoded.outputs
         found = []
         for k, score in enumerate(out.scores.tolist()):
-            numbers = out.words[out.word_start[k] : out.word_start[k + 1]].tolist()
             features = out.features[k].tolist()
             found.append(
                 Candidate(
-                    tuple(map(piece.word, numbers)),
+                    piece.words(k),
                     score,
                     {name: value for name, value in zip(self.names, features, strict=True) if value},
                 )
             )
         return found
+
+
+def warm_up(settings: Settings) -> None:
+    """Compile, or load, all that a translation by a store's rules needs, in memory alone."""
+    # Here, because no other translator needs the samplers of kinds.
+    from hierogram.daemon.learning.kinds.counting import ForestPairs, count_changes
+    from hierogram.daemon.learning.kinds.registry import kind_of
+    from hierogram.samplers.counts.deltas import Change
+    from hierogram.samplers.counts.occurrences import fragment_links, rule_links
+    from hierogram.samplers.forests.derivations import trees_of
+    from hierogram.samplers.forests.records import fragments_of
+    from hierogram.samplers.grammar.columns import no_blobs
+
+    loaded, state = kind_of(settings).warm_up(settings)
+    if isinstance(loaded, ForestPairs):
+        # The links within the uses of rules.
+        fragments = fragments_of(loaded.write_averages(loaded.read_averages(no_blobs(loaded.size))))
+        deltas = count_changes(loaded.batch, [Change(trees_of(loaded.trees(state)), 1, 0)], fragments)
+        fragment_links(deltas, loaded.batch, fragments)
+        rule_links(deltas, loaded.batch, loaded.decode(loaded.encode(state)))
+    reader = RuleReader("rules to warm up with", "parquet", ("count",), TABBED)
+    for _ in reader.read([b"a [X,1]\tx [X,1]\t0-0\t\nb\ty\t0-0\t\n"]):
+        pass
+    grammar = packed(reader.table(np.ones((reader.rules, 1))), 2)
+    model = NamedModel(no_model(), GrowingVocabulary().finish())
+    Translator(grammar, DEFAULT_WEIGHTS, model).translate("a b c")
 
 
 def as_plain(translation: Translation) -> dict[str, Any]:

@@ -5,14 +5,15 @@ p_target_given_source = 0.3
 lm = 0.5
 """
 
+import json
 import math
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from hierogram.daemon.compressing import written
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.decoding import grammar
 from hierogram.samplers.decoding.grammar import COUNTED
@@ -32,7 +33,7 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
     "unknown": -5.0,
     "lm_unknown": -1.0,
 }
-"""What features weigh where nobody has tuned them; those that are not named weigh nothing."""
+"""Weights where nobody has tuned them; features that are not named weigh nothing."""
 
 
 def read_weights(path: str) -> dict[str, float]:
@@ -53,24 +54,19 @@ def read_weights(path: str) -> dict[str, float]:
 
 def write_weights(path: Path, weights: Mapping[str, float]) -> None:
     """Write a file that `read_weights` reads, which appears when it is whole."""
-    from hierogram.daemon.compressing import written
-
-    lines = ["[weights]", *(f"{_key(name)} = {value!r}" for name, value in weights.items())]
     with written(path) as file:
-        file.write("".join(line + "\n" for line in lines).encode())
+        file.write("\n".join(toml_table("[weights]", weights)).encode())
 
 
-def _key(name: str) -> str:
-    plain = name.isascii() and all(letter.isalnum() or letter in "_-" for letter in name)
-    return name if plain and name else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+def toml_table(title: str, values: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a table, the last one empty: numbers, texts and lists; what is None is left out."""
+    lines = [title]
+    for name, value in values.items():
+        plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+        if value is not None:
+            # Texts, numbers and lists of JSON are those of TOML.
+            lines.append(f"{name if plain else _json(name)} = {_json(value)}")
+    return [*lines, ""]
 
 
-def weight_vector(features: Iterable[str], weights: Mapping[str, float]) -> NDArray[np.float64]:
-    """Weights in the order of a grammar's features, then of those that decoding counts; 0 where none is given."""
-    return np.array([float(weights.get(name, 0.0)) for name in (*features, *COUNTED)])
-
-
-def unused_weights(features: Iterable[str], weights: Mapping[str, float]) -> list[str]:
-    """Return names that weigh something and that neither the grammar nor decoding has."""
-    known = {*features, *COUNTED}
-    return sorted(name for name, value in weights.items() if name not in known and value)
+_json = partial(json.dumps, ensure_ascii=False)

@@ -61,7 +61,7 @@ class TextCursor:
         self._ended = False
 
     def refill(self) -> bool:
-        """Put more behind what is left; whether there was more."""
+        """Put more behind what is left; return whether there was more."""
         rest = self.text[self.cursor[AT] :].tobytes()
         if len(rest) > MAX_LINE_BYTES:
             raise self.fault(f"the line is longer than {MAX_LINE_BYTES:,} bytes")
@@ -80,7 +80,7 @@ class TextCursor:
         return True
 
     def line(self) -> bytes | None:
-        """The next line that is not empty, without white space around it, None at the end; the cursor stays on it."""
+        """Return the next line that is not empty, stripped, None at the end; the cursor stays on it."""
         while True:
             start = int(self.cursor[AT])
             ends = np.flatnonzero(self.text[start : start + MAX_LINE_BYTES + 1] == ord("\n"))
@@ -101,7 +101,7 @@ class TextCursor:
         self.cursor[LINE] += 1
 
     def fault(self, reason: str, line: int | None = None) -> InputError:
-        """An error that names the line, that at the cursor if none is given."""
+        """Return an error that names the line, that at the cursor if none is given."""
         return InputError(f"{self.file.name}: line {self.cursor[LINE] if line is None else line}: {reason}")
 
 
@@ -133,7 +133,7 @@ class NamedModel(NamedTuple):
     vocabulary: Vocabulary
 
     def counts(self) -> list[int]:
-        """The numbers of n-grams, by order from 1."""
+        """Return the numbers of n-grams, by order from 1."""
         return [len(ngrams.words) for ngrams in ngrams_of(self.model)]
 
 
@@ -145,21 +145,21 @@ class _Unigrams:
         self.log10 = np.full(_ROWS, np.nan, np.float32)
         self.backoff = np.zeros(_ROWS, np.float32)
 
-    def add(self, rows: Lines, number: int) -> int | None:
-        """Take rows; the row of a word that is there already, if there is one."""
-        words = rows.words[:number, 0]
+    def add(self, ngrams: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> int | None:
+        """Take rows; return the row of a word that is there already, if there is one."""
+        words = ngrams[:, 0]
         while len(self.vocabulary) > len(self.log10):
             self.log10 = np.concatenate([self.log10, np.full(len(self.log10), np.nan, np.float32)])
             self.backoff = np.concatenate([self.backoff, np.zeros(len(self.backoff), np.float32)])
-        first = np.zeros(number, np.bool_)
+        first = np.zeros(len(words), np.bool_)
         first[np.unique(words, return_index=True)[1]] = True
         twice = np.flatnonzero(~first | ~np.isnan(self.log10[words]))
-        self.log10[words] = rows.log10[:number]
-        self.backoff[words] = rows.backoff[:number]
+        self.log10[words] = log10
+        self.backoff[words] = backoff
         return int(twice[0]) if len(twice) else None
 
     def finish(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Probabilities and backoff weights by word."""
+        """Return probabilities and backoff weights by word."""
         log10 = self.log10[: len(self.vocabulary)]
         for word, otherwise in ((UNKNOWN, NO_UNKNOWN), (BEGIN, NEVER), (END, None)):
             if np.isnan(log10[word]):
@@ -168,7 +168,7 @@ class _Unigrams:
 
 
 def read_arpa(path: str, shown: Progress) -> NamedModel:
-    """The model of an ARPA file, or of standard input for `-`; gzip and zstd are unpacked.
+    """Return the model of an ARPA file, or of standard input for `-`; gzip and zstd are unpacked.
 
     Raises `InputError`, which names the line.
     """
@@ -179,7 +179,8 @@ def read_arpa(path: str, shown: Progress) -> NamedModel:
         vocabulary = unigrams.vocabulary
         _read_section(source, 1, counts, unigrams, vocabulary)
         words = vocabulary.finish()
-        builder = ModelBuilder(len(counts), *unigrams.finish(), _bounded(counts[1:]))
+        expected = counts[1:] if sum(counts[1:]) <= _MOST_EXPECTED else []
+        builder = ModelBuilder(len(counts), *unigrams.finish(), expected)
         for order in range(2, len(counts) + 1):
             _read_section(source, order, counts, builder, vocabulary)
         if source.line() != _END:
@@ -190,12 +191,8 @@ def read_arpa(path: str, shown: Progress) -> NamedModel:
         return NamedModel(builder.finish(), words)
 
 
-def _bounded(counts: list[int]) -> list[int]:
-    return counts if sum(counts) <= _MOST_EXPECTED else []
-
-
 def _read_counts(source: TextCursor) -> list[int]:
-    """The numbers of n-grams that the header gives, by order from 1."""
+    """Return the numbers of n-grams that the header gives, by order from 1."""
     while (line := source.line()) != _DATA:
         if line is None:
             raise source.fault(f"there is no {_DATA.decode()}: this is no ARPA file")
@@ -237,31 +234,24 @@ def _read_section(
             if not source.refill():
                 raise source.fault(f"the file ends among the {order}-grams: it is incomplete")
         elif outcome in (ENOUGH, SECTION):
-            found += _hand_over(source, rows, taker, order)
+            n = int(source.cursor[ROWS])
+            twice = taker.add(rows.words[:n], rows.log10[:n], rows.backoff[:n])
+            if twice is not None:
+                raise source.fault(f"the {order}-gram is there twice", int(rows.lines[twice]))
+            source.cursor[ROWS] = 0
+            source.read += n
+            found += n
             if outcome == SECTION:
                 break
     if found != counts[order - 1]:
         raise source.fault(f"there were {found:,} {order}-grams, the header says {counts[order - 1]:,}")
 
 
-def _hand_over(source: TextCursor, rows: Lines, taker: "_Unigrams | ModelBuilder", order: int) -> int:
-    number = int(source.cursor[ROWS])
-    if isinstance(taker, _Unigrams):
-        twice = taker.add(rows, number)
-    else:
-        twice = taker.add(rows.words[:number], rows.log10[:number], rows.backoff[:number])
-    if twice is not None:
-        raise source.fault(f"the {order}-gram is there twice", int(rows.lines[twice]))
-    source.cursor[ROWS] = 0
-    source.read += number
-    return number
-
-
 class ArpaWriter:
     """Writes the n-grams of a model, order by order, in pieces."""
 
     def __init__(self, file: CompressedFile, vocabulary: Vocabulary, counts: list[int]) -> None:
-        """Begin a file of so many n-grams of each order."""
+        """Begin a file of `counts` n-grams of each order."""
         self._file = file
         self._vocabulary = vocabulary
         self._order = len(counts)

@@ -7,7 +7,7 @@ which goes when the work ends.
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -46,21 +46,17 @@ FALLBACK = (0.5, 1.0, 1.5)
 _ROWS = 1 << 18
 
 
-class Discounts(NamedTuple):
-    """What is taken from counts of 1, 2, and 3 or more; whether these could be estimated."""
+def discounts_of(numbers: Sequence[int]) -> tuple[tuple[float, float, float], bool]:
+    """Return the discounts of counts of 1, 2, and 3 or more, and whether they could be estimated.
 
-    values: tuple[float, float, float]
-    estimated: bool
-
-
-def discounts_of(numbers: Sequence[int]) -> Discounts:
-    """The discounts, from the numbers of n-grams that have the adjusted counts 1, 2, 3, 4 [Chen & Goodman 1999]."""
+    `numbers` of n-grams that have the adjusted counts 1, 2, 3, 4 [Chen & Goodman 1999].
+    """
     if all(numbers):
         scale = numbers[0] / (numbers[0] + 2 * numbers[1])
         values = [k - (k + 1) * scale * numbers[k] / numbers[k - 1] for k in (1, 2, 3)]
         if all(0 <= value <= k for k, value in enumerate(values, 1)):
-            return Discounts((values[0], values[1], values[2]), True)
-    return Discounts(FALLBACK, False)
+            return (values[0], values[1], values[2]), True
+    return FALLBACK, False
 
 
 class KneserNey:
@@ -78,7 +74,7 @@ class KneserNey:
         self._run("INSERT INTO occurrences SELECT * FROM columns")
 
     def count(self) -> Iterator[int]:
-        """Count the n-grams of all orders, from the highest; each order when it is done."""
+        """Count the n-grams of all orders, from the highest; yield each order when it is done."""
         top = self.order
         self._run(
             f"CREATE TABLE grams{top} AS SELECT *, count(*) AS raw, 0::BIGINT AS types FROM occurrences GROUP BY ALL"
@@ -98,14 +94,14 @@ class KneserNey:
             yield n
         self._run("DROP TABLE grams1")
 
-    def discounts(self, n: int) -> Discounts:
-        """The discounts of n-grams."""
+    def discounts(self, n: int) -> tuple[tuple[float, float, float], bool]:
+        """Return the discounts of n-grams, and whether they could be estimated."""
         numbers = self._row(f"SELECT {', '.join(f'count(*) FILTER (count = {k})' for k in range(1, 5))} FROM counts{n}")
         return discounts_of([int(number) for number in numbers])
 
-    def smooth(self, n: int, vocabulary: int, discounts: Discounts) -> None:
-        """The probabilities of n-grams, when those of shorter ones are known."""
-        one, two, more = discounts.values
+    def smooth(self, n: int, vocabulary: int, discounts: tuple[float, float, float]) -> None:
+        """Make the probabilities of n-grams, when those of shorter ones are known."""
+        one, two, more = discounts
         discount = f"CASE count WHEN 1 THEN {one!r} WHEN 2 THEN {two!r} ELSE {more!r} END"
         context = _columns(n - 1)
         self._run(
@@ -133,14 +129,15 @@ class KneserNey:
         )
 
     def list(self, n: int) -> Iterator[NGrams]:
-        """The n-grams with their probabilities and backoff weights, sorted; those of the next order are known."""
+        """Yield the n-grams with their probabilities and backoff weights, sorted; those of the next order are known."""
         backoff, join = "0", ""
         if n < self.order:
             # Where nothing is left for the lower order, the logarithm has no value.
             backoff = f"CASE WHEN weight IS NULL THEN 0 WHEN weight > 0 THEN log10(weight) ELSE {NEVER} END"
             join = f"LEFT JOIN contexts{n + 1} USING ({_columns(n)})"
         self._run(
-            f"CREATE TABLE listed{n} AS SELECT {_columns(n)}, ({_log10('probability')})::FLOAT AS log10, "
+            f"CREATE TABLE listed{n} AS SELECT {_columns(n)}, "
+            f"(CASE WHEN probability > 0 THEN log10(probability) ELSE {NEVER} END)::FLOAT AS log10, "
             f"({backoff})::FLOAT AS backoff FROM probabilities{n} {join} ORDER BY {_columns(n)}"
         )
         for table in (f"counts{n}", f"contexts{n}", *([f"probabilities{n - 1}"] if n > 1 else [])):
@@ -155,7 +152,7 @@ class KneserNey:
         self._run(f"DROP TABLE listed{n}")
 
     def number(self, n: int) -> int:
-        """How many n-grams there are; of unigrams without those that did not occur."""
+        """Return the number of n-grams, of unigrams without those that did not occur."""
         return int(self._row(f"SELECT count(*) FROM counts{n}")[0])
 
     def _row(self, query: str) -> tuple[int, ...]:
@@ -172,33 +169,28 @@ def _columns(n: int) -> str:
     return ", ".join(_words(n))
 
 
-def _log10(value: str) -> str:
-    return f"CASE WHEN {value} > 0 THEN log10({value}) ELSE {NEVER} END"
-
-
 _NUMBERS = 1 << 20
 """Words at once: more than the longest line has."""
-
-
 _BEGINNING = 1 << 16
 """Bytes that are kept of a text's beginning."""
 
 
-class Taker(Protocol):
-    """Takes the n-grams of an estimated model, order by order."""
+class ModelWriter(Protocol):
+    """Takes the n-grams of an estimated model, order by order, each sorted."""
 
-    def begin(self, vocabulary: Vocabulary, counts: list[int]) -> None:
-        """What words there are, and how many n-grams of each order will come."""
-
-    def add(self, ngrams: NGrams) -> None:
-        """N-grams of one order, sorted; not below the last one's."""
+    def add(self, words: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> None:
+        """Take n-grams of one order, not below the last one's."""
 
     def finish(self) -> None:
-        """All n-grams have been handed over."""
+        """Complete the model."""
+
+
+OpenWriter = Callable[[Vocabulary, list[int]], ModelWriter]
+"""Begins a model of a vocabulary and of a number of n-grams of each order."""
 
 
 class Report(NamedTuple):
-    """What was estimated: sentences and words of the text, n-grams by order, words that are <unk>, and the orders whose
+    """An estimated model: sentences and words of the text, n-grams by order, words that are <unk>, and the orders whose
     discounts could not be estimated. `beginning` has the first lines of a text that was read as tokens."""
 
     sentences: int
@@ -222,12 +214,12 @@ class _Text(NamedTuple):
 def estimate(
     texts: Sequence[str],
     options: EstimationOptions,
-    taker: Taker,
+    writers: Sequence[OpenWriter],
     folder: Path,
     shown: Progress,
     side: TextSide = TOKENS,
 ) -> Report:
-    """Estimate a model from files of sentences, one a line, and hand it over; empty lines are no sentences.
+    """Estimate a model from files of sentences, one a line, and hand it to writers; empty lines are no sentences.
 
     Sentences go through `side`, which divides them into tokens where they are not. `folder` is where files go
     meanwhile. Raises `InputError` where a text cannot be read or there is none, `ExportError` where there is no room.
@@ -241,7 +233,7 @@ def estimate(
                 for numbers in _pieces(text.path, renumbered):
                     model.add(ngrams_at(numbers, options.order))
                 text.path.unlink()
-                counts, without = _hand_over(model, vocabulary, taker, shown)
+                counts, without = _hand_over(model, vocabulary, writers, shown)
     except OSError as error:
         raise ExportError(f"{folder}: no room to work in: {error.strerror or error}") from error
     unknown = int(text.occurrences[renumbered == UNKNOWN].sum())
@@ -250,7 +242,7 @@ def estimate(
 
 
 def _read(texts: Sequence[str], folder: Path, shown: Progress, side: TextSide) -> _Text:
-    """First pass: number all words."""
+    """Number all words: the first pass."""
     text = _Text(folder / "words", GrowingVocabulary(), np.zeros(0, np.int64), 0, [])
     numbers = np.empty(_NUMBERS, np.int32)
     with text.path.open("wb") as file:
@@ -297,11 +289,16 @@ def _seen(file: LineFile, beginning: list[str]) -> Iterator[bytes]:
 
 
 def _number(source: TextCursor, vocabulary: GrowingVocabulary, numbers: NDArray[np.int32]) -> bool:
-    """Number words until there are enough; whether there may be more of the source."""
+    """Number words until there are enough; return whether there may be more of the source."""
     while True:
         before = int(source.cursor[AT])
         outcome = read_words(source.text, source.cursor, vocabulary, numbers)
-        _check(source, before)
+        text = source.text[before : source.cursor[AT]].tobytes()
+        try:
+            text.decode()
+        except UnicodeDecodeError as error:
+            line = int(source.cursor[LINE]) - text.count(b"\n", error.start)
+            raise source.fault(f"is not UTF-8 ({error.reason}): convert the file first", line) from error
         if outcome == NO_ROOM:
             vocabulary.grow(len(source.text))
         elif outcome == ENOUGH:
@@ -312,18 +309,8 @@ def _number(source: TextCursor, vocabulary: GrowingVocabulary, numbers: NDArray[
             return False
 
 
-def _check(source: TextCursor, start: int) -> None:
-    """Raises `InputError` where what was read is not UTF-8."""
-    text = source.text[start : source.cursor[AT]].tobytes()
-    try:
-        text.decode()
-    except UnicodeDecodeError as error:
-        line = int(source.cursor[LINE]) - text.count(b"\n", error.start)
-        raise source.fault(f"is not UTF-8 ({error.reason}): convert the file first", line) from error
-
-
 def _limited(text: _Text, options: EstimationOptions) -> tuple[Vocabulary, NDArray[np.int32]]:
-    """The vocabulary within its limits, and the number in it of each word, int32[V]."""
+    """Return the vocabulary within its limits, and the number in it of each word, int32[V]."""
     whole = text.vocabulary.finish()
     kept = text.occurrences >= options.min_word_count
     kept[: len(SPECIAL)] = False
@@ -340,7 +327,7 @@ def _limited(text: _Text, options: EstimationOptions) -> tuple[Vocabulary, NDArr
 
 
 def _pieces(path: Path, renumbered: NDArray[np.int32]) -> Iterator[NDArray[np.int32]]:
-    """Second pass: whole sentences, renumbered."""
+    """Yield whole sentences, renumbered: the second pass."""
     begun = np.zeros(0, np.int32)
     with path.open("rb") as file:
         while len(numbers := np.fromfile(file, np.int32, _NUMBERS)):
@@ -372,27 +359,27 @@ def _database(folder: Path, memory: int) -> Iterator["DuckDBPyConnection"]:
         connection.close()
 
 
-def _hand_over(model: KneserNey, vocabulary: Vocabulary, taker: Taker, shown: Progress) -> tuple[list[int], list[int]]:
-    """Count, smooth and list; the numbers of n-grams, and the orders whose discounts could not be estimated."""
+def _hand_over(
+    model: KneserNey, vocabulary: Vocabulary, open_writers: Sequence[OpenWriter], shown: Progress
+) -> tuple[list[int], list[int]]:
+    """Count, smooth and list; return the numbers of n-grams, and the orders whose discounts could not be estimated."""
     top = model.order
     for n in model.count():
         shown.update(top - n + 1, 3 * top, 0, f"counted {n}-grams")
     counts = [len(vocabulary), *(model.number(n) for n in range(2, top + 1))]
-    taker.begin(vocabulary, counts)
+    writers = [begin(vocabulary, counts) for begin in open_writers]
     without = []
     for n in range(1, top + 1):
-        discounts = model.discounts(n)
-        if not discounts.estimated:
+        discounts, estimated = model.discounts(n)
+        if not estimated:
             without.append(n)
         model.smooth(n, len(vocabulary), discounts)
         shown.update(top + 2 * n - 1, 3 * top, sum(counts[:n]), f"smoothed {n}-grams")
-        if n > 1:
-            _hand_over_order(model, n - 1, taker)
-    _hand_over_order(model, top, taker)
-    taker.finish()
+        # Backoff weights of an order are known with the next one.
+        for known in range(max(n - 1, 1), n + (n == top)):
+            for ngrams in model.list(known):
+                for writer in writers:
+                    writer.add(*ngrams)
+    for writer in writers:
+        writer.finish()
     return counts, without
-
-
-def _hand_over_order(model: KneserNey, n: int, taker: Taker) -> None:
-    for ngrams in model.list(n):
-        taker.add(ngrams)

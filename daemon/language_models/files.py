@@ -3,24 +3,26 @@
 The binary form is the model's arrays as kernels ask them, mapped into memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hierogram.daemon.compressing import CompressedFile, written
+from hierogram.daemon.compressing import written
 from hierogram.daemon.corpora.lines import STANDARD_INPUT
 from hierogram.daemon.corpora.texts import TOKENS, TextSide
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.language_models.arpa import ArpaWriter, NamedModel, read_arpa, write_arpa
+from hierogram.daemon.language_models.estimation import OpenWriter, estimate
 from hierogram.daemon.language_models.estimation import Report as Report
-from hierogram.daemon.language_models.estimation import Taker, estimate
 from hierogram.daemon.language_models.options import EstimationOptions
-from hierogram.daemon.mapped_arrays import first_line, read_arrays, write_arrays
+from hierogram.daemon.mapped_arrays import is_of_kind, read_arrays, write_arrays
 from hierogram.daemon.progress import Progress
 from hierogram.samplers.language_models.building import ModelBuilder
-from hierogram.samplers.language_models.model import NGRAM, STATE, UNIGRAM, LanguageModel, NGrams
+from hierogram.samplers.language_models.model import NGRAM, STATE, UNIGRAM, LanguageModel
 from hierogram.samplers.language_models.vocabulary import Vocabulary
 
 _KIND, _VERSION = "language model", 1
@@ -28,24 +30,24 @@ _TYPES = {"unigrams": UNIGRAM, "ngrams": NGRAM, "states": STATE}
 
 
 def open_language_model(path: str, shown: Progress) -> NamedModel:
-    """The model of a file in our binary form, or of an ARPA file (gzip, zstd; `-` is standard input).
+    """Return the model of a file in our binary form, or of an ARPA file (gzip, zstd; `-` is standard input).
 
     Raises `InputError`.
     """
-    return _mapped(path) if is_binary(path) else read_arpa(path, shown)
+    if not is_binary(path):
+        return read_arpa(path, shown)
+    values, arrays = read_arrays(path, _KIND, _VERSION)
+    if any(arrays[name].dtype != kind for name, kind in _TYPES.items()):
+        raise InputError(f"{path}: was made by another version of hierogram: make it again")
+    model = LanguageModel(
+        arrays["unigrams"], arrays["ngrams"], arrays["states"], order=values["order"], begin=values["begin"]
+    )
+    return NamedModel(model, Vocabulary(*(arrays[name] for name in Vocabulary._fields)))
 
 
 def is_binary(path: str) -> bool:
-    """Whether a file is in our binary form; False where it cannot be read."""
-    if path == STANDARD_INPUT:
-        return False
-    # Of any version, so that an old one is not taken for a damaged ARPA file.
-    start = first_line(_KIND, 0).rpartition(b" ")[0]
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(start)) == start
-    except OSError:
-        return False
+    """Return whether a file is in our binary form; False where it cannot be read."""
+    return path != STANDARD_INPUT and is_of_kind(path, _KIND)
 
 
 def write_binary(path: Path, named: NamedModel) -> None:
@@ -56,32 +58,18 @@ def write_binary(path: Path, named: NamedModel) -> None:
     write_arrays(path, _KIND, _VERSION, values, {**arrays, **vocabulary._asdict()})
 
 
-def _mapped(path: str) -> NamedModel:
-    values, arrays = read_arrays(path, _KIND, _VERSION)
-    if any(arrays[name].dtype != kind for name, kind in _TYPES.items()):
-        raise InputError(f"{path}: was made by another version of hierogram: make it again")
-    model = LanguageModel(
-        arrays["unigrams"], arrays["ngrams"], arrays["states"], order=values["order"], begin=values["begin"]
-    )
-    return NamedModel(model, Vocabulary(*(arrays[name] for name in Vocabulary._fields)))
-
-
 _ARPA_ENDINGS = (".arpa", ".arpa.gz", ".arpa.zst", ".gz", ".zst")
-
-
-def is_arpa_name(name: str) -> bool:
-    """Whether a file of this name is to be an ARPA file; else it gets our binary form."""
-    return name.endswith(_ARPA_ENDINGS)
+"""A file with such a name is to be an ARPA file; any other gets our binary form."""
 
 
 def convert(path: str, outputs: Sequence[Path], shown: Progress) -> NamedModel:
-    """Write a language model again, each output in the form that its name says; the model.
+    """Write a language model again, each output in the form that its name says, and return it.
 
     Raises `InputError` and `ExportError`.
     """
     named = open_language_model(path, shown)
     for output in outputs:
-        (write_arpa if is_arpa_name(output.name) else write_binary)(output, named)
+        (write_arpa if output.name.endswith(_ARPA_ENDINGS) else write_binary)(output, named)
     return named
 
 
@@ -98,84 +86,38 @@ def make(
     Raises `InputError` and `ExportError`.
     """
     with ExitStack() as stack:
-        takers: list[Taker] = []
+        writers: list[OpenWriter] = []
         for output in outputs:
-            arpa = is_arpa_name(output.name)
-            takers.append(_ArpaTaker(stack.enter_context(written(output))) if arpa else _BinaryTaker(output))
-        return estimate(texts, options, _Several(takers), outputs[0].absolute().parent, shown, side)
+            if output.name.endswith(_ARPA_ENDINGS):
+                writers.append(partial(ArpaWriter, stack.enter_context(written(output))))
+            else:
+                writers.append(partial(BinaryWriter, partial(write_binary, output)))
+        return estimate(texts, options, writers, outputs[0].absolute().parent, shown, side)
 
 
-class _Several:
-    """Hands everything on to several."""
+class BinaryWriter:
+    """Builds the model in memory, and hands it on when it is whole."""
 
-    def __init__(self, takers: Sequence[Taker]) -> None:
-        self._takers = takers
-
-    def begin(self, vocabulary: Vocabulary, counts: list[int]) -> None:
-        for taker in self._takers:
-            taker.begin(vocabulary, counts)
-
-    def add(self, ngrams: NGrams) -> None:
-        for taker in self._takers:
-            taker.add(ngrams)
-
-    def finish(self) -> None:
-        for taker in self._takers:
-            taker.finish()
-
-
-class _ArpaTaker:
-    """Writes an ARPA file."""
-
-    def __init__(self, file: CompressedFile) -> None:
-        self._file = file
-
-    def begin(self, vocabulary: Vocabulary, counts: list[int]) -> None:
-        self._writer = ArpaWriter(self._file, vocabulary, counts)
-
-    def add(self, ngrams: NGrams) -> None:
-        self._writer.add(*ngrams)
-
-    def finish(self) -> None:
-        self._writer.finish()
-
-
-class ModelTaker:
-    """Builds the model in memory: `named` when all has been handed over."""
-
-    named: NamedModel
-
-    def begin(self, vocabulary: Vocabulary, counts: list[int]) -> None:
-        """See `Taker.begin`."""
+    def __init__(self, take: Callable[[NamedModel], object], vocabulary: Vocabulary, counts: list[int]) -> None:
+        self._take = take
         self._vocabulary, self._counts = vocabulary, counts
         self._log10, self._backoff = (np.zeros(len(vocabulary), np.float32) for _ in range(2))
         self._builder: ModelBuilder | None = None
 
-    def add(self, ngrams: NGrams) -> None:
-        """See `Taker.add`."""
-        if ngrams.words.shape[1] == 1:
-            self._log10[ngrams.words[:, 0]] = ngrams.log10
-            self._backoff[ngrams.words[:, 0]] = ngrams.backoff
+    def add(self, words: NDArray[np.int32], log10: NDArray[np.float32], backoff: NDArray[np.float32]) -> None:
+        """Take n-grams of one order; those of one word come first."""
+        if words.shape[1] == 1:
+            self._log10[words[:, 0]] = log10
+            self._backoff[words[:, 0]] = backoff
             return
-        twice = self._begun().add(*ngrams)
+        twice = self._begun().add(words, log10, backoff)
         assert twice is None
 
     def finish(self) -> None:
-        """See `Taker.finish`."""
-        self.named = NamedModel(self._begun().finish(), self._vocabulary)
+        """Hand the model on."""
+        self._take(NamedModel(self._begun().finish(), self._vocabulary))
 
     def _begun(self) -> ModelBuilder:
         if self._builder is None:
             self._builder = ModelBuilder(len(self._counts), self._log10, self._backoff, self._counts[1:])
         return self._builder
-
-
-class _BinaryTaker(ModelTaker):
-    """Writes a file in our binary form."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def finish(self) -> None:
-        super().finish()
-        write_binary(self._path, self.named)

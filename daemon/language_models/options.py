@@ -8,7 +8,7 @@ from hierogram.storage.options import Option
 
 @dataclass(frozen=True, slots=True)
 class EstimationOptions:
-    """How an n-gram model is estimated."""
+    """Options of estimating an n-gram model."""
 
     order: Annotated[int, Option("Words of the longest n-grams.", least=1, most=15)] = 3
     max_words: Annotated[

@@ -10,6 +10,7 @@ import numpy as np
 
 from hierogram.daemon.alignment.answering import warm_up as warm_up_answers
 from hierogram.daemon.configuration import Configuration, load_configuration
+from hierogram.daemon.decoding.translating import warm_up as warm_up_translations
 from hierogram.daemon.exceptions import DaemonError, LoopFailedError
 from hierogram.daemon.learning.kinds.kind import Drawn
 from hierogram.daemon.learning.kinds.registry import kind_of
@@ -35,7 +36,7 @@ from hierogram.daemon.serving.supervision import Loop, Patience, Supervisor
 from hierogram.daemon.serving.webhooks import WebhookLoop
 from hierogram.samplers.compiled.cache import cache_folder
 from hierogram.samplers.grammar.columns import no_blobs
-from hierogram.samplers.grammar.kinds import PAIRS, notation_of
+from hierogram.samplers.grammar.kinds import PAIRS, TRANSLATION, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import Settings
@@ -255,14 +256,16 @@ _SECONDS_A_LINE = 5.0
 
 
 def get_ready(settings: Settings, log: Log, *, answers: bool) -> None:
-    """Warms up all that sampling needs, and, for `answers` to requests, aligning; says in the log while it takes long.
+    """Warm up all that sampling needs, and, for `answers` to requests, aligning and translating.
 
-    On a machine that has compiled before it is a matter of seconds, and nothing is said.
+    The log says so while it takes long; on a machine that has compiled before it is a matter of seconds.
     """
     with _announced(log):
         warm_up(settings)
         if answers and notation_of(settings.grammar).takes == PAIRS:
             warm_up_answers()
+        if answers and TRANSLATION in notation_of(settings.grammar).offers:
+            warm_up_translations(settings)
 
 
 @contextmanager

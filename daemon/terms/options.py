@@ -1,4 +1,4 @@
-"""What may be asked of the extraction of terms."""
+"""Options of the extraction of terms."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,9 +28,9 @@ DIALECTS = {
 
 @dataclass(frozen=True, slots=True)
 class TermOptions:
-    """Which terms are looked for, and how many are told."""
+    """Terms to look for, and n of them to report."""
 
-    top: Annotated[int, Option("Terms to tell, best first.", least=1, most=MOST_TERMS)] = 50
+    top: Annotated[int, Option("Terms to report, best first.", least=1, most=MOST_TERMS)] = 50
     min_count: Annotated[int, Option("Least pairs in which a term has its usual rendering.", least=2)] = 5
     max_words: Annotated[int, Option("Most words on a side.", least=1, most=LONGEST)] = 4
     min_words: Annotated[int, Option("Least words on the longer side.", least=1, most=LONGEST)] = 2
@@ -59,12 +59,12 @@ worse (see docs/decisions/decoding.md)."""
 
 @dataclass(frozen=True, slots=True)
 class TermOutput:
-    """How terms are written, and where to."""
+    """The format of terms, and the file that they are written to."""
 
     departures: Annotated[
         int,
         Option(
-            "Tell of each term up to so many pairs that depart from its usual rendering, in place of the terms.",
+            "Report of each term up to N pairs that depart from its usual rendering, in place of the terms.",
             least=0, most=MOST_DEPARTURES, metavar="N",
         ),
     ] = 0  # fmt: skip

@@ -4,12 +4,10 @@ Pairs are read from the store once, some thousand at a time, and kept in a file 
 is the phrase of the other side that its words' links lead to, and back [Koehn, Och & Marcu 2003].
 """
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import chain
-from types import TracebackType
-from typing import Self
+from typing import IO, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +26,7 @@ _SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
 
 
 def mixed(values: Hashes) -> Hashes:
-    """Values whose bits all depend on all bits of those given (the last steps of SplitMix64)."""
+    """Return values whose bits all depend on all bits of those given (the last steps of SplitMix64)."""
     values = (values ^ (values >> _SHIFTS[0])) * _FACTORS[0]
     values = (values ^ (values >> _SHIFTS[1])) * _FACTORS[1]
     return values ^ (values >> _SHIFTS[2])
@@ -51,17 +49,17 @@ class TermVocabulary:
     inside: Flags
     counts: Numbers
 
-    def total(self) -> int:
-        """The number of words in the side's texts."""
-        return int(self.counts[np.unique(self.folded)].sum())
+    def text(self, words: Numbers) -> str:
+        """Return the words with these numbers; negative numbers are left out."""
+        return " ".join(self.tokens[word] for word in words.tolist() if word >= 0)
 
-    def text(self, words: Sequence[int]) -> str:
-        """The words with these numbers; negative numbers are left out."""
-        return " ".join(self.tokens[word] for word in words if word >= 0)
+
+Vocabularies = tuple[TermVocabulary, TermVocabulary]
+"""Of source and target."""
 
 
 def make_vocabulary(counted: Sequence[tuple[str, int]], common: float) -> TermVocabulary:
-    """The words of a side with their counts; above the share `common` of all a word ends no term.
+    """Return the words of a side with their counts; above the share `common` of all a word ends no term.
 
     Words without a letter or digit stand in no term, and one without a letter ends none.
     """
@@ -78,11 +76,7 @@ def make_vocabulary(counted: Sequence[tuple[str, int]], common: float) -> TermVo
     return TermVocabulary(tokens, numbers, folded, values, rare[folded] & letters, inside, counts[folded])
 
 
-Heard = Callable[[int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Pairs:
+class Pairs(NamedTuple):
     """Some pairs. Words are numbers of their side's vocabulary, one pair's after the other's.
 
     `ids`, `corpora`, `days` int64[n]; `source_ends`, `target_ends` int64[n], where each pair's words end; `source`,
@@ -99,24 +93,22 @@ class Pairs:
     source_links: Numbers
     target_links: Numbers
 
-    def source_text(self, pair: int, words: TermVocabulary) -> str:
-        """The source of a pair."""
-        return words.text(_of(self.source, self.source_ends, pair).tolist())
-
-    def target_text(self, pair: int, words: TermVocabulary) -> str:
-        """The target of a pair."""
-        return words.text(_of(self.target, self.target_ends, pair).tolist())
-
-
-def _of(words: Numbers, ends: Numbers, pair: int) -> Numbers:
-    return words[ends[pair - 1] if pair else 0 : ends[pair]]
+    def texts(self, pair: int, words: Vocabularies) -> tuple[str, str]:
+        """Return the source and the target of a pair."""
+        source, target = (
+            known.text(side[ends[pair - 1] if pair else 0 : ends[pair]])
+            for side, ends, known in zip(
+                (self.source, self.target), (self.source_ends, self.target_ends), words, strict=True
+            )
+        )
+        return source, target
 
 
-def pairs_of(block: Block, source: TermVocabulary, target: TermVocabulary) -> Pairs:
-    """The pairs of a block of `TERM_COLUMNS`."""
+def pairs_of(block: Block, words: Vocabularies) -> Pairs:
+    """Return the pairs of a block of `TERM_COLUMNS`."""
     _, (ids, corpora, days, sources, targets, alignments) = block
-    source_words, source_ends = _words(sources, source)
-    target_words, target_ends = _words(targets, target)
+    source_words, source_ends = _words(sources, words[0])
+    target_words, target_ends = _words(targets, words[1])
     links = _numbers(alignments.replace("-", " "))
     per_pair = np.array([line.count("-") for line in alignments.split("\n")], np.int64)
     return Pairs(
@@ -127,13 +119,9 @@ def pairs_of(block: Block, source: TermVocabulary, target: TermVocabulary) -> Pa
         target_words,
         source_ends,
         target_ends,
-        links[::2] + np.repeat(_begins(source_ends), per_pair),
-        links[1::2] + np.repeat(_begins(target_ends), per_pair),
+        links[::2] + np.repeat(np.append(0, source_ends[:-1]), per_pair),
+        links[1::2] + np.repeat(np.append(0, target_ends[:-1]), per_pair),
     )
-
-
-def _begins(ends: Numbers) -> Numbers:
-    return np.concatenate((np.zeros(1, np.int64), ends[:-1]))
 
 
 def _numbers(texts: str) -> Numbers:
@@ -147,39 +135,31 @@ def _words(texts: str, words: TermVocabulary) -> tuple[Numbers, Numbers]:
 
 
 class Spool:
-    """Pairs in a file that goes with it, to be read again and again."""
+    """Pairs in a file, to be read again and again."""
 
-    def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
         self._parts = 0
         self.pairs = 0
 
     def add(self, pairs: Pairs) -> None:
-        """Puts pairs at the end."""
-        for field in fields(Pairs):
-            np.save(self._file, getattr(pairs, field.name).astype(np.int32))
+        """Put pairs at the end."""
+        for column in pairs:
+            np.save(self._file, column.astype(np.int32))
         self._parts += 1
         self.pairs += len(pairs.ids)
 
-    def read(self, heard: Heard | None = None) -> Iterator[Pairs]:
-        """All pairs, in the order and in the parts in which they were added; `heard` hears how many so far."""
+    def read(self, heard: Callable[[int], None] | None = None) -> Iterator[Pairs]:
+        """Yield all pairs, in the order and in the parts in which they were added; `heard` hears how many so far."""
         self._file.seek(0)
         read = 0
         for _ in range(self._parts):
-            columns: list[NDArray[np.int32]] = [np.load(self._file) for _ in fields(Pairs)]
+            columns: list[NDArray[np.int32]] = [np.load(self._file) for _ in Pairs._fields]
             part = Pairs(*(column.astype(np.int64) for column in columns))
             yield part
             read += len(part.ids)
             if heard:
                 heard(read)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.close()
 
 
 _BASE = np.uint64(0xD1342543DE82EF95)
@@ -188,12 +168,12 @@ _FAR = 1 << 40
 
 
 def grown(hashes: Hashes, values: Hashes) -> Hashes:
-    """Hashes of phrases with one word more each."""
+    """Return hashes of phrases with one word more each."""
     return hashes * _BASE + values
 
 
 def joint(sources: Hashes, targets: Hashes) -> Hashes:
-    """Hashes of phrase pairs."""
+    """Return hashes of phrase pairs."""
     return mixed(sources * _OF_PAIRS + mixed(targets))
 
 
@@ -201,35 +181,30 @@ def joint(sources: Hashes, targets: Hashes) -> Hashes:
 class Side:
     """One side of some pairs; what begins at a word, in arrays of one entry a word, is listed by length, from 1 on.
 
-    `hashes` of the phrases without case; `fits`: the phrase lies in one sentence; `allowed`: it may be a term; `low`,
-    `high`: first and last word of the other side that is linked to a word of the phrase (`high` below `low`: none).
-    `pair` is the pair of each word.
+    `hashes` of the phrases without case; `allowed`: the phrase lies in one sentence and may be a term; `low`, `high`:
+    first and last word of the other side that is linked to a word of the phrase (`high` below `low`: none). `pair` is
+    the pair of each word.
     """
 
     words: Numbers
     pair: Numbers
     first: Flags
     hashes: list[Hashes]
-    fits: list[Flags]
     allowed: list[Flags]
     low: list[Numbers]
     high: list[Numbers]
 
-    def linked(self) -> Flags:
-        """Whether the words have links."""
-        return self.high[0] >= self.low[0]
-
     def phrases(self, length: int) -> Numbers:
-        """The words at which phrases of so many words begin that may be terms."""
+        """Return the words at which phrases of a length begin that may be terms."""
         return np.flatnonzero(self.allowed[length - 1])
 
 
-def sides_of(pairs: Pairs, source: TermVocabulary, target: TermVocabulary, longest: int) -> tuple[Side, Side]:
-    """Both sides of the pairs, with phrases of up to so many words."""
+def sides_of(pairs: Pairs, words: Vocabularies, longest: int) -> tuple[Side, Side]:
+    """Return both sides of the pairs, with phrases of up to `longest` words."""
     links = pairs.source_links, pairs.target_links
     return (
-        _side(pairs.source, pairs.source_ends, source, links, longest),
-        _side(pairs.target, pairs.target_ends, target, links[::-1], longest),
+        _side(pairs.source, pairs.source_ends, words[0], links, longest),
+        _side(pairs.target, pairs.target_ends, words[1], links[::-1], longest),
     )
 
 
@@ -245,66 +220,44 @@ def _side(words: Numbers, ends: Numbers, known: TermVocabulary, links: tuple[Num
     low, high = np.full(size, _FAR), np.full(size, -1)
     np.minimum.at(low, own, other)
     np.maximum.at(high, own, other)
-    side = Side(words, pair, first, [values], [room > 0], [end & known.inside[words]], [low], [high])
+    side = Side(words, pair, first, [values], [end & known.inside[words]], [low], [high])
     for length in range(2, longest + 1):
         last = np.minimum(np.arange(size) + length - 1, size - 1)
-        fits = room >= length
-        side.fits.append(fits)
         side.hashes.append(grown(side.hashes[-1], values[last]))
-        side.allowed.append(fits & end & end[last] & known.inside[words] & (barred[last] == barred))
+        side.allowed.append((room >= length) & end & end[last] & known.inside[words] & (barred[last] == barred))
         side.low.append(np.minimum(side.low[-1], low[last]))
         side.high.append(np.maximum(side.high[-1], high[last]))
     return side
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """Phrases of one side, those that have a rendering: a phrase of the other side that the links lead to, and back.
+def rendered(side: Side, other: Side, begins: Numbers, length: int) -> tuple[Numbers, Numbers, Numbers]:
+    """Return the phrases whose linked words are linked to a phrase of the other side whose links lead to none outside.
 
-    `begins` of the phrases, all of `length` words; `others` and `lengths` of their renderings.
+    `begins` of phrases of `length` words: those that have such a rendering, and its begin and length.
     """
-
-    begins: Numbers
-    length: int
-    others: Numbers
-    lengths: Numbers
-
-
-def rendered(side: Side, other: Side, begins: Numbers, length: int) -> Rendered:
-    """Those of the phrases whose linked words are linked to a phrase whose links lead to no word outside."""
     low, high = side.low[length - 1][begins], side.high[length - 1][begins]
     lengths = high - low + 1
     short = (lengths >= 1) & (lengths <= len(other.low))
     begins, low, lengths = begins[short], low[short], lengths[short]
-    back_low, back_high = (np.zeros(len(begins), np.int64) for _ in range(2))
-    for number in range(1, len(other.low) + 1):
-        of_length = lengths == number
-        back_low[of_length] = other.low[number - 1][low[of_length]]
-        back_high[of_length] = other.high[number - 1][low[of_length]]
+    back_low, back_high = of_lengths(other.low, low, lengths), of_lengths(other.high, low, lengths)
     closed = (back_low >= begins) & (back_high < begins + length)
-    return Rendered(begins[closed], length, low[closed], lengths[closed])
+    return begins[closed], low[closed], lengths[closed]
 
 
-def of_lengths(columns: list[Hashes], begins: Numbers, lengths: Numbers) -> Hashes:
-    """Hashes of phrases of several lengths."""
-    found = np.zeros(len(begins), np.uint64)
+_Value = TypeVar("_Value", bound=np.generic)
+
+
+def of_lengths(columns: list[NDArray[_Value]], begins: Numbers, lengths: Numbers) -> NDArray[_Value]:
+    """Return the values of phrases of several lengths, from columns by length from 1 on; 0 for other lengths."""
+    found = np.zeros(len(begins), columns[0].dtype)
     for number, column in enumerate(columns, 1):
         chosen = lengths == number
         found[chosen] = column[begins[chosen]]
     return found
 
 
-def may_be_terms(side: Side, begins: Numbers, lengths: Numbers) -> Flags:
-    """Whether phrases of several lengths may be terms."""
-    found = np.zeros(len(begins), np.bool_)
-    for number, column in enumerate(side.allowed, 1):
-        chosen = lengths == number
-        found[chosen] = column[begins[chosen]]
-    return found
-
-
 def rows_of(words: Numbers, begins: Numbers, lengths: Numbers, longest: int) -> Numbers:
-    """The words of phrases as rows, int64[n, longest]; -1 after the last."""
+    """Return the words of phrases as rows, int64[n, longest]; -1 after the last."""
     places = begins[:, None] + np.arange(longest)
     inside = np.arange(longest) < lengths[:, None]
     return np.where(inside, words[np.minimum(places, max(len(words) - 1, 0))], -1)

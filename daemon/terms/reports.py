@@ -7,6 +7,7 @@ TBX-Basic 2 [ISO 30042:2008] is `martif`, with a `termEntry` for a concept and a
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from hierogram.daemon.decoding.fixed_words import TOKENS_LINE
-from hierogram.daemon.terms.options import BASIC_2, BASIC_3, CSV, GLOSSARY, JSON, TBX, TSV
+from hierogram.daemon.terms.options import BASIC_2, BASIC_3, CSV, GLOSSARY, JSON, TBX
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ UNKNOWN = ("x-source", "x-target")
 
 
 class _Dialect(NamedTuple):
-    """What surrounds a document, `{language}` and `{origin}` to be filled in, and the elements of a concept."""
+    """The frame of a document, `{language}` and `{origin}` to be filled in, and the elements of a concept."""
 
     head: str
     foot: str
@@ -134,7 +135,7 @@ _DIALECTS = {
 
 
 def tbx_of(found: Terms, languages: tuple[str, ...], store: str, dialect: str = BASIC_2) -> Iterator[str]:
-    """The document, piece by piece."""
+    """Yield the document, piece by piece."""
     names = languages or found.languages or UNKNOWN
     tags = [name.replace("_", "-") for name in names]
     origin = f"{len(found.terms)} terms of {found.pairs} pairs of {store}, by hierogram"
@@ -144,7 +145,8 @@ def tbx_of(found: Terms, languages: tuple[str, ...], store: str, dialect: str = 
     for number, term in enumerate(found.terms, 1):
         yield f'      <{form.concept} id="t{number}">\n'
         yield _section(form, tags[0], term.source, f"in {term.source_pairs} pairs, from {term.first} to {term.last}")
-        yield _section(form, tags[1], term.target, _usage(term))
+        others = "".join(f"; {other.text}: {other.pairs}" for other in term.renderings[1:])
+        yield _section(form, tags[1], term.target, f"in {term.pairs} of these pairs{others}")
         yield f"      </{form.concept}>\n"
     yield form.foot
 
@@ -160,18 +162,12 @@ def _section(form: _Dialect, language: str, term: str, note: str) -> str:
     )
 
 
-def _usage(term: Term) -> str:
-    others = "".join(f"; {other.text}: {other.pairs}" for other in term.renderings[1:])
-    return f"in {term.pairs} of these pairs{others}"
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def _text(text: str) -> str:
-    """The text as XML, with U+FFFD in the place of characters that XML does not have."""
-    return escape("".join(letter if _is_letter(ord(letter)) else "\ufffd" for letter in text))
-
-
-def _is_letter(code: int) -> bool:
-    return code in (0x9, 0xA, 0xD) or 0x20 <= code <= 0xD7FF or 0xE000 <= code <= 0xFFFD or code >= 0x10000
+    """Return the text as XML, with U+FFFD in the place of characters that XML does not have."""
+    return escape(_NOT_IN_XML.sub("\ufffd", text))
 
 
 TERM_COLUMNS = (
@@ -186,7 +182,7 @@ DEPARTURE_COLUMNS = (
 def pieces(
     found: Terms, form: str, departures: bool, languages: tuple[str, ...], store: str, dialect: str = BASIC_2
 ) -> Iterator[str]:
-    """What is to be written in a format other than that for people; `languages` and `dialect` are for TBX."""
+    """Yield what is written in a format other than that for people; `languages` and `dialect` are for TBX."""
     if form == TBX:
         yield from tbx_of(found, languages, store, dialect)
     elif form == GLOSSARY:
@@ -194,52 +190,28 @@ def pieces(
         for term in found.terms:
             yield f"{term.source}\t{term.target}\n"
     elif form == JSON:
-        yield json.dumps(_json(found, departures), ensure_ascii=False, indent=2) + "\n"
-    elif form == CSV:
-        yield from _csv(*_cells(found, departures))
+        shown = ("pairs", "terms", *(["departures"] if departures else []))
+        made = {name: values for name, values in asdict(found).items() if name in shown}
+        yield json.dumps(made, ensure_ascii=False, indent=2, default=date.isoformat) + "\n"
     else:
-        assert form == TSV
-        columns, rows = _cells(found, departures)
-        for row in (columns, *rows):
-            yield "\t".join(row) + "\n"
+        for row in _cells(found, departures):
+            line = io.StringIO()
+            if form == CSV:
+                csv.writer(line, lineterminator="\n").writerow(row)
+            yield line.getvalue() if form == CSV else "\t".join(row) + "\n"
 
 
 def shown_renderings(renderings: Sequence[Rendering]) -> str:
-    """`breakfast: 54; lunch: 3`."""
+    """Return `breakfast: 54; lunch: 3`."""
     return "; ".join(f"{rendering.text}: {rendering.pairs}" for rendering in renderings)
 
 
-def _cells(found: Terms, departures: bool) -> tuple[Sequence[str], list[list[str]]]:
-    if departures:
-        return DEPARTURE_COLUMNS, [_departure(one) for one in found.departures]
-    return TERM_COLUMNS, [_term(one) for one in found.terms]
-
-
-def _term(term: Term) -> list[str]:
-    values = asdict(term)
-    values["renderings"] = shown_renderings(term.renderings)
-    values["corpora"] = "; ".join(f"{name}: {number}" for name, number in term.corpora.items())
-    return [str(values[column]) for column in TERM_COLUMNS]
-
-
-def _departure(departure: Departure) -> list[str]:
-    values = asdict(departure)
-    return ["" if values[column] is None else str(values[column]) for column in DEPARTURE_COLUMNS]
-
-
-def _json(found: Terms, departures: bool) -> dict[str, object]:
-    made: dict[str, object] = {"pairs": found.pairs, "terms": [_plain(term) for term in found.terms]}
-    if departures:
-        made["departures"] = [asdict(departure) for departure in found.departures]
-    return made
-
-
-def _plain(term: Term) -> dict[str, object]:
-    return asdict(term) | {"first": term.first.isoformat(), "last": term.last.isoformat()}
-
-
-def _csv(columns: Sequence[str], rows: list[list[str]]) -> Iterator[str]:
-    for row in (columns, *rows):
-        line = io.StringIO()
-        csv.writer(line, lineterminator="\n").writerow(row)
-        yield line.getvalue()
+def _cells(found: Terms, departures: bool) -> Iterator[Sequence[str]]:
+    columns = DEPARTURE_COLUMNS if departures else TERM_COLUMNS
+    yield columns
+    for one in found.departures if departures else found.terms:
+        values = asdict(one)
+        if isinstance(one, Term):
+            values["renderings"] = shown_renderings(one.renderings)
+            values["corpora"] = "; ".join(f"{name}: {number}" for name, number in one.corpora.items())
+        yield ["" if values[column] is None else str(values[column]) for column in columns]

@@ -36,7 +36,7 @@ class RuleSide(NamedTuple):
 class Rule(NamedTuple):
     """A rule as part of a fragment: the labels at its top, from its parent's down, and what the last one is made of.
 
-    `kind` says what that is: a word, two parts, or nothing: then it is the label of the one part's symbol.
+    By its `kind` that is a word, two parts, or nothing: then it is the label of the one part's symbol.
     """
 
     kind: int
@@ -63,8 +63,11 @@ class Approximation(NamedTuple):
 
 
 def estimated_priors(grammar: TreeGrammar) -> dict[str, Prior]:
-    """Priors as the grammar itself suggests: β_c by how often its different fragments go on below a label, smoothed by
-    one each way; α_c that makes the number of different fragments what is expected of so many uses."""
+    """Return priors as the grammar itself suggests.
+
+    β_c by how often its different fragments go on below a label, smoothed by one each way; α_c at which the number of
+    different fragments is the expected one of their uses.
+    """
     expanded: Counter[str] = Counter()
     stopped: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
@@ -85,7 +88,7 @@ def estimated_priors(grammar: TreeGrammar) -> dict[str, Prior]:
 
 
 def strength_for(kinds: int, uses: float) -> float:
-    """The strength α of a Dirichlet process at which α ln(1 + uses/α), about the number of tables, is `kinds`."""
+    """Return the strength α of a Dirichlet process at which α ln(1 + uses/α), about its tables, is `kinds`."""
     low, high = 1e-3, max(1.0, uses) * 100
     for _ in range(60):
         middle = math.sqrt(low * high)
@@ -109,7 +112,7 @@ class _Interning:
         self.words: dict[str, int] = {}
 
     def rule_of(self, fragment: Tree) -> Rule:
-        """The fragment's own rule; those of its parts are entered."""
+        """Return the fragment's own rule; those of its parts are entered."""
         stack: list[tuple[Tree, bool]] = [(fragment, False)]
         done: list[Rule] = []
         while stack:
@@ -148,7 +151,7 @@ class _Interning:
         return RuleSide((), symbol)
 
     def enter(self, parent: int, rule: Rule, weight: float, fragment: int) -> None:
-        """A rule for a symbol."""
+        """Add a rule for a symbol."""
         symbols = [part.symbol for part in rule.parts]
         if rule.kind == LEXICAL_EDGE:
             symbols = [self.words.setdefault(rule.word, len(self.words))]
@@ -164,7 +167,7 @@ def approximate(
     smoothed: bool = True,
     base: str = PCFG,
 ) -> Approximation:
-    """The grammar for charts of a grammar whose fragments have at most two children everywhere.
+    """Return the grammar for charts of a grammar whose fragments have at most two children everywhere.
 
     `priors` by label; those of labels that have none are estimated. `base` is the base distribution that fragments are
     smoothed with, one of `BASES`. Without smoothing, fragments have their relative frequencies. Raises `InputError`
@@ -184,7 +187,7 @@ def approximate(
     if root not in {fragment.label for fragment, _ in fragments}:
         raise InputError(f"no fragment begins with {root}, the label over whole sentences: name it with --set root")
     prior_of = {**estimated_priors(grammar), **(priors or {})}
-    p0 = _Base(productions, prior_of, base)
+    probabilities = _base_probabilities(productions, base)
     whole = dict.fromkeys(interning.labels, 0.0)
     for fragment, count in fragments:
         whole[fragment.label] += count
@@ -193,43 +196,39 @@ def approximate(
             whole[label] += prior_of[label].strength
     masses = []
     for number, (fragment, count) in enumerate(fragments):
-        mass = count + (prior_of[fragment.label].strength * p0.probability(fragment) if smoothed else 0.0)
+        mass = count
+        if smoothed:
+            mass += prior_of[fragment.label].strength * _p0(fragment, probabilities, prior_of)
         masses.append(mass)
         symbol = interning.labels[fragment.label]
         interning.enter(symbol, interning.rule_of(fragment), mass / whole[fragment.label], number)
     return _packed(interning, masses, [fragment for fragment, _ in fragments], whole, productions, root)
 
 
-class _Base:
-    """P_C or P_M: the probability of a fragment by its productions and by where it stops [CGB09 §4]."""
-
-    def __init__(self, productions: Mapping[Production, float], priors: Mapping[str, Prior], base: str) -> None:
-        self.production = _uniform(productions) if base == UNIFORM else _relative_frequencies(productions)
-        self.priors = priors
-
-    def probability(self, fragment: Tree) -> float:
-        """P0 of the fragment given its root label, linear."""
-        probability = 1.0
-        for node in preorder(fragment):
-            if not isinstance(node, Tree):
-                continue
-            if node is not fragment:
-                expansion = self.priors[node.label].expansion
-                probability *= expansion if node.children else 1 - expansion
-            if node.children:
-                probability *= self.production[production_of(node)]
-        return probability
+def _p0(fragment: Tree, probabilities: Mapping[Production, float], priors: Mapping[str, Prior]) -> float:
+    """Return the base probability of a fragment by its productions and by where it stops [CGB09 §4]."""
+    probability = 1.0
+    for node in preorder(fragment):
+        if not isinstance(node, Tree):
+            continue
+        if node is not fragment:
+            expansion = priors[node.label].expansion
+            probability *= expansion if node.children else 1 - expansion
+        if node.children:
+            probability *= probabilities[production_of(node)]
+    return probability
 
 
-def _relative_frequencies(productions: Mapping[Production, float]) -> dict[Production, float]:
-    heads: defaultdict[str, float] = defaultdict(float)
-    for (label, _, _), count in productions.items():
-        heads[label] += count
-    return {production: count / heads[production[0]] for production, count in productions.items()}
+def _base_probabilities(productions: Mapping[Production, float], base: str) -> dict[Production, float]:
+    """Return the probabilities of productions given their labels: their relative frequencies (P_C), or uniform ones.
 
-
-def _uniform(productions: Mapping[Production, float]) -> dict[Production, float]:
-    """The number of children uniform up to the largest that occurs, each child uniform over all labels and words."""
+    P_M: the number of children uniform up to the largest that occurs, each child uniform over all labels and words.
+    """
+    if base != UNIFORM:
+        heads: defaultdict[str, float] = defaultdict(float)
+        for (label, _, _), count in productions.items():
+            heads[label] += count
+        return {production: count / heads[production[0]] for production, count in productions.items()}
     labels = {label for label, _, _ in productions} | {
         child for _, children, lexical in productions for child in children if not lexical
     }
@@ -293,7 +292,7 @@ def _packed(
 
 
 def productions_of(rule: Rule, names: list[str]) -> list[tuple[Production, int]]:
-    """The context-free productions that a rule stands for, and which of its words each covers; `names` by symbol."""
+    """Return the context-free productions of a rule, and which of its words each covers; `names` by symbol."""
     found = _chain(rule.top, OWN)
     if rule.kind == LEXICAL_EDGE:
         found.append(((rule.top[-1], (rule.word,), True), OWN))

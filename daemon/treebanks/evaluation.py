@@ -30,7 +30,7 @@ class Brackets(NamedTuple):
     tags: list[str]
 
     def over(self, counted: Sequence[bool]) -> Counter[tuple[str, int, int]]:
-        """The brackets over the words that count, by their new positions; those over none are left out."""
+        """Return the brackets over the words that count, by their new positions; those over none are left out."""
         place = [0, *accumulate(map(int, counted))]
         spans: Counter[tuple[str, int, int]] = Counter()
         for (label, start, end), number in self.spans.items():
@@ -41,7 +41,7 @@ class Brackets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How found trees agree with right ones, over all sentences together; rates are 0 to 1.
+    """Agreement of found trees with right ones, over all sentences together; rates are 0 to 1.
 
     `tagging` is the share of right tags.
     """
@@ -66,7 +66,7 @@ class ParseScores:
 
 
 def brackets_of(tree: Tree) -> Brackets:
-    """The brackets of a tree."""
+    """Return the brackets of a tree."""
     spans: Counter[tuple[str, int, int]] = Counter()
     words: list[str] = []
     tags: list[str] = []
@@ -78,7 +78,10 @@ def brackets_of(tree: Tree) -> Brackets:
             words.append(node)
             tags.append("")
             continue
-        label = _evaluated(node.label)
+        label = node.label
+        if not label.startswith("-"):
+            label = label.partition("-")[0].partition("=")[0] or label
+        label = EQUAL_LABELS.get(label, label)
         if start >= 0:
             if len(words) > start:
                 spans[label, start, len(words)] += 1
@@ -91,12 +94,6 @@ def brackets_of(tree: Tree) -> Brackets:
                 stack.append((node, len(words)))
             stack.extend((child, -1) for child in reversed(node.children))
     return Brackets(spans, words, tags)
-
-
-def _evaluated(label: str) -> str:
-    if not label.startswith("-"):
-        label = label.partition("-")[0].partition("=")[0] or label
-    return EQUAL_LABELS.get(label, label)
 
 
 def evaluate(gold: Sequence[Tree], found: Sequence[Tree]) -> ParseScores:

@@ -32,20 +32,28 @@ _SIGNS = re.compile(rb"\(\s*\|[\s()]|#[0-9]+=\(|\(\s*#[0-9]+\s*\)")
 
 
 def is_forest(content: bytes) -> bool:
-    """Whether a text has the signs of packed forests, `(| …)`, `#1=(…)` or `(#1)`."""
+    """Return whether a text has the signs of packed forests, `(| …)`, `#1=(…)` or `(#1)`."""
     return _SIGNS.search(content) is not None
 
 
 def read_forest(content: bytes) -> Parse:
-    """The packed forest in these bytes, on one line or on several; raises `RejectionError`."""
+    """Return the packed forest in these bytes, on one line or on several; raises `RejectionError`."""
     return _parse(decoded(content).replace("\n", " ").replace("\r", " "))
 
 
 def packed(trees: Sequence[Tree]) -> Parse:
-    """The forest of the transformed trees of one sentence; raises `RejectionError` where they are of several."""
+    """Return the forest of the transformed trees of one sentence; raises `RejectionError` where they are of several."""
     parses = [_parse(str(tree)) for tree in trees]
     for number, parse in enumerate(parses, 1):
-        _check_words(parses[0].words, parse.words, number)
+        for place, (word, otherwise) in enumerate(zip_longest(parses[0].words, parse.words), 1):
+            if word != otherwise:
+                has = "no more words" if otherwise is None else repr(otherwise)
+                expected = "no more" if word is None else repr(word)
+                raise RejectionError(
+                    DIFFERENT_WORDS,
+                    f"tree {number} of the list is not of the sentence of tree 1: at word {place} it has {has}, "
+                    f"where tree 1 has {expected}",
+                )
     return pack(parses) if len(parses) > 1 else parses[0]
 
 
@@ -56,18 +64,6 @@ def _parse(text: str) -> Parse:
         raise RejectionError(MALFORMED_TREE, str(error)) from error
 
 
-def _check_words(first: Sequence[str], other: Sequence[str], number: int) -> None:
-    for place, (word, otherwise) in enumerate(zip_longest(first, other), 1):
-        if word != otherwise:
-            has = "no more words" if otherwise is None else repr(otherwise)
-            expected = "no more" if word is None else repr(word)
-            raise RejectionError(
-                DIFFERENT_WORDS,
-                f"tree {number} of the list is not of the sentence of tree 1: at word {place} it has {has}, "
-                f"where tree 1 has {expected}",
-            )
-
-
 class _Builder:
     """Puts a forest together from below; nodes that are the same are one."""
 
@@ -76,7 +72,7 @@ class _Builder:
         self._known: dict[tuple[str, int, int, frozenset[tuple[int, ...]]], int] = {}
 
     def node(self, label: str, start: int, end: int, edges: Iterable[Iterable[int]]) -> int:
-        """The number of the node; expansions that are the same are one."""
+        """Return the number of the node; expansions that are the same are one."""
         different = list(dict.fromkeys(tuple(edge) for edge in edges))
         number = self._known.setdefault((label, start, end, frozenset(different)), len(self.nodes))
         if number == len(self.nodes):
@@ -84,7 +80,7 @@ class _Builder:
         return number
 
     def parse(self, words: list[str], root: int) -> Parse:
-        """The forest below the root."""
+        """Return the forest below the root."""
         used = {root}
         for number in range(root, -1, -1):
             if number in used:
@@ -95,7 +91,7 @@ class _Builder:
 
 
 def cleaned_forest(forest: Parse, how: Transformations) -> Parse:
-    """What `cleaned` is to a tree: labels, empty elements, X over X alone, the root label.
+    """Do what `cleaned` does to a tree: labels, empty elements, X over X alone, the root label.
 
     Raises `RejectionError` also where chains are to be collapsed, which would need a node for each label above it, and
     where a word is an empty element in some expansions only.
@@ -138,7 +134,7 @@ def cleaned_forest(forest: Parse, how: Transformations) -> Parse:
 
 
 def _empty_words(forest: Parse) -> set[int]:
-    """The places of the words below empty elements, from 0."""
+    """Return the places of the words below empty elements, from 0."""
     empty: set[int] = set()
     others: set[int] = set()
     reached = {len(forest.nodes) - 1}
@@ -161,7 +157,7 @@ def _empty_words(forest: Parse) -> set[int]:
 
 
 def transformed_forest(forest: Parse, how: Transformations) -> Parse:
-    """What `transformed` is to a tree: the expansions of a cleaned forest, binarized."""
+    """Do what `transformed` does to a tree: return the expansions of a cleaned forest, binarized."""
     if how.binarization != RIGHT:
         return forest
     builder = _Builder()

@@ -5,7 +5,7 @@ context-free productions of the treebank and their counts can be read off the gr
 """
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -38,7 +38,7 @@ class TreeGrammar:
     derivations: Sequence[tuple[Tree, float]] | None = None
 
     def productions(self) -> dict[Production, float]:
-        """The context-free productions of the treebank, and how often they were used."""
+        """Return the context-free productions of the treebank, and how often they were used."""
         counts: defaultdict[Production, float] = defaultdict(float)
         for fragment, count in self.fragments if self.derivations is None else self.derivations:
             for node in preorder(fragment):
@@ -47,7 +47,7 @@ class TreeGrammar:
         return counts
 
     def words(self) -> frozenset[str]:
-        """All words of the fragments, classes of unknown words among them."""
+        """Return all words of the fragments, classes of unknown words among them."""
         return frozenset(node for fragment, _ in self.fragments for node in preorder(fragment) if isinstance(node, str))
 
 
@@ -59,7 +59,7 @@ class Prior(NamedTuple):
 
 
 def context_free(grammar: TreeGrammar) -> TreeGrammar:
-    """The productions within the fragments, each as a fragment of its own."""
+    """Return the productions within the fragments, which may be whole trees, each as a fragment of its own."""
     return TreeGrammar(
         [
             (Tree(label, tuple(child if lexical else Tree(child) for child in right)), count)
@@ -69,7 +69,7 @@ def context_free(grammar: TreeGrammar) -> TreeGrammar:
 
 
 def production_of(node: Tree) -> Production:
-    """The production at a node; raises `InputError` where it has words beside other children."""
+    """Return the production at a node; raises `InputError` where it has words beside other children."""
     words = sum(isinstance(child, str) for child in node.children)
     if words and len(node.children) > 1:
         raise InputError(f"({node.label} …) has a word beside other children: put a label over each word")
@@ -77,7 +77,7 @@ def production_of(node: Tree) -> Production:
 
 
 def read_grammar(path: str) -> TreeGrammar:
-    """The grammar in a file of `fragment ||| count` lines; fields after the count are passed over.
+    """Return the grammar in a file of `fragment ||| count` lines; fields after the count are passed over.
 
     Raises `InputError` where a line is something else, or there is none.
     """
@@ -116,7 +116,7 @@ def _fragment(line: bytes) -> tuple[Tree, float]:
 
 
 def binarized(grammar: TreeGrammar) -> TreeGrammar:
-    """The grammar with at most two children everywhere, by the marks of right binarization."""
+    """Return the grammar with at most two children everywhere, by the marks of right binarization."""
 
     def halved(counted: Sequence[tuple[Tree, float]]) -> list[tuple[Tree, float]]:
         return [(transformed(fragment, Transformations()), count) for fragment, count in counted]
@@ -124,31 +124,10 @@ def binarized(grammar: TreeGrammar) -> TreeGrammar:
     return TreeGrammar(halved(grammar.fragments), None if grammar.derivations is None else halved(grammar.derivations))
 
 
-def treebank_grammar(trees: Iterable[Tree]) -> TreeGrammar:
-    """The context-free grammar of a treebank: every production a fragment, counted."""
-    counts: Counter[Tree] = Counter()
-    for tree in trees:
-        for node in preorder(tree):
-            if isinstance(node, Tree):
-                counts[
-                    Tree(node.label, tuple([c if isinstance(c, str) else Tree(c.label) for c in node.children]))
-                ] += 1
-    return TreeGrammar(list(counts.items()))
-
-
-class StoredTreeGrammar(NamedTuple):
-    """Fragments with their counts, the learned priors of their labels, how trees are transformed, and the base
-    distribution that the grammar was trained with.
-    """
-
-    grammar: TreeGrammar
-    priors: dict[str, Prior]
-    how: Transformations
-    base: str
-
-
-def stored_grammar(url: str, drawn: bool = False) -> StoredTreeGrammar:
+def stored_grammar(url: str, drawn: bool = False) -> tuple[TreeGrammar, dict[str, Prior], Transformations, str]:
     """Read the grammar of the store at the URL: the fragments' expected uses, or those of the present derivations.
+
+    Beside it are the learned priors of its labels, how trees are transformed, and the base distribution.
 
     Raises `WrongKindError` where it is none of trees, `InputError` where nothing was learned, and `StoreError`.
     """
@@ -163,11 +142,11 @@ def stored_grammar(url: str, drawn: bool = False) -> StoredTreeGrammar:
             raise InputError(f"{store.url}: nothing has been learned yet: `hierogram --store {store.url} learn`")
         priors = {row.label: Prior(row.strength, row.expansion_probability) for row in store.labels()}
         how = treebank.how if treebank else Transformations()
-        return StoredTreeGrammar(grammar, priors, how, store.settings().base)
+        return grammar, priors, how, store.settings().base
 
 
 def _counted(rules: Iterable[StoredRule], drawn: bool) -> TreeGrammar:
-    """The rules as fragments in the byte order of their texts: rows come in no particular order."""
+    """Return the rules as fragments in the byte order of their texts: rows come in no particular order."""
     present: dict[str, float] = {}
     expected: dict[str, float] = {}
     for rule in rules:

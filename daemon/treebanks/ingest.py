@@ -24,22 +24,22 @@ from hierogram.daemon.corpora.reading import Beginning, ValidatedChunk
 from hierogram.daemon.corpora.validation import Repeats
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.treebanks import reading
-from hierogram.daemon.treebanks.reading import OpenTreebank, ParsedSentence, TreebankFile, open_treebank
-from hierogram.daemon.treebanks.transformations import KnownWords, Transformations, vocabulary_of_sentences
+from hierogram.daemon.treebanks.reading import OpenTreebank, ParsedSentence, TreebankFile
+from hierogram.daemon.treebanks.transformations import KnownWords, Transformations, vocabulary_of
 from hierogram.samplers.grammar.kinds import PARSES
 from hierogram.storage.records import RejectedLine
 from hierogram.storage.store import Store
 
 
 class Treebank(NamedTuple):
-    """What a store's first trees settled."""
+    """Settled by a store's first trees: how trees are transformed, and the words that are known."""
 
     how: Transformations
     vocabulary: KnownWords
 
 
 def treebank_of(store: Store) -> Treebank | None:
-    """What is settled in a store; None before its first trees."""
+    """Return what is settled in a store; None before its first trees."""
     settled = store.treebank()
     return None if settled is None else _decoded(settled)
 
@@ -49,18 +49,6 @@ def _decoded(settled: dict[str, object]) -> Treebank:
     assert isinstance(how, dict)
     assert isinstance(known, list)
     return Treebank(Transformations(**how), KnownWords(frozenset(known)))
-
-
-def ingest_trees(
-    store: Store,
-    treebank: TreebankFile,
-    how: Transformations | None = None,
-    corpus: str = DEFAULT_CORPUS,
-    report: Callable[[IngestProgress], None] | None = None,
-) -> IngestReport:
-    """Store the trees and packed forests of a file; see `ingest_open`, and `open_treebank` for what else it raises."""
-    with open_treebank(treebank) as opened:
-        return ingest_open(store, opened, how, corpus, report)
 
 
 def ingest_open(
@@ -85,7 +73,7 @@ def ingest_open(
         rejected = Counter(text.reason for text in read if isinstance(text, RejectedLine))
         treebank.limits.check_rejected(file.name, len(read), rejected)
         sentences = (text.parse.words for text in read if isinstance(text, ParsedSentence))
-        vocabulary = _settled(store, how, vocabulary_of_sentences(sentences, how.rare).known)
+        vocabulary = _settled(store, how, vocabulary_of(sentences, how.rare).known)
         stored = 0
 
         def share() -> int:
@@ -126,7 +114,7 @@ def ingest_trees_apart(
 
 
 def _agreed(store: Store, how: Transformations | None) -> tuple[Transformations, KnownWords | None]:
-    """How a store's trees are transformed, and the words that it knows, None before its first trees.
+    """Return how a store's trees are transformed, and the words that it knows, None before its first trees.
 
     Raises `WrongKindError` where it takes no trees, `UsageError` where others than `how` are settled.
     """
@@ -139,7 +127,7 @@ def _agreed(store: Store, how: Transformations | None) -> tuple[Transformations,
 
 
 def _settled(store: Store, how: Transformations, known: Iterable[str]) -> KnownWords:
-    """The words that the store knows from now on: these, where no others are settled; raises `UsageError`."""
+    """Return the words that the store knows from now on: these, where no others are settled; raises `UsageError`."""
     settled = _decoded(store.settle_treebank({"transformations": asdict(how), "known": sorted(known)}))
     _check_settled(store, settled, how)
     return settled.vocabulary

@@ -7,7 +7,6 @@ MAX-RULE-SUM of Petrov & Klein 2007].
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -22,74 +21,39 @@ from hierogram.daemon.treebanks.trees import ESCAPES, Node, Tree, with_words
 from hierogram.samplers.charts.chart import fill_chart, restricted
 from hierogram.samplers.charts.derivations import LEXICAL_EDGE, UNARY_EDGE, Forest, SentenceKey, stays
 
-_Pair = tuple[str, str, str, int]
+_Cell = dict[tuple[Production, int], float]
+"""Expected counts of productions over the same words, each with its split, 0 where it has not two labels."""
 
 
-@dataclass(slots=True)
-class _Cell:
-    """What covers a span: expected counts of productions with one label, a word, or two labels and a split."""
+class _Best(NamedTuple):
+    """The best way to put a label over a span: chain of labels from it down, and what the last one is made of.
 
-    single: defaultdict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
-    word: defaultdict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
-    pair: defaultdict[_Pair, float] = field(default_factory=lambda: defaultdict(float))
-
-
-class Spans:
-    """Expected counts of productions by the words that they cover."""
-
-    def __init__(self) -> None:
-        self.cells: defaultdict[tuple[int, int], _Cell] = defaultdict(_Cell)
-
-    def add(self, start: int, end: int, split: int, production: Production, count: float) -> None:
-        """A production over words start to end is expected `count` times more; `split` for two labels."""
-        label, right, lexical = production
-        cell = self.cells[start, end]
-        if lexical:
-            cell.word[label, right[0]] += count
-        elif len(right) == 1:
-            cell.single[label, right[0]] += count
-        else:
-            cell.pair[label, right[0], right[1], split] += count
-
-
-@dataclass(slots=True)
-class _Best:
-    """The best way to put a label over a span: chain of labels from it down, and what the last one is made of."""
+    That is a word, or two labels and a split.
+    """
 
     score: float
     chain: tuple[str, ...]
-    made: str | _Pair
-
-
-def best_expected_tree(spans: Spans, root: str, words: int) -> Tree:
-    """The tree over all words whose productions have the largest sum of expected counts; no label comes twice in a
-    chain of single labels, which otherwise could go round for ever.
-
-    Raises `InputError` where the productions make no tree.
-    """
-    best: dict[tuple[int, int], dict[str, _Best]] = {}
-    for (start, end), cell in sorted(spans.cells.items(), key=lambda entry: (entry[0][1] - entry[0][0], entry[0])):
-        best[start, end] = _best_of(cell, best, start, end)
-    if root not in best.get((0, words), {}):
-        raise InputError(f"no tree with {root} on top can be made of the expected productions")
-    return _assembled(best, root, words)
+    made: str | tuple[str, str, int]
 
 
 def _best_of(cell: _Cell, best: dict[tuple[int, int], dict[str, _Best]], start: int, end: int) -> dict[str, _Best]:
+    """Return the best way to put each label over a span; no label comes twice in a chain, which could go round."""
     here: dict[str, _Best] = {}
-    for (label, word), count in cell.word.items():
-        if label not in here or count > here[label].score:
-            here[label] = _Best(count, (label,), word)
-    for (label, left, right, split), count in cell.pair.items():
-        one, other = best.get((start, split), {}).get(left), best.get((split, end), {}).get(right)
-        if one and other:
-            score = count + one.score + other.score
-            if label not in here or score > here[label].score:
-                here[label] = _Best(score, (label,), (label, left, right, split))
-    changed = bool(cell.single)
+    single = []
+    for ((label, right, lexical), split), count in cell.items():
+        if lexical:
+            if label not in here or count > here[label].score:
+                here[label] = _Best(count, (label,), right[0])
+        elif len(right) == 1:
+            single.append((label, right[0], count))
+        else:
+            one, other = best.get((start, split), {}).get(right[0]), best.get((split, end), {}).get(right[1])
+            if one and other and (label not in here or count + one.score + other.score > here[label].score):
+                here[label] = _Best(count + one.score + other.score, (label,), (right[0], right[1], split))
+    changed = bool(single)
     while changed:
         changed = False
-        for (label, child), count in cell.single.items():
+        for label, child, count in single:
             below = here.get(child)
             if below is None or label in below.chain:
                 continue
@@ -100,24 +64,20 @@ def _best_of(cell: _Cell, best: dict[tuple[int, int], dict[str, _Best]], start: 
 
 
 def _assembled(best: dict[tuple[int, int], dict[str, _Best]], root: str, words: int) -> Tree:
-    stack: list[tuple[str, int, int] | tuple[tuple[str, ...], str, bool]] = [(root, 0, words)]
+    stack: list[tuple[str, int, int] | _Best] = [(root, 0, words)]
     done: list[Node] = []
     while stack:
         entry = stack.pop()
-        if isinstance(entry[0], tuple):
-            chain, word, _ = entry
-            children: tuple[Node, ...] = (word,) if word else (done.pop(-2), done.pop())
-            for label in reversed(chain):
-                children = (Tree(label, children),)
-            done.append(children[0])
+        if isinstance(entry, _Best):
+            below = (entry.made,) if isinstance(entry.made, str) else (done.pop(-2), done.pop())
+            done.append(_under(entry.chain[:-1], Tree(entry.chain[-1], below)))
             continue
         label, start, end = entry
         found = best[start, end][label]
-        if isinstance(found.made, str):
-            stack.append((found.chain, found.made, True))
-            continue
-        _, left, right, split = found.made
-        stack += [(found.chain, "", False), (right, split, end), (left, start, split)]
+        stack.append(found)
+        if not isinstance(found.made, str):
+            left, right, split = found.made
+            stack += [(right, split, end), (left, start, split)]
     [tree] = done
     assert isinstance(tree, Tree)
     return tree
@@ -156,7 +116,9 @@ class Parser:
         self._vocabulary = KnownWords(frozenset(grammar.words))
 
     def parse(self, words: Sequence[str], sentence: int, methods: Sequence[str] = (MER,)) -> Parsed:
-        """Trees of a sentence, which has at least one word."""
+        """Return trees of a sentence, which has at least one word."""
+        if MPP in methods and not self.draws:
+            raise UsageError("mpp needs draws: give --draws 1000")
         words = [ESCAPES.get(word, word) for word in words]
         known = self.numbers(words, self.grammar.words)
         if known is None:
@@ -173,32 +135,26 @@ class Parser:
             if forest is None:
                 return self._flat(words, methods)
             log_probability = forest.graph.chart.log_weight(self.grammar.root, 0, len(words))
-            if self.draws and (MPP in methods or MER in methods):
+            if self.draws:
                 key = SentenceKey(self.seed, sentence)
                 times, tree = self._chain(forest, key)
                 if MPP in methods:
                     trees[MPP] = self._tree(forest, forest.derivation(key, tree))
                 if MER in methods:
                     trees[MER] = self._expected_tree(forest, forest.count(key, times) / times.sum())
-            elif MER in methods:
+            else:
                 trees[MER] = self._expected_tree(forest, forest.expected())
-            if MPP in methods and MPP not in trees:
-                raise UsageError("mpp needs draws: give --draws 1000")
-        return Parsed({name: _spelled(tree, words) for name, tree in trees.items()}, log_probability, True)
+        return Parsed({name: with_words(tree, words) for name, tree in trees.items()}, log_probability, True)
 
     def numbers(self, words: Sequence[str], known: dict[str, int]) -> NDArray[np.int32] | None:
-        """The numbers of words, of classes for those that are unknown; None where a word has none at all."""
-        numbers = [self._number(word, position, known) for position, word in enumerate(words)]
+        """Return the numbers of words, of the finest class that is known for others; None where a word has none."""
+        numbers = []
+        for position, word in enumerate(words):
+            found: str | None = self._vocabulary.of(word, position)
+            while found is not None and found not in known:
+                found = coarser(found) if found.startswith(UNKNOWN) else None
+            numbers.append(known.get(found or UNKNOWN))
         return None if None in numbers else np.array(numbers, np.int32)
-
-    def _number(self, word: str, position: int, known: dict[str, int]) -> int | None:
-        """The number of the word, of its class, or of the next coarser class that the grammar has."""
-        found: str | None = self._vocabulary.of(word, position)
-        while found is not None:
-            if found in known:
-                return known[found]
-            found = coarser(found) if found.startswith(UNKNOWN) else None
-        return known.get(UNKNOWN)
 
     def _forest(self, words: NDArray[np.int32], best: bool) -> Forest | None:
         rules = restricted(self.grammar.chart, words, best)
@@ -208,9 +164,7 @@ class Parser:
         return Forest(rules, chart, self.grammar.root)
 
     def _chain(self, forest: Forest, key: SentenceKey) -> tuple[NDArray[np.int64], int]:
-        """How often the Metropolis-Hastings chain over the draws stays at each, and a draw of its most frequent
-        tree.
-        """
+        """Return how often the Metropolis-Hastings chain stays at each draw, and a draw of its most frequent tree."""
         drawn = forest.draw(key, self.draws, self.grammar.productions, self.grammar.processes)
         times = stays(key, drawn)
         trees, first, which = np.unique(drawn.tree, return_index=True, return_inverse=True)
@@ -220,7 +174,7 @@ class Parser:
         return times, int(first[best])
 
     def _tree(self, forest: Forest, derivation: NDArray[np.int64]) -> Tree:
-        """The tree of a derivation, given as edges, parents first."""
+        """Return the tree of a derivation, given as edges, parents first."""
         rows = forest.items.edge[derivation]
         done: list[Node] = []
         for kind, rule in zip(reversed(rows["kind"].tolist()), reversed(rows["rule"].tolist()), strict=True):
@@ -239,8 +193,12 @@ class Parser:
         return tree
 
     def _expected_tree(self, forest: Forest, counts: NDArray[np.float64]) -> Tree:
-        """The tree of MER: the expected count of each edge goes to the productions that it stands for."""
-        spans = Spans()
+        """Return the tree of MER: that whose productions have the largest sum of expected counts.
+
+        The expected count of each edge goes to the productions that it stands for. Raises `InputError` where they make
+        no tree.
+        """
+        cells: defaultdict[tuple[int, int], _Cell] = defaultdict(dict)
         edges = np.flatnonzero(counts > _LEAST_EXPECTED)
         rows = forest.items.edge[edges]
         items = forest.items.item[: forest.items.used[0]]
@@ -258,13 +216,16 @@ class Parser:
             for p in range(productions.start[kind, rule], productions.start[kind, rule + 1]):
                 place = productions.place[p]
                 found = self.grammar.production_list[productions.production[p]]
-                if place == OWN:
-                    spans.add(start, end, split, found, count)
-                elif place == LEFT:
-                    spans.add(start, split, 0, found, count)
-                else:
-                    spans.add(split, end, 0, found, count)
-        return best_expected_tree(spans, self.root, forest.graph.grammar.words)
+                span = (start, end) if place == OWN else (start, split) if place == LEFT else (split, end)
+                key = found, split if len(found[1]) == 2 else 0
+                cells[span][key] = cells[span].get(key, 0.0) + count
+        best: dict[tuple[int, int], dict[str, _Best]] = {}
+        for span in sorted(cells, key=lambda span: (span[1] - span[0], span)):
+            best[span] = _best_of(cells[span], best, *span)
+        words = forest.graph.grammar.words
+        if self.root not in best.get((0, words), {}):
+            raise InputError(f"no tree with {self.root} on top can be made of the expected productions")
+        return _assembled(best, self.root, words)
 
     def _flat(self, words: Sequence[str], methods: Sequence[str]) -> Parsed:
         tags = self.grammar.tags
@@ -280,9 +241,3 @@ def _under(labels: Sequence[str], node: Node) -> Node:
     for label in reversed(labels):
         node = Tree(label, (node,))
     return node
-
-
-def _spelled(tree: Tree, words: Sequence[str]) -> Tree:
-    """The tree over the words themselves, classes of unknown words replaced."""
-    spelled = iter(words)
-    return with_words(tree, lambda _: next(spelled))

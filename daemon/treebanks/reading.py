@@ -41,9 +41,9 @@ from hierogram.daemon.treebanks.transformations import (
     Transformations,
     cleaned,
     transformed,
-    vocabulary_of_sentences,
+    vocabulary_of,
 )
-from hierogram.daemon.treebanks.trees import Tree, decoded_tree
+from hierogram.daemon.treebanks.trees import Tree, decoded, read_tree
 from hierogram.samplers.exceptions import ForestTooLargeError
 from hierogram.samplers.grammar.brackets import Parse, check_size, write_parse
 from hierogram.storage.records import NewPairs, RejectedLine, in_runs
@@ -57,7 +57,7 @@ class TreeText(NamedTuple):
 
 
 def tree_texts(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
-    """The trees of a file's lines, not yet read; whatever stands between trees comes as a text of its own."""
+    """Yield the trees of a file's lines, not yet read; whatever stands between trees comes as a text of its own."""
     gathered: list[bytes] = []
     first = number = depth = size = 0
     for chunk in chunks:
@@ -79,14 +79,14 @@ def tree_texts(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
 
 
 def read_trees(path: str, limit: int | None = None) -> list[Tree]:
-    """The (first) trees of a file or `-`; raises `InputError` where one is malformed."""
+    """Return the (first) trees of a file or `-`; raises `InputError` where one is malformed."""
     trees: list[Tree] = []
     with open_lines(path) as file:
         for text in tree_texts(file.chunks()):
             if limit is not None and len(trees) >= limit:
                 break
             try:
-                trees.append(decoded_tree(text.content))
+                trees.append(read_tree(decoded(text.content)))
             except RejectionError as rejection:
                 raise InputError(f"{file.name}: line {text.line}: {rejection.message}") from rejection
     return trees
@@ -101,7 +101,7 @@ _COUNT = re.compile(rb"([0-9]+)(?:[ \t]+[^ \t(].*)?[ \t]*\Z", re.DOTALL)
 
 
 def candidate_lists(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
-    """The lists of a file's lines, not yet read."""
+    """Yield the lists of a file's lines, not yet read."""
     gathered: list[bytes] = []
     first = number = size = 0
     for chunk in chunks:
@@ -122,7 +122,7 @@ def candidate_lists(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
 
 
 def candidates(listed: TreeText) -> list[TreeText]:
-    """The trees of a list, not yet read; raises `RejectionError` where something else stands among them."""
+    """Return the trees of a list, not yet read; raises `RejectionError` where something else stands among them."""
     if len(listed.content) > MAX_LIST_BYTES:
         raise RejectionError(
             LINE_TOO_LONG, f"the list is longer than {MAX_LIST_BYTES} bytes: a blank line ends the list of a sentence"
@@ -182,7 +182,7 @@ class OpenTreebank(NamedTuple):
 
 @contextmanager
 def open_treebank(treebank: TreebankFile, read_on: Callable[[], None] = lambda: None) -> Iterator[OpenTreebank]:
-    """Opens a file; raises `InputError` where it cannot be read, or begins with lines of another kind."""
+    """Open a file; raises `InputError` where it cannot be read, or begins with lines of another kind."""
     with open_lines(treebank.path, treebank.limits, read_on) as file:
         chunks = file.chunks()
         first = list(islice(chunks, 1))
@@ -193,7 +193,7 @@ def open_treebank(treebank: TreebankFile, read_on: Callable[[], None] = lambda: 
 def words_apart(
     alive: SignOfLife, treebank: TreebankFile, how: Transformations, max_tokens: int
 ) -> Iterator[frozenset[str]]:
-    """The words that a store knows whose first trees are those of a file; for `Child.run`."""
+    """Yield the words that a store knows whose first trees are those of a file; for `Child.run`."""
     with open_treebank(treebank, alive) as opened:
         rejected: Counter[str] = Counter()
         lines = 0
@@ -207,7 +207,7 @@ def words_apart(
                 else:
                     rejected[text.reason] += 1
 
-        known = vocabulary_of_sentences(words(), how.rare).known
+        known = vocabulary_of(words(), how.rare).known
         treebank.limits.check_rejected(opened.file.name, lines, rejected)
         yield known
 
@@ -215,7 +215,7 @@ def words_apart(
 def read_apart(
     alive: SignOfLife, treebank: TreebankFile, how: Transformations, max_tokens: int, vocabulary: KnownWords
 ) -> Iterator[Beginning | ValidatedChunk]:
-    """The beginning of a file of trees, then what becomes of it; for `Child.run`."""
+    """Yield the beginning of a file of trees, then what becomes of it; for `Child.run`."""
     with open_treebank(treebank, alive) as opened:
         yield Beginning(opened.file.name, treebank.format, opened.file.size)
         read = sentences(opened, how, max_tokens)
@@ -223,11 +223,11 @@ def read_apart(
 
 
 def sentences(opened: OpenTreebank, how: Transformations, max_tokens: int) -> Iterator[ParsedSentence | RejectedLine]:
-    """The sentences of a file, and what is none, in their order."""
+    """Yield the sentences of a file, and what is none, in their order."""
     lists = opened.treebank.lists
     for text in candidate_lists(opened.chunks) if lists else tree_texts(opened.chunks):
         try:
-            parse = _of_list(text, how) if lists else _of_text(text.content, how)
+            parse = _transformed(text, how, lists)
             if len(parse.words) > max_tokens:
                 raise RejectionError(
                     TOO_LONG,
@@ -248,11 +248,25 @@ def chunks(
     repeats: Repeats,
     bytes_read: Callable[[], int],
 ) -> Iterator[ValidatedChunk]:
-    """What goes into the store in one transaction each, at least one."""
+    """Yield what goes into the store in one transaction each, at least one."""
     try:
         first = True
         while (texts := list(islice(read, LINES_A_CHUNK))) or first:
-            pairs = _pairs([text for text in texts if isinstance(text, ParsedSentence)], vocabulary, repeats)
+            parsed = [text for text in texts if isinstance(text, ParsedSentence)]
+            words = [vocabulary.in_words(text.parse.words) for text in parsed]
+            sources = [" ".join(known) for known in words]
+            targets = [write_parse(Parse(known, text.parse.nodes)) for known, text in zip(words, parsed, strict=True)]
+            alignments = [""] * len(parsed)
+            pairs = NewPairs(
+                sources,
+                targets,
+                alignments,
+                [len(known) for known in words],
+                [0] * len(parsed),
+                [text.line for text in parsed],
+                [None] * len(parsed),
+                repeats.occurrences(sources, targets, alignments),
+            )
             rejected = in_runs(text for text in texts if isinstance(text, RejectedLine))
             yield ValidatedChunk(pairs, rejected, bytes_read())
             first = False
@@ -260,37 +274,15 @@ def chunks(
         repeats.close()
 
 
-def _of_text(content: bytes, how: Transformations) -> Parse:
-    """The transformed tree or packed forest of a text; raises `RejectionError`."""
-    if is_forest(content):
-        return transformed_forest(cleaned_forest(read_forest(content), how), how)
-    return packed([transformed(cleaned(decoded_tree(content), how), how)])
-
-
-def _of_list(listed: TreeText, how: Transformations) -> Parse:
-    """The packed forest of an n-best list; raises `RejectionError`."""
+def _transformed(text: TreeText, how: Transformations, lists: bool) -> Parse:
+    """Return the transformed tree or packed forest of a text, the packed forest of a list; raises `RejectionError`."""
+    if not lists and is_forest(text.content):
+        return transformed_forest(cleaned_forest(read_forest(text.content), how), how)
     trees: list[Tree] = []
-    for text in candidates(listed):
+    for one in candidates(text) if lists else [text]:
         try:
-            trees.append(transformed(cleaned(decoded_tree(text.content), how), how))
+            trees.append(transformed(cleaned(read_tree(decoded(one.content)), how), how))
         except RejectionError as rejection:
-            where = f"line {text.line}, tree {len(trees) + 1} of the list"
-            raise RejectionError(rejection.reason, f"{where}: {rejection.message}") from rejection
+            where = f"line {one.line}, tree {len(trees) + 1} of the list: " if lists else ""
+            raise RejectionError(rejection.reason, where + rejection.message) from rejection
     return packed(trees)
-
-
-def _pairs(sentences: Sequence[ParsedSentence], vocabulary: KnownWords, repeats: Repeats) -> NewPairs:
-    words = [vocabulary.in_words(read.parse.words) for read in sentences]
-    sources = [" ".join(known) for known in words]
-    targets = [write_parse(Parse(known, read.parse.nodes)) for known, read in zip(words, sentences, strict=True)]
-    alignments = [""] * len(sentences)
-    return NewPairs(
-        sources,
-        targets,
-        alignments,
-        [len(read.parse.words) for read in sentences],
-        [0] * len(sentences),
-        [read.line for read in sentences],
-        [None] * len(sentences),
-        repeats.occurrences(sources, targets, alignments),
-    )

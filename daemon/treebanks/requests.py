@@ -1,4 +1,4 @@
-"""What may be asked of the parser, declared once: importing this module imports neither numpy nor numba."""
+"""Options of the parser, declared once: importing this module imports neither numpy nor numba."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -19,7 +19,7 @@ _MPP_DRAWS = 1000
 
 @dataclass(frozen=True, slots=True)
 class ParseRequest:
-    """How to parse; None takes the default of the method, or what the grammar's store says."""
+    """Options of parsing; None takes the default of the method, or what the grammar's store says."""
 
     method: Annotated[str, Option("Tree to choose", values=METHODS)] = MER
     draws: Annotated[
@@ -45,7 +45,7 @@ class ParseRequest:
 
     @property
     def draws_taken(self) -> int:
-        """How many derivations of a sentence are drawn."""
+        """Return how many derivations of a sentence are drawn."""
         if self.draws is not None:
             return self.draws
         return _MPP_DRAWS if self.method == MPP else 0

@@ -1,4 +1,4 @@
-"""What is done to a treebank's trees before a grammar is learned from them, and how it is undone.
+"""Transformations of a treebank's trees before a grammar is learned from them, and back.
 
 Rare words become classes of unknown words by how they look. The classes are those that the Stanford and Berkeley
 parsers share (signature 5 of their English lexicons): letter case, with the beginning of the sentence apart, digits,
@@ -23,7 +23,7 @@ _SHORTEST_PLURAL = 3
 
 
 def word_class(word: str, position: int, known: Container[str]) -> str:
-    """The class of an unknown word at a position of its sentence, from 0; `known` are the words that have no class."""
+    """Return the class of an unknown word at a position of its sentence, from 0; `known` words have no class."""
     capitals = sum(letter.isupper() or letter.istitle() for letter in word)
     lower = any(letter.islower() for letter in word)
     digit = any(letter.isdigit() for letter in word)
@@ -56,7 +56,7 @@ def _ending(word: str, plural_only: bool) -> str:
 
 
 def coarser(found: str) -> str | None:
-    """The class without its last feature; None after the class of all unknown words."""
+    """Return the class without its last feature; None after the class of all unknown words."""
     return found.rpartition("-")[0] or None
 
 
@@ -67,26 +67,20 @@ class KnownWords:
     known: frozenset[str]
 
     def of(self, word: str, position: int) -> str:
-        """The word, or its class."""
+        """Return the word, or its class."""
         return word if word in self.known else word_class(word, position, self.known)
 
     def in_words(self, words: Sequence[str]) -> list[str]:
-        """The words of a sentence, each that is not known replaced by its class."""
+        """Return the words of a sentence, each that is not known replaced by its class."""
         return [self.of(word, position) for position, word in enumerate(words)]
 
     def in_tree(self, tree: Tree) -> Tree:
-        """The tree with every word that is not known replaced by its class."""
-        replaced = iter(self.in_words(words_of(tree)))
-        return with_words(tree, lambda _: next(replaced))
+        """Return the tree with every word that is not known replaced by its class."""
+        return with_words(tree, self.in_words(words_of(tree)))
 
 
-def vocabulary_of(trees: Iterable[Tree], rare: int, besides: Iterable[str] = ()) -> KnownWords:
-    """The words seen more than `rare` times in the trees, and those `besides`."""
-    return vocabulary_of_sentences((words_of(tree) for tree in trees), rare, besides)
-
-
-def vocabulary_of_sentences(sentences: Iterable[Iterable[str]], rare: int, besides: Iterable[str] = ()) -> KnownWords:
-    """The words seen more than `rare` times in the sentences, and those `besides`."""
+def vocabulary_of(sentences: Iterable[Iterable[str]], rare: int, besides: Iterable[str] = ()) -> KnownWords:
+    """Return the words seen more than `rare` times in the sentences, and those `besides`."""
     counts = Counter(word for words in sentences for word in words)
     return KnownWords(frozenset(word for word, count in counts.items() if count > rare) | frozenset(besides))
 
@@ -104,7 +98,7 @@ RIGHT, NO_BINARIZATION = "right", "none"
 
 @dataclass(frozen=True, slots=True)
 class Transformations:
-    """How trees are transformed; the defaults are those of the parsing literature.
+    """Options of transforming trees; the defaults are those of the parsing literature.
 
     `functions`: functional tags and indices stay (`NP-SBJ-1`); `empty_elements`: traces stay; `unary`: `keep`, with X
     over X alone made one X, or `collapse`, chains to joint labels (`S+VP`); `binarization`: `right`, with marks `@NP`,
@@ -133,15 +127,13 @@ class Transformations:
 
 
 def cleaned(tree: Tree, how: Transformations) -> Tree:
-    """The tree as it is scored: without what the transformations take away, under the root label.
+    """Return the tree as it is scored: without what the transformations take away, under the root label.
 
     Raises `RejectionError` where no word is left, or a label holds a mark of the transformations.
     """
 
     def clean(label: str, children: list[Node]) -> list[Node]:
-        if label == EMPTY_ELEMENT and not how.empty_elements:
-            return []
-        if not children:
+        if not children or (label == EMPTY_ELEMENT and not how.empty_elements):
             return []
         if not how.functions:
             label = plain_label(label)
@@ -161,7 +153,7 @@ def cleaned(tree: Tree, how: Transformations) -> Tree:
 
 
 def transformed(tree: Tree, how: Transformations) -> Tree:
-    """A cleaned tree as grammars are learned from it: unary chains and binarization; words stay."""
+    """Return a cleaned tree as grammars are learned from it: unary chains and binarization; words stay."""
 
     def change(label: str, children: list[Node]) -> list[Node]:
         if how.unary == COLLAPSE and len(children) == 1 and label != how.root:
@@ -179,7 +171,7 @@ def transformed(tree: Tree, how: Transformations) -> Tree:
 
 
 def restored(tree: Tree, how: Transformations) -> Tree:
-    """The cleaned tree that `transformed` was given."""
+    """Return the cleaned tree that `transformed` was given."""
 
     def restore(label: str, children: list[Node]) -> list[Node]:
         if label.startswith(INTERMEDIATE) and how.binarization == RIGHT:
@@ -195,7 +187,7 @@ def restored(tree: Tree, how: Transformations) -> Tree:
 
 
 def plain_label(label: str) -> str:
-    """The label without functional tags and indices: `NP-SBJ-1`, `NP=2` and `NP|ADVP` give NP; `-LRB-` stays."""
+    """Return the label without functional tags and indices: `NP-SBJ-1`, `NP=2` and `NP|ADVP` give NP; `-LRB-` stays."""
     if label.startswith("-"):
         return label
     for mark in "-=|":
@@ -204,12 +196,12 @@ def plain_label(label: str) -> str:
 
 
 def intermediate(label: str) -> str:
-    """The label of the rest of the children, where binarization divides those of a node of this label."""
+    """Return the label of the rest of the children, where binarization divides those of a node of this label."""
     return f"{INTERMEDIATE}{label.rpartition(JOINT)[2] or label}"
 
 
 def refuse_marks(label: str, how: Transformations) -> None:
-    """Raises `RejectionError` where a label is missing, or is a sign that transformations or notation need."""
+    """Raise `RejectionError` where a label is missing, or is a sign that transformations or notation need."""
     if not label:
         raise RejectionError(MALFORMED_TREE, "a node inside the tree has no label")
     if label == "|" or (label.startswith("#") and label[1:].isdigit()):

@@ -5,7 +5,7 @@ here goes without recursion, so that no depth of brackets can end a process.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from hierogram.daemon.corpora.rejections import (
@@ -32,7 +32,7 @@ class Tree:
 
     @property
     def is_preterminal(self) -> bool:
-        """Whether its only child is a word."""
+        """Return whether its only child is a word."""
         return len(self.children) == 1 and isinstance(self.children[0], str)
 
     def __str__(self) -> str:
@@ -55,12 +55,12 @@ Node = Tree | str
 
 
 def words_of(tree: Tree) -> list[str]:
-    """The words of the tree, from left to right."""
+    """Return the words of the tree, from left to right."""
     return [node for node in preorder(tree) if isinstance(node, str)]
 
 
 def preorder(tree: Tree) -> Iterator[Node]:
-    """The nodes and words of the tree, parents first, from left to right."""
+    """Yield the nodes and words of the tree, parents first, from left to right."""
     stack: list[Node] = [tree]
     while stack:
         node = stack.pop()
@@ -69,39 +69,26 @@ def preorder(tree: Tree) -> Iterator[Node]:
             stack.extend(reversed(node.children))
 
 
-def with_words(tree: Tree, replace: Callable[[str], str]) -> Tree:
-    """The tree with each word replaced, from left to right."""
-    stack: list[Node | None] = [tree]
-    labels: list[str] = []
-    done: list[list[Node]] = [[]]
-    while stack:
-        node = stack.pop()
-        if node is None:
-            children = done.pop()
-            done[-1].append(Tree(labels.pop(), tuple(children)))
-        elif isinstance(node, str):
-            done[-1].append(replace(node))
-        else:
-            labels.append(node.label)
-            done.append([])
-            stack.append(None)
-            stack.extend(reversed(node.children))
-    [found] = done[0]
+def with_words(tree: Tree, words: Iterable[str]) -> Tree:
+    """Return the tree over other words, from left to right."""
+    [found] = rewritten(tree, lambda label, children: [Tree(label, tuple(children))], iter(words))
     assert isinstance(found, Tree)
     return found
 
 
-def rewritten(tree: Tree, rewrite: Callable[[str, list[Node]], list[Node]]) -> list[Node]:
-    """What stands in the tree's place when every node, children first, has become what `rewrite` says.
+def rewritten(
+    tree: Tree, rewrite: Callable[[str, list[Node]], list[Node]], words: Iterator[str] | None = None
+) -> list[Node]:
+    """Return the nodes in the tree's place when every node, children first, has become what `rewrite` returns.
 
-    `rewrite` gets a label and the nodes that stand for its children.
+    `rewrite` gets a label and the nodes that stand for its children; `words` take the place of the tree's own.
     """
     done: list[list[Node]] = [[]]
     stack: list[tuple[Node, bool]] = [(tree, False)]
     while stack:
         node, closing = stack.pop()
         if isinstance(node, str):
-            done[-1].append(node)
+            done[-1].append(node if words is None else next(words))
         elif closing:
             children = done.pop()
             done[-1] += rewrite(node.label, children)
@@ -113,7 +100,7 @@ def rewritten(tree: Tree, rewrite: Callable[[str, list[Node]], list[Node]]) -> l
 
 
 def read_tree(text: str, frontiers: bool = False) -> Tree:
-    """The tree that the text holds; a label may be missing (`( (S …))`, as the Penn Treebank has it).
+    """Return the tree that the text holds; a label may be missing (`( (S …))`, as the Penn Treebank has it).
 
     Raises `RejectionError` (malformed-tree) where brackets do not match, something stands outside them, or a node has
     nothing below it (with `frontiers`: no label).
@@ -158,13 +145,8 @@ def read_tree(text: str, frontiers: bool = False) -> Tree:
     return whole
 
 
-def decoded_tree(content: bytes) -> Tree:
-    """The tree in these bytes; raises `RejectionError`."""
-    return read_tree(decoded(content))
-
-
 def decoded(content: bytes) -> str:
-    """The text of a tree; raises `RejectionError` where it is too long or holds what a text cannot hold."""
+    """Return the text of a tree; raises `RejectionError` where it is too long or holds what a text cannot hold."""
     if len(content) > MAX_LINE_BYTES:
         raise RejectionError(LINE_TOO_LONG, f"the tree is longer than {MAX_LINE_BYTES} bytes")
     if b"\0" in content:

@@ -31,7 +31,7 @@ class References:
             self._most |= _ngrams(reference)
 
     def statistics(self, words: Words) -> NDArray[np.float64]:
-        """A candidate's statistics."""
+        """Return a candidate's statistics."""
         found = np.zeros(SIZE)
         for ngram, number in _ngrams(words).items():
             found[len(ngram) - 1] += min(number, self._most[ngram])
@@ -46,14 +46,14 @@ def _ngrams(words: Words) -> Counter[Words]:
 
 
 class Bleu(NamedTuple):
-    """BLEU of a text, 0 to 100, and how many times as many words it has as its references."""
+    """BLEU of a text, 0 to 100, and the ratio of its words to those of its references."""
 
     score: float
     ratio: float
 
 
 def bleu_of(statistics: NDArray[np.float64]) -> Bleu:
-    """BLEU of the sum of all sentences' statistics [Papineni et al. 2002], without smoothing."""
+    """Return BLEU of the sum of all sentences' statistics [Papineni et al. 2002], without smoothing."""
     matches, totals = statistics[:ORDER], statistics[ORDER:LENGTH]
     length, reference = statistics[LENGTH], statistics[REFERENCE]
     ratio = float(length / reference) if reference else 1.0
@@ -64,7 +64,7 @@ def bleu_of(statistics: NDArray[np.float64]) -> Bleu:
 
 
 def sentence_bleu(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
-    """BLEU+1 of candidates, 0 to 1: statistics float64[k, 10].
+    """Return BLEU+1 of candidates, 0 to 1: statistics float64[k, 10].
 
     One is added to the counts of n-grams of two words and more [Lin & Och 2004], and to the length of the reference in
     the brevity penalty: without the latter, tuning makes translations too short [Nakov, Guzmán & Vogel 2012].

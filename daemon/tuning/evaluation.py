@@ -4,8 +4,7 @@ Scores come with sacrebleu's signatures, so that others can make them again.
 """
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hierogram.daemon.exceptions import InputError, UsageError
@@ -66,16 +65,22 @@ def _evaluate(
     options: EvaluationOptions,
 ) -> MetricScores:
     metric = _metric(name, options)
-    with _seeded(options.seed):
-        from sacrebleu.significance import PairedTest
+    from sacrebleu.significance import PairedTest
 
-        systems: list[tuple[str, Sequence[str]]] = [
-            (str(number), lines) for number, (_, lines) in enumerate(translations)
-        ]
-        # What it says of its types leaves out that references may be missing.
-        streams: Any = references
+    systems: list[tuple[str, Sequence[str]]] = [(str(number), lines) for number, (_, lines) in enumerate(translations)]
+    # Its types leave out that references may be missing.
+    streams: Any = references
+    # sacrebleu takes its seed from the environment.
+    before: Any = os.environ.get(_SEED)
+    os.environ[_SEED] = str(options.seed)
+    try:
         test = PairedTest(systems, {name: metric}, streams, test_type="bs", n_samples=options.resamples)
         signatures, columns = test()
+    finally:
+        if before is None:
+            del os.environ[_SEED]
+        else:
+            os.environ[_SEED] = before
     [(label, signature)] = signatures.items()
     found: list[Any] = columns[label]
     scores = [
@@ -98,22 +103,8 @@ def _metric(name: str, options: EvaluationOptions) -> "Metric":
     return TER()
 
 
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """sacrebleu takes its seed from the environment."""
-    before: Any = os.environ.get(_SEED)
-    os.environ[_SEED] = str(seed)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_SEED]
-        else:
-            os.environ[_SEED] = before
-
-
 def check_lines(texts: Sequence[tuple[str, list[str]]], references: Sequence[tuple[str, list[str]]]) -> None:
-    """Raises `InputError` where named lists of lines do not go together, or a line has no reference."""
+    """Raise `InputError` where named lists of lines do not go together, or a line has no reference."""
     first, lines = texts[0]
     for name, others in (*texts[1:], *references):
         if len(others) != len(lines):

@@ -17,7 +17,7 @@ TOKENIZERS = {
 
 @dataclass(frozen=True, slots=True)
 class TuningOptions:
-    """How weights are tuned [Hopkins & May 2011]."""
+    """Options of tuning weights [Hopkins & May 2011]."""
 
     iterations: Annotated[int, Option("Most times that weights are trained.", least=1)] = 15
     best: Annotated[int, Option("Candidates of each sentence in each iteration.", least=2)] = 100
@@ -50,7 +50,7 @@ class TuningOptions:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationOptions:
-    """What translations are compared by."""
+    """Options of comparing translations."""
 
     metrics: Annotated[tuple[str, ...], Option("Metrics, separated by commas.", values=METRICS)] = tuple(METRICS)
     tokenizer: Annotated[str, Option("How BLEU divides text into tokens.", values=TOKENIZERS)] = "13a"

@@ -3,7 +3,6 @@
 The file is what `translate` reads, and says beside the weights how they were found.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.compressing import written
+from hierogram.daemon.decoding.fixed_words import split_words
 from hierogram.daemon.decoding.grammars import TranslationGrammar
 from hierogram.daemon.decoding.opening import TranslationResources
-from hierogram.daemon.decoding.weights import WORDS
+from hierogram.daemon.decoding.weights import WORDS, toml_table
 from hierogram.daemon.plain_options import all_plain
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.tuning.options import TuningOptions
@@ -38,7 +38,7 @@ class GrammarDecoder:
         rounds: int,
         threads: int = 0,
     ) -> None:
-        """`best` candidates of each line, in so many `rounds` at most; threads: 0 is one for each core."""
+        """`best` candidates of each line, in at most `rounds`; threads: 0 is one for each core."""
         self.names = equipment.translator(grammar).names
         self.words = self.names.index(WORDS)
         self._equipment = equipment
@@ -51,15 +51,15 @@ class GrammarDecoder:
         self._done = 0
 
     def start(self) -> NDArray[np.float64]:
-        """The weights that the equipment has, float64[F]."""
+        """Return the weights that the equipment has, float64[F]."""
         return np.array([float(self._equipment.weights.get(name, 0.0)) for name in self.names])
 
     def by_name(self, weights: NDArray[np.float64]) -> dict[str, float]:
-        """Weights by the names of their features."""
+        """Return weights by the names of their features."""
         return dict(zip(self.names, weights.tolist(), strict=True))
 
     def __call__(self, weights: NDArray[np.float64]) -> list[KBest]:
-        """The candidates of each line, best first; none of a line without words."""
+        """Return the candidates of each line, best first; none of a line without words."""
         translator = self._equipment.translator(self._grammar, self.by_name(weights))
         markup = self._equipment.options.markup
         found = []
@@ -75,11 +75,11 @@ class GrammarDecoder:
 
 
 def split_references(references: Iterable[Sequence[str]], sentences: int) -> list[list[tuple[str, ...]]]:
-    """The references of each sentence as words, from lists of lines; empty lines are left out."""
+    """Return the references of each sentence as words, from lists of lines; empty lines are left out."""
     split: list[list[tuple[str, ...]]] = [[] for _ in range(sentences)]
     for lines in references:
         for own, line in zip(split, lines, strict=True):
-            if words := tuple(word for word in line.replace("\t", " ").split(" ") if word):
+            if words := split_words(line):
                 own.append(words)
     return split
 
@@ -97,35 +97,20 @@ def write_tuned(
     the BLEU that its own weights gave, the ratio of words to those of the references, and the number of new candidates.
     """
     lines = [
-        *_table("[weights]", by_name(tuned.weights)),
-        *_table("[tuning]", {**inputs, **all_plain(options), "best_round": tuned.best + 1}),
+        *toml_table("[weights]", by_name(tuned.weights)),
+        *toml_table("[tuning]", {**inputs, **all_plain(options), "best_round": tuned.best + 1}),
     ]
     for iteration in tuned.history:
-        lines += _table("[[rounds]]", as_plain(iteration))
-        lines += _table("[rounds.weights]", by_name(iteration.weights))
+        lines += toml_table("[[rounds]]", as_plain(iteration))
+        lines += toml_table("[rounds.weights]", by_name(iteration.weights))
     with written(path) as file:
         file.write("\n".join(lines[:-1]).encode() + b"\n")
 
 
 def as_plain(iteration: Iteration) -> dict[str, Any]:
-    """A round's scores, without its weights."""
+    """Return a round's scores, without its weights."""
     return {
         "bleu": round(iteration.bleu.score, 4),
         "ratio": round(iteration.bleu.ratio, 4),
         "candidates": iteration.new,
     }
-
-
-def _table(title: str, values: Mapping[str, Any]) -> list[str]:
-    entries = (f"{_key(name)} = {_plain(value)}" for name, value in values.items() if value is not None)
-    return [title, *entries, ""]
-
-
-def _plain(value: Any) -> str:
-    """A number, a text or a list: those of JSON are those of TOML."""
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _key(name: str) -> str:
-    plain = name.isascii() and all(letter.isalnum() or letter in "_-" for letter in name)
-    return name if plain and name else _plain(name)

@@ -10,6 +10,7 @@ weight of target words alone is fitted, by which translations are made as long a
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -24,26 +25,22 @@ _FURTHEST = 0.5
 """The weight changes by at most this share of the largest weight at once: lists tell of what is near."""
 
 
-class Ranked(NamedTuple):
-    """The candidates of one sentence: scores, words, and words of the closest reference, float64[k] each."""
-
-    scores: NDArray[np.float64]
-    words: NDArray[np.float64]
-    references: NDArray[np.float64]
+Ranked = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+"""The candidates of one sentence: scores, words, and words of the closest reference, float64[k] each."""
 
 
 def length_ratio(lists: Sequence[Ranked], change: float) -> float:
-    """Words of the best candidates to those of their references, if each word's weight were changed by this much."""
+    """Return the words of the best candidates by those of their references, if each word's weight were changed so."""
     words = references = 0.0
-    for own in lists:
-        best = int(np.argmax(own.scores + change * own.words))
-        words += own.words[best]
-        references += own.references[best]
+    for scores, own, closest in lists:
+        best = int(np.argmax(scores + change * own))
+        words += own[best]
+        references += closest[best]
     return float(words / references) if references else 1.0
 
 
 def fit_length(lists: Sequence[Ranked], largest: float, ratio: float) -> float:
-    """The change of the words' weight by which the best candidates have `ratio` times the words of their references.
+    """Return the change of the words' weight at which the best candidates have `ratio` times their references' words.
 
     Where the lists cannot show it, it goes as far as half the `largest` weight; 0 where they have it already.
     """
@@ -67,7 +64,7 @@ _REGULARIZATION = 1.0
 def draw_pairs(
     random: np.random.Generator, scores: NDArray[np.float64], options: TuningOptions
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pairs of candidates of one sentence, the better ones and the worse ones: those with the largest gaps of a sample.
+    """Draw pairs of candidates of one sentence, better ones and worse ones: those with the largest gaps of a sample.
 
     `scores` float64[k]: sentence BLEU. None where all are much the same.
     """
@@ -143,7 +140,7 @@ _TRUSTED = 0.25
 """Share of the sentences that may change their translation in the first step."""
 _WIDER, _NARROWER, _NARROWEST = 1.5, 0.5, 0.02
 _STEP_HALVINGS = 6
-"""A step that is too long is halved at most so often, then it is left out."""
+"""A step that is too long is halved at most this number of times, then it is left out."""
 
 
 class KBest(NamedTuple):
@@ -159,7 +156,7 @@ Decode = Callable[[NDArray[np.float64]], Sequence[KBest]]
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One round: the weights that were decoded with, what came of them, how many candidates were new."""
+    """One round: the weights that were decoded with, their BLEU, the number of candidates that were new."""
 
     weights: NDArray[np.float64]
     bleu: Bleu
@@ -175,49 +172,30 @@ class Tuned(NamedTuple):
 
 
 class _Pool:
-    """All candidates of one sentence so far."""
+    """All candidates of one sentence so far: features float64[F] and statistics float64[10] of each."""
 
     def __init__(self, references: References) -> None:
-        self._references = references
-        self._of_words: dict[Words, NDArray[np.float64]] = {}
+        self.features: list[NDArray[np.float64]] = []
+        self.statistics: list[NDArray[np.float64]] = []
         self._known: set[tuple[Words, bytes]] = set()
-        self._features: list[NDArray[np.float64]] = []
-        self._statistics: list[NDArray[np.float64]] = []
-
-    def statistics(self, words: Words) -> NDArray[np.float64]:
-        """What of the references is in these words."""
-        if words not in self._of_words:
-            self._of_words[words] = self._references.statistics(words)
-        return self._of_words[words]
+        self.of = cache(references.statistics)
 
     def add(self, candidates: KBest) -> int:
-        """Take candidates; how many are new."""
+        """Take candidates; return how many are new."""
         before = len(self._known)
         for words, features in zip(candidates.words, candidates.features, strict=True):
             # Sums in other orders differ in their last digits.
             key = (words, np.round(features, 6).tobytes())
             if key not in self._known:
                 self._known.add(key)
-                self._features.append(features)
-                self._statistics.append(self.statistics(words))
+                self.features.append(features)
+                self.statistics.append(self.of(words))
         return len(self._known) - before
 
-    def has_pairs(self) -> bool:
-        """Whether there are two candidates."""
-        return len(self._features) > 1
-
-    def lists(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Features float64[k, F] and statistics float64[k, 10] of the candidates, of which there is one."""
-        return np.array(self._features), np.array(self._statistics)
-
-    def has_any(self) -> bool:
-        """Whether there is a candidate."""
-        return bool(self._features)
-
     def differences(self, random: np.random.Generator, options: TuningOptions) -> NDArray[np.float64]:
-        """Features of better candidates less those of worse ones, float64[n, F]."""
-        features = np.array(self._features)
-        better, worse = draw_pairs(random, sentence_bleu(np.array(self._statistics)), options)
+        """Return features of better candidates less those of worse ones, float64[n, F]."""
+        features = np.array(self.features)
+        better, worse = draw_pairs(random, sentence_bleu(np.array(self.statistics)), options)
         return features[better] - features[worse]
 
 
@@ -225,20 +203,20 @@ class _Lists:
     """The candidates of all sentences so far, to be ranked by any weights."""
 
     def __init__(self, pools: Sequence[_Pool]) -> None:
-        self._lists = [pool.lists() for pool in pools if pool.has_any()]
+        self._lists = [(np.array(pool.features), np.array(pool.statistics)) for pool in pools if pool.features]
 
     def first(self, weights: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The place of the candidate of each sentence that weights put first, int64[s]."""
+        """Return the place of the candidate of each sentence that weights put first, int64[s]."""
         return np.array([int(np.argmax(features @ weights)) for features, _ in self._lists], np.int64)
 
     def quality(self, first: NDArray[np.int64], length: float) -> tuple[float, float]:
-        """How good the candidates at these places are; their mean sentence BLEU, where that is 0 for many."""
+        """Return BLEU of the candidates at these places, fitted, and their mean sentence BLEU: the former may be 0."""
         rows = np.array([statistics[k] for k, (_, statistics) in zip(first, self._lists, strict=True)])
         return fitted(bleu_of(rows.sum(axis=0)), length), float(sentence_bleu(rows).mean())
 
     def ranked(self, weights: NDArray[np.float64]) -> list[Ranked]:
-        """Scores and lengths of the candidates under weights."""
-        return [Ranked(features @ weights, own[:, LENGTH], own[:, REFERENCE]) for features, own in self._lists]
+        """Return scores and lengths of the candidates under weights."""
+        return [(features @ weights, own[:, LENGTH], own[:, REFERENCE]) for features, own in self._lists]
 
 
 def fitted(bleu: Bleu, length: float) -> float:
@@ -312,7 +290,7 @@ def tune(
         total = np.zeros(SIZE)
         new = 0
         for pool, candidates in zip(pools, decoded, strict=True):
-            total += pool.statistics(candidates.words[0] if candidates.words else ())
+            total += pool.of(candidates.words[0] if candidates.words else ())
             new += pool.add(candidates)
         history.append(Iteration(weights, bleu_of(total), new))
         number = len(history)
@@ -323,22 +301,19 @@ def tune(
         if number > options.iterations:
             break
         random = [np.random.default_rng([options.seed, number, k]) for k in range(len(pools))]
-        found = [pool.differences(own, options) for pool, own in zip(pools, random, strict=True) if pool.has_pairs()]
+        found = [
+            pool.differences(own, options) for pool, own in zip(pools, random, strict=True) if len(pool.features) > 1
+        ]
         if not sum(map(len, found)):
             break
         differences = np.concatenate(found)
         start = history[best].weights
         trained = as_wide(train(differences), start, differences)
         last, weights = weights, step(_Lists(pools), start, trained, trusted, options, words)
-        if not new and _is_settled(last, weights):
+        # Weights that are not trained do not count.
+        changed = weights != last
+        settled = np.abs(weights - last).max() < _SETTLED * np.abs(weights[changed]).max() if changed.any() else True
+        if not new and settled:
             break
     best = max(range(len(history)), key=lambda number: history[number].bleu.score)
     return Tuned(history[best].weights, history, best)
-
-
-def _is_settled(last: NDArray[np.float64], weights: NDArray[np.float64]) -> bool:
-    """Whether weights changed by next to nothing; those that are not trained do not count."""
-    changed = weights != last
-    if not changed.any():
-        return True
-    return bool(np.abs(weights - last).max() < _SETTLED * np.abs(weights[changed]).max())

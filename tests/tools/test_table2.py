@@ -11,7 +11,7 @@ from tests.daemon.conftest import LINES
 from tests.reference.examples import links_of
 from tests.tools import definition as reference
 
-from hierogram.daemon.decoding.rule_files import find_rule_file, read_rule_file
+from hierogram.daemon.decoding.rule_files import read_rule_file
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.progress import progress
@@ -124,6 +124,6 @@ def test_heuristic_grammars_are_exported_with_their_counts(tmp_path: Path) -> No
     [whole] = [rule for rule in found if (rule["source"], rule["target"]) == ("la maison", "the house")]
     assert whole["alignment"] == "0-0 1-1"
     with progress("read", "rules") as shown:
-        assert len(read_rule_file(find_rule_file(tmp_path / "hiero.jsonl"), shown).lines) == len(found)
+        assert len(read_rule_file(tmp_path / "hiero.jsonl", shown)[0].columns.features) == len(found)
     assert learned_store(tmp_path, "start", [], 1) == url
     assert PAIRS not in {system.store for system in SYSTEMS if not system.heuristic}

@@ -47,7 +47,7 @@ def training_texts(path: str, trees: int | None = None) -> list[str]:
     """Return the (first) trees of a treebank in brackets, transformed as grammars are learned from them by default."""
     how = Transformations()
     clean = [cleaned(tree, how) for tree in read_trees(path, trees)]
-    vocabulary = vocabulary_of(clean, how.rare)
+    vocabulary = vocabulary_of(map(words_of, clean), how.rare)
     return [str(transformed(vocabulary.in_tree(tree), how)) for tree in clean]
 
 

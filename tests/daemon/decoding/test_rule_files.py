@@ -10,7 +10,7 @@ from tests.daemon.exports.expected import expected
 from tests.daemon.exports.rules import ODD, write
 
 from hierogram.daemon.decoding.grammars import open_grammar, packed, read_grammar, write_grammar
-from hierogram.daemon.decoding.rule_files import WordedRules, find_rule_file, read_rule_file
+from hierogram.daemon.decoding.rule_files import WordedRules, read_rule_file
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.exports.formats.format import BY_NAME
 from hierogram.daemon.exports.lexicon import FLOOR
@@ -25,7 +25,7 @@ WITH_LINKS = ("cdec", "moses", "jsonl", "tsv", "parquet")
 
 def read(path: Path, format: str | None = None) -> WordedRules:
     with progress("read", "rules") as shown:
-        return read_rule_file(find_rule_file(path, format), shown)
+        return read_rule_file(path, shown, format)[0]
 
 
 def sides(table: WordedRules, rule: int) -> tuple[tuple, tuple]:
@@ -43,7 +43,7 @@ def test_all_formats_are_read(tmp_path: Path, format: str) -> None:
     """Also from a folder whose name is a partition's in other systems."""
     path, _, _ = write(tmp_path / "language=zh", ODD, ExportOptions(format=format, max_scope=None))
     table = read(path, format)
-    found = {sides(table, rule): rule for rule in range(len(table.lines))}
+    found = {sides(table, rule): rule for rule in range(len(table.columns.features))}
     assert set(found) == {(parse_side(given.source), parse_side(given.target)) for given in ODD}
     assert "glue" not in table.features
     for given in ODD:
@@ -61,7 +61,9 @@ def test_all_formats_are_read(tmp_path: Path, format: str) -> None:
             first, last = table.columns.link_start[rule], table.columns.link_start[rule + 1]
             links = {f"{i}-{j}" for i, j in table.columns.links[first:last]}
             assert links == set(given.alignment.split())
-    assert scopes(table.columns).tolist() == [side_scope(sides(table, k)[0]) for k in range(len(table.lines))]
+    assert scopes(table.columns).tolist() == [
+        side_scope(sides(table, k)[0]) for k in range(len(table.columns.features))
+    ]
 
 
 @pytest.mark.parametrize("suffix", [".cdec.gz", ".cdec.zst", ".jsonl.zst", ".tsv.gz"])
@@ -71,7 +73,7 @@ def test_compressed_files_are_read_by_their_names(tmp_path: Path, suffix: str) -
     content = path.read_bytes()
     compressed = gzip.compress(content) if suffix.endswith("gz") else zstandard.ZstdCompressor().compress(content)
     (tmp_path / f"rules{suffix}").write_bytes(compressed)
-    assert len(read(tmp_path / f"rules{suffix}").lines) == len(ODD)
+    assert len(read(tmp_path / f"rules{suffix}").columns.features) == len(ODD)
 
 
 def test_grammars_of_others_are_read(tmp_path: Path) -> None:
@@ -87,7 +89,6 @@ def test_grammars_of_others_are_read(tmp_path: Path) -> None:
     assert [sides(table, k) for k in range(3)] == [((1, "de", 2), (2, "of", 1)), (("de",), ()), (("la",), ("the",))]
     assert table.features == ("EgivenFCoherent", "Own")
     assert table.columns.features.tolist() == [[0.5, 0.25], [0.0, 0.0], [0.0, -0.01]]
-    assert table.lines.tolist() == [1, 4, 5]
     assert table.columns.links.tolist() == [[0, 0]]
 
 
@@ -118,7 +119,7 @@ def test_many_rules_are_read(tmp_path: Path) -> None:
     ]
     path.write_text("\n".join(lines))
     table = read(path)
-    assert len(table.lines) == 100_000
+    assert len(table.columns.features) == 100_000
     for rule in (0, 65_535, 65_536, 99_999):
         assert sides(table, rule) == ((f"s{rule}", 1, f"t{rule % 977}"), (1, f"u{rule}", *["w"] * (rule % 9)))
         assert table.columns.features[rule].tolist() == pytest.approx([rule + 0.5, -rule / 1000])
@@ -128,10 +129,10 @@ def test_a_file_of_no_known_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rules.txt"
     path.write_text("[X] ||| a ||| b ||| Own=1\n")
     with pytest.raises(InputError, match="give --format"):
-        find_rule_file(path)
-    assert len(read(path, "cdec").lines) == 1
+        read(path)
+    assert len(read(path, "cdec").columns.features) == 1
     with pytest.raises(InputError, match="is not a format of translation rules"):
-        find_rule_file(path, "fragments")
+        read(path, "fragments")
 
 
 def test_the_binary_form_is_the_grammar(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_a_division_looks_back_over_a_third_of_a_part(tmp_path: Path, mark: int)
     translator = made.translator(made.grammar(str(grammar_file(tmp_path))))
     words = ["," if k == mark else "la" for k in range(1, 19)]
     found = translator.translate(" ".join(words))
-    assert found._pieces[0].source_words == (mark if mark >= 7 else 9)
+    assert found._pieces[0].starts[-1] == (mark if mark >= 7 else 9)
 
 
 def test_distinct_translations_have_other_words_each(translator: Translator) -> None:

@@ -1,6 +1,7 @@
 """Estimated models against modified Kneser-Ney from its definition."""
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -13,7 +14,7 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.language_models import estimation
 from hierogram.daemon.language_models.arpa import NamedModel, read_arpa
 from hierogram.daemon.language_models.estimation import FALLBACK, Report, discounts_of, estimate
-from hierogram.daemon.language_models.files import ModelTaker, make, open_language_model
+from hierogram.daemon.language_models.files import BinaryWriter, make, open_language_model
 from hierogram.daemon.language_models.options import EstimationOptions
 from hierogram.samplers.language_models.model import END, ngrams_of, score
 
@@ -34,9 +35,9 @@ def random_text(random: Random, sentences: int, words: int) -> list[list[str]]:
 def estimated(folder: Path, text: list[list[str]], **options) -> tuple[NamedModel, Report]:
     path = folder / "text"
     path.write_text("".join(" ".join(sentence) + "\n" for sentence in text))
-    taker = ModelTaker()
-    report = estimate([str(path)], EstimationOptions(**options), taker, folder, Quiet())
-    return taker.named, report
+    made: list[NamedModel] = []
+    report = estimate([str(path)], EstimationOptions(**options), [partial(BinaryWriter, made.append)], folder, Quiet())
+    return made[0], report
 
 
 def probability(named: NamedModel, context: tuple[str, ...], word: str) -> float:

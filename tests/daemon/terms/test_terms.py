@@ -13,8 +13,7 @@ from hierogram.daemon.corpora.ingest import ingest
 from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
 from hierogram.daemon.terms import extraction
-from hierogram.daemon.terms.candidates import Sketch, Tally
-from hierogram.daemon.terms.extraction import extract_terms, likelihood_ratio
+from hierogram.daemon.terms.extraction import Sketch, Tally, extract_terms, likelihood_ratio
 from hierogram.daemon.terms.options import TermOptions
 from hierogram.daemon.terms.reports import Terms
 from hierogram.storage.options import OptionError

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.daemon.conftest import Run
+from tests.daemon.treebanks.ingesting import ingest_trees
 from tests.samplers.grammar.unpacking import trees_of
 
 from hierogram.daemon.corpora.rejections import RejectionError
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.treebanks.forests import cleaned_forest, is_forest, read_forest, transformed_forest
-from hierogram.daemon.treebanks.ingest import ingest_trees
 from hierogram.daemon.treebanks.reading import TreebankFile
 from hierogram.daemon.treebanks.transformations import COLLAPSE, Transformations, cleaned, restored, transformed
 from hierogram.daemon.treebanks.trees import read_tree

@@ -20,8 +20,8 @@ from hierogram.daemon.treebanks.grammars import (
     Prior,
     TreeGrammar,
     binarized,
+    context_free,
     read_grammar,
-    treebank_grammar,
 )
 from hierogram.daemon.treebanks.parsing import Parser
 from hierogram.daemon.treebanks.requests import METHODS, MPD
@@ -347,7 +347,7 @@ def test_long_sentences_do_not_underflow() -> None:
 
 def test_a_treebank_and_a_file_give_the_same_grammar(tmp_path: Path) -> None:
     trees = [read_tree("(TOP (S (NP (PRP it)) (VP (VBZ works))))"), read_tree("(TOP (S (VP (VBZ works))))")]
-    grammar = treebank_grammar(trees)
+    grammar = context_free(TreeGrammar([(tree, 1.0) for tree in trees]))
     assert sorted((str(fragment), count) for fragment, count in grammar.fragments) == [
         ("(NP (PRP))", 1), ("(PRP it)", 1), ("(S (NP) (VP))", 1), ("(S (VP))", 1), ("(TOP (S))", 2),
         ("(VBZ works)", 2), ("(VP (VBZ))", 2),

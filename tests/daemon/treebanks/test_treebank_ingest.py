@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 from tests.daemon.conftest import Run
+from tests.daemon.treebanks.ingesting import ingest_trees
 
 from hierogram.daemon.exceptions import UsageError, WrongKindError
 from hierogram.daemon.treebanks.approximation import approximate
 from hierogram.daemon.treebanks.grammars import TreeGrammar, binarized, stored_grammar
-from hierogram.daemon.treebanks.ingest import ingest_trees, treebank_of
+from hierogram.daemon.treebanks.ingest import treebank_of
 from hierogram.daemon.treebanks.parsing import Parser
 from hierogram.daemon.treebanks.reading import TreebankFile
 from hierogram.daemon.treebanks.transformations import Transformations
@@ -178,16 +179,16 @@ def test_each_kind_of_store_says_what_it_takes(hierogram: Run, tmp_path: Path) -
 
 def test_a_store_parses_with_its_means(hierogram: Run, uniform: str) -> None:
     """And with its last draw where it is asked: that grammar, too, has all productions of the treebank."""
-    means, drawn = stored_grammar(uniform), stored_grammar(uniform, drawn=True)
+    means, drawn = stored_grammar(uniform)[0], stored_grammar(uniform, drawn=True)[0]
     with open_store(uniform) as store, store.snapshot() as snapshot:
         rules = {rule.target: rule for rule in snapshot.iterate_all_rule_rows()}
     expected = {text: rule.expected_uses for text, rule in rules.items() if rule.expected_uses}
     present = {text: float(rule.count) for text, rule in rules.items() if rule.count}
-    assert {str(fragment): uses for fragment, uses in means.grammar.fragments} == expected
-    assert {str(fragment): uses for fragment, uses in drawn.grammar.fragments} == present
+    assert {str(fragment): uses for fragment, uses in means.fragments} == expected
+    assert {str(fragment): uses for fragment, uses in drawn.fragments} == present
     assert expected.keys() != present.keys()
-    assert means.grammar.productions() == drawn.grammar.productions()
-    assert binarized(means.grammar).productions() == binarized(drawn.grammar).productions()
+    assert means.productions() == drawn.productions()
+    assert binarized(means).productions() == binarized(drawn).productions()
 
 
 def test_a_production_that_the_means_leave_out_is_parsed_with() -> None:

@@ -213,9 +213,9 @@ def test_classes_grow_coarser_until_none_is_left() -> None:
 
 def test_rare_words_become_classes() -> None:
     trees = [read_tree("(S (A the) (B cats) (C sleeping))"), read_tree("(S (A the) (B cats) (C Sleep))")]
-    vocabulary = vocabulary_of(trees, rare=1)
+    vocabulary = vocabulary_of(map(words_of, trees), rare=1)
     assert vocabulary.known == {"the", "cats"}
     assert str(vocabulary.in_tree(trees[0])) == "(S (A the) (B cats) (C UNK-LC-ing))"
     assert str(vocabulary.in_tree(trees[1])) == "(S (A the) (B cats) (C UNK-CAPS))"
-    assert vocabulary_of(trees, rare=0).in_tree(trees[0]) == trees[0]
-    assert vocabulary_of(trees, rare=5, besides=["cats"]).known == {"cats"}
+    assert vocabulary_of(map(words_of, trees), rare=0).in_tree(trees[0]) == trees[0]
+    assert vocabulary_of(map(words_of, trees), rare=5, besides=["cats"]).known == {"cats"}

@@ -263,7 +263,7 @@ def random_lists(random: np.random.Generator) -> list[Ranked]:
     lists = []
     for _ in range(50):
         words = random.integers(4, 13, size=40).astype(float)
-        lists.append(Ranked(-0.3 * words + random.normal(size=40), words, np.full(40, 8.0)))
+        lists.append((-0.3 * words + random.normal(size=40), words, np.full(40, 8.0)))
     return lists
 
 
@@ -275,12 +275,12 @@ def test_the_weight_of_words_is_fitted_to_the_length_of_references() -> None:
         assert length_ratio(lists, change) == pytest.approx(ratio, abs=0.025)
         assert length_ratio(lists, change - 0.05) <= length_ratio(lists, change) <= length_ratio(lists, change + 0.05)
     # Lists that have it already, all of whose candidates are as long as their references: nothing to fit.
-    alike = [Ranked(np.arange(3.0), np.full(3, 8.0), np.full(3, 8.0))]
+    alike = [(np.arange(3.0), np.full(3, 8.0), np.full(3, 8.0))]
     assert fit_length(alike, 5.0, 1.0) == 0
     # At most half of the largest weight.
     assert fit_length(lists, 0.02, 1.0) == pytest.approx(0.01)
     assert fit_length(lists, 0.02, 0.5) == pytest.approx(-0.01)
-    assert length_ratio([Ranked(np.zeros(1), np.zeros(1), np.zeros(1))], 1.0) == 1.0
+    assert length_ratio([(np.zeros(1), np.zeros(1), np.zeros(1))], 1.0) == 1.0
 
 
 def test_lengths_settle_while_other_weights_are_trained() -> None:

@@ -92,12 +92,13 @@ def test_waiting_for_kernels_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     warmed: list[str] = []
     monkeypatch.setattr(service, "warm_up", lambda _: warmed.append("sampling"))
     monkeypatch.setattr(service, "warm_up_answers", lambda: warmed.append("answers"))
+    monkeypatch.setattr(service, "warm_up_translations", lambda _: warmed.append("translations"))
     log = open_log(LogSection())
     with capture_logs() as lines:
         service.get_ready(Settings(), log, answers=True)
         service.get_ready(Settings(grammar="trees"), log, answers=True)
         service.get_ready(Settings(), log, answers=False)
-    assert warmed == ["sampling", "answers", "sampling", "sampling"]
+    assert warmed == ["sampling", "answers", "translations", "sampling", "sampling"]
     assert [line["event"] for line in lines].count("samplers ready") == 3
 
 
