@@ -9,14 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import WorkersError
-from hierogram.daemon.learning.kinds.counting import fragment_averages, variables
-from hierogram.daemon.learning.kinds.kind import Averages, Chain, Loaded, Means, Report, State, Sweep, SweepRequest
+from hierogram.daemon.learning.kinds.kind import Chain, Means, Report, Sweep, SweepRequest
+from hierogram.daemon.learning.kinds.pairs import LoadedPairs
 from hierogram.daemon.learning.kinds.registry import kind_of
-from hierogram.daemon.learning.kinds.synchronous import PhraseChain, Synchronous, pairs_of
+from hierogram.daemon.learning.kinds.synchronous import PhraseChain
 from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.pool import Cluster, WorkerPool
 from hierogram.daemon.workers.worker import Bounds, Setup, Variables
 from hierogram.samplers.counts.chain import SweepInfo
+from hierogram.samplers.forests.averages import Averages
+from hierogram.samplers.forests.batch import State
+from hierogram.samplers.grammar.settings import SYNCHRONOUS
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
@@ -27,7 +30,7 @@ _FEWEST_ROUNDS = 2
 
 def check_shareable(settings: Settings) -> None:
     """Raises `WorkersError` where the sweeps of such a store cannot be shared out."""
-    if not isinstance(kind_of(settings), Synchronous):
+    if kind_of(settings).name != SYNCHRONOUS:
         raise WorkersError(
             f"workers sample word-aligned pairs; this store's grammar is {settings.grammar}: learn without --workers"
         )
@@ -109,12 +112,12 @@ class SharedChain(PhraseChain):
         if self.pool is not None:
             self.table = self.pool.counts()
 
-    def enter(self, loaded: Loaded, state: State, stored: NDArray[np.bool_]) -> None:
+    def enter(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
         """Count the derivations of the pairs that are not stored; workers get the counts when they are next needed."""
         self._dismiss(changed=not stored.all())
         super().enter(loaded, state, stored)
 
-    def change(self, loaded: Loaded, state: State, change: int) -> None:
+    def change(self, loaded: LoadedPairs, state: State, change: int) -> None:
         """Add `change` for each rule of the derivations."""
         self._dismiss(changed=True)
         super().change(loaded, state, change)
@@ -133,24 +136,23 @@ class SharedChain(PhraseChain):
             self._in_step = self.pool.in_step
         self.pool = None
 
-    def sweep(self, loaded: Loaded) -> Sweep:
+    def sweep(self, loaded: LoadedPairs) -> Sweep:
         """What has workers sweep over these pairs."""
-        pairs = pairs_of(loaded)
-        blocks = self._means.blocks or suited_blocks(pairs.size)
+        blocks = self._means.blocks or suited_blocks(loaded.size)
         if blocks is None:
             self._dismiss(changed=True)
             return super().sweep(loaded)
         self._compiling.wait()
 
         def take(state: State, averages: Averages, request: SweepRequest, report: Report) -> tuple[State, SweepInfo]:
-            if self.pool is None or self.pool.loaded is not pairs:
+            if self.pool is None or self.pool.loaded is not loaded:
                 self._dismiss(changed=False)
                 setup = Setup(
-                    self._settings, self._vocabulary, self._method, blocks, self._threads, Bounds.of(pairs.batch)
+                    self._settings, self._vocabulary, self._method, blocks, self._threads, Bounds.of(loaded.batch)
                 )
-                edge, cut = variables(state)
-                records = pairs.write_averages(fragment_averages(averages))
-                pool = WorkerPool(self._cluster, setup, self.model, pairs)
+                edge, cut = state
+                records = loaded.write_averages(averages)
+                pool = WorkerPool(self._cluster, setup, self.model, loaded)
                 pool.form(Variables(edge.copy(), cut.copy(), records), self.table, self._in_step)
                 self.pool = pool
             return state, self.pool.sweep(request, report)
@@ -162,6 +164,5 @@ class SharedChain(PhraseChain):
         if self.pool is None:
             return state, averages
         edge, cut, records = self.pool.collect()
-        own = variables(state)
-        own.edge[:], own.cut[:] = edge, cut
-        return own, self.pool.loaded.read_averages(records)
+        state.edge[:], state.cut[:] = edge, cut
+        return state, self.pool.loaded.read_averages(records)

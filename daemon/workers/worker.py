@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.counting import variables
 from hierogram.daemon.learning.kinds.kind import SweepRequest
 from hierogram.daemon.learning.kinds.pairs import longest_rule
 from hierogram.daemon.learning.kinds.synchronous import model_of, plan_of, schedule_of
@@ -115,7 +114,7 @@ class Shard:
 
     def variables(self) -> Variables:
         """How far the pairs have come."""
-        edge, cut = variables(self._state)
+        edge, cut = self._state
         return Variables(edge.copy(), cut.copy(), write_averages(self._averages))
 
 

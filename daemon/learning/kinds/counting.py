@@ -3,14 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import Averages as AnyAverages
 from hierogram.daemon.learning.kinds.kind import Drawn, left_out_change
-from hierogram.daemon.learning.kinds.kind import State as AnyState
 from hierogram.samplers.counts.deltas import Change, CountDeltas, add_fragments, empty_deltas, weigh_trees
 from hierogram.samplers.counts.deltas import add_trees as count_trees
 from hierogram.samplers.counts.occurrences import Occurrences, rule_occurrences
@@ -25,58 +22,63 @@ from hierogram.storage.records import Settings
 from hierogram.storage.records.columns import RuleDeltas
 
 _DRAW = (ONE_USE, SWEEPS_A_DRAW * ONE_SQUARE)
-"""What a rule of a single draw is expected to be used, and the variance of that."""
+"""How often a rule of a single draw is expected to be used, and the variance of that."""
 
 
 class ForestPairs(ABC):
-    """What `Loaded` asks for, of a `batch` of pairs with forests; kinds say how their rules are written."""
+    """All that `Loaded` asks for, of a `batch` of pairs with forests; kinds say how their rules are written."""
 
     batch: Batch
 
     @abstractmethod
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
-        """The chosen entries of rule-count deltas of these pairs, as columns for the store."""
+        """Return the chosen entries of rule-count deltas of these pairs, as columns for the store."""
 
     @property
     def size(self) -> int:
-        """Number of pairs."""
+        """The number of pairs."""
         return self.batch.size
 
-    def encode(self, state: AnyState) -> Blobs:
-        """Every variable of each pair's forest."""
-        return encode_states(self.batch.forests, variables(state))
+    def encode(self, state: State) -> Blobs:
+        """Return every variable of each pair's forest."""
+        return encode_states(self.batch.forests, state)
 
     def decode(self, blobs: Blobs) -> State:
-        """Inverse of `encode`; raises `DerivationError` where bytes do not fit their pair's forest."""
+        """Invert `encode`; raises `DerivationError` where bytes do not fit their pair's forest."""
         return decode_states(self.batch.forests, blobs)
 
-    def trees(self, state: AnyState) -> Blobs:
-        """The variables of each pair's present tree alone."""
-        return encode_trees(self.batch.forests, variables(state))
+    def trees(self, state: State) -> Blobs:
+        """Return the variables of each pair's present tree alone."""
+        return encode_trees(self.batch.forests, state)
 
     def read_averages(self, records: Blobs) -> Averages:
-        """What the pairs expect to use; raises `DerivationError` where bytes do not fit their pair's forest."""
+        """Return what the pairs expect to use; raises `DerivationError` where bytes do not fit their pair's forest."""
         return read_averages(self.batch, records)
 
-    def write_averages(self, averages: AnyAverages) -> Blobs:
-        """Each pair's record."""
-        return write_averages(fragment_averages(averages))
+    def write_averages(self, averages: Averages) -> Blobs:
+        """Return each pair's record."""
+        return write_averages(averages)
 
     def left_out(self, records: Blobs, first: int = 0) -> NDArray[np.int64]:
-        """What pairs expect to use and do not count: their records say it, whichever pairs they are."""
+        """Return what pairs expect to use and do not count: their records say it, whichever pairs they are."""
         return left_out(records)
 
-    def average(self, averages: AnyAverages, state: AnyState, due: NDArray[np.bool_]) -> None:
+    def average(self, averages: Averages, state: State, due: NDArray[np.bool_]) -> None:
         """Average over the present trees of the pairs that are due, too."""
-        add_trees(fragment_averages(averages), self.batch, variables(state), due)
+        add_trees(averages, self.batch, state, due)
 
     def rule_deltas(self, before: Drawn | None, after: Drawn | None, settings: Settings, first: int = 0) -> RuleDeltas:
-        """By how much the counts of rules change; a part of the pairs' own trees that stays is not even looked at."""
+        """Return by how much the counts of rules change; parts of own trees that stay are not even looked at."""
         changes: list[Change] = []
-        if after is not None:
-            changes += present_changes(after, 1)
-        if before is not None:
-            changes += present_changes(before, -1)
+        for drawn, weight in ((after, 1), (before, -1)):
+            if drawn is not None:
+                # A pair without a record expects to use its present tree.
+                alone = np.diff(drawn.records.offsets) == 0
+                chosen = np.ones(drawn.trees.size, np.bool_) if drawn.chosen is None else drawn.chosen
+                changes += [
+                    Change(trees_of(drawn.trees, chosen & ~alone), weight, 0),
+                    Change(trees_of(drawn.trees, chosen & alone), weight, *(weight * value for value in _DRAW)),
+                ]
         old, new = (fragments_of(no_blobs(0) if drawn is None else drawn.records) for drawn in (before, after))
         fragments = moved(old, new)
         moves = [change.of_pairs(first) for change in changes]
@@ -86,78 +88,43 @@ class ForestPairs(ABC):
         rules = self.rules(deltas, np.flatnonzero(np.any([column[:entries] != 0 for column in numbers], axis=0)))
         return replace(rules, left_out=left_out_change(self, before, after, first))
 
-    def occurrences(self, state: AnyState) -> Occurrences:
-        """The rules of every pair's derivation, by pair."""
-        return rule_occurrences(self.batch, variables(state))
-
-
-def variables(state: AnyState) -> State:
-    """The state as the variables of forests."""
-    assert isinstance(state, State)
-    return state
-
-
-def fragment_averages(averages: AnyAverages) -> Averages:
-    """The averages as those of fragments of forests."""
-    assert isinstance(averages, Averages)
-    return averages
-
-
-def present_changes(drawn: Drawn, weight: int) -> list[Change]:
-    """`weight` for the count of every rule of the pairs' present trees; where a pair has no record, its present tree is
-    what it expects to use, too.
-    """
-    alone = np.diff(drawn.records.offsets) == 0
-    chosen = np.ones(drawn.trees.size, np.bool_) if drawn.chosen is None else drawn.chosen
-    uses, variance = (weight * value for value in _DRAW)
-    return [
-        Change(trees_of(drawn.trees, chosen & ~alone), weight, 0),
-        Change(trees_of(drawn.trees, chosen & alone), weight, uses, variance),
-    ]
+    def occurrences(self, state: State) -> Occurrences:
+        """Return the rules of every pair's derivation, by pair."""
+        return rule_occurrences(self.batch, state)
 
 
 def count_changes(batch: Batch, changes: Sequence[Change], fragments: Fragments | None = None) -> CountDeltas:
-    """By how much the changes move each rule's counts; raises `KeyCollisionError` and `DerivationError`."""
+    """Return by how much the changes move each rule's counts; raises `KeyCollisionError` and `DerivationError`."""
     deltas = count_trees(empty_deltas(), batch, weigh_trees(changes))
     return deltas if fragments is None else add_fragments(deltas, batch, fragments)
 
 
-class Expansion(NamedTuple):
-    """A rule of a derivation: its head, the cut nodes below it in source order, and the nodes inside it, head first."""
+def expansions_of(forests: Forests, current: bytes) -> tuple[State, list[tuple[int, list[int], tuple[int, ...]]]]:
+    """Return the derivation of the only pair of a batch, top-down in source order; raises `DerivationError`.
 
-    head: int
-    tails: tuple[int, ...]
-    inside: tuple[int, ...]
-
-
-def expansions_of(forests: Forests, current: bytes) -> tuple[State, list[Expansion]]:
-    """The derivation of the only pair of a batch, top-down in source order; raises `DerivationError`."""
+    Of each rule: its head, the cut nodes below it in source order, and the places of these in the derivation.
+    """
     state = decode_states(forests, join_blobs([current]))
     expansions = []
     pending = [forests.nodes - 1]
     while pending:
         head = pending.pop()
-        inside, tails = [head], []
+        tails = []
         below = tails_of(forests, state, head)
         while below:
             node = below.pop(0)
             if state.cut[node]:
                 tails.append(node)
             else:
-                inside.append(node)
                 below[:0] = tails_of(forests, state, node)
-        expansions.append(Expansion(head, tuple(tails), tuple(inside)))
+        expansions.append((head, tails))
         pending += reversed(tails)
-    return state, expansions
+    places = {head: place for place, (head, _) in enumerate(expansions)}
+    return state, [(head, tails, tuple(places[tail] for tail in tails)) for head, tails in expansions]
 
 
 def tails_of(forests: Forests, state: State, node: int) -> list[int]:
-    """The nodes right below a node in the derivation, in source order."""
+    """Return the nodes right below a node in the derivation, in source order."""
     arity = int(forests.node[node]["arity"])
     first = int(forests.node[node]["tail_offset"]) + int(state.edge[node]) * arity
     return [tail for tail in forests.tails[first : first + arity].tolist() if tail != NO_TAIL]
-
-
-def places_of(expansions: list[Expansion]) -> dict[int, int]:
-    """The place of each head in the derivation."""
-    return {expansion.head: place for place, expansion in enumerate(expansions)}

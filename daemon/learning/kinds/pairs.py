@@ -34,7 +34,7 @@ class LoadedPairs(ForestPairs):
     rows: Sequence[PairRow]
 
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
-        """The chosen entries of rule-count deltas of these pairs, as columns for the store."""
+        """Return the chosen entries of rule-count deltas of these pairs, as columns for the store."""
         sizes = deltas.rule_sizes[chosen]
         source_terminals = source_terminals_of(sizes).astype(np.int32)
         target_terminals = target_terminals_of(sizes).astype(np.int32)
@@ -62,7 +62,7 @@ def is_hiero(
     source_terminals: NDArray[np.int32],
     target_terminals: NDArray[np.int32],
 ) -> NDArray[np.bool_]:
-    """Whether rules meet the constraints of Chiang 2007 that a rule's two sides show by themselves.
+    """Return which rules meet the constraints of Chiang 2007 that a rule's two sides show by themselves.
 
     At most two nonterminals, not adjacent on the source side, at most five source symbols, and words on both sides.
     """
@@ -77,12 +77,12 @@ def is_hiero(
 
 
 def longest_rule(settings: Settings) -> int:
-    """No rule is longer: all words of both sides, or nonterminals in their place, and a scope of one more."""
+    """Return a bound on rules: all words of both sides, or nonterminals in their place, and a scope of one more."""
     return 2 * settings.max_tokens + 1
 
 
 def number_words(texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64], list[str]]:
-    """Word numbers of all texts one after the other, the texts' offsets, and the words by number."""
+    """Return word numbers of all texts one after the other, the texts' offsets, and the words by number."""
     numbers: dict[str, int] = {}
     words: list[int] = []
     offsets = [0]
@@ -93,19 +93,19 @@ def number_words(texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.in
 
 
 def read_links(alignments: Sequence[str]) -> tuple[NDArray[np.int16], NDArray[np.int16], NDArray[np.int64]]:
-    """Source and target positions of all links of canonical Pharaoh lines, and the lines' offsets."""
+    """Return source and target positions of all links of canonical Pharaoh lines, and the lines' offsets."""
     offsets = np.cumsum([0, *[line.count("-") for line in alignments]], dtype=np.int64)
     numbers = np.array(" ".join(alignments).replace("-", " ").split(), np.int16)
     return numbers[0::2].copy(), numbers[1::2].copy(), offsets
 
 
 def streams_of(rows: Sequence[PairRow]) -> NDArray[np.int64]:
-    """What names each pair's random streams: its id, and others for each time that its schedule begins anew."""
+    """Return names of the pairs' random streams: the id, another one each time that its schedule begins again."""
     return np.array([row.id + (row.restarts << _ID_BITS) for row in rows], np.int64)
 
 
 def _check_links(rows: Sequence[PairRow], bitext: Bitext) -> None:
-    """Raises `AlignmentInputError` where a link is beyond a pair's words, since kernels would write beyond arrays."""
+    """Raise `AlignmentInputError` where a link is beyond a pair's words, since kernels would write beyond arrays."""
     links = np.diff(bitext.link_offset)
     beyond = bitext.link_source >= np.repeat(np.diff(bitext.source_offset), links)
     beyond |= bitext.link_target >= np.repeat(np.diff(bitext.target_offset), links)
@@ -117,7 +117,7 @@ def _check_links(rows: Sequence[PairRow], bitext: Bitext) -> None:
 
 
 def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
-    """The pairs as a batch with their forests built; raises `AlignmentInputError` where a link is beyond the words."""
+    """Return the pairs with their forests built; raises `AlignmentInputError` where a link is beyond the words."""
     source, source_offset, source_words = number_words(row.source for row in rows)
     target, target_offset, target_words = number_words(row.target for row in rows)
     link_source, link_target, link_offset = read_links([row.alignment for row in rows])
