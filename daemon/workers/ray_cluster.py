@@ -19,6 +19,7 @@ from ray import exceptions
 from ray._private import ray_constants
 
 from hierogram.daemon.exceptions import WorkersError
+from hierogram.daemon.learning.kinds.compiling import processors
 from hierogram.daemon.workers.options import Workers
 from hierogram.daemon.workers.pool import WorkerLostError
 from hierogram.daemon.workers.worker import Worker
@@ -78,7 +79,7 @@ class RayCluster:
     @property
     def crowded(self) -> bool:
         """Whether the cluster was started on this machine, and its workers take all processors."""
-        return self._on_this_machine and self.wanted * self._threads >= _processors()
+        return self._on_this_machine and self.wanted * self._threads >= processors()
 
     def workers(self) -> list[int]:
         """The numbers of the workers that there are."""
@@ -189,7 +190,7 @@ def _join(workers: Workers, threads: int) -> bool:
                 raise WorkersError(f"there is no Ray cluster at RAY_ADDRESS: {error}") from error
         else:
             return False
-    start_local(_processors() if workers.number is None else workers.number * threads)
+    start_local(processors() if workers.number is None else workers.number * threads)
     return True
 
 
@@ -222,7 +223,3 @@ def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
         with suppress(Exception):
             _ray.shutdown()
         raise WorkersError(f"Ray does not start on this machine; try again when it is less busy: {error}") from error
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
