@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,8 @@ from hierogram.daemon.learning.kinds.pairs import LoadedPairs
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.kinds.synchronous import PhraseChain
 from hierogram.daemon.workers.options import Workers
-from hierogram.daemon.workers.pool import Cluster, WorkerPool
-from hierogram.daemon.workers.worker import Bounds, Setup, Variables
+from hierogram.daemon.workers.pool import WorkerPool
+from hierogram.daemon.workers.worker import BOUNDS, Setup, Variables
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.forests.averages import Averages
 from hierogram.samplers.forests.batch import State
@@ -24,12 +25,15 @@ from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
 
+if TYPE_CHECKING:
+    from hierogram.daemon.workers.ray_cluster import RayCluster
+
 _PAIRS_A_ROUND = 24_576
 _FEWEST_ROUNDS = 2
 
 
 def check_shareable(settings: Settings) -> None:
-    """Raises `WorkersError` where the sweeps of such a store cannot be shared out."""
+    """Raise `WorkersError` where the sweeps of such a store cannot be shared out."""
     if kind_of(settings).name != SYNCHRONOUS:
         raise WorkersError(
             f"workers sample word-aligned pairs; this store's grammar is {settings.grammar}: learn without --workers"
@@ -38,8 +42,8 @@ def check_shareable(settings: Settings) -> None:
         raise WorkersError("type-based moves look at all pairs at once: learn without --workers")
 
 
-def shared_chain(cluster: Cluster) -> Callable[[Store, Means], Chain]:
-    """What makes a chain whose sweeps are done by the cluster's workers; raises `WorkersError` of other kinds."""
+def shared_chain(cluster: "RayCluster") -> Callable[[Store, Means], Chain]:
+    """Return what makes a chain that the cluster's workers sample; raises `WorkersError` of other kinds."""
 
     def make(store: Store, means: Means) -> Chain:
         check_shareable(store.settings())
@@ -49,7 +53,7 @@ def shared_chain(cluster: Cluster) -> Callable[[Store, Means], Chain]:
 
 
 def check_workers(settings: Settings) -> None:
-    """Raises `WorkersError` where Ray is not installed, or workers cannot sample such a store."""
+    """Raise `WorkersError` where Ray is not installed, or workers cannot sample such a store."""
     if find_spec("ray") is None:
         raise WorkersError("workers need Ray: pip install 'hierogram[cluster]'")
     check_shareable(settings)
@@ -70,7 +74,7 @@ def workers_of(store: Store, chosen: Workers | None, threads: int) -> Iterator[C
 
 
 def suited_blocks(pairs: int) -> Blocks | None:
-    """The blocks in which workers sample so many pairs: those of threads, but as few rounds of equal size as there can
+    """Return the blocks in which workers sample n pairs: those of threads, but as few rounds of equal size as there can
     be, two at least, so that workers wait less often for each other; None where the pairs are too few."""
     blocks = Blocks.suited_to(pairs)
     if blocks is None:
@@ -85,7 +89,7 @@ class SharedChain(PhraseChain):
     The threads are those of each worker.
     """
 
-    def __init__(self, store: Store, means: Means, cluster: Cluster) -> None:
+    def __init__(self, store: Store, means: Means, cluster: "RayCluster") -> None:
         super().__init__(store, means)
         self._means = means
         self._cluster = cluster
@@ -104,7 +108,7 @@ class SharedChain(PhraseChain):
         return super().rule_tokens if self.pool is None else self.pool.rule_tokens
 
     def log_likelihood(self) -> float:
-        """Of all rule tokens, natural-log."""
+        """Return that of all rule tokens, natural-log."""
         self._catch_up()
         return super().log_likelihood()
 
@@ -137,7 +141,7 @@ class SharedChain(PhraseChain):
         self.pool = None
 
     def sweep(self, loaded: LoadedPairs) -> Sweep:
-        """What has workers sweep over these pairs."""
+        """Return what has workers sweep over these pairs."""
         blocks = self._means.blocks or suited_blocks(loaded.size)
         if blocks is None:
             self._dismiss(changed=True)
@@ -148,7 +152,12 @@ class SharedChain(PhraseChain):
             if self.pool is None or self.pool.loaded is not loaded:
                 self._dismiss(changed=False)
                 setup = Setup(
-                    self._settings, self._vocabulary, self._method, blocks, self._threads, Bounds.of(loaded.batch)
+                    self._settings,
+                    self._vocabulary,
+                    self._method,
+                    blocks,
+                    self._threads,
+                    {name: getattr(loaded.batch, name) for name in BOUNDS},
                 )
                 edge, cut = state
                 records = loaded.write_averages(averages)
@@ -160,7 +169,7 @@ class SharedChain(PhraseChain):
         return take
 
     def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
-        """How far the workers have come with these pairs."""
+        """Return how far the workers have come with these pairs."""
         if self.pool is None:
             return state, averages
         edge, cut, records = self.pool.collect()
