@@ -380,10 +380,6 @@ class Keeper:
             if score is None or _has_moved(score.derivation, self._scorer.derivation(row)):
                 yield row
 
-    def score(self, row: PairRow) -> PairScore:
-        """The score of a stored pair."""
-        return self._scorer.score_stored(row)
-
 
 def _misfit_columns(misfit: Misfit | None) -> tuple[float | None, int | None]:
     return (None, None) if misfit is None else (misfit.odds, misfit.position)

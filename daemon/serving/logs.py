@@ -11,7 +11,7 @@ Log = structlog.stdlib.BoundLogger
 
 
 def open_log(section: LogSection) -> Log:
-    """Sets the log up, that of libraries included, and returns it; may be called again to change it."""
+    """Set the log up, that of libraries included, and returns it; may be called again to change it."""
     human = section.format == "human" or (section.format == "auto" and sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,

@@ -38,7 +38,7 @@ class Heard:
     def __init__(self) -> None:
         self.said: list[tuple[str, str, bool]] = []
 
-    def loop_failed(self, name: str, error: BaseException, pause: float | None) -> None:
+    def __call__(self, name: str, error: BaseException, pause: float | None) -> None:
         self.said.append((name, str(error), pause is None))
 
 
