@@ -169,6 +169,10 @@ def _entries(sentence: Sentence, candidates: Iterable[LikePair]) -> list[LikePai
 
 def as_plain(found: Evidence) -> dict[str, object]:
     """Return the evidence as plain values, for JSON."""
+
+    def texts(pair: LikePair) -> dict[str, object]:
+        return {"id": pair.id, "corpus": pair.corpus, "source": pair.source, "target": pair.target}
+
     return {
         "position": found.position,
         "words": found.words,
@@ -179,28 +183,12 @@ def as_plain(found: Evidence) -> dict[str, object]:
                 "target": match.target,
                 "expected_uses": match.expected_uses,
                 "p_target_given_source": match.probability,
-                "places": [
-                    {"words": [list(span) for span in place.words], "gaps": [list(span) for span in place.gaps]}
-                    for place in match.places
-                ],
+                "places": [place._asdict() for place in match.places],
             }
             for match in found.rules
         ],
-        "pairs": [
-            {
-                "id": chosen.pair.id,
-                "corpus": chosen.pair.corpus,
-                "source": chosen.pair.source,
-                "target": chosen.pair.target,
-                "covers": [list(span) for span in chosen.covers],
-                "fresh": [list(span) for span in chosen.fresh],
-            }
-            for chosen in found.pairs
-        ],
-        "entries": [
-            {"id": entry.id, "corpus": entry.corpus, "source": entry.source, "target": entry.target}
-            for entry in found.entries
-        ],
+        "pairs": [texts(chosen.pair) | {"covers": chosen.covers, "fresh": chosen.fresh} for chosen in found.pairs],
+        "entries": [texts(entry) for entry in found.entries],
     }
 
 

@@ -148,11 +148,7 @@ class _Units:
         inner = [pattern for pattern in patterns if len(pattern.chunks) > 1][:_MOST_PATTERNS]
         # What has a pattern has the beginnings of its chunks, which are faster to look for.
         self._patterns = [
-            (
-                {self._grams[chunk[:_LONGEST]][0] for chunk in pattern.chunks},
-                _expression(pattern),
-                len(self.spans) + n,
-            )
+            ({self._grams[chunk[:_LONGEST]][0] for chunk in pattern.chunks}, _expression(pattern), len(self.spans) + n)
             for n, pattern in enumerate(inner)
         ]
         self.number = len(self.spans) + len(inner)

@@ -9,14 +9,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.grammar.chains import Draws
-from hierogram.samplers.diagnostics.convergence import (
-    FLAGS,
-    R_HAT_LIMIT,
-    count_flags,
-    r_hat,
-    summarize,
-    verdicts,
-)
+from hierogram.samplers.diagnostics.convergence import FLAGS, R_HAT_LIMIT, count_flags, r_hat, summarize, verdicts
 from hierogram.samplers.diagnostics.overlap import mean_overlap
 from hierogram.samplers.diagnostics.watching import TOTALS
 

@@ -4,15 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from hierogram.daemon.learning.learner import holding_lease
-from hierogram.daemon.learning.verifying import (
-    COMPARED,
-    Name,
-    Recount,
-    Report,
-    added_up,
-    recount_links,
-    recount_rules,
-)
+from hierogram.daemon.learning.verifying import COMPARED, Name, Recount, Report, added_up, recount_links, recount_rules
 from hierogram.samplers.counts.texts import same_texts
 from hierogram.samplers.grammar.keys import match_keys
 from hierogram.storage.checks.repair import Repair, RuleRepairs

@@ -66,11 +66,7 @@ class ResidentBatch:
         return self.present_averages
 
     def commit(
-        self,
-        store: Store,
-        records: list[SweepRecord],
-        labels: Sequence[LabelRow] = (),
-        run: LearningRun | None = None,
+        self, store: Store, records: list[SweepRecord], labels: Sequence[LabelRow] = (), run: LearningRun | None = None
     ) -> None:
         """Write derivations, averages and the changes of counts since the last commit, in one transaction.
 

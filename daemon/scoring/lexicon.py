@@ -68,10 +68,7 @@ class Lexicon:
             linked,
             (self._links(0, sides[0], own)[0], self._links(1, sides[1], own)[0]),
             alone,
-            (
-                contexts[0].fit(sides[0], own.sides[0], alone[0]),
-                contexts[1].fit(sides[1], own.sides[1], alone[1]),
-            ),
+            (contexts[0].fit(sides[0], own.sides[0], alone[0]), contexts[1].fit(sides[1], own.sides[1], alone[1])),
         )
 
     def classifier(self, side: int, report: Report) -> Classifier | None:

@@ -7,7 +7,6 @@ import copy
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,13 +42,8 @@ _MOST_EDGES = 1 << 21
 """Edges of the largest chart, which needs some 150 MB: a piece with more is cut."""
 
 
-class _Piece(NamedTuple):
-    """Source words [i, j) with target words [x, y)."""
-
-    i: int
-    j: int
-    x: int
-    y: int
+_Piece = tuple[int, int, int, int]
+"""Source words [i, j) with target words [x, y), as i, j, x, y."""
 
 
 class Scorer:
@@ -133,11 +127,12 @@ class Scorer:
     ) -> tuple[list[_Piece], list[Estimate]]:
         """Cut the pair until no piece has more than `_LARGEST` word pairs, or a chart of more than `_MOST_EDGES`."""
         pieces, found = [], []
-        waiting = [_Piece(0, len(words.source), 0, len(words.target))]
+        waiting = [(0, len(words.source), 0, len(words.target))]
         while waiting:
             piece = waiting.pop()
-            divided = min(piece.j - piece.i, piece.y - piece.x) > 1
-            if not divided or (piece.j - piece.i) * (piece.y - piece.x) <= _LARGEST:
+            i, j, x, y = piece
+            divided = min(j - i, y - x) > 1
+            if not divided or (j - i) * (y - x) <= _LARGEST:
                 try:
                     one = self._estimate(rules, words, likely, piece, number, _MOST_EDGES if divided else None)
                 except ChartTooLargeError:
@@ -182,7 +177,7 @@ class Scorer:
     def _summed_up(
         self, found: list[Estimate], pieces: list[_Piece], log_probability: float, evidence: float
     ) -> PairScore:
-        tokens = pieces[-1].j + pieces[-1].y
+        tokens = pieces[-1][1] + pieces[-1][3]
         unseen, unseen_error, error = 0.0, 0.0, 0.0
         links = []
         for one, (i, j, x, y) in zip(found, pieces, strict=True):
@@ -319,7 +314,7 @@ def _cut(piece: _Piece, likely: NDArray[np.int32]) -> tuple[_Piece, _Piece]:
     uneven = abs(share[0] - share[1]) + np.maximum(abs(share[0] - 0.5), abs(share[1] - 0.5))
     best = int((parted + uneven).argmin())
     a, b = i + 1 + best // (y - x - 1), x + 1 + best % (y - x - 1)
-    return _Piece(a, j, b, y), _Piece(i, a, x, b)
+    return (a, j, b, y), (i, a, x, b)
 
 
 _CHANGED = 0.5

@@ -7,7 +7,7 @@ from hierogram.daemon.exceptions import NothingLearnedError
 from hierogram.daemon.scoring.learned import Learned
 from hierogram.daemon.scoring.records import KeepOptions, PairScore, ScoreOptions
 from hierogram.daemon.scoring.scoring import KEPT_AT_ONCE, Keeper, Scorer
-from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError
+from hierogram.daemon.serving.supervision import Heartbeat, Loop, StopFlag, StoppedError
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 from hierogram.storage.records import SETTLED, PairRow
 from hierogram.storage.store import Store
@@ -40,7 +40,7 @@ class _Pace:
         self._worked = time.thread_time()
 
 
-class ScoringLoop:
+class ScoringLoop(Loop):
     """The loop of the daemon that scores settled pairs: a round over all of them, then the next.
 
     What the store has learned is read at the start of a round. A pair is scored where it has no score, or where its

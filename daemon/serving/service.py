@@ -30,7 +30,7 @@ from hierogram.daemon.serving.signals import (
     watchdog_seconds,
 )
 from hierogram.daemon.serving.spool import SpoolLoop
-from hierogram.daemon.serving.supervision import Loop, Patience, Supervisor
+from hierogram.daemon.serving.supervision import Loop, Supervisor
 from hierogram.daemon.serving.webhooks import WebhookLoop
 from hierogram.samplers.compiled.cache import cache_folder
 from hierogram.samplers.grammar.columns import no_blobs
@@ -66,10 +66,6 @@ class Daemon:
         self._started = time.monotonic()
         self._stopping = False
         self.lease_trouble: str | None = None
-        section = configuration.daemon
-        patience = Patience(
-            section.pause_seconds, section.longest_pause_seconds, section.give_up_after, section.stall_seconds
-        )
         shared: tuple[Store, Callable[[], Configuration]] = store, lambda: self.configuration
         loops: list[Loop] = [
             SpoolLoop(*shared, self.health, log),
@@ -78,7 +74,9 @@ class Daemon:
             WebhookLoop(*shared, log),
             ScoringLoop(store, lambda: self.configuration.scores.options(), log.bind(loop="score").info),
         ]
-        self.supervisor = Supervisor([*loops, *(doors(self) if doors else ())], patience, self._note_failure)
+        self.supervisor = Supervisor(
+            [*loops, *(doors(self) if doors else ())], configuration.daemon, self._note_failure
+        )
 
     def _note_failure(self, name: str, error: BaseException, pause: float | None) -> None:
         log = self.log.bind(loop=name)

@@ -9,9 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
-from hierogram.daemon.configuration import Configuration
+from hierogram.daemon.configuration import Configuration, DaemonSection
 from hierogram.daemon.exceptions import ChildUnavailableError, DaemonError, LoopFailedError, SpoolError
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError, StoreUnavailableError
 
@@ -63,26 +63,12 @@ class Loop(Protocol):
     name: str
     sections: frozenset[str]
 
+    def prepare(self, configuration: Configuration) -> None:
+        """Take what the next run needs from outside; raises `DaemonError` where it cannot be had, and keeps what is."""
+        return
+
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
         """Run until `stop` is set, beating; each run begins again from what is stored. Raises what goes wrong."""
-
-
-@runtime_checkable
-class Prepared(Protocol):
-    """A loop that needs something from outside, which is taken before it starts with a configuration."""
-
-    def prepare(self, configuration: Configuration) -> None:
-        """Take what the loop's next run needs; raises `DaemonError` where it cannot be had, and keeps what it has."""
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """The wait for loops: seconds, and failures in a row."""
-
-    pause: float = 1.0
-    longest_pause: float = 30.0
-    give_up_after: int = 8
-    stall: float = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +91,7 @@ class LoopHealth:
 class _Kept:
     """A loop with its thread, its stop flag and its heart."""
 
-    def __init__(self, loop: Loop, patience: Patience, listener: "Listener", clock: Callable[[], float]) -> None:
+    def __init__(self, loop: Loop, patience: DaemonSection, listener: "Listener", clock: Callable[[], float]) -> None:
         self.loop = loop
         self.patience = patience
         self.listener = listener
@@ -148,7 +134,7 @@ class _Kept:
             self.given_up = error
             self.listener(self.loop.name, error, None)
             return False
-        pause = min(self.patience.pause * 2 ** min(heart.failures - 1, 16), self.patience.longest_pause)
+        pause = min(self.patience.pause_seconds * 2 ** min(heart.failures - 1, 16), self.patience.longest_pause_seconds)
         self.listener(self.loop.name, error, pause)
         self.heart()
         self.stop.wait(pause)
@@ -166,7 +152,7 @@ class Supervisor:
     def __init__(
         self,
         loops: Sequence[Loop],
-        patience: Patience,
+        patience: DaemonSection,
         listener: Listener,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -179,7 +165,7 @@ class Supervisor:
         Raises `DaemonError` where it cannot be had.
         """
         for kept in self._kept.values():
-            if isinstance(kept.loop, Prepared) and (sections is None or kept.loop.sections & sections):
+            if sections is None or kept.loop.sections & sections:
                 kept.loop.prepare(configuration)
 
     def start(self) -> None:
@@ -196,7 +182,7 @@ class Supervisor:
                 raise LoopFailedError(f"the loop {name} failed{times}: {kept.heart.error}") from kept.given_up
             if not kept.thread.is_alive():
                 raise LoopFailedError(f"the loop {name} is dead: {kept.heart.error}")
-            if kept.heart.age > self._patience.stall:
+            if kept.heart.age > self._patience.stall_seconds:
                 raise LoopFailedError(f"the loop {name} has given no sign of life for {kept.heart.age:.0f} s")
 
     def restart(self, sections: frozenset[str]) -> list[str]:
@@ -221,7 +207,7 @@ class Supervisor:
     def health(self) -> tuple[LoopHealth, ...]:
         """Return how the loops are."""
         return tuple(
-            LoopHealth(name, heart.age, self._patience.stall, heart.restarts, heart.error, heart.failures > 0)
+            LoopHealth(name, heart.age, self._patience.stall_seconds, heart.restarts, heart.error, heart.failures > 0)
             for name, heart in ((name, kept.heart) for name, kept in self._kept.items())
         )
 

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hierogram.daemon.serving.logs import Log
-from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
+from hierogram.daemon.serving.supervision import Heartbeat, Loop, StopFlag
 from hierogram.storage.records.operations import Delivery
 from hierogram.storage.store import Store
 
@@ -40,7 +40,7 @@ def signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
 
 
-class WebhookLoop:
+class WebhookLoop(Loop):
     """Sends the events that the configuration names, in a thread of its own: nothing else waits for it."""
 
     name = "webhooks"

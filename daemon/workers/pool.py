@@ -129,7 +129,7 @@ class WorkerPool:
         nodes = places_of(self._offsets, share.pairs)
         edge, cut, records = self._variables
         variables = Variables(edge[nodes], cut[nodes], blobs_at(records, share.pairs))
-        return Contents(texts_of(self.loaded.batch, share.pairs), share.rounds, variables)
+        return texts_of(self.loaded.batch, share.pairs), share.rounds, variables
 
     def sweep(self, request: SweepRequest, report: Report) -> SweepInfo:
         """Sweep once; return what was done."""

@@ -30,7 +30,7 @@ _OBJECT_BYTES = 512 << 20
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 _CONFIG = {
     # Else they would have the processors only when nobody else wants them, which threads do not do.
-    "worker_niceness": 0,
+    "worker_niceness": 0
 }
 """Of a cluster that is started here."""
 _SIGACTION_BYTES = 512

@@ -53,12 +53,8 @@ class Variables(NamedTuple):
     records: Blobs
 
 
-class Contents(NamedTuple):
-    """A shard as it is sent to a worker: its pairs, where each round's begin, and how far they have come."""
-
-    texts: Texts
-    rounds: NDArray[np.int64]
-    variables: Variables
+Contents = tuple[Texts, NDArray[np.int64], Variables]
+"""A shard as it is sent to a worker: its pairs, where each round's begin, and how far they have come."""
 
 
 class Shard:
@@ -66,10 +62,10 @@ class Shard:
 
     def __init__(self, setup: Setup, model: Model, contents: Contents, executor: ThreadPoolExecutor) -> None:
         self._setup = setup
-        self._rounds = contents.rounds
+        texts, self._rounds, (edge, cut, records) = contents
         self._schedule = schedule_of(setup.settings)
         # Arrays that came from elsewhere cannot be written to, and kernels are compiled again for such.
-        numbers, bitext, source_hashes, target_hashes = contents.texts
+        numbers, bitext, source_hashes, target_hashes = texts
         bitext = Bitext._make(array.copy() for array in bitext)
         words = add_up(source_hashes.copy(), target_hashes.copy(), keys.ALL_BITS)
         forests = build_forests(bitext, setup.settings.span_limit)
@@ -78,7 +74,6 @@ class Shard:
         self.kernel = build(
             model, batch, method=setup.method, blocks=setup.blocks, workers=setup.threads, run=executor.map
         )
-        edge, cut, records = contents.variables
         self._state = State(edge.copy(), cut.copy())
         self._averages = read_averages(batch, Blobs(records.content.copy(), records.offsets.copy()))
         self._plan: SweepPlan | None = None

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.compiling import SweepKernel
-from hierogram.daemon.learning.kinds.counting import expansions_of
 from hierogram.daemon.learning.kinds.kind import (
     Chain,
     Course,
@@ -24,7 +23,7 @@ from hierogram.daemon.learning.kinds.kind import (
     TrialOptions,
     key_of_sides,
 )
-from hierogram.daemon.learning.kinds.pairs import LoadedPairs, load_pairs, longest_rule
+from hierogram.daemon.learning.kinds.pairs import LoadedPairs, expansions_of, load_pairs, longest_rule
 from hierogram.samplers.counts.chain import ChainState, SweepInfo, log_likelihood
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
@@ -241,10 +240,7 @@ def _warm_up(settings: Settings) -> tuple[LoadedPairs, State]:
 
 def _spans(forests: Forests, node: int) -> tuple[Span, Span]:
     at = forests.node[node]
-    return (
-        (int(at["source_start"]), int(at["source_end"])),
-        (int(at["target_start"]), int(at["target_end"])),
-    )
+    return ((int(at["source_start"]), int(at["source_end"])), (int(at["target_start"]), int(at["target_end"])))
 
 
 def _side(words: Sequence[str], spans: Sequence[Span]) -> Side:

@@ -8,11 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.counting import (
-    ForestPairs,
-    expansions_of,
-    tails_of,
-)
 from hierogram.daemon.learning.kinds.kind import (
     Chain,
     Kind,
@@ -24,6 +19,7 @@ from hierogram.daemon.learning.kinds.kind import (
     Trial,
     TrialOptions,
 )
+from hierogram.daemon.learning.kinds.pairs import ForestPairs, expansions_of, tails_of
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.deltas import CountDeltas, add_state, empty_deltas
 from hierogram.samplers.counts.table import RuleTable
@@ -41,13 +37,7 @@ from hierogram.samplers.grammar.numbers import MAX_LABEL, ONE_SQUARE, ONE_USE
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import JOINED, TREES, UNIFORM
 from hierogram.samplers.grammar.sizes import source_terminals_of
-from hierogram.samplers.trees.models import (
-    Expansions,
-    TreeBatch,
-    TreeState,
-    build_tree_model,
-    label_processes,
-)
+from hierogram.samplers.trees.models import Expansions, TreeBatch, TreeState, build_tree_model, label_processes
 from hierogram.samplers.trees.sweeps import TreePlan, build
 from hierogram.storage.records import LabelRow, PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
@@ -138,16 +128,10 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
     return LoadedTrees(batch, TreeBatch(batch, expansions, ["", *labels]), list(words), key_salt)
 
 
-FIRST_STRENGTH = 1.0
-FIRST_EXPANDED = 0.5
-"""α_c and β_c of a label before the first sweep."""
-
-
-class LabelPrior(NamedTuple):
-    """The Dirichlet process of a root label: strength α_c, and the probability β_c that the base expands the label."""
-
-    strength: float = FIRST_STRENGTH
-    expansion_probability: float = FIRST_EXPANDED
+Prior = tuple[float, float]
+"""The Dirichlet process of a root label: strength α_c, and the probability β_c that the base expands the label."""
+FIRST_PRIOR: Prior = (1.0, 0.5)
+"""Of a label before the first sweep."""
 
 
 class CountedFragment(NamedTuple):
@@ -162,20 +146,13 @@ class TreeChain:
     """The chain over a treebank's derivations and parameters."""
 
     def __init__(
-        self,
-        loaded: LoadedTrees,
-        state: State,
-        base: str,
-        seed: int,
-        priors: Mapping[str, LabelPrior] | None = None,
+        self, loaded: LoadedTrees, state: State, base: str, seed: int, priors: Mapping[str, Prior] | None = None
     ) -> None:
         self.loaded = loaded
         self.trees = loaded.treebank
         self.seed = seed
-        known = [(priors or {}).get(label, LabelPrior()) for label in self.trees.labels]
-        labels = label_processes(
-            np.array([prior.strength for prior in known]), np.array([prior.expansion_probability for prior in known])
-        )
+        known = np.array([(priors or {}).get(label, FIRST_PRIOR) for label in self.trees.labels])
+        labels = label_processes(known[:, 0].copy(), known[:, 1].copy())
         self.kernel = build(build_tree_model(base, self.trees.expansions, labels), self.trees)
         self.chain: TreeState = self.kernel.resume(state, labels)
 
@@ -189,11 +166,11 @@ class TreeChain:
         """The counts of all fragments."""
         return self.chain.table
 
-    def priors(self) -> dict[str, LabelPrior]:
+    def priors(self) -> dict[str, Prior]:
         """Return the present parameters by label."""
         labels = self.chain.labels
         values = zip(labels.strength.tolist(), labels.expansion_probability.tolist(), strict=True)
-        return dict(list(zip(self.trees.labels, map(LabelPrior._make, values), strict=True))[1:])
+        return dict(list(zip(self.trees.labels, values, strict=True))[1:])
 
     def step(
         self,
@@ -285,7 +262,7 @@ class TreebankChain(Chain):
         """Load what is known; one thread does it all, by one method, whatever the `means`."""
         self._settings = store.settings()
         self._annealing = annealing_of(self._settings)
-        self._priors = {row.label: LabelPrior(row.strength, row.expansion_probability) for row in store.labels()}
+        self._priors = {row.label: (row.strength, row.expansion_probability) for row in store.labels()}
         # The parameters' random streams are named by the sweeps of the store.
         self._sweeps = store.status().sweeps
         self._chain: TreeChain | None = None

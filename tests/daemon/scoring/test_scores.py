@@ -18,7 +18,7 @@ from hierogram.daemon.scoring.learned import Learned, Own, RuleNumbers, Sides, r
 from hierogram.daemon.scoring.lexicon import Lexicon
 from hierogram.daemon.scoring.misfits import Contexts
 from hierogram.daemon.scoring.records import ScoreOptions
-from hierogram.daemon.scoring.scoring import Scorer, _cut, _Piece, _usable
+from hierogram.daemon.scoring.scoring import Scorer, _cut, _usable
 from hierogram.storage.records import PairRow
 from hierogram.storage.schema.tables import rules
 from hierogram.storage.store import Store
@@ -208,11 +208,11 @@ def test_rules_are_found_by_their_sides() -> None:
 
 def test_long_pairs_are_cut_where_no_likely_link_is_parted() -> None:
     likely = np.array([(k, k) for k in range(40)], np.int32)
-    second, first = _cut(_Piece(0, 40, 0, 40), likely)
-    assert (first.i, first.x, second.j, second.y) == (0, 0, 40, 40)
-    assert (first.j, first.y) == (second.i, second.x)
-    assert first.j == first.y
-    assert 15 < first.j < 25
+    (i, j, x, y), first = _cut((0, 40, 0, 40), likely)
+    assert (j, y) == (40, 40)
+    assert first == (0, i, 0, x)
+    assert i == x
+    assert 15 < i < 25
 
 
 def test_a_pair_with_too_large_a_chart_is_cut(known: Learned, monkeypatch: pytest.MonkeyPatch) -> None:
