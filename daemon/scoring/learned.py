@@ -103,10 +103,10 @@ class Own(NamedTuple):
     @classmethod
     def of_links(cls, alignment: str, sides: Sides) -> "Own":
         """Return the same without rules."""
-        source, target = linked_words(alignment, *sides)
+        links, (source, target) = links_of(alignment, sides)
         return cls(
             Counter(),
-            Counter(links_of(alignment, *sides)),
+            Counter(links),
             (Counter(sides[0]), Counter(sides[1])),
             (Counter(source), Counter(target)),
             sides,
@@ -148,8 +148,9 @@ class Learned:
             place = len(self.examples) if done <= _EXAMPLES else int(random.integers(done))
             if place < _EXAMPLES:
                 self.examples[place : place + 1] = [(sides, row.alignment)]
-            self.links.update(links_of(row.alignment, *sides))
-            for k, words in enumerate(linked_words(row.alignment, *sides)):
+            links, words_with_links = links_of(row.alignment, sides)
+            self.links.update(links)
+            for k, words in enumerate(words_with_links):
                 linked[k].update(words)
             if done % _BATCH == 0:
                 report("reading pairs", done, total)
@@ -157,17 +158,10 @@ class Learned:
         self.linked_counts = tuple(
             np.array([linked[k][word] for word in range(len(counts[k]))], np.int64) for k in (0, 1)
         )
-        self.partners = tuple(
-            np.bincount(np.array([link[k] for link in self.links], np.int64), minlength=len(counts[k])) for k in (0, 1)
-        )
-        self.link_totals = tuple(
-            np.bincount(
-                np.array([link[k] for link in self.links], np.int64),
-                np.array(list(self.links.values())),
-                len(counts[k]),
-            )
-            for k in (0, 1)
-        )
+        ends = [np.array([link[k] for link in self.links], np.int64) for k in (0, 1)]
+        times = np.array(list(self.links.values()))
+        self.partners = tuple(np.bincount(ends[k], minlength=len(counts[k])) for k in (0, 1))
+        self.link_totals = tuple(np.bincount(ends[k], times, len(counts[k])) for k in (0, 1))
         self.tokens = tuple(np.array(words, np.int32) for words in flat)
         self.contexts = tuple(
             Contexts(self.tokens[k], np.array(first[k], np.int64), len(self.words[k])) for k in (0, 1)
@@ -270,13 +264,9 @@ def rows_of(store: Store) -> Iterator[PairRow]:
         after = rows[-1].id
 
 
-def linked_words(alignment: str, source: list[int], target: list[int]) -> tuple[list[int], list[int]]:
-    """Return the words of both sides that have a link, by number."""
-    links = [link.split("-") for link in alignment.split()]
-    return [source[i] for i in {int(i) for i, _ in links}], [target[j] for j in {int(j) for _, j in links}]
-
-
-def links_of(alignment: str, source: list[int], target: list[int]) -> list[tuple[int, int]]:
-    """Return the linked words of a pair, by number."""
-    links = (link.split("-") for link in alignment.split())
-    return [(source[int(i)], target[int(j)]) for i, j in links]
+def links_of(alignment: str, sides: Sides) -> tuple[list[tuple[int, int]], Sides]:
+    """Return the linked words of a pair, by number, and the words of either side that have a link."""
+    source, target = sides
+    links = [(int(i), int(j)) for i, j in (link.split("-") for link in alignment.split())]
+    linked = [source[i] for i in {i for i, _ in links}], [target[j] for j in {j for _, j in links}]
+    return [(source[i], target[j]) for i, j in links], linked

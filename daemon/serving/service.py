@@ -10,7 +10,7 @@ import numpy as np
 from hierogram.daemon.alignment.answering import warm_up as warm_up_answers
 from hierogram.daemon.configuration import Configuration, load_configuration
 from hierogram.daemon.exceptions import DaemonError, LoopFailedError
-from hierogram.daemon.learning.kinds.kind import Drawn
+from hierogram.daemon.learning.kinds.kind import Drawn, TrialOptions
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.memory import give_back, share_arenas
@@ -36,6 +36,7 @@ from hierogram.samplers.compiled.cache import cache_folder
 from hierogram.samplers.grammar.columns import no_blobs
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
@@ -272,8 +273,16 @@ def _kernels() -> int:
 
 def warm_up(settings: Settings) -> None:
     """Take one small pair through everything that is done to pairs, in memory alone."""
-    loaded, state = kind_of(settings).warm_up(settings)
+    kind = kind_of(settings)
+    loaded = kind.load([kind.example], settings)
+    # In both schemes of sweeps.
+    for blocks in (None, Blocks(1, 1)):
+        how = TrialOptions(settings.seed, exact=blocks is None, blocks=blocks)
+        trial = kind.trial(loaded, settings, (2, 2), how)
+        trial.sweep()
+        trial.log_likelihood()
+        trial.close()
     averages = loaded.read_averages(no_blobs(loaded.size))
-    loaded.average(averages, state, np.ones(loaded.size, np.bool_))
-    state = loaded.decode(loaded.encode(state))
+    loaded.average(averages, trial.state, np.ones(loaded.size, np.bool_))
+    state = loaded.decode(loaded.encode(trial.state))
     loaded.rule_deltas(None, Drawn(loaded.trees(state), loaded.write_averages(averages)), settings)

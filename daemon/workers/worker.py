@@ -153,12 +153,13 @@ class Worker:
     All workers have the same counts at the beginning of a round, since each has added the changes of all by then.
     """
 
+    _setup: Setup
+    _model: Model
+    _table: RuleTable
+
     def __init__(self) -> None:
-        self._setup: Setup | None = None
-        self._model: Model | None = None
-        self._table: RuleTable | None = None
         self._shards: dict[int, Shard] = {}
-        self._executor: ThreadPoolExecutor | None = None
+        self._executor = ThreadPoolExecutor(1)
         self._adding = 0.0
         # What its shards changed in this round, and of which of them the table has it already.
         self._own: dict[int, Changes] = {}
@@ -170,8 +171,7 @@ class Worker:
 
     def begin(self, setup: Setup, rules: Changes | None) -> None:
         """Forget all shards; the table holds these rules, which are given like changes, or what it held (None)."""
-        if self._executor is not None:
-            self._executor.shutdown()
+        self._executor.shutdown()
         self._executor = ThreadPoolExecutor(setup.threads)
         self._setup = setup
         self._model = model_of(setup.settings, setup.vocabulary)
@@ -181,9 +181,6 @@ class Worker:
 
     def open(self, number: int, contents: Contents) -> None:
         """Take a shard."""
-        assert self._setup is not None
-        assert self._model is not None
-        assert self._executor is not None
         self._shards[number] = Shard(self._setup, self._model, contents, self._executor)
 
     def work(self, step: Step, numbers: Sequence[int], *before: Part) -> Part:
@@ -224,11 +221,9 @@ class Worker:
     def rules(self, numbers: Sequence[int], *before: Part) -> dict[int, Changes | None]:
         """Add the changes of the last round; return all rules, from who has shard 0."""
         self._add_all(before)
-        assert self._table is not None
         return {number: rules_of(self._table) if number == 0 else None for number in numbers}
 
     def _sample(self, number: int, step: Step) -> Done:
-        assert self._table is not None
         shard = self._shards[number]
         adding, self._adding = self._adding, 0.0
         changes = self._own[number] = shard.sample(step[0], step[1].get(number), self._table)
@@ -246,6 +241,4 @@ class Worker:
         self._adding += time.perf_counter() - started
 
     def _add(self, changes: Changes) -> None:
-        assert self._table is not None
-        assert self._model is not None
         self._table = added(changes, self._table, self._model)

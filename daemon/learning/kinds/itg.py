@@ -92,9 +92,8 @@ class LoadedRawPairs:
         """Invert `encode`; raises `DerivationError` where bytes are no derivation of their pair."""
         return decode(self.batch, blobs)
 
-    def trees(self, state: Derivations) -> Blobs:
-        """Return the same as `encode`: a derivation has nothing beside what it uses."""
-        return self.encode(state)
+    trees = encode
+    """A derivation has nothing beside what it uses."""
 
     def read_averages(self, records: Blobs) -> ItgAverages:
         """Return what the pairs expect to use; raises `DerivationError` where bytes do not fit their pair."""
@@ -372,14 +371,8 @@ def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
     return uses
 
 
-def _warm_up(settings: Settings) -> tuple[LoadedRawPairs, Derivations]:
-    """Sample a pair of two words each once, with new strengths."""
-    loaded = load_raw_pairs([PairRow(1, "a b", "c d", "", WAITING, 0, 0, None, None)], settings)
-    trial = ItgTrial(loaded, settings, (2, 2), TrialOptions(settings.seed))
-    trial.sweep()
-    trial.log_likelihood()
-    return loaded, trial.state
+_EXAMPLE = PairRow(1, "a b", "c d", "", WAITING, 0, 0, None, None)
 
 
-KIND = Kind(ITG, True, load_raw_pairs, _begin, _course, ItgChain, ItgTrial, key_of_sides, _show, _warm_up)
+KIND = Kind(ITG, True, load_raw_pairs, _begin, _course, ItgChain, ItgTrial, key_of_sides, _show, _EXAMPLE)
 """Word pairs, nulls, straight and inverted rules, from pairs without links."""

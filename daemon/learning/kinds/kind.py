@@ -238,8 +238,8 @@ class Kind:
     own random stream; what others get is open. `course` is the schedule. `chain` has the counts of a store's grammar,
     with no pairs in memory yet, `trial` pairs alone and both vocabularies' sizes. `key` is that of a rule, by its sides
     and the salt. `show` gives a pair's derivation, top-down in source order, the root's rule first; raises
-    `DerivationError` where what is stored does not fit the pair. `warm_up` has the kernels of this kind compiled, or
-    loaded, with a small pair, and returns it and its state.
+    `DerivationError` where what is stored does not fit the pair. The `example` is a small pair, by which kernels are
+    compiled, or loaded, before others come.
     """
 
     name: str
@@ -251,7 +251,7 @@ class Kind:
     trial: Callable[[Own, Settings, tuple[int, int], TrialOptions], Trial]
     key: Callable[[str, str, int], Key]
     show: Callable[[PairRow, Settings], list[RuleUse]]
-    warm_up: Callable[[Settings], tuple[Loaded, State]]
+    example: PairRow
 
 
 def key_of_sides(source: str, target: str, salt: int) -> Key:

@@ -226,18 +226,6 @@ def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
     return uses
 
 
-def _warm_up(settings: Settings) -> tuple[LoadedPairs, State]:
-    """Sample a pair of two words each, in both schemes of sweeps."""
-    loaded = load_pairs([PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)], settings)
-    model = model_of(settings, (2, 2))
-    plan = SweepPlan(np.ones(1, np.int64), np.ones(1, np.int16))
-    for blocks in (None, Blocks(1, 1)):
-        kernel = build(model, loaded.batch, blocks=blocks)
-        state, _ = kernel.step(settings.seed, kernel.init(settings.seed), plan)
-    log_likelihood(state.table, model)
-    return loaded, state.derivations
-
-
 def _spans(forests: Forests, node: int) -> tuple[Span, Span]:
     at = forests.node[node]
     return ((int(at["source_start"]), int(at["source_end"])), (int(at["target_start"]), int(at["target_end"])))
@@ -259,5 +247,7 @@ def _side(words: Sequence[str], spans: Sequence[Span]) -> Side:
     return tuple(side)
 
 
-KIND = Kind(SYNCHRONOUS, False, load_pairs, _begin, schedule_of, PhraseChain, _trial, key_of_sides, _show, _warm_up)
+_EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
+
+KIND = Kind(SYNCHRONOUS, False, load_pairs, _begin, schedule_of, PhraseChain, _trial, key_of_sides, _show, _EXAMPLE)
 """Rules between two languages, from word-aligned pairs."""

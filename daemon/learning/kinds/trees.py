@@ -39,7 +39,7 @@ from hierogram.samplers.grammar.settings import JOINED, TREES, UNIFORM
 from hierogram.samplers.grammar.sizes import source_terminals_of
 from hierogram.samplers.trees.models import Expansions, TreeBatch, TreeState, build_tree_model, label_processes
 from hierogram.samplers.trees.sweeps import TreePlan, build
-from hierogram.storage.records import LabelRow, PairRow, Settings
+from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.store import Store
 
@@ -242,7 +242,7 @@ def sample_treebank(
     return chain
 
 
-_EXAMPLE = "(S (| #1=(A a) (B (C b) (C c))) (| (#1) (B (C b) (D c))))"
+_EXAMPLE = PairRow(1, "", "(S (| #1=(A a) (B (C b) (C c))) (| (#1) (B (C b) (D c))))", "", WAITING, 0, 0, None, None)
 """A sentence with two parses."""
 
 
@@ -341,15 +341,6 @@ def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
     return uses
 
 
-def _warm_up(settings: Settings) -> tuple[LoadedTrees, State]:
-    """Sample a small forest once, with new parameters."""
-    loaded = load_trees([_EXAMPLE], [1])
-    chain = TreeChain(loaded, initial_state(settings.seed, loaded.batch), settings.base, settings.seed)
-    chain.step(1, np.ones(1, np.int64), np.ones(1))
-    chain.log_likelihood()
-    return loaded, chain.state
-
-
 def _fragment(head: int, forests: Forests, state: State, labels: Sequence[str], words: Sequence[str]) -> str:
     """Return the fragment at a node in brackets."""
     pieces: list[str] = []
@@ -376,5 +367,5 @@ def _fragment(head: int, forests: Forests, state: State, labels: Sequence[str], 
     return "".join(pieces)[1:]
 
 
-KIND = Kind(TREES, True, _load, _begin, annealing_of, TreebankChain, _trial, fragment_key, _show, _warm_up)
+KIND = Kind(TREES, True, _load, _begin, annealing_of, TreebankChain, _trial, fragment_key, _show, _EXAMPLE)
 """Fragments of trees, from a treebank."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from tests.daemon.conftest import LINES, Run, written
 from tests.daemon.serving.turns import SHORT, Hands
 
+from hierogram.daemon.learning.kinds import synchronous
 from hierogram.daemon.learning.kinds.kind import (
     Averages,
     Chain,
@@ -19,8 +20,6 @@ from hierogram.daemon.learning.kinds.kind import (
     RuleUse,
     Sweep,
     SweepRequest,
-    Trial,
-    TrialOptions,
     key_of_sides,
 )
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, load_pairs
@@ -70,22 +69,25 @@ def begin(loaded: LoadedPairs, settings: Settings, due: NDArray[np.bool_]) -> St
     return initial_state(settings.seed, loaded.batch, JOINED)
 
 
-def trial(loaded: LoadedPairs, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions) -> Trial:
-    raise NotImplementedError
-
-
 def show(row: PairRow, settings: Settings) -> list[RuleUse]:
     sizes = row.source.count(" ") + 1, row.target.count(" ") + 1
     return [RuleUse(row.source, row.target, (0, sizes[0]), (0, sizes[1]), ())]
 
 
-def small_pair(settings: Settings) -> tuple[LoadedPairs, State]:
-    loaded = load_pairs([PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)], settings)
-    return loaded, begin(loaded, settings, np.ones(1, np.bool_))
+EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
 
 
 WHOLE_PAIRS = Kind(
-    NAME, False, load_pairs, begin, lambda _: Schedule(1, 2), WholePairsChain, trial, key_of_sides, show, small_pair
+    NAME,
+    False,
+    load_pairs,
+    begin,
+    lambda _: Schedule(1, 2),
+    WholePairsChain,
+    synchronous.KIND.trial,
+    key_of_sides,
+    show,
+    EXAMPLE,
 )
 """Each pair is a rule."""
 
