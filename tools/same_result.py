@@ -18,6 +18,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import mean, stdev
+from threading import Event
 from typing import Annotated
 
 import structlog
@@ -44,14 +45,6 @@ Lines = list[dict[str, str | int]]
 Result = dict[str, float]
 
 
-class _Never:
-    def is_set(self) -> bool:
-        return False
-
-    def wait(self, timeout: float | None = None, /) -> bool:
-        return False
-
-
 class _Daemon:
     """The turns of a daemon's sampling, as many as are asked for."""
 
@@ -59,7 +52,7 @@ class _Daemon:
         self.health = HealthRegistry()
         self._learner = Learner(store, LearnOptions(threads, likelihood_seconds=1e6))
         section = SamplingSection(threads=threads, new_share=1.0, idle_share=1.0)
-        self._turns = SamplingTurns(self._learner, section, _Never(), self.health, structlog.stdlib.get_logger())
+        self._turns = SamplingTurns(self._learner, section, Event(), self.health, structlog.stdlib.get_logger())
         self._longest = 0
 
     def turn(self) -> None:

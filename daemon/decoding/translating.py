@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,9 @@ from hierogram.samplers.decoding.decoder import POPS, SPAN, Decoded, Decoder
 from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, no_model
 from hierogram.samplers.grammar.rules import Symbol, render_side
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
-from hierogram.storage.records import Settings
+
+if TYPE_CHECKING:
+    from hierogram.daemon.learning.kinds.kind import Loaded
 
 Span = tuple[int, int]
 
@@ -354,18 +356,16 @@ class Translator:
         return found
 
 
-def warm_up(settings: Settings) -> None:
-    """Compile, or load, all that a translation by a store's rules needs, in memory alone."""
+def warm_up(loaded: "Loaded", state: Any) -> None:
+    """Compile, or load, all that a translation by a store's rules needs, in memory alone, with a small pair's state."""
     # Here, because no other translator needs the samplers of kinds.
-    from hierogram.daemon.learning.kinds.counting import ForestPairs, count_changes
-    from hierogram.daemon.learning.kinds.registry import kind_of
+    from hierogram.daemon.learning.kinds.pairs import ForestPairs, count_changes
     from hierogram.samplers.counts.deltas import Change
     from hierogram.samplers.counts.occurrences import fragment_links, rule_links
     from hierogram.samplers.forests.derivations import trees_of
     from hierogram.samplers.forests.records import fragments_of
     from hierogram.samplers.grammar.columns import no_blobs
 
-    loaded, state = kind_of(settings).warm_up(settings)
     if isinstance(loaded, ForestPairs):
         # The links within the uses of rules.
         fragments = fragments_of(loaded.write_averages(loaded.read_averages(no_blobs(loaded.size))))

@@ -1,1 +1,1 @@
-"""What a store knows of a sentence: rules that match it, and pairs that are like it."""
+"""Evidence of a store for a sentence: rules that match it, and pairs that are like it."""

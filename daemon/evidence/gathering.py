@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from math import log
 
 from hierogram.daemon.corpora.texts import pipeline_of
-from hierogram.daemon.evidence.matching import Chosen, Pattern, Place, Sentence, Span, choose
+from hierogram.daemon.evidence.matching import Chosen, Pattern, Place, Sentence, choose
 from hierogram.daemon.evidence.options import EvidenceOptions
 from hierogram.daemon.exceptions import InputError, WrongKindError
 from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.rules import escape_terminal, nonterminal, terminal_of
 from hierogram.storage.browsing.likeness import LikePair, like_pairs, renderings, source_sides, source_words
 from hierogram.storage.browsing.reader import Look
-from hierogram.storage.browsing.search import KnownWord
 from hierogram.storage.records import DICTIONARIES
 
 MOST_WORDS = 200
@@ -39,7 +38,7 @@ class MatchedRule:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a store knows of a sentence, the `text` as it was given, at a position of the store.
+    """All that a store knows of a sentence, the `text` as it was given, at a position of the store.
 
     `words` are those that positions count, in small letters where the store knows them only so; `unknown` those of them
     that no stored pair has on its source side. Rules stand in the order of the words that they cover, shorter ones
@@ -56,7 +55,7 @@ class Evidence:
 
 
 def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
-    """What the store knows of a sentence.
+    """Return what the store knows of a sentence.
 
     Raises `WrongKindError` where the store has sentences of one language, and `InputError` where the text has no word,
     or more than `MOST_WORDS`.
@@ -78,6 +77,8 @@ def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
     # The most used side first, for where there are more patterns than are looked for in pairs.
     patterns = [match.pattern for match in sorted(matched, key=lambda match: -match.uses)]
     candidates = like_pairs(look, known, max(_CANDIDATES, 10 * options.pairs)) if known else []
+    most = max((word.count for word in known.values()), default=1)
+    weights = {word: log(2 + most / max(1, known[word].count if word in known else 1)) for word in words}
     row = look.row("SELECT position FROM store_state", False)
     return Evidence(
         text,
@@ -85,7 +86,7 @@ def gather(look: Look, text: str, options: EvidenceOptions) -> Evidence:
         words,
         [word for word in dict.fromkeys(words) if word not in known],
         rules[: options.rules],
-        _pairs(words, known, patterns, [pair for pair in candidates if not _is_entry(pair)], options.pairs),
+        choose(words, weights, patterns, [pair for pair in candidates if not _is_entry(pair)], options.pairs),
         _entries(sentence, candidates),
     )
 
@@ -125,8 +126,8 @@ def _matched(sentence: Sentence, sides: Mapping[str, float]) -> list[_Match]:
 
 
 def _chosen(sentence: Sentence, matched: Sequence[_Match], known: Iterable[str]) -> list[_Match]:
-    """Sides so that each word is covered by itself alone, by phrases, and by sides with gaps: few of each, the longest
-    and most used first; in the order of the words that they cover, shorter ones first.
+    """Choose sides so that each word is covered by itself alone, by phrases, and by sides with gaps: few of each, the
+    longest and most used first; in the order of the words that they cover, shorter ones first.
     """
     ranked = sorted(matched, key=lambda match: (-match.pattern.length, -match.uses, match.side))
     covered: Counter[tuple[bool, int]] = Counter()
@@ -154,7 +155,7 @@ def _is_entry(pair: LikePair) -> bool:
 
 
 def _entries(sentence: Sentence, candidates: Iterable[LikePair]) -> list[LikePair]:
-    """Each entry once whose source side the sentence has, in the order of the words that they cover, shorter first."""
+    """Return each entry once whose source side the sentence has, by the words that they cover, shorter first."""
     found: dict[tuple[str, str], tuple[int, int, LikePair]] = {}
     for pair in candidates:
         if _is_entry(pair):
@@ -166,22 +167,12 @@ def _entries(sentence: Sentence, candidates: Iterable[LikePair]) -> list[LikePai
     return [pair for _, _, pair in sorted(found.values(), key=lambda entry: (*entry[:2], entry[2].target))]
 
 
-def _pairs(
-    words: Sequence[str],
-    known: Mapping[str, KnownWord],
-    patterns: Sequence[Pattern],
-    candidates: Sequence[LikePair],
-    limit: int,
-) -> list[Chosen]:
-    if not limit:
-        return []
-    number = max((word.count for word in known.values()), default=1)
-    weights = {word: log(2 + number / max(1, known[word].count if word in known else 1)) for word in words}
-    return choose(words, weights, patterns, candidates, limit)
-
-
 def as_plain(found: Evidence) -> dict[str, object]:
-    """The evidence as plain values, for JSON."""
+    """Return the evidence as plain values, for JSON."""
+
+    def texts(pair: LikePair) -> dict[str, object]:
+        return {"id": pair.id, "corpus": pair.corpus, "source": pair.source, "target": pair.target}
+
     return {
         "position": found.position,
         "words": found.words,
@@ -192,28 +183,12 @@ def as_plain(found: Evidence) -> dict[str, object]:
                 "target": match.target,
                 "expected_uses": match.expected_uses,
                 "p_target_given_source": match.probability,
-                "places": [
-                    {"words": [list(span) for span in place.words], "gaps": [list(span) for span in place.gaps]}
-                    for place in match.places
-                ],
+                "places": [place._asdict() for place in match.places],
             }
             for match in found.rules
         ],
-        "pairs": [
-            {
-                "id": chosen.pair.id,
-                "corpus": chosen.pair.corpus,
-                "source": chosen.pair.source,
-                "target": chosen.pair.target,
-                "covers": [list(span) for span in chosen.covers],
-                "fresh": [list(span) for span in chosen.fresh],
-            }
-            for chosen in found.pairs
-        ],
-        "entries": [
-            {"id": entry.id, "corpus": entry.corpus, "source": entry.source, "target": entry.target}
-            for entry in found.entries
-        ],
+        "pairs": [texts(chosen.pair) | {"covers": chosen.covers, "fresh": chosen.fresh} for chosen in found.pairs],
+        "entries": [texts(entry) for entry in found.entries],
     }
 
 
@@ -224,7 +199,7 @@ LEAST_PROBABILITY, LEAST_USES = 0.1, 1.0
 
 
 def as_prompt(found: Evidence, languages: tuple[str, ...] = ()) -> str:
-    """Entries of dictionaries, a glossary, the pairs as examples, and the sentence with its translation left open.
+    """Return dictionary entries, a glossary, the pairs as examples, and the sentence with its translation left open.
 
     Renderings are those whose probability given their source is at least `LEAST_PROBABILITY`, of words, and of what is
     used `LEAST_USES` times and has no gaps, or one inside. `languages` are the names of source and target, where they
@@ -246,16 +221,13 @@ def as_prompt(found: Evidence, languages: tuple[str, ...] = ()) -> str:
 def _glossary(rules: Iterable[MatchedRule]) -> list[str]:
     renderings: dict[str, list[str]] = {}
     for rule in rules:
-        if _is_telling(rule) and _has_letters(rule.source) and _has_letters(rule.target):
+        words = rule.source.split(" ")
+        often = len(words) == 1 or rule.expected_uses >= LEAST_USES
+        ends_in_gaps = terminal_of(words[0]) is None or terminal_of(words[-1]) is None
+        telling = rule.probability >= LEAST_PROBABILITY and often and not ends_in_gaps
+        if telling and _has_letters(rule.source) and _has_letters(rule.target):
             renderings.setdefault(shown(rule.source), []).append(shown(rule.target))
     return [f"{source} = {', '.join(dict.fromkeys(some))}" for source, some in renderings.items()]
-
-
-def _is_telling(rule: MatchedRule) -> bool:
-    words = rule.source.split(" ")
-    ends_in_gaps = terminal_of(words[0]) is None or terminal_of(words[-1]) is None
-    often = len(words) == 1 or rule.expected_uses >= LEAST_USES
-    return rule.probability >= LEAST_PROBABILITY and often and not ends_in_gaps
 
 
 def _has_letters(side: str) -> bool:
@@ -264,7 +236,7 @@ def _has_letters(side: str) -> bool:
 
 
 def shown(side: str) -> str:
-    """A side as people read it: words as they are, an ellipsis for a gap, with its number where there are several."""
+    """Return a side as people read it: an ellipsis for a gap, with its number where there are several."""
     words = [(symbol, terminal_of(symbol)) for symbol in side.split(" ")]
     gaps = sum(word is None for _, word in words)
     return " ".join(
@@ -274,7 +246,7 @@ def shown(side: str) -> str:
 
 
 def table_of_rules(found: Evidence) -> list[list[str]]:
-    """Columns and rows: both sides, the probability of the target given the source, expected uses, words covered."""
+    """Return columns and rows: both sides, probability of the target given the source, expected uses, words covered."""
     rows = [
         [
             match.source,
@@ -291,16 +263,11 @@ def table_of_rules(found: Evidence) -> list[list[str]]:
 
 
 def table_of_pairs(found: Evidence) -> list[list[str]]:
-    """Columns and rows: number, corpus, both texts."""
+    """Return columns and rows: number, corpus, both texts."""
     rows = [[str(one.pair.id), one.pair.corpus, one.pair.source, one.pair.target] for one in found.pairs]
     return [["pair", "corpus", "source", "target"], *rows]
 
 
-def _positions(span: Span) -> str:
-    first, last = span
-    return str(first) if last == first + 1 else f"{first}-{last - 1}"
-
-
 def table_of_entries(found: Evidence) -> list[list[str]]:
-    """Columns and rows: corpus and both sides of dictionaries' entries."""
+    """Return columns and rows: corpus and both sides of dictionaries' entries."""
     return [["dictionary", "source", "target"], *([one.corpus, one.source, one.target] for one in found.entries)]

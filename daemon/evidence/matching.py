@@ -12,7 +12,7 @@ from hierogram.samplers.grammar.rules import escape_terminal, terminal_of
 from hierogram.storage.browsing.likeness import LikePair
 
 MOST_PLACES = 5
-"""Places of a side in a sentence that are told."""
+"""Places of a side in a sentence, at most."""
 
 Span = tuple[int, int]
 """Words from the first to before the second, counted from 0."""
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
     @property
     def covered(self) -> list[int]:
-        """The positions of its words."""
+        """Return the positions of its words."""
         return [position for first, last in self.words for position in range(first, last)]
 
 
@@ -42,12 +42,12 @@ class Pattern:
 
     @property
     def length(self) -> int:
-        """How many words it has."""
+        """Return how many words it has."""
         return sum(map(len, self.chunks))
 
     @property
     def plain(self) -> bool:
-        """Whether it has no gap."""
+        """Return whether it has no gap."""
         return not any(self.gaps)
 
 
@@ -62,7 +62,7 @@ class Sentence:
             self._places.setdefault(word, []).append(position)
 
     def pattern(self, side: str) -> Pattern | None:
-        """The side, where all its words are those of the sentence and it has any; None elsewhere."""
+        """Return the side, where all its words are those of the sentence and it has any; None elsewhere."""
         chunks: list[tuple[str, ...]] = []
         gaps = [0]
         current: list[str] = []
@@ -84,7 +84,7 @@ class Sentence:
         return Pattern(tuple(chunks), tuple(gaps)) if chunks else None
 
     def places(self, pattern: Pattern) -> list[Place]:
-        """Where the pattern matches, its words as far left as they can be first."""
+        """Return where the pattern matches, its words as far left as they can be first."""
         starts = [self._starts(chunk) for chunk in pattern.chunks]
         found: list[Place] = []
         if not all(starts):
@@ -134,42 +134,21 @@ class Chosen:
     fresh: tuple[Span, ...]
 
 
-class _Grams:
-    """N-grams of a sentence as a tree: the units of one, and those that have a word more, by it."""
-
-    __slots__ = ("longer", "units")
-
-    def __init__(self) -> None:
-        self.units: list[int] = []
-        self.longer: dict[str, _Grams] = {}
-
-    def find_or_make(self, words: Sequence[str]) -> "_Grams":
-        """The n-gram of these words after this one."""
-        gram = self
-        for word in words:
-            gram = gram.longer.setdefault(word, _Grams())
-        return gram
-
-
 class _Units:
-    """What can be covered of a sentence: n-grams by their place, and patterns with gaps. Their words weigh."""
+    """Units of a sentence that can be covered: n-grams by their place, and patterns with gaps. Their words weigh."""
 
     def __init__(self, words: Sequence[str], weights: Mapping[str, float], patterns: Sequence[Pattern]) -> None:
         self.words = words
         self.spans = [
             (first, first + size) for size in range(1, _LONGEST + 1) for first in range(len(words) - size + 1)
         ]
-        self._grams = _Grams()
+        self._grams: dict[tuple[str, ...], list[int]] = {}
         for number, (first, last) in enumerate(self.spans):
-            self._grams.find_or_make(words[first:last]).units.append(number)
+            self._grams.setdefault(tuple(words[first:last]), []).append(number)
         inner = [pattern for pattern in patterns if len(pattern.chunks) > 1][:_MOST_PATTERNS]
         # What has a pattern has the beginnings of its chunks, which are faster to look for.
         self._patterns = [
-            (
-                {self._grams.find_or_make(chunk[:_LONGEST]).units[0] for chunk in pattern.chunks},
-                _expression(pattern),
-                len(self.spans) + n,
-            )
+            ({self._grams[chunk[:_LONGEST]][0] for chunk in pattern.chunks}, _expression(pattern), len(self.spans) + n)
             for n, pattern in enumerate(inner)
         ]
         self.number = len(self.spans) + len(inner)
@@ -180,16 +159,15 @@ class _Units:
         )
 
     def of(self, source: str) -> list[int]:
-        """The units that a source side has."""
+        """Return the units that a source side has."""
         words = source.split(" ")
         found: set[int] = set()
-        for first, word in enumerate(words):
-            gram = self._grams.longer.get(word)
-            last = first + 1
-            while gram is not None:
-                found.update(gram.units)
-                gram = gram.longer.get(words[last]) if last < len(words) else None
-                last += 1
+        for first in range(len(words)):
+            for last in range(first + 1, min(first + _LONGEST, len(words)) + 1):
+                units_of_gram = self._grams.get(tuple(words[first:last]))
+                if units_of_gram is None:
+                    break
+                found.update(units_of_gram)
         units = list(found)
         text = f" {source} "
         for chunks, expression, number in self._patterns:
@@ -198,7 +176,7 @@ class _Units:
         return units
 
     def covered(self, units: Sequence[int]) -> tuple[Span, ...]:
-        """The longest spans of the n-grams among these units, from left to right."""
+        """Return the longest spans of the n-grams among these units, from left to right."""
         reach: dict[int, int] = {}
         for number in units:
             if number < len(self.spans):
@@ -229,10 +207,10 @@ def choose(
     candidates: Sequence[LikePair],
     limit: int,
 ) -> list[Chosen]:
-    """At most so many pairs, each the one that covers most of what is not covered yet, the shorter of equal ones first.
+    """Choose at most `limit` pairs, each the one that covers most of what is not covered, the shorter of equal ones.
 
     `weights` says how much each word of the sentence counts. Where nothing is left that a pair could cover, the choice
-    begins anew among the others. A pair is taken once, also where the store has it several times; pairs that share no
+    begins again among the others. A pair is taken once, also where the store has it several times; pairs that share no
     word with the sentence are not taken.
     """
     distinct = {(pair.source, pair.target): pair for pair in reversed(candidates)}

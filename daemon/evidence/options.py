@@ -1,4 +1,4 @@
-"""What is wanted of a sentence, by people and over HTTP."""
+"""Options of evidence for a sentence, by people and over HTTP."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,7 +10,7 @@ MOST_PAIRS, MOST_RULES = 50, 500
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceOptions:
-    """How much is told of a sentence."""
+    """Bounds of what is reported of a sentence."""
 
     pairs: Annotated[
         int, Option("Stored pairs, each chosen for what those before it do not cover.", least=0, most=MOST_PAIRS)

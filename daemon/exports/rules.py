@@ -131,7 +131,7 @@ def _linked_rules(rows: list[PairRow], settings: Settings, sampled: bool) -> lis
     # Here, because it brings the compiled samplers with it.
     import numpy as np
 
-    from hierogram.daemon.learning.kinds.counting import ForestPairs, count_changes
+    from hierogram.daemon.learning.kinds.pairs import ForestPairs, count_changes
     from hierogram.daemon.learning.kinds.registry import kind_of
     from hierogram.samplers.counts.deltas import Change
     from hierogram.samplers.counts.occurrences import SIDE_BITS, RuleLinks, fragment_links, rule_links

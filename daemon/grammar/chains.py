@@ -1,10 +1,10 @@
 """Chains over the same pairs, run side by side for a diagnosis: of the grammar, and of the aligner; draws as a file."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.grammar.options import ChainOptions
-from hierogram.daemon.learning.kinds.kind import Drawn, Kind, Loaded, Trial, TrialOptions
+from hierogram.daemon.learning.kinds.kind import Drawn, Loaded, Trial, TrialOptions
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.samplers.alignment.bitext import Direction, make_direction, read_side
 from hierogram.samplers.alignment.chain import UNLINKED
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, options_for
-from hierogram.samplers.alignment.models.sampler import AlignmentKernel, AlignmentState, build, chain_seed
+from hierogram.samplers.alignment.models.sampler import AlignmentState, build, chain_seed
 from hierogram.samplers.diagnostics.overlap import KEY, RuleCounts, counts_of, mean_of
 from hierogram.samplers.diagnostics.watching import Watch, counts_of_rules
 from hierogram.samplers.grammar.columns import no_blobs
@@ -50,7 +50,7 @@ NO_LINKS = LinkDraws(np.zeros((0, 0, 0)), [], 0.0, 0.0)
 def run_link_chains(
     rows: Sequence[PairRow], options: ChainOptions, report: Callable[[], None] = lambda: None
 ) -> LinkDraws:
-    """Chains of the default aligner over the pairs, both directions, in memory only; `report` hears of each sweep.
+    """Run chains of the default aligner over the pairs, both directions, in memory only; `report` hears of each sweep.
 
     Each direction watches half of the links, evenly spread over those that a chain had after its burn-in.
     """
@@ -65,11 +65,6 @@ def run_link_chains(
         sum(one.seconds for one in found),
         sum(one.overhead for one in found),
     )
-
-
-def link_sweeps(pairs: int, options: ChainOptions) -> int:
-    """Sweeps of all chains in both directions together."""
-    return len(_WAYS) * options.chains * (_burn_in(pairs, options) + options.sweeps)
 
 
 def _burn_in(pairs: int, options: ChainOptions) -> int:
@@ -92,7 +87,9 @@ class _Way:
         """Take all chains through their sweeps."""
         options = self._options
         keys = [chain_seed(options.seed + chain, self._number, chain) for chain in range(options.chains)]
-        _warm(self._kernel, keys[0])
+        # What sweeps is compiled, or loaded, before the clock starts.
+        self._sweep(keys[0], self._kernel.init(keys[0]), 1)
+        self._seconds = 0.0
         states = [self._kernel.init(key, self._first_links(chain, key)) for chain, key in enumerate(keys)]
         burn_in = _burn_in(len(self._rows), options)
         for chain, key in enumerate(keys):
@@ -115,7 +112,7 @@ class _Way:
         return LinkDraws(drawn, self._names(words, positions), self._seconds, overhead)
 
     def _first_links(self, chain: int, key: int) -> NDArray[np.int16] | None:
-        """Where a chain begins; None for the model's own links."""
+        """Return where a chain begins; None for the model's own links."""
         start = LINK_STARTS[chain % len(LINK_STARTS)]
         if start == _OWN:
             return None
@@ -132,7 +129,7 @@ class _Way:
         return state
 
     def _watched(self, links: Sequence[NDArray[np.int16]]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
-        """Emitted words and the positions that they are linked to, of links that chains have now."""
+        """Return emitted words and the positions that they are linked to, of links that chains have now."""
         numbers = np.unique(np.concatenate([(np.arange(len(one)) << 16) | one for one in links if len(one)]))
         numbers = numbers[(numbers & 0xFFFF) != UNLINKED & 0xFFFF]
         wanted = min(len(numbers), self._options.links // 2)
@@ -140,7 +137,7 @@ class _Way:
         return chosen >> 16, (chosen & 0xFFFF).astype(np.int16)
 
     def _names(self, words: NDArray[np.int64], positions: NDArray[np.int16]) -> list[str]:
-        """`chat - cat, 1-2 of pair 7 (target from source)`."""
+        """Return names like `chat - cat, 1-2 of pair 7 (target from source)`."""
         offset = self._direction.sides.emitted_offset
         pairs = np.searchsorted(offset, words, side="right") - 1
         names = []
@@ -152,11 +149,6 @@ class _Way:
         return names
 
 
-def _warm(kernel: AlignmentKernel, key: int) -> None:
-    """Compile, or load, what sweeps, before the clock starts."""
-    kernel.step(key, kernel.init(key), kernel.options.plan(1)._replace(sampled=False))
-
-
 STARTS = (CUT, JOINED, RANDOM)
 """Initial cuts of the chains, in turn: far apart, so that chains that agree have forgotten them."""
 _SNAPSHOTS = 8
@@ -164,7 +156,7 @@ _SNAPSHOTS = 8
 
 
 class Draws(NamedTuple):
-    """What chains were like.
+    """Draws of chains, one beside the other.
 
     `draws` float64[S, C, N]: log-likelihood, tokens and types of rules, then the counts of the watched rules;
     `sources`, `targets` their W sides; `starts` of the chains; `last` the grammar of each chain's last draw, `means`
@@ -206,7 +198,7 @@ class Draws(NamedTuple):
 
 
 def load_draws(path: Path) -> Draws:
-    """The draws of a file; raises `InputError` where it is none."""
+    """Read the draws of a file; raises `InputError` where it is none."""
     try:
         with np.load(path, allow_pickle=False) as file:
             chains = file["draws"].shape[1]
@@ -216,18 +208,15 @@ def load_draws(path: Path) -> Draws:
             )
             sources, targets, starts = (file[name].tolist() for name in ("sources", "targets", "starts"))
             seconds, overhead = file["times"].tolist()
-            return Draws(file["draws"], sources, targets, starts, last, means, seconds, overhead, _links_of(file))
+            links = NO_LINKS
+            if "link_draws" in file:
+                of_links = file["link_draws"].astype(np.float64), file["link_names"].tolist()
+                links = LinkDraws(*of_links, *file["link_times"].tolist())
+            return Draws(file["draws"], sources, targets, starts, last, means, seconds, overhead, links)
     except (OSError, KeyError, ValueError, IndexError, BadZipFile) as error:
         raise InputError(
             f"{path} is no file of draws, as `hierogram diagnose --draws FILE` writes them: {error}"
         ) from error
-
-
-def _links_of(file: Mapping[str, NDArray[Any]]) -> LinkDraws:
-    if "link_draws" not in file:
-        return NO_LINKS
-    draws = file["link_draws"].astype(np.float64)
-    return LinkDraws(draws, file["link_names"].tolist(), *file["link_times"].tolist())
 
 
 Report = Callable[[int, int], None]
@@ -235,7 +224,7 @@ Report = Callable[[int, int], None]
 
 
 def run_chains(store: Store, options: ChainOptions, report: Report = lambda _done, _total: None) -> Draws:
-    """Chains over the store's first pairs by its model and schedule, in memory only; nothing is written to the store.
+    """Run chains over the store's first pairs by its model and schedule, in memory only: the store stays as it is.
 
     Raises `InputError` where the store has no pairs that can be sampled.
     """
@@ -249,8 +238,10 @@ def run_chains(store: Store, options: ChainOptions, report: Report = lambda _don
     hows = [TrialOptions(options.seed + k, start, options.threads) for k, start in enumerate(starts)]
     trials = [kind.trial(loaded, settings, store.vocabulary_sizes(), how) for how in hows]
     aligned = [row for row in rows if row.aligned_by == ALIGNER and options.links and not kind.whole]
-    warm_up = _warm_up(kind, settings, options)
-    later = link_sweeps(len(aligned), options) if aligned else 0
+    warm_up = kind.course(settings).burn_in if options.warm_up is None else options.warm_up
+    later = 0
+    if aligned:
+        later = len(_WAYS) * options.chains * (_burn_in(len(aligned), options) + options.sweeps)
     done = len(trials) * (warm_up + options.sweeps)
     total = done + later
     try:
@@ -262,10 +253,6 @@ def run_chains(store: Store, options: ChainOptions, report: Report = lambda _don
         return drawn
     sweeps = count(done + 1)
     return drawn._replace(links=run_link_chains(aligned, options, lambda: report(next(sweeps), total)))
-
-
-def _warm_up(kind: Kind, settings: Settings, options: ChainOptions) -> int:
-    return kind.course(settings).burn_in if options.warm_up is None else options.warm_up
 
 
 class _Run:
@@ -310,7 +297,7 @@ class _Run:
         self._report(self._done)
 
     def _watch(self, trial: Trial, watch: Watch) -> list[RuleCounts]:
-        """The chain's sweeps that count; its grammar at some of the draws, the last one among them."""
+        """Take the chain's sweeps that count; return its grammar at some of the draws, the last one among them."""
         grammars = []
         draws = max(1, self._options.sweeps // self._options.every)
         taken = {draws * (k + 1) // _SNAPSHOTS for k in range(_SNAPSHOTS)}
@@ -325,7 +312,7 @@ class _Run:
         return grammars
 
     def _most_frequent(self) -> tuple[NDArray[np.uint64], list[str], list[str]]:
-        """The rules that all chains together use most: keys uint64[W, 2] and both sides."""
+        """Return the rules that all chains together use most: keys uint64[W, 2] and both sides."""
         loaded = self._loaded
         nothing = no_blobs(loaded.size)
         drawn = [Drawn(loaded.trees(trial.state), nothing) for trial in self._trials]

@@ -13,7 +13,7 @@ _ROWS_A_PAGE = 50
 
 
 def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
-    """The store's file, and what Datasette is to know: canned queries with parameters, no facets, a time limit.
+    """Return the store's file, and what Datasette is to know: canned queries with parameters, no facets, a time limit.
 
     Facets would count every value of every column, which takes minutes on a large table. Raises `UsageError` for a
     store that is no file.
@@ -23,7 +23,11 @@ def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
     if file is None:
         raise UsageError(f"{shown_url(parsed)} is no file, and Datasette shows SQLite files: see `hierogram browse`")
     queries = {
-        _name(recipe.title): {"title": recipe.title, "sql": with_parameters(recipe.sql)} for recipe in cookbook()
+        re.sub(r"[^a-z0-9]+", "-", recipe.title.lower()).strip("-"): {
+            "title": recipe.title,
+            "sql": with_parameters(recipe.sql),
+        }
+        for recipe in cookbook()
     }
     return file, {
         "settings": {
@@ -34,8 +38,3 @@ def datasette_configuration(url: str) -> tuple[Path, dict[str, Any]]:
         },
         "databases": {file.stem: {"queries": queries}},
     }
-
-
-def _name(title: str) -> str:
-    """The title as part of an address."""
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hierogram.daemon.learning.kinds.kind import Drawn, RuleUse, Span
-from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.kinds.kind import RuleUse, Span
+from hierogram.daemon.learning.kinds.registry import count_rules_of, kind_of
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.columns import join_blobs
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, notation_of
@@ -26,7 +26,7 @@ class ExpectedRule(NamedTuple):
 
 
 def derivation_of(row: PairRow, settings: Settings) -> list[RuleUse]:
-    """The pair's present derivation, top-down in source order, the root's rule first; empty where it has none yet.
+    """Return the pair's present derivation, top-down in source order, the root's rule first; empty where there is none.
 
     Raises `DerivationError` where what is stored does not fit the pair.
     """
@@ -34,15 +34,13 @@ def derivation_of(row: PairRow, settings: Settings) -> list[RuleUse]:
 
 
 def expected_rules(row: PairRow, settings: Settings) -> list[ExpectedRule]:
-    """The rules that the pair expects to use, averaged over its sweeps, the most expected first.
+    """Return the rules that the pair expects to use, averaged over its sweeps, the most expected first.
 
     Raises `DerivationError` where what is stored does not fit the pair.
     """
     if row.current is None:
         return []
-    loaded = kind_of(settings).load([row], settings)
-    trees = loaded.trees(loaded.decode(join_blobs([row.current])))
-    rules = loaded.rule_deltas(None, Drawn(trees, join_blobs([row.averages or b""])), settings)
+    rules = count_rules_of([row], settings)
     expected = [
         ExpectedRule(rules.sources.string(row), rules.targets.string(row), uses)
         for row, uses in enumerate(rules.expected_uses.tolist())
@@ -52,7 +50,7 @@ def expected_rules(row: PairRow, settings: Settings) -> list[ExpectedRule]:
 
 
 def own_words(use: RuleUse, uses: list[RuleUse], side: str) -> list[int]:
-    """The positions of the words that a rule itself writes on a side, of all in its span."""
+    """Return the positions of the words that a rule itself writes on a side, of all in its span."""
     start, end = _span(use, side)
     inside = {position for child in use.children for position in range(*_span(uses[child], side))}
     return [position for position in range(start, end) if position not in inside]
@@ -63,7 +61,7 @@ def _span(use: RuleUse, side: str) -> Span:
 
 
 SEARCH_SECONDS = 2.0
-"""How long pairs are looked for by their texts, where the index has none."""
+"""Seconds for which pairs are looked for by their texts, where the index has none."""
 
 _CANDIDATES = 50
 
@@ -93,7 +91,7 @@ class Lines(NamedTuple):
 
 
 def concordance(look: Look, rule: tuple[int | None, str, str], after: int, limit: int) -> Lines:
-    """The first pairs above an id whose derivation uses the rule (id, None where no derivation does; sides)."""
+    """Return the first pairs above an id whose derivation uses the rule (id, None where no derivation does; sides)."""
     settings = look.settings()
     rule_id, *sides = rule
     last = looking.last_pair(look)
@@ -122,7 +120,7 @@ def concordance(look: Look, rule: tuple[int | None, str, str], after: int, limit
 
 
 def line_of(row: PairRow, settings: Settings, source: str, target: str) -> Line | None:
-    """The pair with the words of the rule; None where its derivation does not use it, or cannot be read."""
+    """Return the pair with the words of the rule; None where its derivation does not use it, or cannot be read."""
     try:
         uses = derivation_of(row, settings)
     except SamplerError:

@@ -1,23 +1,15 @@
-"""What the draws of several chains say of each other [Vehtari et al. 2021]."""
+"""Diagnosis: what the draws of several chains say of each other [Vehtari et al. 2021]."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.grammar.chains import Draws, LinkDraws
-from hierogram.samplers.diagnostics.convergence import (
-    FLAGS,
-    R_HAT_LIMIT,
-    Summary,
-    count_flags,
-    r_hat,
-    summarize,
-    verdicts,
-)
+from hierogram.daemon.grammar.chains import Draws
+from hierogram.samplers.diagnostics.convergence import FLAGS, R_HAT_LIMIT, count_flags, r_hat, summarize, verdicts
 from hierogram.samplers.diagnostics.overlap import mean_overlap
 from hierogram.samplers.diagnostics.watching import TOTALS
 
@@ -57,7 +49,7 @@ class Many:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """How far chains agree: totals, watched rules and links, overlaps of grammars, what a second of sampling brings.
+    """Agreement of chains: totals, watched rules and links, overlaps of grammars, what a second of sampling brings.
 
     `overlap` has, for grammars of single draws and of means over eight draws (rules with a mean of 0.5 and more), the
     shares of rules, of rules used twice, and of uses that two chains have in common on average. `overhead` is the
@@ -79,17 +71,16 @@ class Diagnosis:
 
 
 def diagnose(taken: Draws) -> Diagnosis:
-    """The diagnosis of chains."""
+    """Return the diagnosis of chains."""
     started = time.perf_counter()
-    summary = summarize(taken.draws)
     names = [*TOTALS, *(f"{source} ||| {target}" for source, target in zip(taken.sources, taken.targets, strict=True))]
-    found = _quantities(names, summary, verdicts(taken.draws, summary))
+    found = _quantities(names, taken.draws)
     totals, rules = found[: len(TOTALS)], found[len(TOTALS) :]
     overlaps = {
         "single_draws": mean_overlap(taken.last)._asdict(),
         "means": mean_overlap(taken.means, _HALF_A_USE)._asdict(),
     }
-    links = _links_together(taken.links)
+    links = _together(_quantities(taken.links.names, taken.links.draws) if taken.links.names else [])
     seconds = taken.seconds + taken.links.seconds
     overhead = taken.overhead + taken.links.overhead + time.perf_counter() - started
     _, chains, draws = taken.draws.shape
@@ -103,19 +94,15 @@ def diagnose(taken: Draws) -> Diagnosis:
 
 
 def _figure(value: float) -> Figure:
-    """The value; R-hat of chains that each stay at a value of their own is as large as rounding makes it."""
+    """Return the value; R-hat of chains that each stay at a value of their own is as large as rounding makes it."""
     return min(float(value), _LARGEST) if np.isfinite(value) or value == np.inf else None
 
 
-def _figures(values: Sequence[float]) -> tuple[Figure, Figure, Figure, Figure, Figure, Figure]:
-    mean, sd, error, r_hat, bulk, tail = map(_figure, values)
-    return mean, sd, error, r_hat, bulk, tail
-
-
-def _quantities(names: list[str], summary: Summary, found: list[str]) -> list[Quantity]:
+def _quantities(names: list[str], draws: NDArray[np.float64]) -> list[Quantity]:
+    summary = summarize(draws)
     columns = (summary.mean, summary.sd, summary.error, summary.r_hat, summary.ess_bulk, summary.ess_tail)
-    rows = zip(names, zip(*columns, strict=True), found, strict=True)
-    return [Quantity(name, *_figures(values), verdict) for name, values, verdict in rows]
+    figures = ([_figure(value) for value in column] for column in columns)
+    return [Quantity(*row) for row in zip(names, *figures, verdicts(draws, summary), strict=True)]
 
 
 def _together(watched: list[Quantity]) -> Many:
@@ -130,20 +117,13 @@ def _together(watched: list[Quantity]) -> Many:
     )
 
 
-def _links_together(links: LinkDraws) -> Many:
-    if not links.names:
-        return _together([])
-    summary = summarize(links.draws)
-    return _together(_quantities(links.names, summary, verdicts(links.draws, summary)))
-
-
 def _quantiles(values: list[Figure], shares: tuple[float, ...]) -> list[Figure]:
     known = [value for value in values if value is not None]
     return list(np.quantile(known, shares).tolist()) if known else [None] * len(shares)
 
 
 def as_columns(one: Quantity) -> tuple[str, ...]:
-    """A quantity for people: mean, error, R-hat, effective sizes, verdict."""
+    """Return a quantity for people: mean, error, R-hat, effective sizes, verdict."""
     return (
         f"{_shown(one.mean, 1)} ± {_shown(one.error, 1)}",
         _shown(one.r_hat, 3),
@@ -159,7 +139,7 @@ def _shown(value: Figure, digits: int) -> str:
 
 
 def draw_chains(taken: Draws, path: Path) -> None:
-    """One panel for each total, a line for each chain, and how R-hat is spread over rules; as PNG.
+    """Draw a panel for each total, a line for each chain, and how R-hat is spread over rules; as PNG.
 
     Raises `UsageError` where matplotlib is not installed.
     """

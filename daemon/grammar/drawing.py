@@ -21,14 +21,14 @@ class _Options(TreeOptions):  # type: ignore[misc]
     """svgling's options, with room for wide letters."""
 
     def label_width(self, label: object) -> float:
-        """Width in em."""
+        """Return the width in em."""
         text = str(label)
         glyphs = sum(_WIDE if unicodedata.east_asian_width(letter) in "WF" else 1.0 for letter in text)
         return float((glyphs + self.leaf_padding) / self.average_glyph_width)
 
 
 def draw(uses: Sequence[RuleUse]) -> str:
-    """The derivation as an SVG document.
+    """Return the derivation as an SVG document.
 
     Node n is the n-th rule of the derivation on both sides, so the target tree shows in what order its parts come.
     Raises `DrawingError` where there is nothing to draw, or more than fits into a picture.
@@ -36,10 +36,7 @@ def draw(uses: Sequence[RuleUse]) -> str:
     if not uses:
         raise DrawingError("the pair has no derivation yet: it waits to be sampled")
     try:
-        rows = [
-            Caption(TreeLayout(_tree(uses, side), options=_Options()), caption)
-            for caption, side in (("source", "source"), ("target", "target"))
-        ]
+        rows = [Caption(TreeLayout(_tree(uses, side), options=_Options()), side) for side in ("source", "target")]
         picture: str = RowByRow(*rows, gridify=False).get_svg().tostring()
     except RecursionError as error:
         raise DrawingError("the derivation is too deep for a picture: ask for JSON") from error

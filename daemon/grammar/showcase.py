@@ -1,4 +1,4 @@
-"""Which learned rules show a person best what was learned: reusable ones of more than a word, by kind."""
+"""Showcase: learned rules that show a person best what was learned: reusable ones of more than a word, by kind."""
 
 import heapq
 from collections.abc import Iterable
@@ -16,12 +16,12 @@ _FEWEST_USES = 2
 
 
 def skeleton(side: Side) -> list[int]:
-    """The side with each run of words as one 0 between its nonterminals' numbers."""
+    """Return the side with each run of words as one 0 between its nonterminals' numbers."""
     return [symbol for symbol, _ in groupby(0 if isinstance(symbol, str) else symbol for symbol in side)]
 
 
 def kind_of(rule: Rule) -> str | None:
-    """What the rule shows, None if it is only a word with its surroundings.
+    """Return what the rule shows, None if it is only a word with its surroundings.
 
     PHRASE: several words on each side, translated as one; WORD_ORDER: words or nonterminals change places; GAP: words
     that belong together with something between them, in the same order on both sides.
@@ -37,7 +37,7 @@ def kind_of(rule: Rule) -> str | None:
 
 
 def most_telling(rules: Iterable[RuleRow], number: int) -> dict[str, list[RuleRow]]:
-    """For each kind the `number` rules of highest count · p(e|f) · p(f|e): often used, and sure both ways.
+    """Return for each kind the `number` rules of highest count · p(e|f) · p(f|e): often used, and sure both ways.
 
     Rules used only once tell of one sentence and are left out.
     """

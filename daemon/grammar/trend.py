@@ -1,4 +1,4 @@
-"""Whether the log-likelihood of a chain still rises, by the values that sweeps have recorded."""
+"""The trend of a chain's log-likelihood, by the values that sweeps have recorded."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -30,7 +30,7 @@ class Trend(NamedTuple):
 
 
 def trend_of(points: Sequence[tuple[int, float]]) -> Trend:
-    """The trend of a chain's log-likelihoods, given as (sweep, value) in the order of sweeps.
+    """Return the trend of a chain's log-likelihoods, given as (sweep, value) in the order of sweeps.
 
     The means of two halves are compared, each with the Monte Carlo error that its effective sample size tells
     [Vehtari et al. 2021]. Of sixteen values and more the first half is left out, as warm-up.
@@ -48,6 +48,6 @@ def trend_of(points: Sequence[tuple[int, float]]) -> Trend:
 
 
 def _error(values: NDArray[np.float64]) -> float:
-    """The Monte Carlo standard error of the mean of a few draws of one chain."""
+    """Return the Monte Carlo standard error of the mean of a few draws of one chain."""
     size = float(effective_size(values[None, None, :])[0])
     return float(values.std(ddof=1) / np.sqrt(size))

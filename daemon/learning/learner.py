@@ -4,9 +4,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ from hierogram.storage.store import Store
 
 LEASE_SECONDS = 60.0
 _RENEWALS = 4
-"""How often a claim is renewed before it would lapse."""
+"""Times that a claim is renewed before it would lapse."""
 _RELEASE_SECONDS = 5.0
 
 
@@ -41,7 +40,16 @@ def holding_lease(
     ended = threading.Event()
 
     def keep() -> None:
-        _renew(store, seconds, ended, report)
+        while not ended.wait(seconds / _RENEWALS):
+            try:
+                store.renew_lease(seconds)
+            except StoreUnavailableError as error:
+                report(str(error))
+            except LeaseLostError as error:
+                report(str(error))
+                break
+            else:
+                report(None)
         # Where the database is gone, the claim lapses by itself, as that of a process that has ended.
         with suppress(StoreError):
             store.release_lease()
@@ -54,19 +62,6 @@ def holding_lease(
         ended.set()
         # Others may be writing for long; the end of this process frees the store as well.
         keeper.join(_RELEASE_SECONDS)
-
-
-def _renew(store: Store, seconds: float, ended: threading.Event, report: Callable[[str | None], None]) -> None:
-    while not ended.wait(seconds / _RENEWALS):
-        try:
-            store.renew_lease(seconds)
-        except StoreUnavailableError as error:
-            report(str(error))
-        except LeaseLostError as error:
-            report(str(error))
-            return
-        else:
-            report(None)
 
 
 SECONDS_A_COMMIT = 180.0
@@ -115,7 +110,7 @@ class LearnOptions:
     chain: Callable[[Store, Means], Chain] | None = None
 
 
-class Learner:
+class Learner(AbstractContextManager["Learner"]):
     """Holds a store's counts in memory and keeps them and the store in step; one at a time may write to a store."""
 
     def __init__(self, store: Store, options: LearnOptions | None = None) -> None:
@@ -140,10 +135,6 @@ class Learner:
     def close(self) -> None:
         """End the learner's threads."""
         self.chain.close()
-
-    def __enter__(self) -> Self:
-        """The learner itself."""
-        return self
 
     def __exit__(self, *exception: object) -> None:
         """Close."""
@@ -212,14 +203,14 @@ class Learner:
                 break
             if time.monotonic() - last_commit > wait and (batch.sweeps < until).any():
                 started = time.monotonic()
-                self._gather(batch)
+                batch.state, batch.present_averages = self.chain.gather(batch.state, batch.averages)
                 self._commit(batch, records, run and run(self.sweeps - first))
                 records = []
                 last_commit = time.monotonic()
                 # Committing a large batch takes a while; do not let it take more than its share.
                 wait = max(wait, _COMMIT_SHARE * (last_commit - started))
         if records:
-            self._gather(batch)
+            batch.state, batch.present_averages = self.chain.gather(batch.state, batch.averages)
             if records[-1].log_likelihood is None and self._may_measure():
                 records[-1] = records[-1]._replace(log_likelihood=self.measure())
             if leave_open and not ended and time.monotonic() - last_commit <= wait:
@@ -233,9 +224,6 @@ class Learner:
         records, self._open_records = self._open_records, []
         if records:
             self._commit(batch, records, None)
-
-    def _gather(self, batch: ResidentBatch) -> None:
-        batch.state, batch.present_averages = self.chain.gather(batch.state, batch.averages)
 
     def _commit(self, batch: ResidentBatch, records: list[SweepRecord], run: LearningRun | None) -> None:
         batch.commit(self.store, records, self.chain.labels(), run)

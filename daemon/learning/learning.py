@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from hierogram.storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class LearnReport:
-    """What learning did: pairs and sweeps, time, and the grammar before and after.
+    """All that learning did: pairs and sweeps, time, and the grammar before and after.
 
     The *before* figures are those of the initial state of the pairs that were new, counted together with what was there
     (every node a rule of its own); `curve` holds (sweep, log-likelihood) as far as computed. A run that is not
@@ -67,7 +68,7 @@ _MOST_SALTS = 8
 
 
 def run_to_continue(store: Store, sweeps: int | None = None) -> LearningRun | None:
-    """The run that was interrupted, where `learn` would continue it: it had as many `sweeps`, or any (None).
+    """Return the interrupted run, where `learn` would continue it: it had as many `sweeps`, or any (None).
 
     One that is at its end has nothing left to do but to be reported. Where there are new pairs since, it is over.
     """
@@ -87,7 +88,7 @@ def learn(
     its seed and the calls made, not on the options. With `leave_unfinished` the caller writes `Store.finish_run` once
     the report has arrived where it has to; until then the same call finds a run at its end, and reports that.
 
-    Where two rules share a key, all keys are made anew under another salt and the run goes on from its last commit.
+    Where two rules share a key, all keys are made again under another salt and the run goes on from its last commit.
     Pairs that were asked to leave do so before and after. Raises `StoreHeldError` where another process writes this
     store's grammar.
     """
@@ -116,7 +117,6 @@ def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started
         finished = work.burn_in()
         burn_in = learner.sweeps
         finished = finished and work.go_on()
-        work.look()
         after = learner.likelihood if learner.likelihood is not None else learner.measure()
         before = work.before or (learner.chain.rule_types, learner.chain.rule_tokens, after)
         return LearnReport(
@@ -136,7 +136,7 @@ def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started
 
 
 class _Work:
-    """What a run of learning does next: that follows from the store and the run's record, wherever it was interrupted.
+    """The next steps of a run: they follow from the store and the run's record, wherever it was interrupted.
 
     The methods return False where they were asked to stop.
     """
@@ -174,30 +174,29 @@ class _Work:
                 whole = len(rows) == self.pairs
                 batch = self._open(rows)
                 until = batch.sweeps + (left if whole else a_round) - self._run.within
-                if not self._sweep(batch, until, self._over_all if whole else self._over_some):
+                if not self._sweep(batch, until, partial(self._after, whole)):
                     return False
                 if whole:
                     a_round = left
                 self._run = self._run._replace(after_id=rows[-1].id, within=0)
             self._run = self._run._replace(done=self._run.done + a_round, after_id=0, within=0)
         self._store.save_run(self._run)
-        return True
-
-    def look(self) -> None:
-        """Measure what is there, where there was nothing to sweep over."""
         if self.before is None:
+            # There was nothing to sweep over.
             for rows in read_batches(self._store, ALIGNED):
                 self._open(rows)
                 break
+        return True
 
-    def _over_all(self, sweeps: int) -> LearningRun:
-        return self._run._replace(done=self._run.done + self._run.within + sweeps, within=0)
-
-    def _over_some(self, sweeps: int) -> LearningRun:
-        return self._run._replace(within=self._run.within + sweeps)
+    def _after(self, whole: bool, sweeps: int) -> LearningRun:
+        """Return how far the run has come after so many sweeps over a batch, the `whole` store or a part of it."""
+        within = self._run.within + sweeps
+        return (
+            self._run._replace(done=self._run.done + within, within=0) if whole else self._run._replace(within=within)
+        )
 
     def _open(self, rows: list[PairRow]) -> ResidentBatch:
-        """The rows in memory; those that are there already are not loaded again."""
+        """Return the rows in memory; those that are there already are not loaded again."""
         if self._batch is None or [row.id for row in self._batch.rows] != [row.id for row in rows]:
             self._batch = None
             self._batch = self._learner.open(rows)

@@ -3,25 +3,14 @@
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hierogram.daemon.learning.learner import holding_lease
-from hierogram.daemon.learning.verifying import (
-    COMPARED,
-    AlignerDifferences,
-    Recount,
-    Report,
-    added_up,
-    recount_links,
-    recount_rules,
-)
+from hierogram.daemon.learning.verifying import COMPARED, Name, Recount, Report, added_up, recount_links, recount_rules
 from hierogram.samplers.counts.texts import same_texts
 from hierogram.samplers.grammar.keys import match_keys
 from hierogram.storage.checks.repair import Repair, RuleRepairs
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import AlignerChange, WordCounts
-from hierogram.storage.records.columns import RuleDeltas, StoredRules
+from hierogram.storage.records.columns import StoredRules
 from hierogram.storage.store import Store
 
 _COUNTS_OF_WORDS = WordCounts._fields[2:]
@@ -29,7 +18,7 @@ _COUNTS_OF_WORDS = WordCounts._fields[2:]
 
 @dataclass(slots=True)
 class RepairReport:
-    """What a repair changed, in numbers; `begun_anew` are the pairs that lost their derivation or samples, by id.
+    """All that a repair changed, in numbers; `begun_anew` are the pairs that lost their derivation or samples, by id.
 
     `going_on` pairs had a derivation and were thought to wait for one. `resampled` are pairs of which it was not known
     when they were last sampled. `totals` are the store's totals that are others now, before and after. `left` is what
@@ -53,14 +42,14 @@ class RepairReport:
 
     @property
     def changed(self) -> bool:
-        """Whether anything was not as it should be, and is now."""
+        """Return whether anything was not as it should be, and is now."""
         return any(getattr(self, name) for name in self.__slots__ if name != "left")
 
 
 def repair(store: Store, report: Report | None = None, *, keep: bool = True) -> RepairReport:
-    """Mend the store in one transaction: all that follows from pairs, derivations and links is made to follow again.
+    """Repair the store in one transaction: all that follows from pairs, derivations and links is made to follow again.
 
-    Derivations that cannot be read go, and their pairs begin anew. `report` hears pairs done and pairs in all. Without
+    Derivations that cannot be read go, and their pairs begin again. `report` hears pairs done and pairs in all. Without
     `keep`, the store stays as it was, and the report says what would change. Raises `StoreHeldError` where another
     process writes the grammar.
     """
@@ -83,10 +72,10 @@ def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Rep
     unknown = [str(fault) for fault in recount.faults if fault.damaged]
     unknown += _repair_rules(repairs, snapshot.stored_rules(), recount, done)
     repairs.repair_left_out(recount.left_out())
-    links = recount_links(snapshot)
-    unknown += links.faults
-    if not links.faults:
-        done.aligner_counts = len(links.names())
+    links, unreadable_links = recount_links(snapshot)
+    unknown += unreadable_links
+    if not unreadable_links:
+        done.aligner_counts = len(links)
         repairs.repair_aligner(_change_of(links))
     done.words_counted, done.words_of_rules = repairs.repair_words()
     done.blocks_of_pairs = repairs.repair_pair_words()
@@ -96,47 +85,39 @@ def _repair(repairs: Repair, snapshot: Snapshot, done: RepairReport, report: Rep
 
 
 def _repair_rules(repairs: Repair, stored: StoredRules, recount: Recount, done: RepairReport) -> list[str]:
-    """Makes the stored rules those of the recount; what cannot be mended, in words."""
-    if recount.parts:
-        counted, rows, shared = added_up(recount.parts)
-    else:
-        counted, rows, shared = stored.rules, np.zeros(0, np.int64), []
+    """Make the stored rules those of the recount; return what cannot be repaired, in words."""
+    rules = stored.rules
+    counted, rows, shared = added_up(recount, rules)
     if shared:
         return shared
-    found = _differences(stored, counted, rows)
-    repairs.repair_rules(found)
-    done.rules_corrected, done.rules_added = len(found.wrong_ids), len(found.missing)
-    done.rules_removed = len(found.gone)
-    return []
-
-
-def _differences(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64]) -> RuleRepairs:
-    rules = stored.rules
     matches = match_keys(counted.keys[rows], rules.keys)
     ours, theirs = rows[matches.ours], matches.theirs
     same = same_texts(rules.sources, theirs, counted.sources, ours)
     same &= same_texts(rules.targets, theirs, counted.targets, ours)
     for name in COMPARED:
         same &= rules.numbers(name)[theirs] == counted.numbers(name)[ours]
-    return RuleRepairs(
+    found = RuleRepairs(
         counted, stored.ids[theirs[~same]], ours[~same], rows[matches.only_ours], stored.ids[matches.only_theirs]
     )
+    repairs.repair_rules(found)
+    done.rules_corrected, done.rules_added = len(found.wrong_ids), len(found.missing)
+    done.rules_removed = len(found.gone)
+    return []
 
 
-def _change_of(found: AlignerDifferences) -> AlignerChange:
-    """What the aligner's counts lack."""
+def _change_of(links: dict[Name, tuple[int, int]]) -> AlignerChange:
+    """Return what the aligner's counts lack."""
     lexicon: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     words: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     change = AlignerChange()
-    for name in found.names():
-        first, second, third = name
-        lacking = found.counted[name] - found.stored[name]
+    for (first, second, third), (stored, counted) in links.items():
+        lacking = counted - stored
         if first == "jump":
-            change.jumps.append((str(second), int(str(third)), lacking))
+            change.jumps.append((second, int(str(third)), lacking))
         elif first in ("forward", "backward"):
-            lexicon[str(second), str(third)][str(first)] = lacking
+            lexicon[second, str(third)][first] = lacking
         else:
-            words[str(first), str(second)][str(third)] = lacking
+            words[first, second][str(third)] = lacking
     change.lexicon = [(*pair, counts.get("forward", 0), counts.get("backward", 0)) for pair, counts in lexicon.items()]
     change.words = [
         WordCounts._make((*word, *(counts.get(column, 0) for column in _COUNTS_OF_WORDS)))

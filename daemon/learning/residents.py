@@ -44,7 +44,7 @@ class ResidentBatch:
 
     @classmethod
     def of(cls, rows: list[PairRow], settings: Settings) -> "ResidentBatch":
-        """The pairs as stored; those without a derivation get their initial state."""
+        """Load the pairs as stored; those without a derivation get their initial state."""
         kind = kind_of(settings)
         loaded = kind.load(rows, settings)
         stored = np.array([row.current is not None for row in rows], np.bool_)
@@ -55,17 +55,8 @@ class ResidentBatch:
         state = loaded.decode(join_blobs(states))
         averages = join_blobs([row.averages or b"" for row in rows])
         sweeps = np.array([row.sweep for row in rows], np.int64)
-        return cls(
-            rows,
-            loaded,
-            state,
-            sweeps,
-            state.copy() if stored.any() else None,
-            stored,
-            averages,
-            sweeps.copy(),
-            settings,
-        )
+        kept = state.copy() if stored.any() else None
+        return cls(rows, loaded, state, sweeps, kept, stored, averages, sweeps.copy(), settings)
 
     @property
     def averages(self) -> Averages:
@@ -75,11 +66,7 @@ class ResidentBatch:
         return self.present_averages
 
     def commit(
-        self,
-        store: Store,
-        records: list[SweepRecord],
-        labels: Sequence[LabelRow] = (),
-        run: LearningRun | None = None,
+        self, store: Store, records: list[SweepRecord], labels: Sequence[LabelRow] = (), run: LearningRun | None = None
     ) -> None:
         """Write derivations, averages and the changes of counts since the last commit, in one transaction.
 
@@ -139,7 +126,7 @@ class ResidentBatch:
 
 
 def read_batches(store: Store, states: list[str] | None = None, after_id: int = 0) -> Iterator[list[PairRow]]:
-    """The stored pairs with ids above `after_id` in their order, as many at a time as fit in memory; or all of them,
+    """Yield stored pairs with ids above `after_id` in their order, as many at a time as fit in memory; or all of them,
     whatever their states, where the store's kind of grammar has to have them together.
     """
     whole = kind_of(store.settings()).whole
@@ -170,13 +157,8 @@ class Rebuilt:
     after: ResidentBatch
 
     @classmethod
-    def of(
-        cls,
-        rows: Sequence[PairRow],
-        alignments: Mapping[int, str],
-        settings: Settings,
-    ) -> "Rebuilt":
-        """The pairs, which all have a derivation, with other alignments, by id."""
+    def of(cls, rows: Sequence[PairRow], alignments: Mapping[int, str], settings: Settings) -> "Rebuilt":
+        """Load the pairs, which all have a derivation, with other alignments, by id."""
         fresh = [
             row._replace(
                 alignment=alignments[row.id],

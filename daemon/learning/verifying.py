@@ -1,22 +1,21 @@
-"""Does the store say the truth: every rule counted again from the derivations, and compared."""
+"""Verifying: every rule counted again from the derivations, and compared."""
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.kind import Drawn
-from hierogram.daemon.learning.kinds.registry import kind_of
+from hierogram.daemon.learning.kinds.registry import count_rules_of, kind_of
 from hierogram.daemon.prefetch import made_in_threads
 from hierogram.daemon.stored_links import count_links
 from hierogram.samplers.counts.texts import same_texts
 from hierogram.samplers.exceptions import SamplerError
-from hierogram.samplers.grammar.columns import join_blobs
 from hierogram.samplers.grammar.keys import first_of_each_key, match_keys
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import AlignerChange, AlignerCounts, PairRow, Settings
@@ -40,14 +39,16 @@ COMPARED = (
 """Numbers of a rule, by the names of their columns."""
 
 _UNREADABLE = (SamplerError, ValueError, IndexError, OverflowError)
-"""What reading pairs, derivations or links raises where bytes or texts are not what they should be."""
+"""Errors that reading pairs, derivations or links raises where bytes or texts are not what they should be."""
 
 Report = Callable[[int, int], None]
+Name = tuple[str, str, object]
+"""Of one of the aligner's counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What a verification saw; `problems` is empty where the store is sound, else the first of them in words.
+    """All that a verification saw; `problems` is empty where the store is sound, else the first of them in words.
 
     `damaged_file`: the database itself cannot be read in part. `human_links`: links that people have fixed or
     forbidden, to which alignments were compared. `left_out`: how often pairs expect to use rules that are too rare in
@@ -65,26 +66,6 @@ class VerifyReport:
     human_links: int = 0
 
 
-class _Problems:
-    def __init__(self) -> None:
-        self.first: list[str] = []
-        self.more = 0
-
-    def add(self, problem: str) -> None:
-        if len(self.first) < _MOST_PROBLEMS:
-            self.first.append(problem)
-        else:
-            self.more += 1
-
-
-def _recount(rows: list[PairRow], settings: Settings) -> RuleDeltas:
-    """The rules of the pairs' derivations and averages, counted from nothing."""
-    loaded = kind_of(settings).load(rows, settings)
-    trees = loaded.trees(loaded.decode(join_blobs([row.current or b"" for row in rows])))
-    records = join_blobs([row.averages or b"" for row in rows])
-    return loaded.rule_deltas(None, Drawn(trees, records), settings)
-
-
 class Fault(NamedTuple):
     """A pair whose derivation or samples cannot be read, and why; `damaged`: not even the pair itself can be."""
 
@@ -96,21 +77,18 @@ class Fault(NamedTuple):
         return f"pair {self.pair_id}: {'it' if self.damaged else 'its derivation'} cannot be read: {self.why}"
 
 
-def _is_damaged(row: PairRow, settings: Settings) -> bool:
-    try:
-        kind_of(settings).load([row], settings)
-    except _UNREADABLE:
-        return True
-    return False
-
-
 def _recount_soundly(rows: list[PairRow], settings: Settings) -> tuple[list[RuleDeltas], list[Fault]]:
-    """As `_recount`; where derivations do not fit, names each pair that is at fault and counts the others."""
+    """Count rules; where derivations do not fit, name each pair that is at fault and count the others."""
     try:
-        return [_recount(rows, settings)], []
+        return [count_rules_of(rows, settings)], []
     except _UNREADABLE as error:
         if len(rows) == 1:
-            return [], [Fault(rows[0].id, str(error), _is_damaged(rows[0], settings))]
+            damaged = False
+            try:
+                kind_of(settings).load(rows, settings)
+            except _UNREADABLE:
+                damaged = True
+            return [], [Fault(rows[0].id, str(error), damaged)]
     middle = len(rows) // 2
     counted, faults = _recount_soundly(rows[:middle], settings)
     more, more_faults = _recount_soundly(rows[middle:], settings)
@@ -126,24 +104,24 @@ class Recount:
     faults: list[Fault]
 
     def left_out(self) -> tuple[float, ...]:
-        """The expected uses that no rule counts, by number of nonterminals."""
+        """Return the expected uses that no rule counts, by number of nonterminals."""
         every = [NOTHING_LEFT_OUT, *(part.left_out for part in self.parts)]
         return tuple(sum(numbers) for numbers in zip(*every, strict=True))
 
 
 def recount_rules(snapshot: Snapshot, report: Report | None) -> Recount:
-    """Counts the rules of all pairs from nothing; `report` hears pairs done and pairs in all."""
+    """Count the rules of all pairs from nothing; `report` hears pairs done and pairs in all."""
     settings = snapshot.settings()
     total = sum(snapshot.status().pairs.values())
     parts: list[RuleDeltas] = []
     faults: list[Fault] = []
     pairs = 0
 
-    def recounted(rows: list[PairRow]) -> tuple[int, list[RuleDeltas], list[Fault]]:
-        return len(rows), *_recount_soundly(rows, settings)
-
     batches = snapshot.iterate_derivations(_PAIRS_A_READ)
-    for number, counted, at_fault in made_in_threads(batches, recounted, os.cpu_count() or 1):
+    counting = made_in_threads(
+        batches, lambda rows: (len(rows), *_recount_soundly(rows, settings)), os.cpu_count() or 1
+    )
+    for number, counted, at_fault in counting:
         parts += counted
         faults += at_fault
         pairs += number
@@ -152,9 +130,14 @@ def recount_rules(snapshot: Snapshot, report: Report | None) -> Recount:
     return Recount(pairs, parts, faults)
 
 
-def added_up(parts: list[RuleDeltas]) -> tuple[RuleDeltas, NDArray[np.int64], list[str]]:
-    """The rules of all parts; the first row of each, which has the counts of all; rules that share a key, in words."""
-    rules = join_deltas(parts)
+def added_up(recount: Recount, stored: RuleDeltas) -> tuple[RuleDeltas, NDArray[np.int64], list[str]]:
+    """Return the rules of all parts; the first row of each, which has the counts of all; shared keys, in words.
+
+    Where no pair has a derivation, these are the `stored` rules, and no row.
+    """
+    if not recount.parts:
+        return stored, np.zeros(0, np.int64), []
+    rules = join_deltas(recount.parts)
     firsts = first_of_each_key(rules.keys)
     later = np.flatnonzero(firsts != np.arange(len(firsts)))
     same = same_texts(rules.sources, later, rules.sources, firsts[later])
@@ -175,12 +158,12 @@ def _shown(rules: RuleDeltas, row: int) -> str:
     return f"{rules.sources.string(row)!r} ||| {rules.targets.string(row)!r}"
 
 
-def _compare(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64], problems: _Problems) -> None:
-    """Compares every column of the stored rules with the rows of the recount."""
+def _compare(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64]) -> Iterator[str]:
+    """Compare every column of the stored rules with the rows of the recount; yield what is wrong."""
     rules = stored.rules
     matches = match_keys(counted.keys[rows], rules.keys)
     for row in matches.only_theirs.tolist():
-        problems.add(
+        yield (
             f"rule {stored.ids[row]} {_shown(rules, row)}: no derivation uses it, yet its count is {rules.counts[row]}"
             f" and its expected uses {rules.expected_uses[row]:g}"
         )
@@ -188,13 +171,13 @@ def _compare(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64], 
     for name, side in (("source", "sources"), ("target", "targets")):
         here, there = getattr(rules, side), getattr(counted, side)
         for k in np.flatnonzero(~same_texts(here, theirs, there, ours)).tolist():
-            problems.add(_difference(stored, theirs[k], name, here.string(theirs[k]), there.string(ours[k])))
+            yield _difference(stored, theirs[k], name, here.string(theirs[k]), there.string(ours[k]))
     for name in COMPARED:
         here, there = rules.numbers(name)[theirs], counted.numbers(name)[ours]
         for k in np.flatnonzero(here != there).tolist():
-            problems.add(_difference(stored, theirs[k], name, here[k], there[k]))
+            yield _difference(stored, theirs[k], name, here[k], there[k])
     for row in rows[matches.only_ours].tolist():
-        problems.add(
+        yield (
             f"rule {_shown(counted, row)} is used {counted.counts[row]} times"
             f" ({counted.expected_uses[row]:g} expected) and missing from the rules"
         )
@@ -204,25 +187,13 @@ def _difference(stored: StoredRules, row: int, name: str, here: object, there: o
     return f"rule {stored.ids[row]} {_shown(stored.rules, row)}: {name} is {here}, a recount gives {there}"
 
 
-@dataclass(frozen=True, slots=True)
-class AlignerDifferences:
-    """What a recount of the stored links gives the aligner, and what is stored, by name; `faults`: links that cannot be
+def recount_links(snapshot: Snapshot) -> tuple[dict[Name, tuple[int, int]], list[str]]:
+    """Count the aligner's counts again from the stored links of all pairs.
+
+    Returns those that differ, in order of their names, as they are stored and as counted; and the links that cannot be
     read, in words.
     """
-
-    counted: Counter[tuple[object, ...]]
-    stored: Counter[tuple[object, ...]]
-    faults: list[str]
-
-    def names(self) -> list[tuple[object, ...]]:
-        """The names of counts that differ, in order."""
-        every = sorted(self.counted.keys() | self.stored.keys(), key=str)
-        return [name for name in every if self.counted[name] != self.stored[name]]
-
-
-def recount_links(snapshot: Snapshot) -> AlignerDifferences:
-    """Counts the aligner's counts again from the stored links of all pairs."""
-    counted: Counter[tuple[object, ...]] = Counter()
+    counted: Counter[Name] = Counter()
     faults = []
     for rows in snapshot.iterate_links(_PAIRS_A_READ):
         change = AlignerChange()
@@ -232,19 +203,13 @@ def recount_links(snapshot: Snapshot) -> AlignerDifferences:
             faults.append(f"pairs {rows[0].id} to {rows[-1].id}: their links cannot be read: {error}")
             continue
         counted.update(_counts_by_name(change))
-    return AlignerDifferences(counted, Counter(_counts_by_name(snapshot.aligner_counts())), faults)
+    stored = Counter(_counts_by_name(snapshot.aligner_counts()))
+    names = sorted(counted.keys() | stored.keys(), key=str)
+    return {name: (stored[name], counted[name]) for name in names if stored[name] != counted[name]}, faults
 
 
-def _compare_links(found: AlignerDifferences, problems: _Problems) -> None:
-    for fault in found.faults:
-        problems.add(fault)
-    for name in found.names():
-        shown = " ".join(map(repr, name))
-        problems.add(f"aligner: {shown} is {found.stored[name]}, a recount gives {found.counted[name]}")
-
-
-def _counts_by_name(counts: AlignerChange | AlignerCounts) -> dict[tuple[object, ...], int]:
-    named: Counter[tuple[object, ...]] = Counter()
+def _counts_by_name(counts: AlignerChange | AlignerCounts) -> dict[Name, int]:
+    named: Counter[Name] = Counter()
     for source, target, forward, backward in counts.lexicon:
         named["forward", source, target] += forward
         named["backward", source, target] += backward
@@ -278,34 +243,40 @@ def verify(store: Store, report: Report | None = None) -> VerifyReport:
 
 
 def _verify_tables(store: Store, report: Report | None) -> VerifyReport:
-    problems = _Problems()
     with store.snapshot() as snapshot:
         stored = snapshot.stored_rules()
-        for problem in snapshot.table_problems(stored):
-            problems.add(problem)
-        _compare_links(recount_links(snapshot), problems)
+        of_tables = snapshot.table_problems(stored)
+        links, unreadable = recount_links(snapshot)
         recount = recount_rules(snapshot, report)
         human_links = snapshot.count_human_links()
         left_out_stored = snapshot.left_out()
-    for fault in recount.faults:
-        problems.add(str(fault))
     rules = stored.rules
-    # Where no pair has a derivation, no rule may be stored.
-    counted, rows, shared = added_up(recount.parts) if recount.parts else (rules, np.zeros(0, np.int64), [])
-    for problem in shared:
-        problems.add(problem)
-    _compare(stored, counted, rows, problems)
+    counted, rows, shared = added_up(recount, rules)
     left_out = recount.left_out()
-    for name, here, there in zip(CLASSES_OF_RULES, left_out_stored, left_out, strict=True):
-        if here != there:
-            problems.add(f"left_out of rules with {name} nonterminals is {here}, a recount gives {there}")
+    classes = zip(CLASSES_OF_RULES, left_out_stored, left_out, strict=True)
+    problems = chain(
+        of_tables,
+        unreadable,
+        (
+            f"aligner: {' '.join(map(repr, name))} is {here}, a recount gives {there}"
+            for name, (here, there) in links.items()
+        ),
+        map(str, recount.faults),
+        shared,
+        _compare(stored, counted, rows),
+        (
+            f"left_out of rules with {name} nonterminals is {here}, a recount gives {there}"
+            for name, here, there in classes
+            if here != there
+        ),
+    )
     return VerifyReport(
         recount.pairs,
         len(rules),
         int(rules.counts.sum()),
         float(rules.expected_uses.sum()),
         left_out=dict(zip(CLASSES_OF_RULES, left_out, strict=True)),
-        problems=problems.first,
-        more_problems=problems.more,
+        problems=list(islice(problems, _MOST_PROBLEMS)),
+        more_problems=sum(1 for _ in problems),
         human_links=human_links,
     )

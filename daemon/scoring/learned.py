@@ -1,4 +1,4 @@
-"""What a store has learned, as scores need it: rules with their counts, words, and links of words."""
+"""A store's grammar, as scores need it: rules with their counts, words, and links of words."""
 
 from array import array
 from collections import Counter
@@ -27,17 +27,13 @@ class RuleNumbers:
     """Rules numbered from 0, told apart by digests of 128 bits of their sides."""
 
     def __init__(self, rules: Iterable[Texts]) -> None:
-        """The rules are all different."""
+        """Number the rules, which are all different."""
         digests = np.frombuffer(b"".join(map(_digest, rules)), np.uint64).reshape(-1, 2)
         self._order = np.argsort(digests[:, 0], kind="stable").astype(np.int32)
         self._digests = digests[self._order]
 
-    def __len__(self) -> int:
-        """How many rules there are."""
-        return len(self._order)
-
     def get(self, rule: Texts) -> int:
-        """The rule's number, -1 where it has none."""
+        """Return the rule's number, -1 where it has none."""
         first, second = np.frombuffer(_digest(rule), np.uint64)
         place = int(np.searchsorted(self._digests[:, 0], first))
         while place < len(self._order) and self._digests[place, 0] == first:
@@ -85,7 +81,7 @@ class LearnedRules(NamedTuple):
 
 
 class Own(NamedTuple):
-    """What a stored pair itself has added to what is learned: uses of rules, links of words, words, words with a
+    """A stored pair's own part of what is learned: uses of rules, links of words, words, words with a
     link, and the words of both sides in their order."""
 
     rules: Counter[Texts]
@@ -96,21 +92,21 @@ class Own(NamedTuple):
 
     @classmethod
     def nothing(cls) -> "Own":
-        """Of a pair that is not stored."""
+        """Return that of a pair that is not stored."""
         return cls(Counter(), Counter(), (Counter(), Counter()), (Counter(), Counter()), ([], []))
 
     @classmethod
     def of(cls, row: PairRow, sides: Sides, learned: "Learned") -> "Own":
-        """Of a stored pair; no rules where its derivation cannot be read."""
+        """Return that of a stored pair; no rules where its derivation cannot be read."""
         return cls.of_links(row.alignment, sides)._replace(rules=learned.rules_of(row))
 
     @classmethod
     def of_links(cls, alignment: str, sides: Sides) -> "Own":
-        """The same without rules."""
-        source, target = linked_words(alignment, *sides)
+        """Return the same without rules."""
+        links, (source, target) = links_of(alignment, sides)
         return cls(
             Counter(),
-            Counter(links_of(alignment, *sides)),
+            Counter(links),
             (Counter(sides[0]), Counter(sides[1])),
             (Counter(source), Counter(target)),
             sides,
@@ -118,7 +114,7 @@ class Own(NamedTuple):
 
 
 class Learned:
-    """What a store's derivations and links say, less what a pair itself says where it is told so.
+    """All that a store's derivations and links say.
 
     `words`: numbers of both sides' words; `word_counts` int64 of each side; `tokens` int32: all words of each side, one
     by one; `contexts`: how often words stand beside others; `links`: how often two words are linked, by their numbers.
@@ -127,8 +123,7 @@ class Learned:
     """
 
     def __init__(self, store: Store, report: Report) -> None:
-        """Raises `WrongKindError` where the store holds no rules of two languages, `NothingLearnedError` where none."""
-        self.position = store.position()
+        """Raise `WrongKindError` where the store holds no rules of two languages, `NothingLearnedError` where none."""
         self.position = store.position()
         self.settings: Settings = store.settings()
         if self.settings.grammar != SYNCHRONOUS:
@@ -153,8 +148,9 @@ class Learned:
             place = len(self.examples) if done <= _EXAMPLES else int(random.integers(done))
             if place < _EXAMPLES:
                 self.examples[place : place + 1] = [(sides, row.alignment)]
-            self.links.update(links_of(row.alignment, *sides))
-            for k, words in enumerate(linked_words(row.alignment, *sides)):
+            links, words_with_links = links_of(row.alignment, sides)
+            self.links.update(links)
+            for k, words in enumerate(words_with_links):
                 linked[k].update(words)
             if done % _BATCH == 0:
                 report("reading pairs", done, total)
@@ -162,17 +158,10 @@ class Learned:
         self.linked_counts = tuple(
             np.array([linked[k][word] for word in range(len(counts[k]))], np.int64) for k in (0, 1)
         )
-        self.partners = tuple(
-            np.bincount(np.array([link[k] for link in self.links], np.int64), minlength=len(counts[k])) for k in (0, 1)
-        )
-        self.link_totals = tuple(
-            np.bincount(
-                np.array([link[k] for link in self.links], np.int64),
-                np.array(list(self.links.values())),
-                len(counts[k]),
-            )
-            for k in (0, 1)
-        )
+        ends = [np.array([link[k] for link in self.links], np.int64) for k in (0, 1)]
+        times = np.array(list(self.links.values()))
+        self.partners = tuple(np.bincount(ends[k], minlength=len(counts[k])) for k in (0, 1))
+        self.link_totals = tuple(np.bincount(ends[k], times, len(counts[k])) for k in (0, 1))
         self.tokens = tuple(np.array(words, np.int32) for words in flat)
         self.contexts = tuple(
             Contexts(self.tokens[k], np.array(first[k], np.int64), len(self.words[k])) for k in (0, 1)
@@ -192,7 +181,7 @@ class Learned:
         self.tokens_by_length = np.bincount(stored.lengths[used], stored.counts[used], longest + 1)
 
     def rules_of(self, row: PairRow) -> Counter[Texts]:
-        """The rules of a stored pair's derivation, by their sides; none where it cannot be read."""
+        """Return the rules of a stored pair's derivation, by their sides; none where it cannot be read."""
         try:
             return Counter((use.source, use.target) for use in derivation_of(row, self.settings))
         except DerivationError:
@@ -203,7 +192,7 @@ class Learned:
         return [known.setdefault(word, len(known)) for word in words]
 
     def number(self, side: int, words: list[str]) -> list[int]:
-        """The numbers of words, -1 for those that no stored pair has."""
+        """Return the numbers of words, -1 for those that no stored pair has."""
         return [self.words[side].get(word, -1) for word in words]
 
     def _table(
@@ -246,13 +235,13 @@ class Learned:
         )
 
     def discounted(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """n_r - d t_r of rules that are used so often."""
+        """Return n_r - d t_r of rules that are used n_r times."""
         discount = self.settings.discount if self.settings.model == PITMAN_YOR else 0.0
         found: NDArray[np.float64] = counts - discount * np.where(counts > 0, counts.astype(float) ** discount, 0.0)
         return found
 
     def length_factors(self, own: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What n_r - d t_r is multiplied by to make a probability, for each length; `own` uses are left out."""
+        """Return what n_r - d t_r is multiplied by to make a probability, for each length; `own` uses are left out."""
         tokens = np.maximum(self.tokens_by_length - own, 0)
         if self.settings.model != PITMAN_YOR:
             return np.full(len(tokens), 1.0 / (tokens.sum() + self.settings.strength))
@@ -263,25 +252,21 @@ class Learned:
         return factors
 
     def new_mass(self, factors: NDArray[np.float64]) -> float:
-        """The probability of all rules that are new, or left out here."""
+        """Return the probability of all rules that are new, or left out here."""
         return max(1.0 - float((self._kept_by_length * factors).sum()), 1e-6)
 
 
 def rows_of(store: Store) -> Iterator[PairRow]:
-    """All pairs of a store, in the order of their ids."""
+    """Yield all pairs of a store, in the order of their ids."""
     after = 0
     while rows := store.pairs(after, _BATCH):
         yield from rows
         after = rows[-1].id
 
 
-def linked_words(alignment: str, source: list[int], target: list[int]) -> tuple[list[int], list[int]]:
-    """The words of both sides that have a link, by number."""
-    links = [link.split("-") for link in alignment.split()]
-    return [source[i] for i in {int(i) for i, _ in links}], [target[j] for j in {int(j) for _, j in links}]
-
-
-def links_of(alignment: str, source: list[int], target: list[int]) -> list[tuple[int, int]]:
-    """The linked words of a pair, by number."""
-    links = (link.split("-") for link in alignment.split())
-    return [(source[int(i)], target[int(j)]) for i, j in links]
+def links_of(alignment: str, sides: Sides) -> tuple[list[tuple[int, int]], Sides]:
+    """Return the linked words of a pair, by number, and the words of either side that have a link."""
+    source, target = sides
+    links = [(int(i), int(j)) for i, j in (link.split("-") for link in alignment.split())]
+    linked = [source[i] for i in {i for i, _ in links}], [target[j] for j in {j for _, j in links}]
+    return [(source[i], target[j]) for i, j in links], linked

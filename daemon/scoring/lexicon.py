@@ -1,4 +1,4 @@
-"""What other pairs say of a pair's words: alone, linked, without a link, and beside their neighbours."""
+"""Lexicon: what other pairs say of a pair's words: alone, linked, without a link, and beside their neighbours."""
 
 from collections import Counter
 
@@ -24,21 +24,36 @@ class Lexicon:
         self._totals = [float(counts.sum()) for counts in learned.word_counts]
 
     def alone(self, sides: Sides, own: Own) -> Both:
-        """The probability of each word on its own: its relative frequency in all other pairs, smoothed."""
-        return self._alone(0, sides[0], own), self._alone(1, sides[1], own)
+        """Return the probability of each word on its own: its relative frequency in all other pairs, smoothed."""
+        found = []
+        for side, words in enumerate(sides):
+            counts = self._learned.word_counts[side]
+            less = own.words[side]
+            seen = np.array([counts[word] - less[word] if word >= 0 else 0 for word in words], np.float64)
+            left = self._totals[side] - less.total() + _UNSEEN_WORD * (len(counts) + 1)
+            found.append((seen + _UNSEEN_WORD) / left)
+        return found[0], found[1]
 
     def nulls(self, sides: Sides, alone: Both, own: Own) -> Both:
-        """The probability of each word without a link, by how often it has none in other pairs."""
-        return self._nulls(0, sides[0], alone[0], own), self._nulls(1, sides[1], alone[1], own)
+        """Return the probability of each word without a link, by how often it has none in other pairs."""
+        found = np.zeros(len(sides[0])), np.zeros(len(sides[1]))
+        for side, words in enumerate(sides):
+            counts, linked = self._learned.word_counts[side], self._learned.linked_counts[side]
+            rate = 1 - float(linked.sum()) / max(self._totals[side], 1)
+            for k, word in enumerate(words):
+                seen = float(counts[word]) - own.words[side][word] if word >= 0 else 0.0
+                free = max(seen - (float(linked[word]) - own.linked[side][word] if word >= 0 else 0.0), 0)
+                found[side][k] = alone[side][k] * (free + rate) / (seen + 1) / max(rate, 1e-6)
+        return found
 
     def linked(self, sides: Sides, own: Own) -> NDArray[np.float64]:
-        """How often each two words are linked in other pairs, float64[n, m]."""
+        """Return how often each two words are linked in other pairs, float64[n, m]."""
         known = self._learned.links
         seen = np.array([[known[(f, e)] - own.links[(f, e)] for e in sides[1]] for f in sides[0]], np.float64)
         return np.maximum(seen, 0)
 
     def pairs(self, sides: Sides, linked: NDArray[np.float64], alone: Both, own: Own) -> NDArray[np.float64]:
-        """The base's probability of each two words together, [P(f) P(e|f) P(e) P(f|e)]^½, from other pairs' links."""
+        """Return the base's probability of each two words, [P(f) P(e|f) P(e) P(f|e)]^½, from other pairs' links."""
         kept = np.maximum(linked - _LINK_DISCOUNT, 0)
         forward, backward = self._given(0, sides[0], own)[:, None], self._given(1, sides[1], own)[None, :]
         given_source = kept * forward[..., 0] + forward[..., 1] * alone[1][None, :]
@@ -47,24 +62,17 @@ class Lexicon:
         return found
 
     def fit(self, sides: Sides, linked: NDArray[np.float64], alone: Both, own: Own) -> Fit:
-        """How each word fits its neighbours and the other side."""
+        """Return how each word fits its neighbours and the other side."""
         contexts = self._learned.contexts
         return Fit(
             linked,
             (self._links(0, sides[0], own)[0], self._links(1, sides[1], own)[0]),
             alone,
-            (
-                contexts[0].fit(sides[0], own.sides[0], alone[0]),
-                contexts[1].fit(sides[1], own.sides[1], alone[1]),
-            ),
+            (contexts[0].fit(sides[0], own.sides[0], alone[0]), contexts[1].fit(sides[1], own.sides[1], alone[1])),
         )
 
-    def classifiers(self, report: Report) -> tuple[Classifier | None, Classifier | None]:
-        """What tells words that do not belong from others, of each side: learned from stored pairs in which words of
-        that side were replaced."""
-        return self._classifier(0, report), self._classifier(1, report)
-
-    def _classifier(self, side: int, report: Report) -> Classifier | None:
+    def classifier(self, side: int, report: Report) -> Classifier | None:
+        """Learn what tells words of a side that do not belong from others, by stored pairs with some replaced."""
         random = np.random.default_rng([self._learned.settings.seed, side])
         kept, replaced = [], []
         for done, (sides, alignment) in enumerate(self._learned.examples):
@@ -80,23 +88,13 @@ class Lexicon:
     def _features(self, sides: Sides, own: Own, side: int) -> NDArray[np.float64]:
         return features_of(self.fit(sides, self.linked(sides, own), self.alone(sides, own), own), side)
 
-    def _alone(self, side: int, words: list[int], own: Own) -> NDArray[np.float64]:
-        """The probability of each word on its own: its relative frequency in all other pairs, smoothed."""
-        counts = self._learned.word_counts[side]
-        less = own.words[side]
-        seen = np.array([counts[word] - less[word] if word >= 0 else 0 for word in words], np.float64)
-        left = self._totals[side] - less.total() + _UNSEEN_WORD * (len(counts) + 1)
-        found: NDArray[np.float64] = (seen + _UNSEEN_WORD) / left
-        return found
-
     def _given(self, side: int, words: list[int], own: Own) -> NDArray[np.float64]:
-        """Of each word, what its discounted links are multiplied by to make probabilities of the other side's words,
-        and what is left for words without such a link, float64[words, 2]."""
+        """Return factors that make probabilities of words' discounted links, and what is left for words without one."""
         totals, types = self._links(side, words, own)
         return np.stack([1 / (totals + 1), (_LINK_DISCOUNT * types + 1) / (totals + 1)], axis=1)
 
     def _links(self, side: int, words: list[int], own: Own) -> Both:
-        """How many links each word has in other pairs, and with how many different words."""
+        """Return how many links each word has in other pairs, and with how many different words."""
         learned = self._learned
         totals, partners = learned.link_totals[side], learned.partners[side]
         less: Counter[int] = Counter()
@@ -110,15 +108,3 @@ class Lexicon:
                 # What is learned may be older than the pair's present links.
                 found[:, k] = max(float(totals[word]) - less[word], 0), max(float(partners[word]) - gone[word], 0)
         return found[0], found[1]
-
-    def _nulls(self, side: int, words: list[int], alone: NDArray[np.float64], own: Own) -> NDArray[np.float64]:
-        """The probability of each word without a link, by how often it has none in other pairs."""
-        learned = self._learned
-        counts, linked = learned.word_counts[side], learned.linked_counts[side]
-        rate = 1 - float(linked.sum()) / max(self._totals[side], 1)
-        found = np.zeros(len(words))
-        for k, word in enumerate(words):
-            seen = float(counts[word]) - own.words[side][word] if word >= 0 else 0.0
-            free = max(seen - (float(linked[word]) - own.linked[side][word] if word >= 0 else 0.0), 0)
-            found[k] = alone[k] * (free + rate) / (seen + 1) / max(rate, 1e-6)
-        return found

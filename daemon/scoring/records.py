@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ScoreOptions:
-    """How pairs are scored, and which are told."""
+    """Options of scoring: how, and which pairs are reported."""
 
     below: Annotated[
         float | None, Option("Tell only pairs whose evidence is below this.", metavar="EVIDENCE", shown="all")
@@ -35,7 +35,7 @@ class ScoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class KeepOptions:
-    """How the daemon keeps scores of stored pairs."""
+    """Options by which the daemon keeps scores of stored pairs."""
 
     share: Annotated[
         float, Option("Share of one core that scoring may take; 0: pairs are not scored.", least=0, most=1)
@@ -91,7 +91,7 @@ class PairScore:
 
 
 def score_of(row: "ScoreRow") -> PairScore:
-    """A score that the store keeps."""
+    """Return a score that the store keeps."""
     links = []
     for link in row.links.split():
         place, probability = link.split(":")

@@ -7,7 +7,6 @@ import copy
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,47 +42,40 @@ _MOST_EDGES = 1 << 21
 """Edges of the largest chart, which needs some 150 MB: a piece with more is cut."""
 
 
-class _Piece(NamedTuple):
-    """Source words [i, j) with target words [x, y)."""
-
-    i: int
-    j: int
-    x: int
-    y: int
-
-
-def _hear_nothing(_doing: str, _done: int, _total: int | None) -> None:
-    """Nobody looks."""
+_Piece = tuple[int, int, int, int]
+"""Source words [i, j) with target words [x, y), as i, j, x, y."""
 
 
 class Scorer:
     """Scores pairs under what a store has learned."""
 
-    def __init__(self, learned: Learned, options: ScoreOptions, report: Report = _hear_nothing) -> None:
+    def __init__(self, learned: Learned, options: ScoreOptions, report: Report = lambda *_: None) -> None:
         self.learned = learned
         self._options = options
         self._lexicon = Lexicon(learned)
-        self._classifiers = self._lexicon.classifiers(report)
+        self._classifiers = [self._lexicon.classifier(side, report) for side in (0, 1)]
 
     def with_options(self, options: ScoreOptions) -> "Scorer":
-        """A scorer that knows the same, with other options."""
+        """Return a scorer that knows the same, with other options."""
         other = copy.copy(self)
         other._options = options
         return other
 
     def score_stored(self, row: PairRow) -> PairScore:
-        """The score of a stored pair; what its own derivation, links and words have added is taken out."""
+        """Return the score of a stored pair; what its own derivation, links and words have added is taken out."""
         source, target = row.source.split(" "), row.target.split(" ")
         sides = self.learned.number(0, source), self.learned.number(1, target)
         return self._score(sides, Own.of(row, sides, self.learned), row.id)
 
     def score(self, source: list[str], target: list[str], number: int) -> PairScore:
-        """The score of a pair that is not stored; `number` keys its random stream. Both sides have words."""
+        """Return the score of a pair that is not stored; `number` keys its random stream. Both sides have words."""
         return self._score((self.learned.number(0, source), self.learned.number(1, target)), Own.nothing(), number)
 
     def derivation(self, row: PairRow) -> float | None:
-        """The mean natural log of the probabilities of the rules of a stored pair's derivation, by the other pairs;
-        those that no other pair uses count as the rarest. None where there is none."""
+        """Return the mean log-probability of the rules of a stored pair's derivation, by the other pairs.
+
+        Rules that no other pair uses count as the rarest. None where there is no derivation.
+        """
         learned = self.learned
         own = learned.rules_of(row)
         numbers = [learned.rules.number.get(sides) for sides in own]
@@ -109,17 +101,21 @@ class Scorer:
         chosen, weights, new = self._weights(sides, own)
         rules = _joined(self.learned.rules, chosen, weights, new)
         words = _words(sides, together, nulls)
-        likely = _likely(together, alone)
+        # Links that each of the two words prefers to all others, and that are more likely than the words apart.
+        ratio = together / np.outer(alone[0], alone[1])
+        sources, targets = np.arange(len(ratio)), ratio.argmax(axis=1)
+        mutual = (ratio.argmax(axis=0)[targets] == sources) & (ratio[sources, targets] > 1)
+        likely = np.stack([sources[mutual], targets[mutual]], axis=1).astype(np.int32)
         pieces, found = self._estimates(rules, words, likely, number)
         straight = math.log(sum(_straight(rules)))
         log_probability = sum(one.log_total for one in found) + (len(pieces) - 1) * straight - words.log_scale
         independent = float(np.log(alone[0]).sum() + np.log(alone[1]).sum())
-        told = self._told(found, pieces, log_probability, log_probability - independent)
+        score = self._summed_up(found, pieces, log_probability, log_probability - independent)
         fit = lexicon.fit(sides, linked, alone, own)
-        return dataclasses.replace(told, source_misfit=self._misfit(fit, 0), target_misfit=self._misfit(fit, 1))
+        return dataclasses.replace(score, source_misfit=self._misfit(fit, 0), target_misfit=self._misfit(fit, 1))
 
     def _misfit(self, fit: Fit, side: int) -> Misfit | None:
-        """The word of a side that belongs least."""
+        """Return the word of a side that belongs least."""
         classifier = self._classifiers[side]
         if classifier is None:
             return None
@@ -129,13 +125,14 @@ class Scorer:
     def _estimates(
         self, rules: Rules, words: PairWords, likely: NDArray[np.int32], number: int
     ) -> tuple[list[_Piece], list[Estimate]]:
-        """The pair, cut until no piece has more than `_LARGEST` word pairs, or a chart of more than `_MOST_EDGES`."""
+        """Cut the pair until no piece has more than `_LARGEST` word pairs, or a chart of more than `_MOST_EDGES`."""
         pieces, found = [], []
-        waiting = [_Piece(0, len(words.source), 0, len(words.target))]
+        waiting = [(0, len(words.source), 0, len(words.target))]
         while waiting:
             piece = waiting.pop()
-            divided = min(piece.j - piece.i, piece.y - piece.x) > 1
-            if not divided or (piece.j - piece.i) * (piece.y - piece.x) <= _LARGEST:
+            i, j, x, y = piece
+            divided = min(j - i, y - x) > 1
+            if not divided or (j - i) * (y - x) <= _LARGEST:
                 try:
                     one = self._estimate(rules, words, likely, piece, number, _MOST_EDGES if divided else None)
                 except ChartTooLargeError:
@@ -156,7 +153,7 @@ class Scorer:
         number: int,
         most_edges: int | None,
     ) -> Estimate:
-        """One piece, exactly where it is small, or has so few likely links that masks would prune nothing.
+        """Estimate one piece, exactly where it is small, or has so few likely links that masks would prune nothing.
 
         Raises `ChartTooLargeError`.
         """
@@ -177,8 +174,10 @@ class Scorer:
         system = PairSystem(rules, part, links, empty_sides=False, most_edges=most_edges)
         return estimate(system, self._options.masks, self.learned.settings.seed, number)
 
-    def _told(self, found: list[Estimate], pieces: list[_Piece], log_probability: float, evidence: float) -> PairScore:
-        tokens = pieces[-1].j + pieces[-1].y
+    def _summed_up(
+        self, found: list[Estimate], pieces: list[_Piece], log_probability: float, evidence: float
+    ) -> PairScore:
+        tokens = pieces[-1][1] + pieces[-1][3]
         unseen, unseen_error, error = 0.0, 0.0, 0.0
         links = []
         for one, (i, j, x, y) in zip(found, pieces, strict=True):
@@ -198,10 +197,10 @@ class Scorer:
         return PairScore(
             tokens,
             log_probability / tokens,
-            _told_error(math.sqrt(error) / tokens),
+            _error_or_none(math.sqrt(error) / tokens),
             evidence / tokens,
             min(1.0, unseen / tokens),
-            _told_error(math.sqrt(unseen_error) / tokens),
+            _error_or_none(math.sqrt(unseen_error) / tokens),
             len(pieces),
             error == 0.0,
             None,
@@ -210,7 +209,7 @@ class Scorer:
         )
 
     def _weights(self, sides: Sides, own: Own) -> tuple[NDArray[np.int64], NDArray[np.float64], float]:
-        """The rules that the pair can use, their probabilities, and the probability of any new rule."""
+        """Return the rules that the pair can use, their probabilities, and the probability of any new rule."""
         learned = self.learned
         rules = learned.rules
         own_lengths = np.zeros(len(learned.tokens_by_length))
@@ -228,12 +227,12 @@ class Scorer:
         return chosen[weights > 0], weights[weights > 0], learned.new_mass(factors)
 
 
-def _told_error(error: float) -> float | None:
+def _error_or_none(error: float) -> float | None:
     return None if math.isnan(error) else error
 
 
 def _usable(rules: LearnedRules, sides: Sides) -> NDArray[np.int64]:
-    """The rules whose words are all in the pair."""
+    """Return the rules whose words are all in the pair."""
     found = [rules.wordless]
     for side in (0, 1):
         for word in sorted(set(sides[side])):
@@ -256,7 +255,7 @@ def _usable(rules: LearnedRules, sides: Sides) -> NDArray[np.int64]:
 
 
 def _joined(table: LearnedRules, chosen: NDArray[np.int64], weights: NDArray[np.float64], new: float) -> Rules:
-    """The base's rules, then the chosen ones."""
+    """Return the base's rules, then the chosen ones."""
     base = make_rules([sides for sides, _ in _BASE], np.array([new * share for _, share in _BASE]), empty_sides=False)
     source, source_first = _sides(table.source, table.source_first, chosen)
     target, target_first = _sides(table.target, table.target_first, chosen)
@@ -274,7 +273,7 @@ def _joined(table: LearnedRules, chosen: NDArray[np.int64], weights: NDArray[np.
 def _sides(
     symbols: NDArray[np.int32], first: NDArray[np.int64], chosen: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The symbols of some rules' sides one after the other, and where each side begins."""
+    """Return the symbols of some rules' sides one after the other, and where each side begins."""
     sizes = first[chosen + 1] - first[chosen]
     ends = np.cumsum(sizes)
     at = np.arange(int(sizes.sum())) + np.repeat(first[chosen] - (ends - sizes), sizes)
@@ -282,7 +281,7 @@ def _sides(
 
 
 def _words(sides: Sides, pairs: NDArray[np.float64], alone: Both) -> PairWords:
-    """The pair, its words scaled so that emissions of words that are likely are near 1."""
+    """Return the pair, its words scaled so that emissions of words that are likely are near 1."""
     best = 1 / np.sqrt(np.maximum(pairs.max(axis=1), alone[0] ** 2))
     others = 1 / np.sqrt(np.maximum(pairs.max(axis=0), alone[1] ** 2))
     return PairWords(
@@ -291,7 +290,7 @@ def _words(sides: Sides, pairs: NDArray[np.float64], alone: Both) -> PairWords:
 
 
 def _straight(rules: Rules) -> list[float]:
-    """The probabilities of the rules that put two nonterminals side by side in the same order."""
+    """Return the probabilities of the rules that put two nonterminals side by side in the same order."""
     pairs = np.flatnonzero((np.diff(rules.source_first) == 2) & (np.diff(rules.target_first) == 2))
     return [
         float(rules.weight[rule])
@@ -304,7 +303,7 @@ def _straight(rules: Rules) -> list[float]:
 
 
 def _cut(piece: _Piece, likely: NDArray[np.int32]) -> tuple[_Piece, _Piece]:
-    """The second and the first part of a piece, cut near the middle where the fewest likely links are parted."""
+    """Return the second and the first part of a piece, cut near the middle where the fewest likely links are parted."""
     i, j, x, y = piece
     source, target = np.arange(i + 1, j)[:, None], np.arange(x + 1, y)[None, :]
     inside = (likely >= (i, x)).all(axis=1) & (likely < (j, y)).all(axis=1)
@@ -315,15 +314,7 @@ def _cut(piece: _Piece, likely: NDArray[np.int32]) -> tuple[_Piece, _Piece]:
     uneven = abs(share[0] - share[1]) + np.maximum(abs(share[0] - 0.5), abs(share[1] - 0.5))
     best = int((parted + uneven).argmin())
     a, b = i + 1 + best // (y - x - 1), x + 1 + best % (y - x - 1)
-    return _Piece(a, j, b, y), _Piece(i, a, x, b)
-
-
-def _likely(pairs: NDArray[np.float64], alone: Both) -> NDArray[np.int32]:
-    """Links that each of the two words prefers to all others, and that are more likely than the words apart."""
-    ratio = pairs / np.outer(alone[0], alone[1])
-    rows, columns = np.arange(len(pairs)), ratio.argmax(axis=1)
-    mutual = (ratio.argmax(axis=0)[columns] == rows) & (ratio[rows, columns] > 1)
-    return np.stack([rows[mutual], columns[mutual]], axis=1).astype(np.int32)
+    return (a, j, b, y), (i, a, x, b)
 
 
 _CHANGED = 0.5
@@ -341,7 +332,7 @@ class Keeper:
         self._position = scorer.learned.position
 
     def keep(self, scored: Sequence[tuple[PairRow, PairScore]]) -> None:
-        """Keeps these scores."""
+        """Keep these scores."""
         moment = now()
         rows = []
         for row, score in scored:
@@ -368,7 +359,7 @@ class Keeper:
         self._store.keep_scores(rows)
 
     def due(self, rows: Sequence[PairRow]) -> Iterator[PairRow]:
-        """The pairs without a score, and those whose rules have changed much since they were scored.
+        """Yield the pairs without a score, and those whose rules have changed much since they were scored.
 
         Pairs that are newer than what is known of the store wait for the next round.
         """
@@ -377,19 +368,15 @@ class Keeper:
             if row.id > self._last_pair:
                 continue
             score = kept.get(row.id)
-            if score is None or _has_moved(score.derivation, self._scorer.derivation(row)):
-                yield row
-
-    def score(self, row: PairRow) -> PairScore:
-        """The score of a stored pair."""
-        return self._scorer.score_stored(row)
+            if score is not None:
+                before, present = score.derivation, self._scorer.derivation(row)
+                if before is None or present is None:
+                    if before is present:
+                        continue
+                elif abs(present - before) <= _CHANGED:
+                    continue
+            yield row
 
 
 def _misfit_columns(misfit: Misfit | None) -> tuple[float | None, int | None]:
     return (None, None) if misfit is None else (misfit.odds, misfit.position)
-
-
-def _has_moved(before: float | None, present: float | None) -> bool:
-    if before is None or present is None:
-        return before is not present
-    return abs(present - before) > _CHANGED

@@ -1,4 +1,4 @@
-"""How the daemon is, for those who look in: written by the loops, read from any thread."""
+"""The daemon's condition, for those who look in: written by the loops, read from any thread."""
 
 import time
 from collections import deque
@@ -14,7 +14,7 @@ _RATE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far sampling is behind: pairs that are not through the schedule, seconds that the oldest of them has waited
+    """The lag of sampling: pairs that are not through the schedule, seconds that the oldest of them has waited
     (None: there is none), pair sweeps a second lately, and how many pairs are in which state.
     """
 
@@ -24,7 +24,7 @@ class Lag:
     states: Mapping[str, int] = field(default_factory=dict)
 
     def by(self, pairs: Mapping[str, int]) -> "Lag":
-        """The same, with the numbers of pairs by state that the store says now."""
+        """Return the same, with the numbers of pairs by state that the store says now."""
         states = {state: pairs.get(state, 0) for state in UNSETTLED}
         behind = sum(states.values())
         return replace(self, pairs=behind, oldest=self.oldest if behind else None, states=states)
@@ -32,7 +32,7 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class SpoolCondition:
-    """What the spool has done since the start, and what lies in it: inputs taken in and set apart, files waiting, and
+    """The spool since the start: inputs taken in and set apart, files waiting, and
     which of these wait for others.
     """
 
@@ -44,7 +44,7 @@ class SpoolCondition:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """How the daemon is; `degraded` says why it cannot work as it should (store gone, disk full), else None."""
+    """The daemon's condition; `degraded` says why it cannot work as it should (store gone, disk full), else None."""
 
     loops: tuple[LoopHealth, ...]
     lag: Lag
@@ -68,27 +68,23 @@ class HealthRegistry:
         self.spool = SpoolCondition()
 
     def note_lag(self, behind: LagRow) -> None:
-        """What the store says is behind."""
+        """Note what the store says is behind."""
         with self._lock:
             self._behind, self._noted = behind, time.monotonic()
 
     def note_sweeps(self, pair_sweeps: int) -> None:
-        """So many pairs have been swept over since the last note."""
+        """Note how many pairs have been swept over since the last note."""
         now = time.monotonic()
         with self._lock:
             self._work.append((now, pair_sweeps))
-            self._forget(now)
-
-    def _forget(self, now: float) -> None:
-        while self._work and self._work[0][0] < now - _RATE_SECONDS:
-            self._work.popleft()
+            while self._work[0][0] < now - _RATE_SECONDS:
+                self._work.popleft()
 
     def lag(self) -> Lag:
-        """How far sampling is behind by now; an oldest pair goes on ageing while nobody notes anything."""
+        """Return how far sampling is behind by now; an oldest pair goes on ageing while nobody notes anything."""
         now = time.monotonic()
         with self._lock:
-            self._forget(now)
             behind = self._behind
             oldest = None if behind.oldest is None else behind.oldest + now - self._noted
-            swept = sum(done for _, done in self._work)
+            swept = sum(done for at, done in self._work if at >= now - _RATE_SECONDS)
             return Lag(behind.pairs, oldest, swept / _RATE_SECONDS, behind.states)

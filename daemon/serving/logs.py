@@ -11,7 +11,7 @@ Log = structlog.stdlib.BoundLogger
 
 
 def open_log(section: LogSection) -> Log:
-    """Sets the log up, that of libraries included, and returns it; may be called again to change it."""
+    """Set the log up, that of libraries included, and returns it; may be called again to change it."""
     human = section.format == "human" or (section.format == "auto" and sys.stderr.isatty())
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
@@ -33,11 +33,7 @@ def open_log(section: LogSection) -> Log:
     # Each request that a webhook makes is a line of ours already.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
+        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,

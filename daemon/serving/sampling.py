@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.alignment.incremental import PAIRS_AT_ONCE, IncrementalAligner, correct
 from hierogram.daemon.configuration import Configuration, SamplingSection
-from hierogram.daemon.learning.learner import Learner, LearnOptions, LearnProgress
+from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.learning import rekey
 from hierogram.daemon.learning.residents import PAIRS_A_TRANSACTION, ResidentBatch, read_batches
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import Log
-from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
+from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError
 from hierogram.daemon.workers.chain import check_workers, workers_of
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.storage.exceptions import KeyCollisionError as StoredKeyCollisionError
@@ -31,12 +31,8 @@ _REJUVENATED_AT_ONCE = 1_000
 _LOG_SECONDS = 60.0
 
 
-class _EndedError(Exception):
-    """The daemon ends: what is being aligned is left to the next start."""
-
-
 class Aligning:
-    """The aligner of a running daemon; the learner's rules follow where derivations are made anew."""
+    """The aligner of a running daemon; the learner's rules follow where derivations are made again."""
 
     def __init__(
         self, store: Store, learner: Learner, configuration: Configuration, stop: StopFlag, beat: Heartbeat, log: Log
@@ -53,20 +49,20 @@ class Aligning:
         self._logged = time.monotonic()
 
     def align_new(self) -> int:
-        """Align pairs that came without an alignment, some at once; how many."""
+        """Align pairs that came without an alignment, some at once; return how many."""
         try:
             pairs = self._aligner.align_new(self._section.pairs_at_once, self._go_on)
-        except _EndedError:
+        except StoppedError:
             return 0
         if pairs:
             self._log.info("pairs aligned", pairs=pairs)
         return pairs
 
     def rejuvenate(self) -> list[int]:
-        """Go over some alignments again; the ids of the pairs whose derivations begin anew."""
+        """Go over some alignments again; return the ids of the pairs whose derivations begin again."""
         try:
             done = self._aligner.rejuvenate(_REJUVENATED_AT_ONCE, self._go_on, 1 + self._section.passes)
-        except _EndedError:
+        except StoppedError:
             return []
         self._gone_over.update(pairs=done.pairs, changed=done.changed)
         # Logged when all have been gone over, and now and then before.
@@ -88,7 +84,7 @@ class Aligning:
     def _go_on(self, _done: int, _total: int) -> None:
         self._beat()
         if self._stop.is_set():
-            raise _EndedError
+            raise StoppedError
 
 
 class InParts:
@@ -102,36 +98,34 @@ class InParts:
         self._all_taken_up = False
 
     def take_new(self) -> ResidentBatch | None:
-        """A batch of the pairs that are new, as far as there is room."""
+        """Return a batch of the pairs that are new, as far as there is room."""
         room = self._pairs_at_once - sum(len(batch.rows) for batch in self.queue)
         if room <= 0:
             return None
-        rows = self._interrupted(room)
+        store = self._learner.store
+        rows: list[PairRow] = []
+        if not self._all_taken_up:
+            # Those that an earlier run left on their way through the schedule.
+            rows = store.pairs(after_id=self._taken_up, limit=room, states=(SAMPLING,))
+            self._all_taken_up = len(rows) < room
+            self._taken_up = rows[-1].id if rows else self._taken_up
+            here = {row.id for batch in self.queue for row in batch.rows}
+            rows = [row for row in rows if row.id not in here]
         # What is in memory has been committed since it was read, and is not pending any more.
-        rows += self._learner.store.pairs(limit=room - len(rows), states=(WAITING,))
+        rows += store.pairs(limit=room - len(rows), states=(WAITING,))
         return self._learner.open(rows) if rows else None
 
-    def _interrupted(self, room: int) -> list[PairRow]:
-        """Pairs that an earlier run left on their way through the schedule."""
-        if self._all_taken_up:
-            return []
-        rows = self._learner.store.pairs(after_id=self._taken_up, limit=room, states=(SAMPLING,))
-        self._all_taken_up = len(rows) < room
-        self._taken_up = rows[-1].id if rows else self._taken_up
-        here = {row.id for batch in self.queue for row in batch.rows}
-        return [row for row in rows if row.id not in here]
-
     def stalest(self, pairs: int) -> ResidentBatch | None:
-        """The pairs that were sampled longest ago, as a batch for one turn."""
+        """Return the pairs that were sampled longest ago, as a batch for one turn."""
         rows = self._learner.store.stalest_pairs(min(pairs, self._pairs_at_once))
         return self._learner.open(rows) if rows else None
 
-    def begin_anew(self, ids: Sequence[int]) -> None:
-        """The pairs are a batch of their own."""
+    def begin_again(self, ids: Sequence[int]) -> None:
+        """Make the pairs a batch of their own."""
         self.queue.append(self._learner.open(self._learner.store.pairs_by_id(ids)))
 
     def drop(self, ids: Collection[int]) -> None:
-        """The others of their batches are read again from the store."""
+        """Drop the pairs; the others of their batches are read again from the store."""
         kept: deque[ResidentBatch] = deque()
         for batch in self.queue:
             rest = [row.id for row in batch.rows if row.id not in ids]
@@ -143,7 +137,7 @@ class InParts:
 
 
 class AsWhole:
-    """All pairs at once, loaded anew when some come or go: that takes time in proportion to the store."""
+    """All pairs at once, loaded again when some come or go: that takes time in proportion to the store."""
 
     def __init__(self, learner: Learner) -> None:
         self.queue: deque[ResidentBatch] = deque()
@@ -151,7 +145,7 @@ class AsWhole:
         self._batch: ResidentBatch | None = None
 
     def take_new(self) -> ResidentBatch | None:
-        """All pairs, where some of them are new, or nothing is in memory yet and some have not burned in."""
+        """Return all pairs, where some of them are new, or nothing is in memory yet and some have not burned in."""
         if self._batch is not None and not self._learner.store.count_pairs((WAITING,)):
             return None
         batch = self._load()
@@ -163,15 +157,15 @@ class AsWhole:
         return self._batch
 
     def stalest(self, pairs: int) -> ResidentBatch | None:
-        """All pairs: every one was sampled as long ago as the others."""
+        """Return all pairs: every one was sampled as long ago as the others."""
         return self._batch
 
-    def begin_anew(self, ids: Sequence[int]) -> None:
-        """All are loaded anew."""
+    def begin_again(self, ids: Sequence[int]) -> None:
+        """Load all pairs again."""
         self._load()
 
     def drop(self, ids: Collection[int]) -> None:
-        """All are forgotten."""
+        """Forget all pairs."""
         self.queue.clear()
         self._batch = None
 
@@ -200,12 +194,12 @@ class SamplingLoop:
         self._log = log.bind(loop=self.name)
 
     def prepare(self, configuration: Configuration) -> None:
-        """Raises `WorkersError` where workers are asked for and cannot sample this store."""
+        """Raise `WorkersError` where workers are asked for and cannot sample this store."""
         if configuration.workers.workers is not None:
             check_workers(self._store.settings())
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
-        """Samples until told to end, from what the store says; see `Loop.run`."""
+        """Sample until it shall end, from what the store says; see `Loop.run`."""
         configuration = self._configuration()
         while not stop.is_set():
             try:
@@ -218,15 +212,11 @@ class SamplingLoop:
         section = configuration.sampling
         chosen = configuration.workers.chosen()
         threads = section.threads or (None if chosen is None else 1)
-
-        def report(_now: LearnProgress) -> None:
-            beat()
-
         with ExitStack() as stack:
             chain = stack.enter_context(workers_of(self._store, chosen, threads or 1))
             blocks = configuration.workers.in_blocks()
             seconds = section.likelihood_seconds
-            options = LearnOptions(threads, report, likelihood_seconds=seconds, blocks=blocks, chain=chain)
+            options = LearnOptions(threads, lambda _now: beat(), likelihood_seconds=seconds, blocks=blocks, chain=chain)
             learner = stack.enter_context(Learner(self._store, options))
             self._log.info("rules loaded", rules=learner.chain.rule_types, uses=learner.chain.rule_tokens)
             aligning = Aligning(self._store, learner, configuration, stop, beat, self._log)
@@ -263,8 +253,8 @@ class SamplingTurns:
         self._rest_until = 0.0
 
     def take(self) -> bool:
-        """One turn of a few seconds, committed at its end; False where there was nothing to do."""
-        self._note_lag()
+        """Take one turn of a few seconds, committed at its end; return False where there was nothing to do."""
+        self._health.note_lag(self._learner.store.lag())
         self._withdraw()
         self._correct()
         self._learner.chain.follow(self._learner.store)
@@ -274,18 +264,18 @@ class SamplingTurns:
         # new pairs must not keep those before them from ever burning in.
         seconds = self._burn_in(new) if new is not None else 0.0
         worked = self._work(new, seconds)
-        self._note_lag()
+        self._health.note_lag(self._learner.store.lag())
         return worked or new is not None or aligned > 0
 
     def _withdraw(self) -> None:
-        """Takes out the pairs that someone wants out."""
+        """Take out the pairs that someone wants out."""
         while ids := self._learner.store.pending_withdrawals(PAIRS_A_TRANSACTION):
             self._residency.drop(set(ids))
             self._learner.withdraw(self._learner.store.pairs_by_id(ids))
             self._log.info("pairs withdrawn", pairs=len(ids))
 
     def _correct(self) -> None:
-        """Has alignments follow what people say of their links."""
+        """Have alignments follow what people say of their links."""
         store = self._learner.store
         while self._aligning and (pending := store.pending_corrections(PAIRS_AT_ONCE)):
             ids = [correction.id for correction in pending]
@@ -293,10 +283,10 @@ class SamplingTurns:
             self._aligning.correct(pending)
             going_on = [row.id for row in store.pairs_by_id(ids) if row.state == SAMPLING]
             if going_on:
-                self._residency.begin_anew(going_on)
+                self._residency.begin_again(going_on)
 
     def _work(self, new: ResidentBatch | None, seconds: float) -> bool:
-        """A turn for the next batch, or for burned-in pairs; a `new` one has had its turn, of so many seconds."""
+        """Give a turn to the next batch, or to burned-in pairs; a `new` one has had its turn, of these seconds."""
         share = self._section.new_share
         queue = self._residency.queue
         if queue or new is not None:
@@ -307,10 +297,10 @@ class SamplingTurns:
                 self._owed -= self._rejuvenate()
             return True
         self._owed = 0.0
-        begun_anew = self._aligning.rejuvenate() if self._aligning else []
-        if begun_anew:
+        begun_again = self._aligning.rejuvenate() if self._aligning else []
+        if begun_again:
             # They are on their way through the schedule, and nobody waits with them.
-            self._residency.begin_anew(begun_anew)
+            self._residency.begin_again(begun_again)
             return True
         idle = self._section.idle_share
         if not idle or time.monotonic() < self._rest_until:
@@ -320,7 +310,7 @@ class SamplingTurns:
         return seconds > 0
 
     def _burn_in(self, batch: ResidentBatch) -> float:
-        """A turn for the batch, which goes to the end of the queue if it needs more; returns the seconds it took."""
+        """Give a turn to the batch, which goes to the end of the queue if it needs more; return its seconds."""
         burn_in = self._learner.course.burn_in
         seconds = self._sweep(batch, np.maximum(batch.sweeps, burn_in))
         if (batch.sweeps < burn_in).any():
@@ -328,7 +318,7 @@ class SamplingTurns:
         return seconds
 
     def _rejuvenate(self) -> float:
-        """A turn for the pairs that have burned in and were sampled longest ago; returns the seconds that it took."""
+        """Give a turn to the pairs that have burned in and were sampled longest ago; return its seconds."""
         sweeps = self._learner.settings.round_sweeps
         pairs = int(self._rate * self._section.commit_seconds / sweeps)
         started = time.monotonic()
@@ -357,6 +347,3 @@ class SamplingTurns:
         if learner.sampling_seconds > sampling:
             self._rate = done / (learner.sampling_seconds - sampling)
         return time.monotonic() - started
-
-    def _note_lag(self) -> None:
-        self._health.note_lag(self._learner.store.lag())

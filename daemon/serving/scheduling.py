@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from hierogram.daemon.exceptions import LoopFailedError
 from hierogram.daemon.serving.logs import Log
-from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
+from hierogram.daemon.serving.supervision import Heartbeat, Loop, StopFlag
 from hierogram.storage.store import Store
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 1.0
 
 
-class ScheduleLoop:
+class ScheduleLoop(Loop):
     """Runs the jobs of the schedule at their times, those of the configuration and those that were added."""
 
     name = "schedule"

@@ -7,7 +7,7 @@ from hierogram.daemon.exceptions import NothingLearnedError
 from hierogram.daemon.scoring.learned import Learned
 from hierogram.daemon.scoring.records import KeepOptions, PairScore, ScoreOptions
 from hierogram.daemon.scoring.scoring import KEPT_AT_ONCE, Keeper, Scorer
-from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
+from hierogram.daemon.serving.supervision import Heartbeat, Loop, StopFlag, StoppedError
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 from hierogram.storage.records import SETTLED, PairRow
 from hierogram.storage.store import Store
@@ -15,10 +15,6 @@ from hierogram.storage.store import Store
 _READ_AT_ONCE = 500
 _LOOK_SECONDS = 1.0
 _LONGEST_WAIT = 1.0
-
-
-class _EndedError(Exception):
-    """The loop shall end."""
 
 
 class _Pace:
@@ -31,7 +27,7 @@ class _Pace:
         self._worked = time.thread_time()
 
     def rest(self, *_: object) -> None:
-        """Rests for the work since the last rest; raises `_EndedError` where the loop shall end."""
+        """Rest for the work since the last rest; raises `StoppedError` where the loop shall end."""
         worked = time.thread_time() - self._worked
         left = worked * (1 - self._share) / self._share
         while left > 0 and not self._stop.is_set():
@@ -40,11 +36,11 @@ class _Pace:
             left -= _LONGEST_WAIT
         self._beat()
         if self._stop.is_set():
-            raise _EndedError
+            raise StoppedError
         self._worked = time.thread_time()
 
 
-class ScoringLoop:
+class ScoringLoop(Loop):
     """The loop of the daemon that scores settled pairs: a round over all of them, then the next.
 
     What the store has learned is read at the start of a round. A pair is scored where it has no score, or where its
@@ -60,7 +56,7 @@ class ScoringLoop:
         self._log = log
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
-        """Runs until told to end; see `Loop.run`."""
+        """Run until it shall end; see `Loop.run`."""
         options = self._options()
         of_two_languages = self._store.settings().grammar == SYNCHRONOUS
         seen, again = -1, 0.0
@@ -69,7 +65,7 @@ class ScoringLoop:
             if of_two_languages and options.share and position != seen and time.monotonic() >= again:
                 try:
                     done = self._round(options, stop, beat)
-                except _EndedError:
+                except StoppedError:
                     return
                 if done is not None:
                     seen, again = position, time.monotonic() + options.pause_seconds
@@ -78,7 +74,7 @@ class ScoringLoop:
             stop.wait(_LOOK_SECONDS)
 
     def _round(self, options: KeepOptions, stop: StopFlag, beat: Heartbeat) -> int | None:
-        """Scores what is due; returns how many pairs, None where there is nothing to do, or too much."""
+        """Score what is due; return how many pairs, None where there is nothing to do, or too much."""
         status = self._store.status()
         pairs = sum(status.pairs.values())
         if not status.pairs.get(SETTLED) or pairs > options.most_pairs:
@@ -96,7 +92,7 @@ class ScoringLoop:
         while rows := self._store.pairs(after, _READ_AT_ONCE, (SETTLED,)):
             after = rows[-1].id
             for row in keeper.due(rows):
-                scored.append((row, keeper.score(row)))
+                scored.append((row, scorer.score_stored(row)))
                 pace.rest()
                 if len(scored) == KEPT_AT_ONCE:
                     keeper.keep(scored)

@@ -2,8 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from hierogram.daemon.alignment.answering import warm_up as warm_up_answers
 from hierogram.daemon.configuration import Configuration, load_configuration
 from hierogram.daemon.decoding.translating import warm_up as warm_up_translations
 from hierogram.daemon.exceptions import DaemonError, LoopFailedError
-from hierogram.daemon.learning.kinds.kind import Drawn
+from hierogram.daemon.learning.kinds.kind import Drawn, Loaded, State, TrialOptions
 from hierogram.daemon.learning.kinds.registry import kind_of
 from hierogram.daemon.learning.learner import holding_lease
 from hierogram.daemon.memory import give_back, share_arenas
@@ -32,12 +31,13 @@ from hierogram.daemon.serving.signals import (
     watchdog_seconds,
 )
 from hierogram.daemon.serving.spool import SpoolLoop
-from hierogram.daemon.serving.supervision import Loop, Patience, Supervisor
+from hierogram.daemon.serving.supervision import Loop, Supervisor
 from hierogram.daemon.serving.webhooks import WebhookLoop
 from hierogram.samplers.compiled.cache import cache_folder
 from hierogram.samplers.grammar.columns import no_blobs
 from hierogram.samplers.grammar.kinds import PAIRS, TRANSLATION, notation_of
 from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
@@ -51,7 +51,7 @@ _UNWINDING_SECONDS = 2.0
 LATE = 3
 """Exit code where the daemon's end takes too long, as where a loop ends it."""
 _FIXED = ("store", "daemon")
-"""What a running daemon cannot change."""
+"""Sections that a running daemon cannot change."""
 
 
 class Daemon:
@@ -68,26 +68,19 @@ class Daemon:
         self._started = time.monotonic()
         self._stopping = False
         self.lease_trouble: str | None = None
-        section = configuration.daemon
-        patience = Patience(
-            section.pause_seconds, section.longest_pause_seconds, section.give_up_after, section.stall_seconds
-        )
-        self.supervisor = Supervisor([*self._loops(), *(doors(self) if doors else ())], patience, self)
-
-    def _loops(self) -> list[Loop]:
-        def present() -> Configuration:
-            return self.configuration
-
-        return [
-            SpoolLoop(self.store, present, self.health, self.log),
-            SamplingLoop(self.store, present, self.health, self.log),
-            ScheduleLoop(self.store, present, self.log),
-            WebhookLoop(self.store, present, self.log),
-            ScoringLoop(self.store, lambda: present().scores.options(), self.log.bind(loop="score").info),
+        shared: tuple[Store, Callable[[], Configuration]] = store, lambda: self.configuration
+        loops: list[Loop] = [
+            SpoolLoop(*shared, self.health, log),
+            SamplingLoop(*shared, self.health, log),
+            ScheduleLoop(*shared, log),
+            WebhookLoop(*shared, log),
+            ScoringLoop(store, lambda: self.configuration.scores.options(), log.bind(loop="score").info),
         ]
+        self.supervisor = Supervisor(
+            [*loops, *(doors(self) if doors else ())], configuration.daemon, self._note_failure
+        )
 
-    def loop_failed(self, name: str, error: BaseException, pause: float | None) -> None:
-        """See `Listener.loop_failed`."""
+    def _note_failure(self, name: str, error: BaseException, pause: float | None) -> None:
         log = self.log.bind(loop=name)
         # What was raised on purpose says all in its message.
         trace = None if isinstance(error, DaemonError | StoreError) else error
@@ -97,13 +90,13 @@ class Daemon:
             log.warning("loop failed, starts again", error=str(error), pause=pause, exc_info=trace)
 
     def note_lease(self, trouble: str | None) -> None:
-        """The claim on the store could not be renewed (why), or was (None)."""
+        """Note that the claim on the store could not be renewed (why), or was (None)."""
         if trouble and not self.lease_trouble:
             self.log.warning("the claim on the store is not renewed", error=trouble)
         self.lease_trouble = trouble
 
     def condition(self) -> Condition:
-        """How the daemon is; quick, and asks no database."""
+        """Return how the daemon is; quick, and asks no database."""
         return Condition(
             self.supervisor.health(),
             self.health.lag(),
@@ -115,37 +108,37 @@ class Daemon:
         )
 
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
-        """Has the pairs and all that they count leave the store; returns the ids of those that were there.
+        """Have the pairs and all that they count leave the store; return the ids of those that were there.
 
         Waits until they have left, which sampling sees to between two of its turns; where it is kept from that for
         long (the store is gone, say), they leave as soon as it can.
         """
         found = self.store.request_withdrawals(pair_ids)
-        until = time.monotonic() + _WITHDRAWAL_SECONDS
-        while found and time.monotonic() < until and not self._stopping:
-            if not self.store.pairs_by_id(found):
-                break
-            time.sleep(_LOOK_AGAIN_SECONDS)
+        self._wait_for(lambda: not (found and self.store.pairs_by_id(found)))
         return found
 
     def correct(self, pair_id: int, links: KnownLinks, origin: str) -> bool | None:
-        """Puts these links in place of what people have said of a pair's; whether its alignment follows them already.
+        """Put these links in place of what people have said; return whether the pair's alignment follows already.
 
         None where there is no such pair. Waits as `withdraw` does. Raises `HumanLinksError`.
         """
         if not self.store.set_human_links(pair_id, links, origin):
             return None
+        return self._wait_for(lambda: self.store.is_corrected(pair_id))
+
+    def _wait_for(self, done: Callable[[], bool]) -> bool:
+        """Return whether it is done by the time that nobody waits any longer."""
         until = time.monotonic() + _WITHDRAWAL_SECONDS
-        while not (done := self.store.is_corrected(pair_id)) and time.monotonic() < until and not self._stopping:
+        while not (found := done()) and time.monotonic() < until and not self._stopping:
             time.sleep(_LOOK_AGAIN_SECONDS)
-        return done
+        return found
 
     def stopping(self) -> bool:
-        """Whether the daemon is on its way out, so that long requests should end."""
+        """Return whether the daemon is on its way out, so that long requests should end."""
         return self._stopping
 
     def reconfigure(self, configuration: Configuration) -> list[str]:
-        """Takes another configuration and has the loops that it concerns start again; returns their names.
+        """Take another configuration and have the loops that it concerns start again; return their names.
 
         Raises `DaemonError`, and changes nothing, where one of them cannot have what it needs then, as a port.
         """
@@ -161,16 +154,8 @@ class Daemon:
             self.log = open_log(configuration.log)
         return self.supervisor.restart(frozenset(changed))
 
-    def prepare(self) -> None:
-        """Takes what the loops need from outside; raises `DaemonError` where it cannot be had."""
-        self.supervisor.prepare(self.configuration)
-
-    def start(self) -> None:
-        """Starts the loops."""
-        self.supervisor.start()
-
     def stop(self) -> None:
-        """Has the loops finish; raises `LoopFailedError` where one does not within the grace period."""
+        """Have the loops finish; raises `LoopFailedError` where one does not within the grace period."""
         self._stopping = True
         late = self.supervisor.stop(self.configuration.daemon.grace_seconds)
         if late:
@@ -186,7 +171,7 @@ Doors = Callable[[Daemon], Sequence[Loop]]
 def serve(
     store: Store, configuration: Configuration, file: Path | None, given: dict[str, object], doors: Doors | None = None
 ) -> None:
-    """Runs the daemon until a signal ends it; `file` and `given` are what SIGHUP reads again, `doors` see `Daemon`.
+    """Run the daemon until a signal ends it; `file` and `given` are what SIGHUP reads again, `doors` see `Daemon`.
 
     Raises `LoopFailedError` where a loop had to be given up, or did not end in time, `StoreHeldError` where another
     process writes the store's grammar, and `DaemonError` where a loop cannot have what it needs, as a port.
@@ -196,7 +181,7 @@ def serve(
     service = Daemon(store, configuration, log, doors)
     lease = holding_lease(store, "hierogram serve", configuration.daemon.lease_seconds, service.note_lease)
     with lease:
-        service.prepare()
+        service.supervisor.prepare(configuration)
         # Before the daemon says that it is ready, and while a signal still ends it at once.
         get_ready(store.settings(), log, answers=configuration.http.enabled)
         _run(service, file, given)
@@ -207,7 +192,7 @@ def _run(service: Daemon, file: Path | None, given: dict[str, object]) -> None:
     with heeding_signals() as signals:
         for batch in store.close_abandoned_batches():
             log.warning("closed the batch of a reader that had ended", batch=batch)
-        service.start()
+        service.supervisor.start()
         notify(READY)
         folder = service.configuration.spool.folder
         log.info("daemon started", store=store.url, spool=None if folder is None else str(folder))
@@ -223,7 +208,7 @@ def _run(service: Daemon, file: Path | None, given: dict[str, object]) -> None:
 
 
 def _watch(service: Daemon, signals: Signals, file: Path | None, given: dict[str, object]) -> None:
-    """Looks after the loops until a signal asks for the end."""
+    """Look after the loops until a signal asks for the end."""
     watchdog = watchdog_seconds()
     pause = min(_LOOK_SECONDS, watchdog or _LOOK_SECONDS)
     given_back = time.monotonic()
@@ -260,17 +245,6 @@ def get_ready(settings: Settings, log: Log, *, answers: bool) -> None:
 
     The log says so while it takes long; on a machine that has compiled before it is a matter of seconds.
     """
-    with _announced(log):
-        warm_up(settings)
-        if answers and notation_of(settings.grammar).takes == PAIRS:
-            warm_up_answers()
-        if answers and TRANSLATION in notation_of(settings.grammar).offers:
-            warm_up_translations(settings)
-
-
-@contextmanager
-def _announced(log: Log) -> Iterator[None]:
-    """Says that kernels are compiled, and each few seconds how many there are; nothing where it is soon done."""
     started = time.monotonic()
     done = threading.Event()
 
@@ -283,7 +257,11 @@ def _announced(log: Log) -> Iterator[None]:
     speaker = threading.Thread(target=say, name="say-compiling", daemon=True)
     speaker.start()
     try:
-        yield
+        loaded, state = warm_up(settings)
+        if answers and notation_of(settings.grammar).takes == PAIRS:
+            warm_up_answers()
+        if answers and TRANSLATION in notation_of(settings.grammar).offers:
+            warm_up_translations(loaded, state)
     finally:
         done.set()
         speaker.join()
@@ -292,14 +270,23 @@ def _announced(log: Log) -> Iterator[None]:
 
 
 def _kernels() -> int:
-    """How many kernels are compiled and kept on this machine."""
+    """Return how many kernels are compiled and kept on this machine."""
     return sum(1 for _ in cache_folder().rglob("*.nbc"))
 
 
-def warm_up(settings: Settings) -> None:
-    """Takes one small pair through everything that is done to pairs, in memory alone."""
-    loaded, state = kind_of(settings).warm_up(settings)
+def warm_up(settings: Settings) -> tuple[Loaded, State]:
+    """Take one small pair through everything that is done to pairs, in memory alone; return it and its state."""
+    kind = kind_of(settings)
+    loaded = kind.load([kind.example], settings)
+    # In both schemes of sweeps.
+    for blocks in (None, Blocks(1, 1)):
+        how = TrialOptions(settings.seed, exact=blocks is None, blocks=blocks)
+        trial = kind.trial(loaded, settings, (2, 2), how)
+        trial.sweep()
+        trial.log_likelihood()
+        trial.close()
     averages = loaded.read_averages(no_blobs(loaded.size))
-    loaded.average(averages, state, np.ones(loaded.size, np.bool_))
-    state = loaded.decode(loaded.encode(state))
+    loaded.average(averages, trial.state, np.ones(loaded.size, np.bool_))
+    state = loaded.decode(loaded.encode(trial.state))
     loaded.rule_deltas(None, Drawn(loaded.trees(state), loaded.write_averages(averages)), settings)
+    return loaded, state

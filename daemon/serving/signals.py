@@ -17,11 +17,11 @@ _ECHO_SECONDS = 0.2
 
 
 _LAST_SECONDS = 3.0
-"""How much later the kernel ends a process that holds Python's own lock and lets no thread end it."""
+"""Seconds by which later the kernel ends a process that holds Python's own lock and lets no thread end it."""
 
 
 def end_within(seconds: float, code: int) -> None:
-    """Ends the process after `seconds` with the exit code, whatever its threads do by then; for the main thread.
+    """End the process after `seconds` with the exit code, whatever its threads do by then; for the main thread.
 
     Threads that hang, in a library or the kernel, would be waited for at the exit without end.
     """
@@ -52,11 +52,15 @@ class Signals:
         if select.select([self._readable], [], [], seconds)[0]:
             os.read(self._readable, 4096)
 
-    def _on_end(self, _number: int, _frame: FrameType | None) -> None:
-        self.end = True
+    def note(self, number: int, _frame: FrameType | None) -> None:
+        """Set the flag of a signal."""
+        if number == signal.SIGHUP:
+            self.reload = True
+        else:
+            self.end = True
 
     def let_the_next_kill(self) -> None:
-        """From now on SIGTERM and SIGINT end the process at once, whatever it is at; to be called after the first.
+        """Have SIGTERM and SIGINT end the process at once from now on, whatever it is at; to be called after the first.
 
         Whoever asks twice does not want to wait. What is not committed is rolled back by the database. Python's own
         handlers would have to wait for the main thread, which may be waiting for a lock of the database.
@@ -65,19 +69,15 @@ class Signals:
         for number in _ENDING:
             signal.signal(number, signal.SIG_DFL)
 
-    def _on_reload(self, _number: int, _frame: FrameType | None) -> None:
-        self.reload = True
-
 
 @contextmanager
 def heeding_signals() -> Iterator[Signals]:
-    """Within, SIGTERM, SIGINT and SIGHUP set flags."""
+    """Have SIGTERM, SIGINT and SIGHUP set flags, within."""
     readable, writable = os.pipe()
     signals = Signals(readable)
     os.set_blocking(readable, False)
     os.set_blocking(writable, False)
-    before = {number: signal.signal(number, signals._on_end) for number in _ENDING}
-    before[signal.SIGHUP] = signal.signal(signal.SIGHUP, signals._on_reload)
+    before = {number: signal.signal(number, signals.note) for number in (*_ENDING, signal.SIGHUP)}
     # A signal that comes between a look at the flags and the sleep still ends the sleep.
     earlier = signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
     try:
@@ -96,7 +96,7 @@ WATCHDOG = "WATCHDOG=1"
 
 
 def notify(*lines: str) -> bool:
-    """Sends `NAME=value` lines to systemd; returns whether they were sent."""
+    """Send `NAME=value` lines to systemd; returns whether they were sent."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return False
@@ -113,7 +113,7 @@ def notify(*lines: str) -> bool:
 
 
 def watchdog_seconds() -> float | None:
-    """How often systemd wants a sign of life, halved to be safe; None where it wants none."""
+    """Return how often systemd wants a sign of life, halved to be safe; None where it wants none."""
     microseconds, process = os.environ.get("WATCHDOG_USEC", ""), os.environ.get("WATCHDOG_PID")
     if not microseconds.isdigit() or (process and process != str(os.getpid())):
         return None

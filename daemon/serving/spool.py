@@ -29,10 +29,10 @@ from hierogram.daemon.exceptions import ChildUnavailableError, DaemonError, Inpu
 from hierogram.daemon.files import fitting, readable
 from hierogram.daemon.serving.health import HealthRegistry
 from hierogram.daemon.serving.logs import Log
-from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
+from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, StoppedError
 from hierogram.daemon.treebanks.ingest import ingest_trees_apart
 from hierogram.daemon.treebanks.reading import TreebankFile
-from hierogram.samplers.grammar.kinds import PAIRS, PARSES, notation_of
+from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError, StoreRefusedError, StoreUnavailableError
 from hierogram.storage.store import Store
 
@@ -81,7 +81,7 @@ class Waiting:
     why: str
 
     @property
-    def told(self) -> str:
+    def shown(self) -> str:
         """For people."""
         return f"{' and '.join(self.files)}: {self.why}"
 
@@ -90,12 +90,8 @@ class FileStuckError(DaemonError):
     """A file cannot be moved from where it lies, though others can."""
 
 
-class StoppedError(DaemonError):
-    """The daemon was asked to end while it read a file."""
-
-
 def prepare(folder: Path) -> None:
-    """Makes the folder and those where files go; raises `SpoolError` where that cannot be, or files cannot be moved."""
+    """Make the folder and those where files go; raises `SpoolError` where that cannot be, or files cannot be moved."""
     for path in (folder, folder / DONE, folder / FAILED):
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -106,7 +102,7 @@ def prepare(folder: Path) -> None:
 
 
 def offers(folder: Path, unaligned_after: float | None = None) -> tuple[list[Offer], list[Waiting]]:
-    """What can be taken in now, oldest first, and the files that wait for the others of their three.
+    """Return what can be taken in now, oldest first, and the files that wait for the others of their three.
 
     Source and target are an input without an alignment where a marker says so, or where neither has changed for
     `unaligned_after` seconds. Raises `SpoolError` where the folder cannot be read.
@@ -132,10 +128,10 @@ def offers(folder: Path, unaligned_after: float | None = None) -> tuple[list[Off
         for parts in together.values():
             marker = parts.pop(UNALIGNED_ENDING, None)
             missing = tuple(ending for ending in PARALLEL_ENDINGS if ending not in parts)
-            if missing == (".alignment",) and (
-                marker or _rest([files[path] for path in parts.values()], unaligned_after)
-            ):
-                missing = ()
+            if missing == (".alignment",):
+                changed = max(max(files[path].st_mtime, files[path].st_ctime) for path in parts.values())
+                if marker or (unaligned_after is not None and changed <= time.time() - unaligned_after):
+                    missing = ()
             if missing:
                 names = sorted(path.name for path in (*parts.values(), marker) if path is not None)
                 others = " and ".join(readable(_ending(names[0])[0] + ending) for ending in missing)
@@ -147,15 +143,8 @@ def offers(folder: Path, unaligned_after: float | None = None) -> tuple[list[Off
     return [offer for _, offer in found], sorted(incomplete, key=lambda files: files.files)
 
 
-def _rest(statuses: Sequence[os.stat_result], seconds: float | None) -> bool:
-    """Whether files have come to their places, and were last written, so long ago."""
-    if seconds is None:
-        return False
-    return max(max(status.st_mtime, status.st_ctime) for status in statuses) <= time.time() - seconds
-
-
 def _places(folder: Path) -> list[tuple[Path, str | None]]:
-    """The folder itself and those within it that name corpora."""
+    """Return the folder itself and those within it that name corpora."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -166,7 +155,7 @@ def _places(folder: Path) -> list[tuple[Path, str | None]]:
 
 
 def _files(place: Path) -> dict[Path, os.stat_result]:
-    """What lies in a folder and is no longer being written; raises `OSError`."""
+    """Return what lies in a folder and is no longer being written; raises `OSError`."""
     files = {}
     with os.scandir(place) as entries:
         for entry in entries:
@@ -179,7 +168,7 @@ def _files(place: Path) -> dict[Path, os.stat_result]:
 
 
 def _ending(name: str) -> tuple[str, str]:
-    """The name without the ending that tells its part, and that ending; compression is looked through."""
+    """Return the name without the ending that tells its part, and that ending; compression is looked through."""
     plain = name
     for ending in _COMPRESSED:
         plain = plain.removesuffix(ending)
@@ -187,24 +176,20 @@ def _ending(name: str) -> tuple[str, str]:
     return stem, dot + last
 
 
-@dataclass(frozen=True, slots=True)
-class Taking:
-    """How offers are taken in: without a corpus, into `corpus`; `stopped` is asked and `beat` called often.
+def take_in(
+    store: Store,
+    offer: Offer,
+    *,
+    corpus: str = DEFAULT_CORPUS,
+    handling: IngestOptions = AS_THE_STORE,
+    stopped: Callable[[], bool] = lambda: False,
+    beat: Callable[[], None] = lambda: None,
+    child: Child | None = None,
+) -> IngestReport:
+    """Store the pairs of the offered files, in `corpus` where no subfolder names one.
 
-    The `child` reads them; None: one for each.
-    """
-
-    corpus: str = DEFAULT_CORPUS
-    handling: IngestOptions = AS_THE_STORE
-    stopped: Callable[[], bool] = lambda: False
-    beat: Callable[[], None] = lambda: None
-    child: Child | None = None
-
-
-def take_in(store: Store, offer: Offer, taking: Taking) -> IngestReport:
-    """Stores the pairs of the offered files.
-
-    Raises `InputError` where they are no input (set them apart), `ChildError` where reading them fails otherwise,
+    `stopped` is asked and `beat` called often. The `child` reads the files (None: one of their own). Raises
+    `InputError` where they are no input (set them apart), `ChildError` where reading them fails otherwise,
     `StoppedError` in the middle of a file when `stopped` says so, `UsageError` where their languages are not the
     store's, `FileNotFoundError` where one is gone, and `StoreUnavailableError` (try again later).
     """
@@ -213,70 +198,48 @@ def take_in(store: Store, offer: Offer, taking: Taking) -> IngestReport:
             raise InputError(f"{readable(str(path))}: is no regular file")
 
     def go_on(_now: IngestProgress | None = None) -> None:
-        taking.beat()
-        if taking.stopped():
+        beat()
+        if stopped():
             raise StoppedError("the daemon was asked to end; the file is read again when it is back")
 
-    read = _READERS[notation_of(store.settings().grammar).takes]
-    corpus = offer.corpus or taking.corpus
-    child = taking.child or Child()
-    with closing(child) if taking.child is None else nullcontext():
-        return read(store, child, [str(path) for path in offer.paths], corpus, go_on, taking.handling)
+    paths = [str(path) for path in offer.paths]
+    corpus = offer.corpus or corpus
+    reader = child or Child()
+    with closing(reader) if child is None else nullcontext():
+        if notation_of(store.settings().grammar).takes == PAIRS:
+            return ingest_apart(store, reader, paths, corpus, go_on, handling, go_on)
+        if len(paths) > 1:
+            raise InputError(
+                f"{readable(paths[0])}: is part of a bitext, and this store takes files of trees, one at a time"
+            )
+        lists = _ending(offer.paths[0].name)[1] == NBEST_ENDING
+        treebank = TreebankFile(paths[0], lists, handling.limits)
+        return ingest_trees_apart(store, reader, treebank, corpus, go_on, go_on)
 
 
-GoOn = Callable[[IngestProgress | None], None]
-"""Called often while a file is read; raises what is to end that."""
+def move(folder: Path, offer: Offer, reason: str | None = None) -> None:
+    """Move files to `done/`, or, each with the `reason` beside it, to `failed/`.
 
-
-def _take_in_pairs(
-    store: Store, child: Child, paths: list[str], corpus: str, go_on: GoOn, handling: IngestOptions
-) -> IngestReport:
-    return ingest_apart(store, child, paths, corpus, go_on, handling, partial(go_on, None))
-
-
-def _take_in_trees(
-    store: Store, child: Child, paths: list[str], corpus: str, go_on: GoOn, handling: IngestOptions
-) -> IngestReport:
-    if len(paths) > 1:
-        raise InputError(
-            f"{readable(paths[0])}: is part of a bitext, and this store takes files of trees, one at a time"
-        )
-    lists = _ending(Path(paths[0]).name)[1] == NBEST_ENDING
-    treebank = TreebankFile(paths[0], lists, handling.limits)
-    return ingest_trees_apart(store, child, treebank, corpus, go_on, partial(go_on, None))
-
-
-_READERS = {PAIRS: _take_in_pairs, PARSES: _take_in_trees}
-"""How files are read, by what a store takes."""
-
-
-def set_apart(folder: Path, offer: Offer, reason: str) -> None:
-    """Moves files that cannot be taken in to `failed/`, each with the reason beside it; see `move_done`."""
-    with _trouble_named(folder, folder / FAILED, offer):
-        target = _subfolder(folder / FAILED, offer)
+    Those of a subfolder go to one of its name there, as far as it is free. Raises `FileStuckError` where these files
+    cannot be moved, `SpoolError` where none can.
+    """
+    target = folder / (DONE if reason is None else FAILED)
+    with _trouble_named(folder, target, offer):
+        place = _subfolder(target, offer)
         for path in offer.files:
             if not os.path.lexists(path):
                 continue
-            free = _free(target, path.name)
+            free = _free(place, path.name)
             # The reason first: who sees the file shall find out why.
-            _reason_of(free).write_text(readable(reason) + "\n", encoding="utf-8")
-            _move(path, free)
-
-
-def move_done(folder: Path, offer: Offer) -> None:
-    """Moves files that were taken in to `done/`, those of a subfolder to one of its name there, as far as it is free.
-
-    Raises `FileStuckError` where these files cannot be moved, `SpoolError` where none can.
-    """
-    with _trouble_named(folder, folder / DONE, offer):
-        target = _subfolder(folder / DONE, offer)
-        for path in offer.files:
-            if os.path.lexists(path):
-                _move(path, _free(target, path.name))
+            if reason is not None:
+                _reason_of(free).write_text(readable(reason) + "\n", encoding="utf-8")
+            # Who takes a file back meanwhile may have it.
+            with suppress(FileNotFoundError):
+                path.rename(free)
 
 
 def identity(offer: Offer) -> tuple[tuple[str, int, int, int], ...]:
-    """What tells files from others that come under their names later; those that are gone are left out."""
+    """Return what tells files from others that come under their names later; those that are gone are left out."""
     found = []
     for path in offer.files:
         with suppress(OSError):
@@ -286,7 +249,7 @@ def identity(offer: Offer) -> tuple[tuple[str, int, int, int], ...]:
 
 
 def _subfolder(target: Path, offer: Offer) -> Path:
-    """Where an offer's files go: a folder of their subfolder's name, or, where a file has that, of one like it."""
+    """Return where an offer's files go: a folder of their subfolder's name, or of one like it where a file has that."""
     if offer.subfolder is None:
         return target
     number = 0
@@ -301,15 +264,9 @@ def _subfolder(target: Path, offer: Offer) -> Path:
         return found
 
 
-def _move(path: Path, free: Path) -> None:
-    # Who takes a file back meanwhile may have it.
-    with suppress(FileNotFoundError):
-        path.rename(free)
-
-
 @contextmanager
 def _trouble_named(folder: Path, target: Path, offer: Offer) -> Iterator[None]:
-    """Raises `SpoolError` where something fails and no file can be moved within the spool, else `FileStuckError`."""
+    """Raise `SpoolError` where something fails and no file can be moved within the spool, else `FileStuckError`."""
     try:
         yield
     except OSError as error:
@@ -321,7 +278,7 @@ def _trouble_named(folder: Path, target: Path, offer: Offer) -> Iterator[None]:
 
 
 def _trouble(folder: Path) -> str | None:
-    """Why no file can be made in a folder and moved; None where one can."""
+    """Return why no file can be made in a folder and moved; None where one can."""
     probe = folder / f".probe-{os.getpid()}-{threading.get_ident()}"
     moved = probe.with_name(f"{probe.name}-moved")
     try:
@@ -336,12 +293,12 @@ def _trouble(folder: Path) -> str | None:
 
 
 def _reason_of(path: Path) -> Path:
-    """Where the reason for a file in `failed/` is written."""
+    """Return where the reason for a file in `failed/` is written."""
     return path.with_name(fitting(path.parent, path.name, REASON))
 
 
 def _free(folder: Path, name: str) -> Path:
-    """A path in the folder that no file has: the name, or the name with a number."""
+    """Return a path in the folder that no file has: the name, or the name with a number."""
     path = folder / name
     number = 1
     while os.path.lexists(path) or os.path.lexists(_reason_of(path)):
@@ -351,10 +308,10 @@ def _free(folder: Path, name: str) -> Path:
 
 
 _ATTEMPTS = 2
-"""A file whose reading fails so many times, for whatever reason, is set apart."""
+"""A file whose reading fails this many times, for whatever reason, is set apart."""
 
 _NOT_THE_FILES = (StoreUnavailableError, StoreHeldError, LeaseLostError, ChildUnavailableError, SpoolError)
-"""What no other file would fare better with."""
+"""Errors with which no other file would fare better with."""
 
 
 class SpoolLoop:
@@ -370,21 +327,21 @@ class SpoolLoop:
         self._configuration = configuration
         self._health = health
         self._log = log.bind(loop=self.name)
-        self._taking = Taking()
+        self._take: Callable[[Store, Offer], IngestReport] = take_in
         self._waiting: set[Waiting] = set()
-        self._told: set[Waiting] = set()
+        self._logged: set[Waiting] = set()
         self._failures: dict[object, int] = {}
         self._stuck: dict[object, Waiting] = {}
 
     def prepare(self, configuration: Configuration) -> None:
-        """Makes the spool's folders; raises `SpoolError` where that cannot be, or its languages are not the store's."""
+        """Make the spool's folders; raises `SpoolError` where that cannot be, or its languages are not the store's."""
         folder = configuration.spool.folder
         if folder is not None:
             prepare(folder)
             self._handling(configuration)
 
     def _handling(self, configuration: Configuration) -> IngestOptions:
-        """How files are taken in by a configuration; raises `SpoolError` where the store cannot have them so."""
+        """Return how files are taken in by a configuration; raises `SpoolError` where the store cannot have them so."""
         section, settings = configuration.spool, self._store.settings()
         try:
             languages = two_languages(section.languages, "languages") if section.languages else None
@@ -399,7 +356,7 @@ class SpoolLoop:
         return IngestOptions(languages, tokenize, configuration.intake.limits())
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
-        """Takes in one file after the other, oldest first; see `Loop.run`."""
+        """Take in one file after the other, oldest first; see `Loop.run`."""
         configuration = self._configuration()
         section = configuration.spool
         folder = section.folder
@@ -408,7 +365,9 @@ class SpoolLoop:
             if folder is not None:
                 prepare(folder)
                 handling = self._handling(configuration)
-                self._taking = Taking(section.corpus, handling, stop.is_set, beat, child)
+                self._take = partial(
+                    take_in, corpus=section.corpus, handling=handling, stopped=stop.is_set, beat=beat, child=child
+                )
             while not stop.is_set():
                 if folder is not None:
                     busy = self._look(folder, section.unaligned_after, stop, beat)
@@ -418,7 +377,7 @@ class SpoolLoop:
                 stop.wait(section.poll_seconds)
 
     def _look(self, folder: Path, unaligned_after: float | None, stop: StopFlag, beat: Heartbeat) -> bool:
-        """Takes in what lies there now; whether there was anything."""
+        """Take in what lies there now; return whether there was anything."""
         found, incomplete = offers(folder, unaligned_after)
         known = {offer: identity(offer) for offer in found}
         there = set(known.values())
@@ -431,37 +390,33 @@ class SpoolLoop:
             self._health.spool = replace(self._health.spool, waiting=len(found) - done + waiting)
             if stop.is_set():
                 return True
-            self._take(folder, offer)
+            try:
+                self._take_in(folder, offer, known[offer])
+            except FileStuckError as error:
+                # It would be taken in, and stay, again and again.
+                self._stuck[known[offer]] = Waiting((offer.name,), str(error))
+                self._log.error("file left where it is", file=offer.name, reason=str(error))
             beat.well()
         self._health.spool = replace(self._health.spool, waiting=waiting)
         return bool(found)
 
     def _tell(self, waiting: Sequence[Waiting]) -> None:
-        """Says which files wait, and why: in the status at once, in the log once, if they still do on a second look.
+        """Report which files wait, and why: in the status at once, in the log once, if they still do on a second look.
 
         Those of an input come one after the other, and may be about to.
         """
         waiting = sorted(waiting, key=lambda files: files.files)
-        self._health.spool = replace(self._health.spool, incomplete=tuple(files.told for files in waiting))
+        self._health.spool = replace(self._health.spool, incomplete=tuple(files.shown for files in waiting))
         now = set(waiting)
         for files in waiting:
-            if files in self._waiting and files not in self._told:
-                self._log.warning("files wait for others", files=list(files.files), reason=files.told)
-        self._told = now & (self._told | self._waiting)
+            if files in self._waiting and files not in self._logged:
+                self._log.warning("files wait for others", files=list(files.files), reason=files.shown)
+        self._logged = now & (self._logged | self._waiting)
         self._waiting = now
-
-    def _take(self, folder: Path, offer: Offer) -> None:
-        key = identity(offer)
-        try:
-            self._take_in(folder, offer, key)
-        except FileStuckError as error:
-            # It would be taken in, and stay, again and again.
-            self._stuck[key] = Waiting((offer.name,), str(error))
-            self._log.error("file left where it is", file=offer.name, reason=str(error))
 
     def _take_in(self, folder: Path, offer: Offer, key: object) -> None:
         try:
-            report = take_in(self._store, offer, self._taking)
+            report = self._take(self._store, offer)
         except FileNotFoundError:
             self._log.warning("file vanished before it was read", file=offer.name)
         except StoppedError:
@@ -476,7 +431,7 @@ class SpoolLoop:
             self._fail(folder, offer, key, error)
         else:
             self._failures.pop(key, None)
-            move_done(folder, offer)
+            move(folder, offer)
             self._health.spool = replace(self._health.spool, done=self._health.spool.done + 1)
             self._log.info(
                 "file taken in",
@@ -497,7 +452,7 @@ class SpoolLoop:
                 )
 
     def _fail(self, folder: Path, offer: Offer, key: object, error: Exception) -> None:
-        """Reading or storing a file has failed, not by what the file says: once it may be chance."""
+        """Try again a file whose reading or storing failed, not by what it says; once it may be chance."""
         times = self._failures.get(key, 0) + 1
         said = readable(str(error) or type(error).__name__)
         # What was raised on purpose says all in its message.
@@ -514,6 +469,6 @@ class SpoolLoop:
         if not all(os.path.lexists(path) for path in offer.paths):
             self._log.warning("file vanished while it was read", file=offer.name)
             return
-        set_apart(folder, offer, reason)
+        move(folder, offer, reason)
         self._health.spool = replace(self._health.spool, failed=self._health.spool.failed + 1)
         self._log.warning("file set apart", file=offer.name, reason=readable(reason), exc_info=trace)

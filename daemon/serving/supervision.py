@@ -9,10 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
-from hierogram.daemon.configuration import Configuration
-from hierogram.daemon.exceptions import ChildUnavailableError, LoopFailedError, SpoolError
+from hierogram.daemon.configuration import Configuration, DaemonSection
+from hierogram.daemon.exceptions import ChildUnavailableError, DaemonError, LoopFailedError, SpoolError
 from hierogram.storage.exceptions import LeaseLostError, StoreHeldError, StoreUnavailableError
 
 _LOOK_SECONDS = 0.05
@@ -20,14 +20,12 @@ _WAITED_OUT = (StoreUnavailableError, SpoolError, ChildUnavailableError)
 _FATAL = (LeaseLostError, StoreHeldError)
 
 
-class StopFlag(Protocol):
-    """Tells a loop that it shall end; a `threading.Event` is one."""
+StopFlag = threading.Event
+"""Set where a loop shall end."""
 
-    def is_set(self) -> bool:
-        """Whether the loop shall end."""
 
-    def wait(self, timeout: float | None = None, /) -> bool:
-        """Sleeps until the loop shall end or the seconds are over; returns `is_set()`."""
+class StoppedError(DaemonError):
+    """The daemon was asked to end in the middle of something; it is done again when the daemon is back."""
 
 
 class Heartbeat:
@@ -42,11 +40,11 @@ class Heartbeat:
         self.waits = False
 
     def __call__(self) -> None:
-        """The loop is alive."""
+        """Note that the loop is alive."""
         self.last = self._clock()
 
     def well(self) -> None:
-        """The loop has done what it is there for: failures of before are over."""
+        """Note that the loop has done what it is there for: failures of before are over."""
         self()
         self.failures = 0
         self.waits = False
@@ -58,36 +56,19 @@ class Heartbeat:
 
 
 class Loop(Protocol):
-    """Something that the daemon does all the time."""
+    """Something that the daemon does all the time: a name for people, and sections of the configuration upon whose
+    change it has to be started again.
+    """
 
-    @property
-    def name(self) -> str:
-        """What people call it."""
-
-    @property
-    def sections(self) -> frozenset[str]:
-        """Sections of the configuration upon whose change it has to be started again."""
-
-    def run(self, stop: StopFlag, beat: Heartbeat) -> None:
-        """Runs until `stop` is set, beating; each run begins anew from what is stored. Raises what goes wrong."""
-
-
-@runtime_checkable
-class Prepared(Protocol):
-    """A loop that needs something from outside, which is taken before it starts with a configuration."""
+    name: str
+    sections: frozenset[str]
 
     def prepare(self, configuration: Configuration) -> None:
-        """Takes what the loop's next run needs; raises `DaemonError` where it cannot be had, and keeps what it has."""
+        """Take what the next run needs from outside; raises `DaemonError` where it cannot be had, and keeps what is."""
+        return
 
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long is waited for loops: seconds, and failures in a row."""
-
-    pause: float = 1.0
-    longest_pause: float = 30.0
-    give_up_after: int = 8
-    stall: float = 900.0
+    def run(self, stop: StopFlag, beat: Heartbeat) -> None:
+        """Run until `stop` is set, beating; each run begins again from what is stored. Raises what goes wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +84,17 @@ class LoopHealth:
 
     @property
     def turns(self) -> bool:
-        """Whether its last beat is recent enough."""
+        """Return whether its last beat is recent enough."""
         return self.age <= self.patience
 
 
 class _Kept:
     """A loop with its thread, its stop flag and its heart."""
 
-    def __init__(self, loop: Loop, patience: Patience, told: "Listener", clock: Callable[[], float]) -> None:
+    def __init__(self, loop: Loop, patience: DaemonSection, listener: "Listener", clock: Callable[[], float]) -> None:
         self.loop = loop
         self.patience = patience
-        self.told = told
+        self.listener = listener
         self.stop = threading.Event()
         self.again = threading.Event()
         self.ending = threading.Event()
@@ -140,32 +121,29 @@ class _Kept:
                     self.stop.set()
 
     def _endure(self, error: BaseException) -> bool:
-        """Waits before the next attempt; False where there shall be none."""
+        """Wait before the next attempt; return False where there shall be none."""
         heart = self.heart
         heart.error = str(error) or type(error).__name__
         heart.waits = isinstance(error, _WAITED_OUT)
         heart.failures += 1
         if self.ending.is_set():
-            self.told.loop_failed(self.loop.name, error, None)
+            self.listener(self.loop.name, error, None)
             return False
         too_often = not heart.waits and heart.failures >= self.patience.give_up_after
         if too_often or isinstance(error, _FATAL):
             self.given_up = error
-            self.told.loop_failed(self.loop.name, error, None)
+            self.listener(self.loop.name, error, None)
             return False
-        pause = min(self.patience.pause * 2 ** min(heart.failures - 1, 16), self.patience.longest_pause)
-        self.told.loop_failed(self.loop.name, error, pause)
+        pause = min(self.patience.pause_seconds * 2 ** min(heart.failures - 1, 16), self.patience.longest_pause_seconds)
+        self.listener(self.loop.name, error, pause)
         self.heart()
         self.stop.wait(pause)
         self.heart()
         return True
 
 
-class Listener(Protocol):
-    """Hears what becomes of loops."""
-
-    def loop_failed(self, name: str, error: BaseException, pause: float | None) -> None:
-        """A loop has failed and is started again after `pause` seconds; None: it is not."""
+Listener = Callable[[str, BaseException, float | None], None]
+"""Hears of a loop that has failed: name, error, seconds until it is started again (None: it is not)."""
 
 
 class Supervisor:
@@ -174,7 +152,7 @@ class Supervisor:
     def __init__(
         self,
         loops: Sequence[Loop],
-        patience: Patience,
+        patience: DaemonSection,
         listener: Listener,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -182,33 +160,33 @@ class Supervisor:
         self._kept = {loop.name: _Kept(loop, patience, listener, clock) for loop in loops}
 
     def prepare(self, configuration: Configuration, sections: frozenset[str] | None = None) -> None:
-        """Has the loops that read one of the sections (None: all) take what they need from outside.
+        """Have the loops that read one of the sections (None: all) take what they need from outside.
 
         Raises `DaemonError` where it cannot be had.
         """
         for kept in self._kept.values():
-            if isinstance(kept.loop, Prepared) and (sections is None or kept.loop.sections & sections):
+            if sections is None or kept.loop.sections & sections:
                 kept.loop.prepare(configuration)
 
     def start(self) -> None:
-        """Starts all loops."""
+        """Start all loops."""
         for kept in self._kept.values():
             kept.heart()
             kept.thread.start()
 
     def check(self) -> None:
-        """Raises `LoopFailedError` where a loop has been given up, or has given no sign of life for too long."""
+        """Raise `LoopFailedError` where a loop has been given up, or has given no sign of life for too long."""
         for name, kept in self._kept.items():
             if kept.given_up is not None:
                 times = f" {kept.heart.failures} times in a row" if kept.heart.failures > 1 else ""
                 raise LoopFailedError(f"the loop {name} failed{times}: {kept.heart.error}") from kept.given_up
             if not kept.thread.is_alive():
                 raise LoopFailedError(f"the loop {name} is dead: {kept.heart.error}")
-            if kept.heart.age > self._patience.stall:
+            if kept.heart.age > self._patience.stall_seconds:
                 raise LoopFailedError(f"the loop {name} has given no sign of life for {kept.heart.age:.0f} s")
 
     def restart(self, sections: frozenset[str]) -> list[str]:
-        """Has every loop that reads one of the sections end and start again; returns their names."""
+        """Have every loop that reads one of the sections end and start again; returns their names."""
         chosen = [kept for kept in self._kept.values() if kept.loop.sections & sections]
         for kept in chosen:
             kept.again.set()
@@ -216,7 +194,7 @@ class Supervisor:
         return [kept.loop.name for kept in chosen]
 
     def stop(self, grace: float) -> list[str]:
-        """Has all loops end; returns the names of those that have not after `grace` seconds."""
+        """Have all loops end; returns the names of those that have not after `grace` seconds."""
         until = time.monotonic() + grace
         for kept in self._kept.values():
             kept.ending.set()
@@ -227,21 +205,14 @@ class Supervisor:
         return [name for name, kept in self._kept.items() if kept.thread.is_alive()]
 
     def health(self) -> tuple[LoopHealth, ...]:
-        """How the loops are."""
+        """Return how the loops are."""
         return tuple(
-            LoopHealth(
-                name,
-                kept.heart.age,
-                self._patience.stall,
-                kept.heart.restarts,
-                kept.heart.error,
-                kept.heart.failures > 0,
-            )
-            for name, kept in self._kept.items()
+            LoopHealth(name, heart.age, self._patience.stall_seconds, heart.restarts, heart.error, heart.failures > 0)
+            for name, heart in ((name, kept.heart) for name, kept in self._kept.items())
         )
 
     def trouble(self) -> str | None:
-        """What keeps a loop from its work; None where all loops do well."""
+        """Return what keeps a loop from its work; None where all loops do well."""
         for name, kept in self._kept.items():
             if kept.heart.failures:
                 return f"{name}: {kept.heart.error}"

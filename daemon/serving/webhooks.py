@@ -15,7 +15,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hierogram.daemon.serving.logs import Log
-from hierogram.daemon.serving.supervision import Heartbeat, StopFlag
+from hierogram.daemon.serving.supervision import Heartbeat, Loop, StopFlag
 from hierogram.storage.records.operations import Delivery
 from hierogram.storage.store import Store
 
@@ -32,7 +32,7 @@ _PREFIX = "whsec_"
 
 
 def signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
-    """The value of `webhook-signature`; a secret `whsec_…` is base64, others are taken letter by letter."""
+    """Return the value of `webhook-signature`; a secret `whsec_…` is base64, others are taken letter by letter."""
     key = secret.encode()
     if secret.startswith(_PREFIX):
         key = base64.b64decode(secret.removeprefix(_PREFIX))
@@ -40,7 +40,7 @@ def signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
 
 
-class WebhookLoop:
+class WebhookLoop(Loop):
     """Sends the events that the configuration names, in a thread of its own: nothing else waits for it."""
 
     name = "webhooks"
@@ -98,7 +98,7 @@ _Found = TypeVar("_Found")
 
 
 async def _beating(work: Coroutine[Any, Any, _Found], stop: StopFlag, beat: Heartbeat) -> _Found | None:
-    """What the work returns, while the heart beats on; None where the loop shall end before it is done."""
+    """Return what the work returns, while the heart beats on; None where the loop shall end before it is done."""
     task = asyncio.create_task(work)
     while not stop.is_set():
         beat()
@@ -112,7 +112,7 @@ async def _beating(work: Coroutine[Any, Any, _Found], stop: StopFlag, beat: Hear
 async def send(
     client: "httpx2.AsyncClient", section: "WebhooksSection", delivery: Delivery
 ) -> tuple[int | None, str | None]:
-    """One attempt: the status of the answer, if there is one, and what went wrong; in the section's time in all.
+    """Try once; return the status of the answer, if there is one, and what went wrong; in the section's time in all.
 
     That is one deadline for all of it, from looking up the name to the last byte that is read: a receiver that sends
     its head a byte at a time is always about to go on.
@@ -153,5 +153,5 @@ async def send(
 
 
 def _plain(said: str) -> str:
-    """What a receiver said, as it can be noted: Postgres takes no NUL, and a log no line ends."""
+    """Return what a receiver said, as it can be noted: Postgres takes no NUL, and a log no line ends."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in said)

@@ -4,30 +4,37 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import WorkersError
-from hierogram.daemon.learning.kinds.counting import fragment_averages, variables
-from hierogram.daemon.learning.kinds.kind import Averages, Chain, Loaded, Means, Report, State, Sweep, SweepRequest
+from hierogram.daemon.learning.kinds.kind import Chain, Means, Report, Sweep, SweepRequest
+from hierogram.daemon.learning.kinds.pairs import LoadedPairs
 from hierogram.daemon.learning.kinds.registry import kind_of
-from hierogram.daemon.learning.kinds.synchronous import PhraseChain, Synchronous, pairs_of
+from hierogram.daemon.learning.kinds.synchronous import PhraseChain
 from hierogram.daemon.workers.options import Workers
-from hierogram.daemon.workers.pool import Cluster, WorkerPool
-from hierogram.daemon.workers.worker import Bounds, Setup, Variables
+from hierogram.daemon.workers.pool import WorkerPool
+from hierogram.daemon.workers.worker import BOUNDS, Setup, Variables
 from hierogram.samplers.counts.chain import SweepInfo
+from hierogram.samplers.forests.averages import Averages
+from hierogram.samplers.forests.batch import State
+from hierogram.samplers.grammar.settings import SYNCHRONOUS
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.records import Settings
 from hierogram.storage.store import Store
+
+if TYPE_CHECKING:
+    from hierogram.daemon.workers.ray_cluster import RayCluster
 
 _PAIRS_A_ROUND = 24_576
 _FEWEST_ROUNDS = 2
 
 
 def check_shareable(settings: Settings) -> None:
-    """Raises `WorkersError` where the sweeps of such a store cannot be shared out."""
-    if not isinstance(kind_of(settings), Synchronous):
+    """Raise `WorkersError` where the sweeps of such a store cannot be shared out."""
+    if kind_of(settings).name != SYNCHRONOUS:
         raise WorkersError(
             f"workers sample word-aligned pairs; this store's grammar is {settings.grammar}: learn without --workers"
         )
@@ -35,8 +42,8 @@ def check_shareable(settings: Settings) -> None:
         raise WorkersError("type-based moves look at all pairs at once: learn without --workers")
 
 
-def shared_chain(cluster: Cluster) -> Callable[[Store, Means], Chain]:
-    """What makes a chain whose sweeps are done by the cluster's workers; raises `WorkersError` of other kinds."""
+def shared_chain(cluster: "RayCluster") -> Callable[[Store, Means], Chain]:
+    """Return what makes a chain that the cluster's workers sample; raises `WorkersError` of other kinds."""
 
     def make(store: Store, means: Means) -> Chain:
         check_shareable(store.settings())
@@ -46,7 +53,7 @@ def shared_chain(cluster: Cluster) -> Callable[[Store, Means], Chain]:
 
 
 def check_workers(settings: Settings) -> None:
-    """Raises `WorkersError` where Ray is not installed, or workers cannot sample such a store."""
+    """Raise `WorkersError` where Ray is not installed, or workers cannot sample such a store."""
     if find_spec("ray") is None:
         raise WorkersError("workers need Ray: pip install 'hierogram[cluster]'")
     check_shareable(settings)
@@ -67,7 +74,7 @@ def workers_of(store: Store, chosen: Workers | None, threads: int) -> Iterator[C
 
 
 def suited_blocks(pairs: int) -> Blocks | None:
-    """The blocks in which workers sample so many pairs: those of threads, but as few rounds of equal size as there can
+    """Return the blocks in which workers sample n pairs: those of threads, but as few rounds of equal size as there can
     be, two at least, so that workers wait less often for each other; None where the pairs are too few."""
     blocks = Blocks.suited_to(pairs)
     if blocks is None:
@@ -82,7 +89,7 @@ class SharedChain(PhraseChain):
     The threads are those of each worker.
     """
 
-    def __init__(self, store: Store, means: Means, cluster: Cluster) -> None:
+    def __init__(self, store: Store, means: Means, cluster: "RayCluster") -> None:
         super().__init__(store, means)
         self._means = means
         self._cluster = cluster
@@ -101,7 +108,7 @@ class SharedChain(PhraseChain):
         return super().rule_tokens if self.pool is None else self.pool.rule_tokens
 
     def log_likelihood(self) -> float:
-        """Of all rule tokens, natural-log."""
+        """Return that of all rule tokens, natural-log."""
         self._catch_up()
         return super().log_likelihood()
 
@@ -109,12 +116,12 @@ class SharedChain(PhraseChain):
         if self.pool is not None:
             self.table = self.pool.counts()
 
-    def enter(self, loaded: Loaded, state: State, stored: NDArray[np.bool_]) -> None:
+    def enter(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
         """Count the derivations of the pairs that are not stored; workers get the counts when they are next needed."""
         self._dismiss(changed=not stored.all())
         super().enter(loaded, state, stored)
 
-    def change(self, loaded: Loaded, state: State, change: int) -> None:
+    def change(self, loaded: LoadedPairs, state: State, change: int) -> None:
         """Add `change` for each rule of the derivations."""
         self._dismiss(changed=True)
         super().change(loaded, state, change)
@@ -133,24 +140,28 @@ class SharedChain(PhraseChain):
             self._in_step = self.pool.in_step
         self.pool = None
 
-    def sweep(self, loaded: Loaded) -> Sweep:
-        """What has workers sweep over these pairs."""
-        pairs = pairs_of(loaded)
-        blocks = self._means.blocks or suited_blocks(pairs.size)
+    def sweep(self, loaded: LoadedPairs) -> Sweep:
+        """Return what has workers sweep over these pairs."""
+        blocks = self._means.blocks or suited_blocks(loaded.size)
         if blocks is None:
             self._dismiss(changed=True)
             return super().sweep(loaded)
         self._compiling.wait()
 
         def take(state: State, averages: Averages, request: SweepRequest, report: Report) -> tuple[State, SweepInfo]:
-            if self.pool is None or self.pool.loaded is not pairs:
+            if self.pool is None or self.pool.loaded is not loaded:
                 self._dismiss(changed=False)
                 setup = Setup(
-                    self._settings, self._vocabulary, self._method, blocks, self._threads, Bounds.of(pairs.batch)
+                    self._settings,
+                    self._vocabulary,
+                    self._method,
+                    blocks,
+                    self._threads,
+                    {name: getattr(loaded.batch, name) for name in BOUNDS},
                 )
-                edge, cut = variables(state)
-                records = pairs.write_averages(fragment_averages(averages))
-                pool = WorkerPool(self._cluster, setup, self.model, pairs)
+                edge, cut = state
+                records = loaded.write_averages(averages)
+                pool = WorkerPool(self._cluster, setup, self.model, loaded)
                 pool.form(Variables(edge.copy(), cut.copy(), records), self.table, self._in_step)
                 self.pool = pool
             return state, self.pool.sweep(request, report)
@@ -158,10 +169,9 @@ class SharedChain(PhraseChain):
         return take
 
     def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
-        """How far the workers have come with these pairs."""
+        """Return how far the workers have come with these pairs."""
         if self.pool is None:
             return state, averages
         edge, cut, records = self.pool.collect()
-        own = variables(state)
-        own.edge[:], own.cut[:] = edge, cut
-        return own, self.pool.loaded.read_averages(records)
+        state.edge[:], state.cut[:] = edge, cut
+        return state, self.pool.loaded.read_averages(records)

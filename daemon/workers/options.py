@@ -2,14 +2,10 @@
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.options import Option
-
-if TYPE_CHECKING:
-    pass
-
 
 AUTO = "auto"
 _CLIENT = "ray://"
@@ -18,7 +14,7 @@ _BLOCKS = re.compile(r"([1-9]\d{0,5})x([1-9]\d{0,5})")
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """How the pairs of a store are shared out to be sampled, as it is asked for."""
+    """Ways to share out the pairs of a store, as they are asked for."""
 
     workers: Annotated[
         str | None,
@@ -40,7 +36,7 @@ class Sharing:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """So many workers, or as many as there is room for (None), on the cluster of an address, or one on this machine."""
+    """A number of workers, or as many as there is room for (None), on the cluster of an address, or on this machine."""
 
     number: int | None = None
     address: str | None = None

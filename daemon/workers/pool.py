@@ -7,62 +7,37 @@ part of each round again.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hierogram.daemon.exceptions import WorkersError
 from hierogram.daemon.learning.kinds.kind import Report, SweepRequest
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, longest_rule
-from hierogram.daemon.workers.shares import Share, blobs_at, blobs_of_all, places_of, share_out, texts_of, work_of
-from hierogram.daemon.workers.worker import Changes, Contents, Part, Setup, Step, Variables, added, filled, rules_of
+from hierogram.daemon.workers.shares import TAILS_A_NODE, Share, blobs_at, blobs_of_all, places_of, share_out, texts_of
+from hierogram.daemon.workers.worker import (
+    Changes,
+    Contents,
+    Part,
+    Setup,
+    Step,
+    Variables,
+    WorkerLostError,
+    added,
+    filled,
+    rules_of,
+)
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import RuleTable
 from hierogram.samplers.grammar.columns import Blobs
 
+if TYPE_CHECKING:
+    # Ray is loaded for those who ask for workers.
+    from hierogram.daemon.workers.ray_cluster import RayCluster
+
 Call = Any
-"""A call of a worker that may not have ended yet."""
-Shared = Any
-"""A value that many calls take, and that is sent once."""
-
-
-class WorkerLostError(Exception):
-    """A worker has ended, or does not answer; what it held is gone."""
-
-
-class Cluster(Protocol):
-    """Starts and ends workers, and calls their methods."""
-
-    @property
-    def wanted(self) -> int:
-        """How many workers there should be at present, 1 at least."""
-
-    @property
-    def crowded(self) -> bool:
-        """Whether workers keep all processors of this machine busy."""
-
-    def workers(self) -> list[int]:
-        """The numbers of the workers that there are, none of which is known to be lost."""
-
-    def start(self) -> int | None:
-        """Start one more worker; None where there is no room for it."""
-
-    def share(self, value: object) -> Shared:
-        """Send a value once, for calls of many workers."""
-
-    def call(self, worker: int, method: str, *arguments: object) -> Call:
-        """Call a method of a worker; what was shared can be among the arguments."""
-
-    def result(self, call: Call) -> Any:
-        """What the call gave; raises what it raised, or `WorkerLostError`, and then the worker is none any more."""
-
-    def shared(self, call: Call) -> Shared:
-        """What a call gave, for calls of many workers; it goes from worker to worker."""
-
-    def close(self) -> None:
-        """End all workers."""
-
+"""A call of a worker that may not have ended yet, as the cluster has it."""
 
 _MOST_LOSSES = 20
 """Where this many workers are lost within one round, something is wrong that more of them would not repair."""
@@ -73,16 +48,9 @@ _MOST_PASSED = 16
 since every value that a call takes costs this process a little."""
 
 
-class _Past(NamedTuple):
-    """A round that is done: what it was, and what each shard changed."""
-
-    step: Step
-    changes: list[Changes]
-
-
 @dataclass(slots=True)
 class Traffic:
-    """What went between the workers, for measurements: rounds, the bytes of their changes, the seconds in which a
+    """All that went between the workers, for measurements: rounds, the bytes of their changes, the seconds in which a
     worker added these to its table, the mean of all; workers that were lost.
     """
 
@@ -95,7 +63,7 @@ class Traffic:
 class WorkerPool:
     """Workers that hold the pairs of a batch in shards, and this process' table, which they have copies of."""
 
-    def __init__(self, cluster: Cluster, setup: Setup, model: Model, loaded: LoadedPairs) -> None:
+    def __init__(self, cluster: "RayCluster", setup: Setup, model: Model, loaded: LoadedPairs) -> None:
         self._cluster = cluster
         self._setup = setup
         self._model = model
@@ -103,9 +71,9 @@ class WorkerPool:
         self._offsets = loaded.batch.forests.node_offset
         self._shares: list[Share] = []
         self._shards: dict[int, list[int]] = {}
-        self._past: list[_Past] = []
+        self._past: list[tuple[Step, list[Changes]]] = []
         self._past_bytes = 0
-        self._unsent: list[Shared] = []
+        self._unsent: list[Any] = []
         self._settling: list[tuple[int, Call]] = []
         self._unmerged: list[Changes] = []
         self._unmerged_tokens = 0
@@ -131,13 +99,12 @@ class WorkerPool:
         raise WorkersError(f"{_MOST_LOSSES} workers were lost one after the other: see what ended them")
 
     def _form(self) -> None:
-        blocks = self._setup.blocks
-        while len(self._cluster.workers()) < self._cluster.wanted and self._cluster.start() is not None:
-            pass
-        workers = self._cluster.workers()[: min(blocks.blocks_a_round, self._cluster.wanted)]
+        workers = self._usable_workers()
         if not workers:
             raise WorkersError("no worker can be started: the cluster has no processor that is free")
-        self._shares = share_out(work_of(self.loaded.batch.forests), blocks, len(workers))
+        forests = self.loaded.batch.forests
+        work = forests.pair_tail_offset + TAILS_A_NODE * forests.node_offset
+        self._shares = share_out(work, self._setup.blocks, len(workers))
         self._shards = {worker: [number] for number, worker in enumerate(workers)}
         rules = None if self._in_step.issuperset(workers) else self._cluster.share(rules_of(self._table))
         calls = [
@@ -150,25 +117,31 @@ class WorkerPool:
         for call in calls:
             self._cluster.result(call)
 
+    def _usable_workers(self) -> list[int]:
+        """Start workers as far as there should be more; return those that can have a shard."""
+        while len(self._cluster.workers()) < self._cluster.wanted and self._cluster.start() is not None:
+            pass
+        return self._cluster.workers()[: min(self._setup.blocks.blocks_a_round, self._cluster.wanted)]
+
     def _contents(self, number: int) -> Contents:
-        """A shard as its variables were collected last."""
+        """Return a shard as its variables were collected last."""
         share = self._shares[number]
         nodes = places_of(self._offsets, share.pairs)
         edge, cut, records = self._variables
         variables = Variables(edge[nodes], cut[nodes], blobs_at(records, share.pairs))
-        return Contents(texts_of(self.loaded.batch, share.pairs), share.rounds, variables)
+        return texts_of(self.loaded.batch, share.pairs), share.rounds, variables
 
     def sweep(self, request: SweepRequest, report: Report) -> SweepInfo:
-        """One sweep: what was done."""
-        if self._cluster.wanted != len(self._cluster.workers()):
-            self._form_anew()
+        """Sweep once; return what was done."""
+        if self._cluster.wanted != len(self._cluster.workers()) and len(self._usable_workers()) != len(self._shares):
+            # Others have come, or lost ones did not.
+            self.form(self.collect(), self._table, self.in_step)
         requests = {
             number: SweepRequest._make(column[share.pairs] for column in request)
             for number, share in enumerate(self._shares)
         }
         for number in range(len(self._shares[0].rounds) - 1):
-            step = Step(number, None if number else requests)
-            done = self._round(step)
+            done = self._round((number, {} if number else requests))
             report(sum(int(share.rounds[number + 1]) for share in self._shares))
         infos = [done[shard].info for shard in range(len(self._shares))]
         if self._past_bytes > _KEPT_BYTES:
@@ -176,7 +149,7 @@ class WorkerPool:
         return SweepInfo(*map(sum, zip(*infos, strict=True)))
 
     def _round(self, step: Step) -> Part:
-        """One round; what the shards did is kept, and the workers get it with their next call."""
+        """Do one round; what the shards did is kept, and the workers get it with their next call."""
         done, calls = self._all("work", step, settle=True)
         if 0 < len(calls) <= _MOST_PASSED:
             self._unsent = [self._cluster.shared(call) for call in calls]
@@ -184,7 +157,7 @@ class WorkerPool:
             self._unsent = [self._cluster.share(done)]
         changes = [done[shard].changes for shard in range(len(self._shares))]
         size = sum(part.nbytes for part in changes)
-        self._past.append(_Past(step, changes))
+        self._past.append((step, changes))
         self._past_bytes += size
         self._unmerged += changes
         self._unmerged_tokens += sum(one.tokens for one in done.values())
@@ -199,7 +172,7 @@ class WorkerPool:
         return self._table.rule_tokens + self._unmerged_tokens
 
     def counts(self) -> RuleTable:
-        """The table after the rounds so far."""
+        """Return the table after the rounds so far."""
         if sum(map(len, self._unmerged)) > self._table.rule_types:
             # To make the table again from a worker's is less work.
             found, _ = self._all("rules")
@@ -216,7 +189,7 @@ class WorkerPool:
         self._unmerged, self._unmerged_tokens = [], 0
 
     def collect(self) -> Variables:
-        """How far the pairs have come; the changes of the rounds until now are not needed any more."""
+        """Return how far the pairs have come; the changes of the rounds until now are not needed any more."""
         if self._past:
             found, _ = self._all("collect")
             edge, cut = self._variables.edge.copy(), self._variables.cut.copy()
@@ -231,16 +204,8 @@ class WorkerPool:
             self.counts()
         return self._variables
 
-    def _form_anew(self) -> None:
-        """Share the batch out among the workers that there are now, where others have come, or lost ones did not."""
-        while len(self._cluster.workers()) < self._cluster.wanted and self._cluster.start() is not None:
-            pass
-        most = min(len(self._cluster.workers()), self._cluster.wanted, self._setup.blocks.blocks_a_round)
-        if most != len(self._shares):
-            self.form(self.collect(), self._table, self.in_step)
-
     def _all(self, method: str, *arguments: object, settle: bool = False) -> tuple[dict[int, Any], list[Call]]:
-        """What all shards give, by number; each worker is called once, and shards of lost ones are recovered.
+        """Return what all shards give, by number; each worker is called once, and shards of lost ones are recovered.
 
         Also the calls, unless workers were lost. The workers `settle` afterwards, which nobody waits for.
         """
@@ -262,7 +227,8 @@ class WorkerPool:
                 found |= self._cluster.result(call)
             except WorkerLostError:
                 if worker in self._shards:
-                    orphans += self._lose(worker)
+                    self.traffic.lost += 1
+                    orphans += self._shards.pop(worker)
         if not orphans:
             return found, [call for _, call in calls]
         self._merge()
@@ -276,23 +242,23 @@ class WorkerPool:
                 continue
             number = orphans[0]
             try:
-                self._recover(taker, number)
+                self._shards[taker].append(number)
+                steps = [step for step, _ in self._past]
+                changes = [np.concatenate(parts) for _, parts in self._past]
+                contents = self._contents(number)
+                self._cluster.result(self._cluster.call(taker, "recover", number, contents, steps, *changes))
                 found |= self._cluster.result(self._cluster.call(taker, method, *arguments, [number]))
             except WorkerLostError:
                 # What else it held has its results, but is lost with it.
-                orphans += [shard for shard in self._lose(taker) if shard not in orphans]
+                self.traffic.lost += 1
+                orphans += [shard for shard in self._shards.pop(taker) if shard not in orphans]
             else:
                 losses = 0
                 orphans.pop(0)
         return found, []
 
-    def _lose(self, worker: int) -> list[int]:
-        """Forget a lost worker; the shards that it held."""
-        self.traffic.lost += 1
-        return self._shards.pop(worker)
-
     def _next_worker(self) -> int | None:
-        """Who takes over: a new worker, or the one with the fewest shards; None where the new one was lost at once."""
+        """Return who takes over: a new worker, or who has the fewest shards; None where the new one is lost at once."""
         worker = self._cluster.start()
         if worker is None:
             if not self._shards:
@@ -305,10 +271,3 @@ class WorkerPool:
             return None
         self._shards[worker] = []
         return worker
-
-    def _recover(self, worker: int, number: int) -> None:
-        """Have a worker take over a shard, and do its part of the rounds since the variables were collected."""
-        self._shards[worker].append(number)
-        steps = [past.step for past in self._past]
-        changes = [np.concatenate(past.changes) for past in self._past]
-        self._cluster.result(self._cluster.call(worker, "recover", number, self._contents(number), steps, *changes))

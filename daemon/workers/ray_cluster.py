@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 # Set before Ray is imported, which reads it then: it would send figures to its makers otherwise.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -19,9 +19,9 @@ from ray import exceptions
 from ray._private import ray_constants
 
 from hierogram.daemon.exceptions import WorkersError
+from hierogram.daemon.learning.kinds.compiling import processors
 from hierogram.daemon.workers.options import Workers
-from hierogram.daemon.workers.pool import WorkerLostError
-from hierogram.daemon.workers.worker import Worker
+from hierogram.daemon.workers.worker import Worker, WorkerLostError
 
 _ray: Any = ray
 """Ray's own annotations say less than is true of remote classes."""
@@ -30,7 +30,7 @@ _OBJECT_BYTES = 512 << 20
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 _CONFIG = {
     # Else they would have the processors only when nobody else wants them, which threads do not do.
-    "worker_niceness": 0,
+    "worker_niceness": 0
 }
 """Of a cluster that is started here."""
 _SIGACTION_BYTES = 512
@@ -39,15 +39,8 @@ _SECONDS_TO_START = 120.0
 _SECONDS_A_CALL = 900.0
 """A worker that needs longer for a call is taken for lost; the first one may compile for some minutes."""
 _SECONDS_A_LOOK = 5.0
-"""So often is looked how many processors the cluster has."""
+"""Seconds from one look to the next how many processors the cluster has."""
 _LOST = (exceptions.RayActorError, exceptions.GetTimeoutError, exceptions.ObjectLostError, exceptions.NodeDiedError)
-
-
-class _Called(NamedTuple):
-    """A call: the worker, and what Ray will put in the result's place."""
-
-    worker: int
-    reference: Any
 
 
 class RayCluster:
@@ -67,7 +60,7 @@ class RayCluster:
 
     @property
     def wanted(self) -> int:
-        """As many as were asked for, or as the cluster's processors can run."""
+        """Return how many there should be: as were asked for, or as the cluster's processors can run."""
         if self._number is not None:
             return self._number
         if time.monotonic() - self._looked > _SECONDS_A_LOOK:
@@ -77,15 +70,15 @@ class RayCluster:
 
     @property
     def crowded(self) -> bool:
-        """Whether the cluster was started on this machine, and its workers take all processors."""
-        return self._on_this_machine and self.wanted * self._threads >= _processors()
+        """Return whether the cluster was started on this machine, and its workers take all processors."""
+        return self._on_this_machine and self.wanted * self._threads >= processors()
 
     def workers(self) -> list[int]:
-        """The numbers of the workers that there are."""
+        """Return the numbers of the workers that there are, none of which is known to be lost."""
         return list(self._actors)
 
     def process(self, worker: int) -> int:
-        """The number of a worker's process on its machine."""
+        """Return the number of a worker's process on its machine."""
         return int(self.result(self.call(worker, "ready")))
 
     def start(self) -> int | None:
@@ -104,29 +97,30 @@ class RayCluster:
         return worker
 
     def share(self, value: object) -> Any:
-        """Put a value into the store of objects that all machines of the cluster have."""
+        """Put a value, for calls of many workers, into the store of objects that all machines of the cluster have."""
         return _ray.put(value)
 
-    def call(self, worker: int, method: str, *arguments: object) -> _Called:
-        """Call a method of a worker."""
-        return _Called(worker, getattr(self._actors[worker], method).remote(*arguments))
+    def call(self, worker: int, method: str, *arguments: object) -> Any:
+        """Call a method of a worker; what was shared can be among the arguments."""
+        return worker, getattr(self._actors[worker], method).remote(*arguments)
 
     def result(self, call: Any) -> Any:
-        """What the call gave; what a worker raises is raised here."""
+        """Return what the call gave; raises what it raised, or `WorkerLostError`: the worker is none any more."""
+        worker, reference = call
         try:
-            return _ray.get(call.reference, timeout=self._seconds)
+            return _ray.get(reference, timeout=self._seconds)
         except _LOST as error:
-            actor = self._actors.pop(call.worker, None)
+            actor = self._actors.pop(worker, None)
             if actor is not None:
                 with suppress(Exception):
                     _ray.kill(actor)
-            raise WorkerLostError(f"worker {call.worker}: {error}") from error
+            raise WorkerLostError(f"worker {worker}: {error}") from error
         except exceptions.RayTaskError as error:
             raise error.cause or error from error
 
     def shared(self, call: Any) -> Any:
-        """What a call gave; machines that need it get it from the one on which the worker is."""
-        return call.reference
+        """Return what a call gave, for calls of many; machines get it from the one on which the worker is."""
+        return call[1]
 
     def close(self) -> None:
         """End all workers."""
@@ -172,9 +166,14 @@ def _own_signals() -> Iterator[None]:
 
 
 def _join(workers: Workers, threads: int) -> bool:
-    """Join the cluster; whether it was started for that, on this machine."""
+    """Join the cluster; return whether it was started for that, on this machine."""
     if workers.address is not None:
-        _offer_token()
+        # Have this user's token sent along: without it, clusters that ask for one do not answer. Ray does so
+        # wherever a cluster is joined in another way than as a client. Older versions know no tokens.
+        with suppress(ImportError):
+            tokens: Any = import_module("ray._private.authentication.authentication_token_setup")
+            tokens.logger.setLevel(logging.ERROR)
+            tokens.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
         try:
             _ray.init(workers.address, **_QUIET)
         except Exception as error:
@@ -189,19 +188,8 @@ def _join(workers: Workers, threads: int) -> bool:
                 raise WorkersError(f"there is no Ray cluster at RAY_ADDRESS: {error}") from error
         else:
             return False
-    start_local(_processors() if workers.number is None else workers.number * threads)
+    start_local(processors() if workers.number is None else workers.number * threads)
     return True
-
-
-def _offer_token() -> None:
-    """Have this user's token sent along, where there is one: without it, clusters that ask for one do not answer.
-
-    Ray does that by itself wherever a cluster is joined in another way than as a client. Older versions know no tokens.
-    """
-    with suppress(ImportError):
-        tokens: Any = import_module("ray._private.authentication.authentication_token_setup")
-        tokens.logger.setLevel(logging.ERROR)
-        tokens.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
 
 
 def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
@@ -222,7 +210,3 @@ def start_local(processors: int, object_bytes: int = _OBJECT_BYTES) -> None:
         with suppress(Exception):
             _ray.shutdown()
         raise WorkersError(f"Ray does not start on this machine; try again when it is less busy: {error}") from error
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -29,21 +29,18 @@ class WorkersSection(BaseModel):
     def _parsed(self) -> Self:
         try:
             self.chosen()
-            self._sizes()
+            if self.blocks is not None:
+                parse_blocks(self.blocks)
         except UsageError as error:
             raise ValueError(str(error).removeprefix("--")) from error
         return self
 
     def chosen(self) -> Workers | None:
-        """Which workers are asked for."""
+        """Return which workers are asked for."""
         return None if self.workers is None else parse_workers(self.workers)
 
-    def _sizes(self) -> tuple[int, int] | None:
-        return None if self.blocks is None else parse_blocks(self.blocks)
-
     def in_blocks(self) -> "Blocks | None":
-        """The blocks in which pairs are sampled, where they do not follow from the number of pairs."""
+        """Return the blocks in which pairs are sampled, where they do not follow from the number of pairs."""
         from hierogram.samplers.synchronous.sweeps import Blocks
 
-        sizes = self._sizes()
-        return None if sizes is None else Blocks(*sizes)
+        return None if self.blocks is None else Blocks(*parse_blocks(self.blocks))

@@ -1,4 +1,4 @@
-"""Which pairs of a batch each shard has: some blocks of every round, so that all have work in each, and as much."""
+"""Shares of a batch: each shard has some blocks of every round, so that all have work in each, and as much."""
 
 from typing import NamedTuple
 
@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.forests.batch import Batch
-from hierogram.samplers.forests.forest import Bitext, Forests
+from hierogram.samplers.forests.forest import Bitext
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.keys import BASE
 from hierogram.samplers.synchronous.sweeps import Blocks
 
-_TAILS_A_NODE = 11
-"""To sample a node takes as long as to weigh so many tails of edges, apart from weighing its own."""
+TAILS_A_NODE = 11
+"""To sample a node takes as long as to weigh n tails of edges, apart from weighing its own;
+then times of rounds differ by some %."""
 
 
 class Share(NamedTuple):
@@ -24,13 +25,8 @@ class Share(NamedTuple):
     rounds: NDArray[np.int64]
 
 
-def work_of(forests: Forests) -> NDArray[np.int64]:
-    """How much work the pairs are to be sampled, cumulated: int64[P + 1]; by it, times of rounds differ by some %."""
-    return forests.pair_tail_offset + _TAILS_A_NODE * forests.node_offset
-
-
 def share_out(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[Share]:
-    """The shares of so many shards, which together have each pair once; the blocks are those that threads take.
+    """Return the shares of n shards, which together have each pair once; the blocks are those that threads take.
 
     Pair p is as much work as `work[p + 1] - work[p]` says (int64[P + 1]): in every round each shard has blocks of about
     the same work.
@@ -55,14 +51,14 @@ def share_out(work: NDArray[np.int64], blocks: Blocks, shards: int) -> list[Shar
 
 
 def _ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers from each start on, so many of them, one range after the other."""
+    """Return n numbers from each start on, one range after the other."""
     ends = np.cumsum(sizes)
     shifts = starts - (ends - sizes)
     return np.repeat(shifts, sizes) + np.arange(int(ends[-1]) if len(ends) else 0)
 
 
 def places_of(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where that lies which the pairs have, in arrays in which pair p has `offsets[p]` to `offsets[p + 1]`."""
+    """Return where that lies which the pairs have, in arrays in which pair p has `offsets[p]` to `offsets[p + 1]`."""
     return _ranges(offsets[pairs], offsets[pairs + 1] - offsets[pairs])
 
 
@@ -77,7 +73,7 @@ class Texts(NamedTuple):
 
 
 def texts_of(batch: Batch, pairs: NDArray[np.int64]) -> Texts:
-    """Those of some pairs of a batch."""
+    """Return those of some pairs of a batch."""
     bitext, words = batch.bitext, batch.words
     source, target = places_of(bitext.source_offset, pairs), places_of(bitext.target_offset, pairs)
     links = places_of(bitext.link_offset, pairs)
@@ -94,24 +90,24 @@ def texts_of(batch: Batch, pairs: NDArray[np.int64]) -> Texts:
 
 
 def _hashes(added_up: NDArray[np.uint64], places: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """The hashes of some words, from those of all words added up, see `Words`."""
+    """Return the hashes of some words, from those of all words added up, see `Words`."""
     hashes: NDArray[np.uint64] = added_up[places + 1] - added_up[places] * BASE
     return hashes
 
 
 def _offsets(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each of some pairs' things begin when they lie one after the other, and where the last ones end."""
+    """Return where each of some pairs' things begin when they lie one after the other, and where the last ones end."""
     return np.concatenate(([0], np.cumsum(offsets[pairs + 1] - offsets[pairs])))
 
 
 def blobs_at(blobs: Blobs, pairs: NDArray[np.int64]) -> Blobs:
-    """The byte strings of some pairs."""
+    """Return the byte strings of some pairs."""
     sizes = np.diff(blobs.offsets)[pairs]
     return Blobs(blobs.content[places_of(blobs.offsets, pairs)], np.concatenate(([0], np.cumsum(sizes))))
 
 
 def blobs_of_all(parts: list[tuple[Share, Blobs]]) -> Blobs:
-    """The byte strings of all pairs in their order, from those of shards that have each pair once."""
+    """Return the byte strings of all pairs in their order, from those of shards that have each pair once."""
     sizes = np.zeros(sum(len(share.pairs) for share, _ in parts), np.int64)
     for share, blobs in parts:
         sizes[share.pairs] = np.diff(blobs.offsets)

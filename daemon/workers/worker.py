@@ -4,12 +4,11 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.counting import variables
 from hierogram.daemon.learning.kinds.kind import SweepRequest
 from hierogram.daemon.learning.kinds.pairs import longest_rule
 from hierogram.daemon.learning.kinds.synchronous import model_of, plan_of, schedule_of
@@ -17,64 +16,45 @@ from hierogram.daemon.workers.shares import Texts
 from hierogram.samplers.counts.chain import ChainState, SweepInfo
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import COUNT, RuleTable, empty_table, with_room
-from hierogram.samplers.forests.batch import Batch, State, make_batch
+from hierogram.samplers.forests.batch import State, make_batch
 from hierogram.samplers.forests.forest import Bitext, build_forests
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.forests.records import read_averages, write_averages
 from hierogram.samplers.grammar import keys
 from hierogram.samplers.grammar.columns import Blobs
-from hierogram.samplers.synchronous.sweeps import GIBBS, Blocks, SweepPlan, build, merge_changes
+from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build, merge_changes
 from hierogram.storage.records import Settings
 
 
-class Bounds(NamedTuple):
-    """What bounds scratch memory in the whole batch, so that a shard's is as large, and so does the same."""
+class WorkerLostError(Exception):
+    """A worker has ended, or does not answer; what it held is gone."""
 
-    most_nodes: int
-    most_rules: int
-    most_options: int
-    most_listed: int
 
-    @classmethod
-    def of(cls, batch: Batch) -> "Bounds":
-        """Those of a batch."""
-        return cls(batch.most_nodes, batch.most_rules, batch.most_options, batch.most_listed)
+BOUNDS = ("most_nodes", "most_rules", "most_options", "most_listed")
+"""Fields of a batch that bound scratch memory: those of the whole batch, so that a shard's is as large."""
 
 
 class Setup(NamedTuple):
-    """What all workers of a batch have to know: the store's settings and sizes of vocabulary, how to sample."""
+    """All that workers of a batch know: settings, sizes of vocabulary, how to sample, and the batch's `BOUNDS`."""
 
     settings: Settings
     vocabulary: tuple[int, int]
-    method: int = GIBBS
-    blocks: Blocks = Blocks()
-    threads: int = 1
-    bounds: Bounds = Bounds(1, 1, 1, 1)
+    method: int
+    blocks: Blocks
+    threads: int
+    bounds: dict[str, Any]
 
 
 class Variables(NamedTuple):
-    """What sampling changes of pairs: `edge` uint16[N] and `cut` uint8[N] as in `State`, records of averages."""
+    """All that sampling changes of pairs: `edge` uint16[N] and `cut` uint8[N] as in `State`, records of averages."""
 
     edge: NDArray[np.uint16]
     cut: NDArray[np.uint8]
     records: Blobs
 
 
-class Contents(NamedTuple):
-    """A shard as it is sent to a worker: its pairs, where each round's begin, and how far they have come."""
-
-    texts: Texts
-    rounds: NDArray[np.int64]
-    variables: Variables
-
-
-def _batch_of(texts: Texts, settings: Settings) -> Batch:
-    """The pairs with their forests."""
-    # Arrays that came from elsewhere cannot be written to, and kernels are compiled anew for such.
-    bitext = Bitext._make(array.copy() for array in texts.bitext)
-    words = add_up(texts.source_hashes.copy(), texts.target_hashes.copy(), keys.ALL_BITS)
-    forests = build_forests(bitext, settings.span_limit)
-    return make_batch(bitext, words, forests, texts.pairs.copy(), longest_rule(settings))
+Contents = tuple[Texts, NDArray[np.int64], Variables]
+"""A shard as it is sent to a worker: its pairs, where each round's begin, and how far they have come."""
 
 
 class Shard:
@@ -82,58 +62,55 @@ class Shard:
 
     def __init__(self, setup: Setup, model: Model, contents: Contents, executor: ThreadPoolExecutor) -> None:
         self._setup = setup
-        self._rounds = contents.rounds
+        texts, self._rounds, (edge, cut, records) = contents
         self._schedule = schedule_of(setup.settings)
-        batch = _batch_of(contents.texts, setup.settings)._replace(**setup.bounds._asdict())
-        self._kernel = build(
+        # Arrays that came from elsewhere cannot be written to, and kernels are compiled again for such.
+        numbers, bitext, source_hashes, target_hashes = texts
+        bitext = Bitext._make(array.copy() for array in bitext)
+        words = add_up(source_hashes.copy(), target_hashes.copy(), keys.ALL_BITS)
+        forests = build_forests(bitext, setup.settings.span_limit)
+        batch = make_batch(bitext, words, forests, numbers.copy(), longest_rule(setup.settings))
+        batch = batch._replace(**setup.bounds)
+        self.kernel = build(
             model, batch, method=setup.method, blocks=setup.blocks, workers=setup.threads, run=executor.map
         )
-        edge, cut, records = contents.variables
         self._state = State(edge.copy(), cut.copy())
         self._averages = read_averages(batch, Blobs(records.content.copy(), records.offsets.copy()))
         self._plan: SweepPlan | None = None
 
-    @property
-    def info(self) -> SweepInfo:
-        """What was done in the sweep so far."""
-        return self._kernel.info()
+    def sample(self, number: int, request: SweepRequest | None, table: RuleTable) -> NDArray[np.uint64]:
+        """Do this shard's part of a round against the table, which stays as it is; a sweep begins with a request.
 
-    def begin(self, request: SweepRequest) -> None:
-        """Begin a sweep; the request is that of these pairs."""
-        self._plan = plan_of(SweepRequest._make(column.copy() for column in request), self._schedule)
-        self._kernel.begin()
-
-    def sample(self, number: int, table: RuleTable) -> NDArray[np.uint64]:
-        """This shard's part of a round against the table, which stays as it is: what changes in it, see `merge`; valid
-        until the next round."""
+        Returns what changes in the table, see `merge`; valid until the next round.
+        """
+        if request is not None:
+            self._plan = plan_of(SweepRequest._make(column.copy() for column in request), self._schedule)
+            self.kernel.begin()
         assert self._plan is not None
         state = ChainState(self._state, table, self._averages)
         pairs = int(self._rounds[number]), int(self._rounds[number + 1])
-        self._kernel.sample(self._setup.settings.seed, state, self._plan, pairs)
-        changes = self._kernel.changes()
+        self.kernel.sample(self._setup.settings.seed, state, self._plan, pairs)
+        changes = self.kernel.changes()
         return changes[0] if len(changes) == 1 else np.concatenate(changes)
 
     def variables(self) -> Variables:
-        """How far the pairs have come."""
-        edge, cut = variables(self._state)
+        """Return how far the pairs have come."""
+        edge, cut = self._state
         return Variables(edge.copy(), cut.copy(), write_averages(self._averages))
 
 
 Changes = NDArray[np.uint64]
-"""What a round changes in the table: uint64[n, 4], see `hierogram.samplers.synchronous.sweeps.merge`."""
+"""Changes of a round in the table: uint64[n, 4], see `hierogram.samplers.synchronous.sweeps.merge`."""
 
 
-class Step(NamedTuple):
-    """A round: its number, and what is asked of its shards, by number, where a sweep begins with it."""
-
-    round: int
-    requests: dict[int, SweepRequest] | None = None
+Step = tuple[int, dict[int, SweepRequest]]
+"""A round: its number, and what is asked of its shards, by number, where a sweep begins with it."""
 
 
 class Done(NamedTuple):
-    """What a shard did: the changes of its part of a round, by how much they change the sum of all counts, what the
+    """The work of a shard: the changes of its part of a round, by how much they change the sum of all counts, what the
     shard has done in the sweep so far, and the seconds in which its worker added the changes of the round before, where
-    no other shard of the worker tells them."""
+    no other shard of the worker reports them."""
 
     changes: Changes
     tokens: int
@@ -142,29 +119,29 @@ class Done(NamedTuple):
 
 
 Part = dict[int, Done]
-"""What shards did in a round, by their numbers; parts of all workers are the round."""
+"""The work of shards in a round, by their numbers; parts of all workers are the round."""
 
 
 def added(changes: Changes, table: RuleTable, model: Model) -> RuleTable:
-    """The table with the changes; it may be another one, with more room."""
+    """Return the table with the changes; it may be another one, with more room."""
     table = with_room(table, len(changes))
-    # Kernels would be compiled anew for arrays that cannot be written to.
+    # Kernels would be compiled again for arrays that cannot be written to.
     merge_changes(changes if changes.flags.writeable else np.array(changes), table, model)
     return table
 
 
 def filled(rules: Changes, longest_rule: int, model: Model) -> RuleTable:
-    """A table of these rules, which are given like changes of an empty one."""
+    """Return a table of these rules, which are given like changes of an empty one."""
     return added(rules, empty_table(longest_rule, len(rules)), model)
 
 
 def rules_of(table: RuleTable) -> Changes:
-    """The rules of a table, as changes of an empty one."""
+    """Return the rules of a table, as changes of an empty one."""
     return np.asarray(table.rows[table.tags != 0])
 
 
 def _taken_back(changes: Changes) -> Changes:
-    """What undoes the changes."""
+    """Return what undoes the changes."""
     back = np.array(changes)
     back[:, COUNT] = (-back[:, COUNT].view(np.int64)).view(np.uint64)
     return back
@@ -176,25 +153,25 @@ class Worker:
     All workers have the same counts at the beginning of a round, since each has added the changes of all by then.
     """
 
+    _setup: Setup
+    _model: Model
+    _table: RuleTable
+
     def __init__(self) -> None:
-        self._setup: Setup | None = None
-        self._model: Model | None = None
-        self._table: RuleTable | None = None
         self._shards: dict[int, Shard] = {}
-        self._executor: ThreadPoolExecutor | None = None
+        self._executor = ThreadPoolExecutor(1)
         self._adding = 0.0
         # What its shards changed in this round, and of which of them the table has it already.
         self._own: dict[int, Changes] = {}
         self._settled: list[int] = []
 
     def ready(self) -> int:
-        """The number of this process."""
+        """Return the number of this process."""
         return os.getpid()
 
     def begin(self, setup: Setup, rules: Changes | None) -> None:
         """Forget all shards; the table holds these rules, which are given like changes, or what it held (None)."""
-        if self._executor is not None:
-            self._executor.shutdown()
+        self._executor.shutdown()
         self._executor = ThreadPoolExecutor(setup.threads)
         self._setup = setup
         self._model = model_of(setup.settings, setup.vocabulary)
@@ -204,9 +181,6 @@ class Worker:
 
     def open(self, number: int, contents: Contents) -> None:
         """Take a shard."""
-        assert self._setup is not None
-        assert self._model is not None
-        assert self._executor is not None
         self._shards[number] = Shard(self._setup, self._model, contents, self._executor)
 
     def work(self, step: Step, numbers: Sequence[int], *before: Part) -> Part:
@@ -240,24 +214,20 @@ class Worker:
             self._add(change)
 
     def collect(self, numbers: Sequence[int], *before: Part) -> dict[int, Variables]:
-        """Add the changes of the last round; how far the pairs of these shards have come."""
+        """Add the changes of the last round; return how far the pairs of these shards have come."""
         self._add_all(before)
         return {number: self._shards[number].variables() for number in numbers}
 
     def rules(self, numbers: Sequence[int], *before: Part) -> dict[int, Changes | None]:
-        """Add the changes of the last round; all rules, from who has shard 0."""
+        """Add the changes of the last round; return all rules, from who has shard 0."""
         self._add_all(before)
-        assert self._table is not None
         return {number: rules_of(self._table) if number == 0 else None for number in numbers}
 
     def _sample(self, number: int, step: Step) -> Done:
-        assert self._table is not None
         shard = self._shards[number]
-        if step.requests is not None:
-            shard.begin(step.requests[number])
         adding, self._adding = self._adding, 0.0
-        changes = self._own[number] = shard.sample(step.round, self._table)
-        return Done(changes, int(changes[:, COUNT].view(np.int64).sum()), shard.info, adding)
+        changes = self._own[number] = shard.sample(step[0], step[1].get(number), self._table)
+        return Done(changes, int(changes[:, COUNT].view(np.int64).sum()), shard.kernel.info(), adding)
 
     def _add_all(self, before: Sequence[Part]) -> None:
         """Add what all shards changed, but for those whose changes the table has already."""
@@ -271,6 +241,4 @@ class Worker:
         self._adding += time.perf_counter() - started
 
     def _add(self, changes: Changes) -> None:
-        assert self._table is not None
-        assert self._model is not None
         self._table = added(changes, self._table, self._model)

@@ -59,7 +59,7 @@ def measure_trees(corpus: Corpus) -> Figures:
         loaded = load_trees(texts, range(1, len(texts) + 1))
         warm = load_trees(texts[:2], [1, 2])
         first = TreeChain(warm, initial_state(corpus.seed, warm.batch, JOINED), base, corpus.seed)
-        first.sweep(1, np.ones(2, int), np.ones(2))
+        first.step(1, np.ones(2, int), np.ones(2))
         chain = TreeChain(loaded, initial_state(corpus.seed, loaded.batch, JOINED), base, corpus.seed)
         annealing = Annealing(_SWEEPS - _STEADY)
         before = chain.log_likelihood()
@@ -69,7 +69,7 @@ def measure_trees(corpus: Corpus) -> Figures:
         for number in range(1, _SWEEPS + 1):
             own = np.full(len(texts), number, np.int64)
             started, used = time.perf_counter(), time.process_time()
-            info = chain.sweep(number, own, annealing.temperatures(own))
+            info = chain.step(number, own, annealing.temperatures(own))
             seconds.append(time.perf_counter() - started)
             processor.append(time.process_time() - used)
             decisions.append(info.cuts_sampled)

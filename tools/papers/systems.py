@@ -13,8 +13,7 @@ from hierogram.daemon.corpora.lines import read_sentences, write_lines
 from hierogram.daemon.corpora.reading import Input
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.learning.kinds.counting import fragment_averages, variables
-from hierogram.daemon.learning.kinds.synchronous import pairs_of
+from hierogram.daemon.learning.kinds.pairs import LoadedPairs
 from hierogram.daemon.learning.learner import Learner, LearnOptions, holding_lease
 from hierogram.daemon.learning.learning import ALIGNED, learn
 from hierogram.daemon.learning.residents import ResidentBatch, read_batches
@@ -180,5 +179,5 @@ def commit_averaged_samples(store: Store, options: LearnOptions) -> None:
 
 
 def _add_sample(batch: ResidentBatch) -> None:
-    pairs = pairs_of(batch.loaded).batch
-    add_trees(fragment_averages(batch.averages), pairs, variables(batch.state), np.ones(pairs.size, np.bool_))
+    assert isinstance(batch.loaded, LoadedPairs)
+    add_trees(batch.averages, batch.loaded.batch, batch.state, np.ones(batch.loaded.size, np.bool_))

@@ -20,45 +20,41 @@ _SECONDS = 300.0
 
 
 class SweepKernel:
-    """The kernel of a sweep on its way into the cache; nothing is on its way where that would gain nothing."""
+    """The kernel of a sweep on its way into the cache, by a `process`; none where that would gain nothing."""
 
     def __init__(self, method: int = GIBBS) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        if is_kept(kernel_of(method)) or _processors() < 2 or not _can_keep():
+        self.process: subprocess.Popen[bytes] | None = None
+        if is_kept(kernel_of(method)) or processors() < 2 or not _can_keep():
             return
         command = [sys.executable, "-P", "-m", "hierogram.daemon.learning.kinds.compiling", str(method)]
         # Without a process to spare, all goes on as it would have.
         with suppress(OSError):
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
 
-    @property
-    def process(self) -> int | None:
-        """Number of the process that is compiling, or None."""
-        return None if self._process is None else self._process.pid
-
     def wait(self) -> None:
         """Return when the cache has the kernel, or will not have it."""
-        if self._process is not None:
+        if self.process is not None:
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_SECONDS)
+                self.process.wait(_SECONDS)
             self.close()
 
     def close(self) -> None:
         """End what is still being compiled."""
-        process, self._process = self._process, None
+        process, self.process = self.process, None
         if process is not None:
             process.kill()
             process.communicate()
 
 
-def _processors() -> int:
+def processors() -> int:
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _can_keep() -> bool:
-    """Whether the cache can be written: else all that another process compiled would be lost."""
+    """Return whether the cache can be written: else all that another process compiled would be lost."""
     try:
         make_folder(cache_folder())
         with tempfile.TemporaryFile(dir=cache_folder()):

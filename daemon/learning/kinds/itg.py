@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kind import (
-    Averages,
+    Chain,
     Drawn,
-    Key,
-    Loaded,
+    Kind,
     Means,
     Report,
     RuleUse,
-    State,
     Sweep,
     SweepRequest,
+    Trial,
     TrialOptions,
+    key_of_sides,
     left_out_change,
 )
 from hierogram.daemon.learning.kinds.pairs import is_hiero, number_words, streams_of
@@ -31,7 +31,7 @@ from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.grammar.columns import Blobs, join_blobs, join_texts, no_blobs
 from hierogram.samplers.grammar.keys import hash_words, lexical_keys, rule_key
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
-from hierogram.samplers.grammar.rules import Rule, escape_terminal, parse_side, render_side
+from hierogram.samplers.grammar.rules import Rule, escape_terminal, render_side
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import CUT, DIRICHLET, ITG
 from hierogram.samplers.grammar.sizes import pack_size
@@ -76,7 +76,7 @@ class LoadedRawPairs:
 
     @property
     def size(self) -> int:
-        """Number of pairs."""
+        """The number of pairs."""
         return self.batch.size
 
     @cached_property
@@ -84,38 +84,35 @@ class LoadedRawPairs:
         """Model 1 of these pairs, both ways; trained when it is first asked for."""
         return train_model1(self.batch)
 
-    def encode(self, state: State) -> Blobs:
-        """Each pair's derivation, a byte a rule."""
-        return encode(derivations_of(state))
+    def encode(self, state: Derivations) -> Blobs:
+        """Return each pair's derivation, a byte a rule."""
+        return encode(state)
 
     def decode(self, blobs: Blobs) -> Derivations:
-        """Inverse of `encode`; raises `DerivationError` where bytes are no derivation of their pair."""
+        """Invert `encode`; raises `DerivationError` where bytes are no derivation of their pair."""
         return decode(self.batch, blobs)
 
-    def trees(self, state: State) -> Blobs:
-        """The same as `encode`: a derivation has nothing beside what it uses."""
-        return self.encode(state)
+    trees = encode
+    """A derivation has nothing beside what it uses."""
 
     def read_averages(self, records: Blobs) -> ItgAverages:
-        """What the pairs expect to use; raises `DerivationError` where bytes do not fit their pair."""
+        """Return what the pairs expect to use; raises `DerivationError` where bytes do not fit their pair."""
         return read_averages(self.batch, records)
 
-    def write_averages(self, averages: Averages) -> Blobs:
-        """Each pair's record."""
-        assert isinstance(averages, ItgAverages)
+    def write_averages(self, averages: ItgAverages) -> Blobs:
+        """Return each pair's record."""
         return write_averages(self.batch, averages)
 
     def left_out(self, records: Blobs, first: int = 0) -> NDArray[np.int64]:
-        """What pairs expect to use and do not count."""
+        """Return what pairs expect to use and do not count."""
         return uses_of_records(self.batch, records, first)[1]
 
-    def average(self, averages: Averages, state: State, due: NDArray[np.bool_]) -> None:
+    def average(self, averages: ItgAverages, state: Derivations, due: NDArray[np.bool_]) -> None:
         """Average over the present derivations of the pairs that are due, too."""
-        assert isinstance(averages, ItgAverages)
-        add_derivations(self.batch, derivations_of(state), due, averages)
+        add_derivations(self.batch, state, due, averages)
 
     def rule_deltas(self, before: Drawn | None, after: Drawn | None, settings: Settings, first: int = 0) -> RuleDeltas:
-        """By how much the counts of rules change."""
+        """Return by how much the counts of rules change."""
         parts = [self._uses(before, -1, first), self._uses(after, 1, first)]
         rules = self._columns(added_up([part for some in parts for part in some]))
         return replace(rules, left_out=left_out_change(self, before, after, first))
@@ -133,7 +130,7 @@ class LoadedRawPairs:
         return [RuleUses(*uses[:2], *(weight * column for column in uses[2:])) for uses in found]
 
     def _columns(self, uses: RuleUses) -> RuleDeltas:
-        """The rules as columns for the store; raises `KeyCollisionError`."""
+        """Return the rules as columns for the store; raises `KeyCollisionError`."""
         binary, source, target = self._words(uses.rules)
         sources, targets = self._side(binary, source, 0), self._side(binary, target, 1)
         keys = self._keys(binary, source, target)
@@ -159,7 +156,7 @@ class LoadedRawPairs:
         )
 
     def _words(self, rules: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Of each rule: which one with children it is, its source word and its target word; -1 where it has none."""
+        """Return for each rule: which one with children it is, its source and its target word; -1 where it has none."""
         batch = self.batch
         ends = np.cumsum([BINARY, batch.source_words, batch.target_words])
         kind = np.searchsorted(ends, rules, "right")
@@ -176,7 +173,7 @@ class LoadedRawPairs:
         )
 
     def _side(self, binary: NDArray[np.int64], words: NDArray[np.int64], side: int) -> list[str]:
-        """The texts of one side of rules; a side without words and children is empty."""
+        """Return the texts of one side of rules; a side without words and children is empty."""
         terminals = self.terminals[side]
         texts = [terminals[word] if word >= 0 else "" for word in words.tolist()]
         for at in np.flatnonzero(binary >= 0).tolist():
@@ -196,8 +193,8 @@ class LoadedRawPairs:
             keys[at] = rule_key(BINARY_RULES[int(binary[at])], self._key_salt)
         return keys
 
-    def occurrences(self, state: State) -> Occurrences:
-        """The rules of every pair's derivation, by pair."""
+    def occurrences(self, state: Derivations) -> Occurrences:
+        """Return the rules of every pair's derivation, by pair."""
         everything = np.full(self.size, _WITH_RECORD, np.int8)
         found = uses_of_trees(self.batch, self.encode(state), everything)
         order = np.lexsort((found.rules, found.pairs))
@@ -207,14 +204,8 @@ class LoadedRawPairs:
         return Occurrences(pairs[starts], keys, np.diff(np.append(starts, len(rules))))
 
 
-def derivations_of(state: State) -> Derivations:
-    """The state as ITG derivations."""
-    assert isinstance(state, Derivations)
-    return state
-
-
 def load_raw_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedRawPairs:
-    """The pairs as a batch, whatever links they have; raises `AlignmentInputError` where a side is too long."""
+    """Return the pairs as a batch, whatever links they have; raises `AlignmentInputError` where a side is too long."""
     source, source_offset, source_words = number_words(row.source for row in rows)
     target, target_offset, target_words = number_words(row.target for row in rows)
     batch = make_batch(source, source_offset, target, target_offset, streams_of(rows))
@@ -228,15 +219,11 @@ _PROCESSES = STRENGTHS[:3]
 """Those that have a strength of their own to be stored."""
 
 
-def course_of(settings: Settings) -> Annealing:
-    """T = 1 from the first sweep; a pair has burned in after `settling` sweeps."""
-    return Annealing(0, 1.0, settings.settling)
-
-
-class ItgChain:
+class ItgChain(Chain):
     """The derivations of a store's pairs in memory, all at once, since Model 1 and the strengths belong to all."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, means: Means) -> None:
+        """Load what is known; one thread does it all, by flat slices, whatever the `means`."""
         self._seed = store.settings().seed
         self._strengths = {row.label: row.strength for row in store.labels()}
         # The base distributions' random streams are named by the sweeps of the store.
@@ -259,17 +246,16 @@ class ItgChain:
         """Uses of rules."""
         return 0 if self._state is None else int(self._state.counts.rules.sum())
 
-    def enter(self, loaded: Loaded, state: State, stored: NDArray[np.bool_]) -> None:
+    def enter(self, loaded: LoadedRawPairs, state: Derivations, stored: NDArray[np.bool_]) -> None:
         """Take in all pairs, with what is known of the strengths."""
-        assert isinstance(loaded, LoadedRawPairs)
         self._note_strengths()
         self._loaded = loaded
         self._kernel = build(loaded.batch, _SAMPLED, FLAT, loaded.model1)
         base = self._kernel.first_base
         known = [self._strengths.get(name, float(base.strengths[k])) for k, name in enumerate(STRENGTHS)]
-        self._state = self._kernel.resume(derivations_of(state), base._replace(strengths=np.array(known)))
+        self._state = self._kernel.resume(state, base._replace(strengths=np.array(known)))
 
-    def change(self, loaded: Loaded, state: State, change: int) -> None:
+    def change(self, loaded: LoadedRawPairs, state: Derivations, change: int) -> None:
         """Forget the pairs in memory, which are not those of the store any more: the others have to be entered."""
         self._note_strengths()
         self._loaded = self._kernel = self._state = None
@@ -277,13 +263,15 @@ class ItgChain:
     def _note_strengths(self) -> None:
         self._strengths |= {row.label: row.strength for row in self.labels()}
 
-    def sweep(self, loaded: Loaded) -> Sweep:
-        """What sweeps over the pairs by flat slices, then draws the strengths."""
+    def sweep(self, loaded: LoadedRawPairs) -> Sweep:
+        """Return what sweeps over the pairs by flat slices, then draws the strengths."""
         kernel = self._kernel
         assert kernel is not None
         assert loaded is self._loaded
 
-        def take(state: State, averages: Averages, request: SweepRequest, report: Report) -> tuple[State, SweepInfo]:
+        def take(
+            state: Derivations, averages: ItgAverages, request: SweepRequest, report: Report
+        ) -> tuple[Derivations, SweepInfo]:
             before = self._state
             assert before is not None
             assert state is before.derivations
@@ -295,34 +283,26 @@ class ItgChain:
 
         return take
 
-    def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
-        """Nothing is elsewhere."""
-        return state, averages
-
-    def follow(self, store: Store) -> None:
-        """Nothing: the base distributions are those of the pairs in memory."""
-
     def log_likelihood(self) -> float:
-        """Of all derivations given the base distributions and strengths, natural-log."""
+        """Return that of all derivations given the base distributions and strengths, natural-log."""
         if self._kernel is None or self._state is None:
             return 0.0
         return self._kernel.log_likelihood(self._state)
 
     def labels(self) -> list[LabelRow]:
-        """The strengths of the processes of word pairs and of both sides' nulls."""
+        """Return the strengths of the processes of word pairs and of both sides' nulls."""
         if self._state is None:
             return []
         strengths = self._state.base.strengths[: len(_PROCESSES)].tolist()
         return [LabelRow(name, strength, 0.0) for name, strength in zip(_PROCESSES, strengths, strict=True)]
 
-    def close(self) -> None:
-        """Nothing to end."""
 
+class ItgTrial(Trial):
+    """A chain by flat slices, from left-branching derivations or from those of Model 1."""
 
-class ItgTrial:
-    """A chain over some pairs, from an initial state of its own; see `Trial`."""
-
-    def __init__(self, loaded: LoadedRawPairs, settings: Settings, how: TrialOptions) -> None:
+    def __init__(
+        self, loaded: LoadedRawPairs, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions
+    ) -> None:
         self._loaded = loaded
         self._settings = settings
         self._seed = how.seed
@@ -347,12 +327,12 @@ class ItgTrial:
         )
 
     @property
-    def state(self) -> State:
+    def state(self) -> Derivations:
         """The present derivations."""
         return self._chain.derivations
 
     def sweep(self) -> None:
-        """One sweep over all pairs, then new strengths."""
+        """Sweep over all pairs once, then draw new strengths."""
         self._number += 1
         started = time.perf_counter()
         plan = ItgPlan(self._number, np.full(self._loaded.size, self._number, np.int64))
@@ -360,69 +340,39 @@ class ItgTrial:
         self.seconds += time.perf_counter() - started
 
     def log_likelihood(self) -> float:
-        """Of all derivations, natural-log."""
+        """Return that of all derivations, natural-log."""
         return self._kernel.log_likelihood(self._chain)
 
-    def close(self) -> None:
-        """There are no threads to end."""
+
+def _begin(loaded: LoadedRawPairs, settings: Settings, due: NDArray[np.bool_]) -> Derivations:
+    """Return the likeliest derivations by Model 1, as far as its beam reaches; of the pairs that are due only."""
+    kernel = build(loaded.batch, _SAMPLED, FLAT, loaded.model1)
+    return kernel.init(settings.seed, MODEL1, due=due).derivations
 
 
-class Itg:
-    """Word pairs, nulls, straight and inverted rules, from pairs without links."""
-
-    name = ITG
-    whole = True
-
-    def load(self, rows: Sequence[PairRow], settings: Settings) -> LoadedRawPairs:
-        """The pairs with the types of their word pairs."""
-        return load_raw_pairs(rows, settings)
-
-    def begin(self, loaded: Loaded, settings: Settings, due: NDArray[np.bool_]) -> State:
-        """The likeliest derivations by Model 1, as far as its beam reaches; of the pairs that are due only."""
-        assert isinstance(loaded, LoadedRawPairs)
-        kernel = build(loaded.batch, _SAMPLED, FLAT, loaded.model1)
-        return kernel.init(settings.seed, MODEL1, due=due).derivations
-
-    def course(self, settings: Settings) -> Annealing:
-        """No annealing, some sweeps to settle."""
-        return course_of(settings)
-
-    def chain(self, store: Store, means: Means) -> ItgChain:
-        """The pairs' counts and parameters; one thread does it all, by flat slices."""
-        return ItgChain(store)
-
-    def trial(self, loaded: Loaded, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions) -> ItgTrial:
-        """A chain by flat slices, from left-branching derivations or from those of Model 1."""
-        assert isinstance(loaded, LoadedRawPairs)
-        return ItgTrial(loaded, settings, how)
-
-    def key(self, source: str, target: str, salt: int) -> Key:
-        """The key of a rule."""
-        return rule_key(Rule(parse_side(source), parse_side(target)), salt)
-
-    def show(self, row: PairRow, settings: Settings) -> list[RuleUse]:
-        """The pair's derivation."""
-        derivations = self.load([row], settings).decode(join_blobs([row.current or b""]))
-        nodes = nodes_of(derivations, 0)
-        source, target = row.source.split(" "), row.target.split(" ")
-        return [_use(nodes, at, source, target) for at in range(len(nodes))]
-
-    def warm_up(self, settings: Settings) -> tuple[LoadedRawPairs, Derivations]:
-        """A pair of two words each, one sweep and new strengths."""
-        loaded = self.load([PairRow(1, "a b", "c d", "", WAITING, 0, 0, None, None)], settings)
-        trial = ItgTrial(loaded, settings, TrialOptions(settings.seed))
-        trial.sweep()
-        trial.log_likelihood()
-        return loaded, derivations_of(trial.state)
+def _course(settings: Settings) -> Annealing:
+    """Return T = 1 from the first sweep; a pair has burned in after `settling` sweeps."""
+    return Annealing(0, 1.0, settings.settling)
 
 
-def _use(nodes: NDArray[np.void], at: int, source: Sequence[str], target: Sequence[str]) -> RuleUse:
-    """The rule of a node, with its spans; a node's children are the nodes right behind it and at its `right`."""
-    rule, i, j, x, y, _, right = (int(value) for value in nodes[at])
-    if rule < PAIR:
-        sides = render_side(BINARY_RULES[rule].source), render_side(BINARY_RULES[rule].target)
-        return RuleUse(*sides, (i, j), (x, y), (at + 1, right))
-    words = [
-        "" if start == end else escape_terminal(side[start]) for side, start, end in ((source, i, j), (target, x, y))
-    ]
-    return RuleUse(words[0], words[1], (i, j), (x, y), ())
+def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
+    """Return the pair's derivation; a node's children are the nodes right behind it and at its `right`."""
+    nodes = nodes_of(load_raw_pairs([row], settings).decode(join_blobs([row.current or b""])), 0)
+    source, target = row.source.split(" "), row.target.split(" ")
+    uses = []
+    for at, node in enumerate(nodes):
+        rule, i, j, x, y, _, right = (int(value) for value in node)
+        if rule < PAIR:
+            sides = [render_side(BINARY_RULES[rule].source), render_side(BINARY_RULES[rule].target)]
+        else:
+            spans = ((source, i, j), (target, x, y))
+            sides = ["" if start == end else escape_terminal(side[start]) for side, start, end in spans]
+        uses.append(RuleUse(sides[0], sides[1], (i, j), (x, y), (at + 1, right) if rule < PAIR else ()))
+    return uses
+
+
+_EXAMPLE = PairRow(1, "a b", "c d", "", WAITING, 0, 0, None, None)
+
+
+KIND = Kind(ITG, True, load_raw_pairs, _begin, _course, ItgChain, ItgTrial, key_of_sides, _show, _EXAMPLE)
+"""Word pairs, nulls, straight and inverted rules, from pairs without links."""

@@ -1,16 +1,25 @@
 """The kinds of grammar by name. A new one is an entry here and one in `hierogram.samplers.grammar.kinds.NOTATIONS`."""
 
-from hierogram.daemon.learning.kinds.itg import Itg
-from hierogram.daemon.learning.kinds.kind import Kind
-from hierogram.daemon.learning.kinds.synchronous import Synchronous
-from hierogram.daemon.learning.kinds.trees import Trees
-from hierogram.samplers.grammar.kinds import notation_of
-from hierogram.storage.records import Settings
+from collections.abc import Sequence
 
-_ALL: tuple[Kind, ...] = (Synchronous(), Trees(), Itg())
-KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
+from hierogram.daemon.learning.kinds import itg, synchronous, trees
+from hierogram.daemon.learning.kinds.kind import Drawn, Kind
+from hierogram.samplers.grammar.columns import join_blobs
+from hierogram.samplers.grammar.kinds import notation_of
+from hierogram.storage.records import PairRow, Settings
+from hierogram.storage.records.columns import RuleDeltas
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (synchronous.KIND, trees.KIND, itg.KIND)}
 
 
 def kind_of(settings: Settings) -> Kind:
-    """The kind of grammar of a store with these settings; raises `UnknownKindError`."""
+    """Return the kind of grammar of a store with these settings; raises `UnknownKindError`."""
     return KINDS[notation_of(settings.grammar).kind]
+
+
+def count_rules_of(rows: Sequence[PairRow], settings: Settings) -> RuleDeltas:
+    """Return the rules of the pairs' derivations and averages, counted from nothing."""
+    loaded = kind_of(settings).load(rows, settings)
+    present = loaded.trees(loaded.decode(join_blobs([row.current or b"" for row in rows])))
+    records = join_blobs([row.averages or b"" for row in rows])
+    return loaded.rule_deltas(None, Drawn(present, records), settings)

@@ -9,41 +9,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.compiling import SweepKernel
-from hierogram.daemon.learning.kinds.counting import expansions_of, fragment_averages, places_of, variables
 from hierogram.daemon.learning.kinds.kind import (
-    Averages,
-    Key,
-    Loaded,
+    Chain,
+    Course,
+    Kind,
     Means,
     Report,
     RuleUse,
     Span,
-    State,
     Sweep,
     SweepRequest,
+    Trial,
     TrialOptions,
+    key_of_sides,
 )
-from hierogram.daemon.learning.kinds.pairs import LoadedPairs, load_pairs, longest_rule
+from hierogram.daemon.learning.kinds.pairs import LoadedPairs, expansions_of, load_pairs, longest_rule
 from hierogram.samplers.counts.chain import ChainState, SweepInfo, log_likelihood
 from hierogram.samplers.counts.deltas import count_rules
 from hierogram.samplers.counts.models import Model, ModelSettings, build_model
 from hierogram.samplers.counts.table import RuleTable, empty_table, fill_table
-from hierogram.samplers.forests.batch import Batch, initial_state
-from hierogram.samplers.forests.batch import State as Variables
+from hierogram.samplers.forests.averages import Averages
+from hierogram.samplers.forests.batch import Batch, State, initial_state
 from hierogram.samplers.forests.forest import Forests
-from hierogram.samplers.grammar.keys import rule_key
-from hierogram.samplers.grammar.rules import Rule, Side, parse_side, render_side
+from hierogram.samplers.grammar.rules import Side, render_side
 from hierogram.samplers.grammar.schedules import Annealing, PairSchedule, Schedule, at_temperature_one, quick_schedule
 from hierogram.samplers.grammar.settings import ANNEALED, CUT, PAPER, RANDOM, SYNCHRONOUS
 from hierogram.samplers.grammar.sizes import pack_size
 from hierogram.samplers.synchronous.sweeps import Blocks, SweepPlan, build
 from hierogram.samplers.synchronous.type_moves import TypeSampler
-from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
+from hierogram.storage.records import WAITING, PairRow, Settings
 from hierogram.storage.store import Store
 
 
 def model_of(settings: Settings, vocabulary: tuple[int, int]) -> Model:
-    """The store's rule model; the vocabulary sizes are those of the store at the time."""
+    """Return the store's rule model; the vocabulary sizes are those of the store at the time."""
     return build_model(
         ModelSettings(settings.model, settings.strength, settings.discount, settings.rate),
         *vocabulary,
@@ -51,8 +50,8 @@ def model_of(settings: Settings, vocabulary: tuple[int, int]) -> Model:
     )
 
 
-def schedule_of(settings: Settings) -> Schedule | Annealing:
-    """The store's schedule."""
+def schedule_of(settings: Settings) -> Course:
+    """Return the store's schedule."""
     if settings.schedule == PAPER:
         return Schedule(settings.sweeps_per_level, settings.levels)
     if settings.schedule == ANNEALED:
@@ -60,26 +59,14 @@ def schedule_of(settings: Settings) -> Schedule | Annealing:
     return quick_schedule(settings.settling)
 
 
-def plan_of(request: SweepRequest, schedule: Schedule | Annealing) -> SweepPlan:
-    """What the sweep does with each pair, by the schedule."""
+def plan_of(request: SweepRequest, schedule: Course) -> SweepPlan:
+    """Return what the sweep does with each pair, by the schedule."""
     stages = schedule.stages(request.sweeps)
     stages[~request.active] = 0
     return SweepPlan(request.sweeps, stages, schedule.powers(request.sweeps), True, request.averaged, schedule.leaving)
 
 
-def load_table(store: Store, model: Model, settings: Settings) -> RuleTable:
-    """All rule counts of the store as a table for the samplers."""
-    counts = store.rule_counts()
-    return fill_table(
-        empty_table(longest_rule(settings), len(counts.counts)),
-        model,
-        counts.keys,
-        counts.counts,
-        pack_size(counts.lengths, counts.source_terminals, counts.target_terminals),
-    )
-
-
-class PhraseChain:
+class PhraseChain(Chain):
     """The rule counts of a store; pairs come and go, some at a time."""
 
     def __init__(self, store: Store, means: Means) -> None:
@@ -93,7 +80,14 @@ class PhraseChain:
         self._blocks = means.blocks
         self._executor = ThreadPoolExecutor(means.threads)
         self.model = model_of(self._settings, self._vocabulary)
-        self.table = load_table(store, self.model, self._settings)
+        counts = store.rule_counts()
+        self.table = fill_table(
+            empty_table(longest_rule(self._settings), len(counts.counts)),
+            self.model,
+            counts.keys,
+            counts.counts,
+            pack_size(counts.lengths, counts.source_terminals, counts.target_terminals),
+        )
 
     @property
     def rule_types(self) -> int:
@@ -105,18 +99,18 @@ class PhraseChain:
         """Uses of rules."""
         return self.table.rule_tokens
 
-    def enter(self, loaded: Loaded, state: State, stored: NDArray[np.bool_]) -> None:
+    def enter(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
         """Count the derivations of the pairs that are not stored."""
         if not stored.all():
-            self.table = count_rules(pairs_of(loaded).batch, variables(state), self.table, self.model, 1, stored)
+            self.table = count_rules(loaded.batch, state, self.table, self.model, 1, stored)
 
-    def change(self, loaded: Loaded, state: State, change: int) -> None:
+    def change(self, loaded: LoadedPairs, state: State, change: int) -> None:
         """Add `change` for each rule of the derivations."""
-        self.table = count_rules(pairs_of(loaded).batch, variables(state), self.table, self.model, change)
+        self.table = count_rules(loaded.batch, state, self.table, self.model, change)
 
-    def sweep(self, loaded: Loaded) -> Sweep:
-        """What sweeps over these pairs: pair after pair, or in blocks where there are many."""
-        batch = pairs_of(loaded).batch
+    def sweep(self, loaded: LoadedPairs) -> Sweep:
+        """Return what sweeps over these pairs: pair after pair, or in blocks where there are many."""
+        batch = loaded.batch
         kernel = build(
             self.model, batch, method=self._method, blocks=self._blocks or Blocks.suited_to(batch.size),
             workers=self._threads, run=self._executor.map,
@@ -127,7 +121,7 @@ class PhraseChain:
         self._compiling.wait()
 
         def take(state: State, averages: Averages, request: SweepRequest, report: Report) -> tuple[State, SweepInfo]:
-            before = ChainState(variables(state), self.table, fragment_averages(averages))
+            before = ChainState(state, self.table, averages)
             plan = plan_of(request, self._schedule)
             chain, info = kernel.step(self._settings.seed, before, plan, report)
             if types is not None and at_temperature_one(plan.powers):
@@ -137,10 +131,6 @@ class PhraseChain:
 
         return take
 
-    def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
-        """Nothing is elsewhere."""
-        return state, averages
-
     def follow(self, store: Store) -> None:
         """Take the store's present vocabulary into the model, whose base distribution spreads over it."""
         sizes = store.vocabulary_sizes()
@@ -149,12 +139,8 @@ class PhraseChain:
             self.model = model_of(self._settings, sizes)
 
     def log_likelihood(self) -> float:
-        """Of all rule tokens, natural-log."""
+        """Return that of all rule tokens, natural-log."""
         return log_likelihood(self.table, self.model)
-
-    def labels(self) -> list[LabelRow]:
-        """Nothing: X is the only label, and its parameters are settings."""
-        return []
 
     def close(self) -> None:
         """End threads and what is being compiled."""
@@ -162,8 +148,8 @@ class PhraseChain:
         self._executor.shutdown()
 
 
-class PhraseTrial:
-    """A chain over sentence pairs; `seconds` of sampling so far."""
+class PhraseTrial(Trial):
+    """A chain over sentence pairs."""
 
     def __init__(self, model: Model, batch: Batch, schedule: PairSchedule, how: TrialOptions) -> None:
         self._how = how
@@ -187,12 +173,12 @@ class PhraseTrial:
         return self._chain.table
 
     @property
-    def state(self) -> Variables:
+    def state(self) -> State:
         """The present derivations."""
         return self._chain.derivations
 
     def sweep(self) -> None:
-        """One sweep over all pairs, the next one of the schedule."""
+        """Sweep over all pairs once, by the next step of the schedule."""
         self._sweeps += 1
         stages, powers = self._schedule.stages(self._sweeps), self._schedule.powers(self._sweeps)
         plan = SweepPlan(self._sweeps, stages, powers, self._how.density, leaving=self._schedule.leaving)
@@ -204,7 +190,7 @@ class PhraseTrial:
         self.seconds += time.perf_counter() - started
 
     def log_likelihood(self) -> float:
-        """Of all rule tokens, natural-log."""
+        """Return that of all rule tokens, natural-log."""
         return log_likelihood(self.table, self._kernel.model)
 
     def close(self) -> None:
@@ -212,82 +198,37 @@ class PhraseTrial:
         self._executor.shutdown()
 
 
-class Synchronous:
-    """Rules between two languages, from word-aligned pairs."""
+def _begin(loaded: LoadedPairs, settings: Settings, due: NDArray[np.bool_]) -> State:
+    """Draw cuts by the schedule, a random edge at each node."""
+    return initial_state(settings.seed, loaded.batch, CUT if settings.schedule == PAPER else RANDOM)
 
-    name = SYNCHRONOUS
-    whole = False
 
-    def load(self, rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
-        """The pairs with their forests."""
-        return load_pairs(rows, settings)
+def _trial(loaded: LoadedPairs, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions) -> PhraseTrial:
+    how = replace(how, type_moves=settings.type_moves)
+    return PhraseTrial(model_of(settings, vocabulary), loaded.batch, schedule_of(settings), how)
 
-    def begin(self, loaded: Loaded, settings: Settings, due: NDArray[np.bool_]) -> State:
-        """Cuts by the schedule, a random edge at each node."""
-        return initial_state(settings.seed, pairs_of(loaded).batch, CUT if settings.schedule == PAPER else RANDOM)
 
-    def course(self, settings: Settings) -> Schedule | Annealing:
-        """The schedule."""
-        return schedule_of(settings)
-
-    def chain(self, store: Store, means: Means) -> PhraseChain:
-        """The rule counts of a store."""
-        return PhraseChain(store, means)
-
-    def trial(self, loaded: Loaded, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions) -> PhraseTrial:
-        """A chain by the store's model and schedule."""
-        model = model_of(settings, vocabulary)
-        return PhraseTrial(
-            model, pairs_of(loaded).batch, schedule_of(settings), replace(how, type_moves=settings.type_moves)
-        )
-
-    def key(self, source: str, target: str, salt: int) -> Key:
-        """The key of a rule."""
-        return rule_key(Rule(parse_side(source), parse_side(target)), salt)
-
-    def show(self, row: PairRow, settings: Settings) -> list[RuleUse]:
-        """The pair's derivation."""
-        forests = load_pairs([row], settings).batch.forests
-        _, expansions = expansions_of(forests, row.current or b"")
-        places = places_of(expansions)
-        source, target = row.source.split(" "), row.target.split(" ")
-        uses = []
-        for head, tails, _ in expansions:
-            spans = [_spans(forests, node) for node in (head, *tails)]
-            uses.append(
-                RuleUse(
-                    render_side(_side(source, [span for span, _ in spans])),
-                    render_side(_side(target, [span for _, span in spans])),
-                    *spans[0],
-                    tuple(places[tail] for tail in tails),
-                )
+def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
+    forests = load_pairs([row], settings).batch.forests
+    _, expansions = expansions_of(forests, row.current or b"")
+    source, target = row.source.split(" "), row.target.split(" ")
+    uses = []
+    for head, tails, children in expansions:
+        spans = [_spans(forests, node) for node in (head, *tails)]
+        uses.append(
+            RuleUse(
+                render_side(_side(source, [span for span, _ in spans])),
+                render_side(_side(target, [span for _, span in spans])),
+                *spans[0],
+                children,
             )
-        return uses
-
-    def warm_up(self, settings: Settings) -> tuple[LoadedPairs, State]:
-        """A pair of two words each, in both schemes of sweeps."""
-        loaded = load_pairs([PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)], settings)
-        model = model_of(settings, (2, 2))
-        plan = SweepPlan(np.ones(1, np.int64), np.ones(1, np.int16))
-        for blocks in (None, Blocks(1, 1)):
-            kernel = build(model, loaded.batch, blocks=blocks)
-            state, _ = kernel.step(settings.seed, kernel.init(settings.seed), plan)
-        log_likelihood(state.table, model)
-        return loaded, state.derivations
-
-
-def pairs_of(loaded: Loaded) -> LoadedPairs:
-    """The pairs in memory as those of this kind."""
-    assert isinstance(loaded, LoadedPairs)
-    return loaded
+        )
+    return uses
 
 
 def _spans(forests: Forests, node: int) -> tuple[Span, Span]:
     at = forests.node[node]
-    return (
-        (int(at["source_start"]), int(at["source_end"])),
-        (int(at["target_start"]), int(at["target_end"])),
-    )
+    return ((int(at["source_start"]), int(at["source_end"])), (int(at["target_start"]), int(at["target_end"])))
 
 
 def _side(words: Sequence[str], spans: Sequence[Span]) -> Side:
@@ -304,3 +245,9 @@ def _side(words: Sequence[str], spans: Sequence[Span]) -> Side:
             side.append(words[position])
             position += 1
     return tuple(side)
+
+
+_EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
+
+KIND = Kind(SYNCHRONOUS, False, load_pairs, _begin, schedule_of, PhraseChain, _trial, key_of_sides, _show, _EXAMPLE)
+"""Rules between two languages, from word-aligned pairs."""

@@ -8,34 +8,25 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.counting import (
-    ForestPairs,
-    expansions_of,
-    fragment_averages,
-    places_of,
-    tails_of,
-    variables,
-)
 from hierogram.daemon.learning.kinds.kind import (
-    Averages,
-    Key,
-    Loaded,
+    Chain,
+    Kind,
     Means,
     Report,
     RuleUse,
-    State,
     Sweep,
     SweepRequest,
+    Trial,
     TrialOptions,
 )
+from hierogram.daemon.learning.kinds.pairs import ForestPairs, expansions_of, tails_of
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.counts.deltas import CountDeltas, add_state, empty_deltas
 from hierogram.samplers.counts.table import RuleTable
 from hierogram.samplers.counts.texts import internal_nodes, render_fragments
 from hierogram.samplers.exceptions import BracketError, ForestTooLargeError
-from hierogram.samplers.forests.averages import add_trees
-from hierogram.samplers.forests.batch import Batch, initial_state, make_batch
-from hierogram.samplers.forests.batch import State as Variables
+from hierogram.samplers.forests.averages import Averages, add_trees
+from hierogram.samplers.forests.batch import Batch, State, initial_state, make_batch
 from hierogram.samplers.forests.forest import Bitext, Forests, Node, assemble
 from hierogram.samplers.forests.fragments import add_up
 from hierogram.samplers.grammar import keys
@@ -46,16 +37,9 @@ from hierogram.samplers.grammar.numbers import MAX_LABEL, ONE_SQUARE, ONE_USE
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import JOINED, TREES, UNIFORM
 from hierogram.samplers.grammar.sizes import source_terminals_of
-from hierogram.samplers.trees.models import (
-    Expansions,
-    LabelProcesses,
-    TreeBatch,
-    TreeState,
-    build_tree_model,
-    label_processes,
-)
+from hierogram.samplers.trees.models import Expansions, TreeBatch, TreeState, build_tree_model, label_processes
 from hierogram.samplers.trees.sweeps import TreePlan, build
-from hierogram.storage.records import LabelRow, PairRow, Settings
+from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.store import Store
 
@@ -72,9 +56,9 @@ class LoadedTrees(ForestPairs):
     key_salt: int
 
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
-        """The chosen entries of rule-count deltas: root label, fragment; a rule's length is its number of expansions.
+        """Return the chosen entries of rule-count deltas; a rule's length is its number of expansions.
 
-        Their keys come from the texts, since the numbers of labels are those of the batch.
+        Sides are root label and fragment. Keys come from the texts, since the numbers of labels are those of the batch.
         """
         labels, fragments = render_fragments(deltas, chosen, self.treebank.labels, self.words)
         sides = zip(labels, fragments, strict=True)
@@ -96,7 +80,7 @@ class LoadedTrees(ForestPairs):
 
 
 def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> LoadedTrees:
-    """Trees or packed forests in brackets; `ids` name them for their random streams.
+    """Load trees or packed forests in brackets; `ids` name them for their random streams.
 
     Labels are numbered from 1 in the order in which they come. Raises `BracketError` where a text is no tree, and
     `ForestTooLargeError` where one is beyond what a forest can hold.
@@ -144,16 +128,10 @@ def load_trees(texts: Iterable[str], ids: Sequence[int], key_salt: int = 0) -> L
     return LoadedTrees(batch, TreeBatch(batch, expansions, ["", *labels]), list(words), key_salt)
 
 
-FIRST_STRENGTH = 1.0
-FIRST_EXPANDED = 0.5
-"""α_c and β_c of a label before the first sweep."""
-
-
-class LabelPrior(NamedTuple):
-    """The Dirichlet process of a root label: strength α_c, and the probability β_c that the base expands the label."""
-
-    strength: float = FIRST_STRENGTH
-    expansion_probability: float = FIRST_EXPANDED
+Prior = tuple[float, float]
+"""The Dirichlet process of a root label: strength α_c, and the probability β_c that the base expands the label."""
+FIRST_PRIOR: Prior = (1.0, 0.5)
+"""Of a label before the first sweep."""
 
 
 class CountedFragment(NamedTuple):
@@ -168,22 +146,18 @@ class TreeChain:
     """The chain over a treebank's derivations and parameters."""
 
     def __init__(
-        self,
-        loaded: LoadedTrees,
-        state: Variables,
-        base: str,
-        seed: int,
-        priors: Mapping[str, LabelPrior] | None = None,
+        self, loaded: LoadedTrees, state: State, base: str, seed: int, priors: Mapping[str, Prior] | None = None
     ) -> None:
         self.loaded = loaded
         self.trees = loaded.treebank
         self.seed = seed
-        labels = self._processes(priors or {})
+        known = np.array([(priors or {}).get(label, FIRST_PRIOR) for label in self.trees.labels])
+        labels = label_processes(known[:, 0].copy(), known[:, 1].copy())
         self.kernel = build(build_tree_model(base, self.trees.expansions, labels), self.trees)
         self.chain: TreeState = self.kernel.resume(state, labels)
 
     @property
-    def state(self) -> Variables:
+    def state(self) -> State:
         """The present derivations."""
         return self.chain.derivations
 
@@ -192,30 +166,20 @@ class TreeChain:
         """The counts of all fragments."""
         return self.chain.table
 
-    def _processes(self, priors: Mapping[str, LabelPrior]) -> LabelProcesses:
-        known = [priors.get(label, LabelPrior()) for label in self.trees.labels]
-        return label_processes(
-            np.array([prior.strength for prior in known]), np.array([prior.expansion_probability for prior in known])
-        )
-
-    def set_priors(self, priors: Mapping[str, LabelPrior]) -> None:
-        """Go on with these parameters; labels that are not named get those of the start."""
-        self.chain = self.chain._replace(labels=self._processes(priors))
-
-    def priors(self) -> dict[str, LabelPrior]:
-        """The present parameters by label."""
+    def priors(self) -> dict[str, Prior]:
+        """Return the present parameters by label."""
         labels = self.chain.labels
         values = zip(labels.strength.tolist(), labels.expansion_probability.tolist(), strict=True)
-        return dict(list(zip(self.trees.labels, map(LabelPrior._make, values), strict=True))[1:])
+        return dict(list(zip(self.trees.labels, values, strict=True))[1:])
 
-    def sweep(
+    def step(
         self,
         number: int,
         sweeps: NDArray[np.int64],
         temperatures: NDArray[np.float64],
         report: Callable[[int], None] | None = None,
     ) -> SweepInfo:
-        """One sweep over the trees whose temperature is above 0, then new parameters.
+        """Sweep over the trees whose temperature is above 0, then draw new parameters.
 
         `number` counts the sweeps of the chain, `sweeps` those of each tree: both name random streams.
         """
@@ -223,16 +187,34 @@ class TreeChain:
         return info
 
     def log_likelihood(self) -> float:
-        """ln P of all fragments given the parameters."""
+        """Return ln P of all fragments given the parameters."""
         return self.kernel.log_likelihood(self.chain)
 
     def fragments(self) -> list[CountedFragment]:
-        """The grammar: every fragment in use, by label, the most used first."""
+        """Return the grammar: every fragment in use, by label, the most used first."""
         deltas = add_state(empty_deltas(), self.trees.batch, self.state, 1, 0)
         chosen = np.arange(deltas.entries)
         roots, texts = render_fragments(deltas, chosen, self.trees.labels, self.loaded.words)
         counted = map(CountedFragment, roots, texts, deltas.counts[chosen].tolist())
         return sorted(counted, key=lambda fragment: (fragment.label, -fragment.uses, fragment.fragment))
+
+
+class TreeTrial(TreeChain, Trial):
+    """A chain over a treebank, from an initial state of its own."""
+
+    def __init__(self, loaded: LoadedTrees, base: str, annealing: Annealing, how: TrialOptions) -> None:
+        super().__init__(loaded, initial_state(how.seed, loaded.batch, how.start), base, how.seed)
+        self._annealing = annealing
+        self._number = 0
+        self.seconds = 0.0
+
+    def sweep(self) -> None:
+        """Sweep over all trees once, by the next step of the annealing, then draw new parameters."""
+        self._number += 1
+        own = np.full(self.trees.size, self._number, np.int64)
+        started = time.perf_counter()
+        self.step(self._number, own, self._annealing.temperatures(own))
+        self.seconds += time.perf_counter() - started
 
 
 def sample_treebank(
@@ -252,70 +234,35 @@ def sample_treebank(
     """
     schedule = annealing or Annealing()
     loaded = load_trees(texts, range(1, len(texts) + 1))
-    chain = TreeChain(loaded, initial_state(seed, loaded.batch, start), base, seed)
+    chain = TreeTrial(loaded, base, schedule, TrialOptions(seed, start))
     for number in range(1, schedule.sweeps + sweeps + 1):
-        own = np.full(loaded.treebank.size, number, np.int64)
-        chain.sweep(number, own, schedule.temperatures(own))
+        chain.sweep()
         if report:
             report(number, chain)
     return chain
 
 
-class TreeTrial:
-    """A chain over a treebank, from an initial state of its own; see `Trial`."""
-
-    def __init__(self, loaded: LoadedTrees, base: str, annealing: Annealing, how: TrialOptions) -> None:
-        self._annealing = annealing
-        self._chain = TreeChain(loaded, initial_state(how.seed, loaded.batch, how.start), base, how.seed)
-        self._number = 0
-        self.seconds = 0.0
-
-    @property
-    def table(self) -> RuleTable:
-        """The counts of all fragments."""
-        return self._chain.table
-
-    @property
-    def state(self) -> Variables:
-        """The present derivations."""
-        return self._chain.state
-
-    def sweep(self) -> None:
-        """One sweep over all trees, the next one of the annealing, then new parameters."""
-        self._number += 1
-        own = np.full(self._chain.trees.size, self._number, np.int64)
-        started = time.perf_counter()
-        self._chain.sweep(self._number, own, self._annealing.temperatures(own))
-        self.seconds += time.perf_counter() - started
-
-    def log_likelihood(self) -> float:
-        """Of all fragments, natural-log."""
-        return self._chain.log_likelihood()
-
-    def close(self) -> None:
-        """There are no threads to end."""
-
-
-_EXAMPLE = "(S (| #1=(A a) (B (C b) (C c))) (| (#1) (B (C b) (D c))))"
+_EXAMPLE = PairRow(1, "", "(S (| #1=(A a) (B (C b) (C c))) (| (#1) (B (C b) (D c))))", "", WAITING, 0, 0, None, None)
 """A sentence with two parses."""
 
 
 def annealing_of(settings: Settings) -> Annealing:
-    """The store's schedule."""
+    """Return the store's schedule."""
     return Annealing(settings.annealing, settings.temperature)
 
 
-class TreebankChain:
+class TreebankChain(Chain):
     """A treebank in memory, all trees at once.
 
     The base distribution P_C and the parameters of the labels belong to the whole treebank, so it is never sampled in
     parts.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, means: Means) -> None:
+        """Load what is known; one thread does it all, by one method, whatever the `means`."""
         self._settings = store.settings()
         self._annealing = annealing_of(self._settings)
-        self._priors = {row.label: LabelPrior(row.strength, row.expansion_probability) for row in store.labels()}
+        self._priors = {row.label: (row.strength, row.expansion_probability) for row in store.labels()}
         # The parameters' random streams are named by the sweeps of the store.
         self._sweeps = store.status().sweeps
         self._chain: TreeChain | None = None
@@ -330,21 +277,20 @@ class TreebankChain:
         """Uses of fragments."""
         return 0 if self._chain is None else self._chain.table.rule_tokens
 
-    def enter(self, loaded: Loaded, state: State, stored: NDArray[np.bool_]) -> None:
+    def enter(self, loaded: LoadedTrees, state: State, stored: NDArray[np.bool_]) -> None:
         """Take in all trees, with what is known of their labels."""
-        assert isinstance(loaded, LoadedTrees)
         if self._chain is not None:
             self._priors |= self._chain.priors()
-        self._chain = TreeChain(loaded, variables(state), self._settings.base, self._settings.seed, self._priors)
+        self._chain = TreeChain(loaded, state, self._settings.base, self._settings.seed, self._priors)
 
-    def change(self, loaded: Loaded, state: State, change: int) -> None:
+    def change(self, loaded: LoadedTrees, state: State, change: int) -> None:
         """Forget the trees in memory, which are not those of the store any more: the others have to be entered."""
         if self._chain is not None:
             self._priors |= self._chain.priors()
             self._chain = None
 
-    def sweep(self, loaded: Loaded) -> Sweep:
-        """What sweeps over the trees and then moves the labels' parameters."""
+    def sweep(self, loaded: LoadedTrees) -> Sweep:
+        """Return what sweeps over the trees and then moves the labels' parameters."""
         chain = self._chain
         assert chain is not None
         assert chain.loaded is loaded
@@ -353,89 +299,50 @@ class TreebankChain:
             temperatures = np.where(request.active, self._annealing.temperatures(request.sweeps), 0.0)
             self._sweeps += 1
             assert state is chain.state
-            info = chain.sweep(self._sweeps, request.sweeps, temperatures, report)
-            add_trees(fragment_averages(averages), chain.trees.batch, chain.state, request.averaged)
+            info = chain.step(self._sweeps, request.sweeps, temperatures, report)
+            add_trees(averages, chain.trees.batch, chain.state, request.averaged)
             return chain.state, info
 
         return take
 
-    def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
-        """Nothing is elsewhere."""
-        return state, averages
-
-    def follow(self, store: Store) -> None:
-        """Nothing: the base distribution is that of the trees in memory."""
-
     def log_likelihood(self) -> float:
-        """Of all fragments given the labels' parameters, natural-log."""
+        """Return that of all fragments given the labels' parameters, natural-log."""
         return 0.0 if self._chain is None else self._chain.log_likelihood()
 
     def labels(self) -> list[LabelRow]:
-        """The parameters of the labels."""
+        """Return the parameters of the labels."""
         return [] if self._chain is None else [LabelRow(label, *prior) for label, prior in self._chain.priors().items()]
 
-    def close(self) -> None:
-        """Nothing to end."""
+
+def _load(rows: Sequence[PairRow], settings: Settings) -> LoadedTrees:
+    return load_trees([row.target for row in rows], [row.id for row in rows], settings.key_salt)
 
 
-class Trees:
-    """Fragments of trees, from a treebank."""
-
-    name = TREES
-    whole = True
-
-    def load(self, rows: Sequence[PairRow], settings: Settings) -> LoadedTrees:
-        """The trees with their forests."""
-        return load_trees([row.target for row in rows], [row.id for row in rows], settings.key_salt)
-
-    def begin(self, loaded: Loaded, settings: Settings, due: NDArray[np.bool_]) -> State:
-        """Cuts by the store's start, a random edge at each node."""
-        assert isinstance(loaded, LoadedTrees)
-        return initial_state(settings.seed, loaded.batch, settings.start)
-
-    def course(self, settings: Settings) -> Annealing:
-        """Annealing."""
-        return annealing_of(settings)
-
-    def chain(self, store: Store, means: Means) -> TreebankChain:
-        """A treebank's counts and parameters; one thread does it all, by one method."""
-        return TreebankChain(store)
-
-    def trial(self, loaded: Loaded, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions) -> TreeTrial:
-        """A chain by the store's base distribution and annealing."""
-        assert isinstance(loaded, LoadedTrees)
-        return TreeTrial(loaded, settings.base, annealing_of(settings), how)
-
-    def key(self, source: str, target: str, salt: int) -> Key:
-        """The key of a fragment."""
-        return fragment_key(source, target, salt)
-
-    def show(self, row: PairRow, settings: Settings) -> list[RuleUse]:
-        """The tree's derivation."""
-        loaded = self.load([row], settings)
-        forests, labels = loaded.batch.forests, loaded.treebank.labels
-        state, expansions = expansions_of(forests, row.current or b"")
-        places = places_of(expansions)
-        words = row.source.split(" ")
-        uses = []
-        for head, tails, _ in expansions:
-            at = forests.node[head]
-            span = int(at["source_start"]), int(at["source_end"])
-            fragment = _fragment(head, forests, state, labels, words)
-            uses.append(RuleUse(labels[int(at["label"])], fragment, span, (0, 0), tuple(places[t] for t in tails)))
-        return uses
-
-    def warm_up(self, settings: Settings) -> tuple[LoadedTrees, State]:
-        """A small forest, one sweep and new parameters."""
-        loaded = load_trees([_EXAMPLE], [1])
-        chain = TreeChain(loaded, initial_state(settings.seed, loaded.batch), settings.base, settings.seed)
-        chain.sweep(1, np.ones(1, np.int64), np.ones(1))
-        chain.log_likelihood()
-        return loaded, chain.state
+def _begin(loaded: LoadedTrees, settings: Settings, due: NDArray[np.bool_]) -> State:
+    """Draw cuts by the store's start, a random edge at each node."""
+    return initial_state(settings.seed, loaded.batch, settings.start)
 
 
-def _fragment(head: int, forests: Forests, state: Variables, labels: Sequence[str], words: Sequence[str]) -> str:
-    """The fragment at a node in brackets."""
+def _trial(loaded: LoadedTrees, settings: Settings, vocabulary: tuple[int, int], how: TrialOptions) -> TreeTrial:
+    return TreeTrial(loaded, settings.base, annealing_of(settings), how)
+
+
+def _show(row: PairRow, settings: Settings) -> list[RuleUse]:
+    loaded = _load([row], settings)
+    forests, labels = loaded.batch.forests, loaded.treebank.labels
+    state, expansions = expansions_of(forests, row.current or b"")
+    words = row.source.split(" ")
+    uses = []
+    for head, _, children in expansions:
+        at = forests.node[head]
+        span = int(at["source_start"]), int(at["source_end"])
+        fragment = _fragment(head, forests, state, labels, words)
+        uses.append(RuleUse(labels[int(at["label"])], fragment, span, (0, 0), children))
+    return uses
+
+
+def _fragment(head: int, forests: Forests, state: State, labels: Sequence[str], words: Sequence[str]) -> str:
+    """Return the fragment at a node in brackets."""
     pieces: list[str] = []
     stack: list[int | str] = [head]
     while stack:
@@ -458,3 +365,7 @@ def _fragment(head: int, forests: Forests, state: Variables, labels: Sequence[st
         inside += [f" {word}" for word in words[position : int(at["source_end"])]]
         stack += [")", *reversed(inside)]
     return "".join(pieces)[1:]
+
+
+KIND = Kind(TREES, True, _load, _begin, annealing_of, TreebankChain, _trial, fragment_key, _show, _EXAMPLE)
+"""Fragments of trees, from a treebank."""

@@ -37,7 +37,7 @@ def expected(tmp_path: Path) -> int:
 def unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the cache had no kernel of a sweep."""
     monkeypatch.setattr(kernels, "is_kept", lambda _kernel: False)
-    monkeypatch.setattr(kernels, "_processors", lambda: 2)
+    monkeypatch.setattr(kernels, "processors", lambda: 2)
 
 
 def test_learning_takes_the_kernel_that_was_compiled_beside_it(tmp_path: Path, expected: int) -> None:
@@ -52,7 +52,7 @@ def test_learning_takes_the_kernel_that_was_compiled_beside_it(tmp_path: Path, e
         check=True,
     )
     # One processor compiles for itself; where there are more, the other process has put the kernel into the cache.
-    hits, misses = ("1", "0") if kernels._processors() > 1 else ("0", "1")
+    hits, misses = ("1", "0") if kernels.processors() > 1 else ("0", "1")
     assert ran.stdout.split() == [str(expected), hits, misses]
     assert ran.stderr == ""
     assert len(list(cache.rglob("sweeps.sweep_pairs*.nbc"))) == 1
@@ -66,8 +66,8 @@ def test_a_compiler_that_dies_is_done_without(tmp_path: Path, expected: int, mon
         def __init__(self, method: int) -> None:
             super().__init__(method)
             assert self.process is not None
-            started.append(self.process)
-            os.kill(self.process, signal.SIGKILL)
+            started.append(self.process.pid)
+            os.kill(self.process.pid, signal.SIGKILL)
 
     monkeypatch.setattr("hierogram.daemon.learning.kinds.synchronous.SweepKernel", Doomed)
     assert learned(str(tmp_path)) == expected
@@ -80,8 +80,8 @@ def test_a_compiler_that_dies_is_done_without(tmp_path: Path, expected: int, mon
 def test_a_compiler_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_SECONDS", 0.0)
     kernel = SweepKernel()
-    number = kernel.process
-    assert number is not None
+    assert kernel.process is not None
+    number = kernel.process.pid
     os.kill(number, signal.SIGSTOP)
     kernel.wait()
     assert kernel.process is None
@@ -112,7 +112,7 @@ def test_nothing_is_compiled_for_a_cache_that_cannot_be_written(
 
 @pytest.mark.usefixtures("unknown")
 def test_one_processor_compiles_everything_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_processors", lambda: 1)
+    monkeypatch.setattr(kernels, "processors", lambda: 1)
     assert SweepKernel().process is None
 
 

@@ -1,7 +1,6 @@
 """A kind of grammar that only this test knows: once registered, it is learned, verified, exported and withdrawn."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,29 +9,42 @@ from numpy.typing import NDArray
 from tests.daemon.conftest import LINES, Run, written
 from tests.daemon.serving.turns import SHORT, Hands
 
-from hierogram.daemon.learning.kinds.kind import Averages, Key, Loaded, Means, Report, RuleUse, Sweep
+from hierogram.daemon.learning.kinds import synchronous
+from hierogram.daemon.learning.kinds.kind import (
+    Averages,
+    Chain,
+    Kind,
+    Loaded,
+    Means,
+    Report,
+    RuleUse,
+    Sweep,
+    SweepRequest,
+    key_of_sides,
+)
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs, load_pairs
 from hierogram.daemon.learning.kinds.registry import KINDS
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.serving.service import warm_up
 from hierogram.samplers.counts.chain import SweepInfo
 from hierogram.samplers.forests.batch import State, initial_state
-from hierogram.samplers.grammar.keys import rule_key
 from hierogram.samplers.grammar.kinds import NOTATIONS, PAIRS, SOURCE, TARGET, Notation, WordPlace
-from hierogram.samplers.grammar.rules import Rule, parse_side, terminal_of
+from hierogram.samplers.grammar.rules import terminal_of
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.grammar.settings import JOINED
-from hierogram.storage.records import WAITING, LabelRow, PairRow, Settings
+from hierogram.storage.records import WAITING, PairRow, Settings
 from hierogram.storage.store import Store, open_store
 
 NAME = "whole pairs"
 WORDS = (WordPlace(SOURCE, SOURCE, terminal_of), WordPlace(TARGET, TARGET, terminal_of))
 
 
-class WholePairsChain:
+class WholePairsChain(Chain):
     """Counts of rules that are pairs; there is nothing to sample."""
 
-    def __init__(self, store: Store) -> None:
+    rule_types = rule_tokens = 0
+
+    def __init__(self, store: Store, means: Means) -> None:
         status = store.status()
         self.rule_types, self.rule_tokens = status.rules, status.rule_tokens
 
@@ -43,66 +55,48 @@ class WholePairsChain:
         self.rule_tokens += change * loaded.size
 
     def sweep(self, loaded: Loaded) -> Sweep:
-        def take(
-            state: State, sweeps: NDArray[np.int64], active: NDArray[np.bool_], report: Report
-        ) -> tuple[State, SweepInfo]:
+        def take(state: State, averages: Averages, request: SweepRequest, report: Report) -> tuple[State, SweepInfo]:
             report(loaded.size)
             return state, SweepInfo(0, 0, 0, 0, 0)
 
         return take
 
-    def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
-        return state, averages
-
-    def follow(self, store: Store) -> None:
-        pass
-
     def log_likelihood(self) -> float:
         return -float(self.rule_tokens)
 
-    def labels(self) -> list[LabelRow]:
-        return []
 
-    def close(self) -> None:
-        pass
+def begin(loaded: LoadedPairs, settings: Settings, due: NDArray[np.bool_]) -> State:
+    return initial_state(settings.seed, loaded.batch, JOINED)
 
 
-class WholePairs:
-    """Each pair is a rule."""
+def show(row: PairRow, settings: Settings) -> list[RuleUse]:
+    sizes = row.source.count(" ") + 1, row.target.count(" ") + 1
+    return [RuleUse(row.source, row.target, (0, sizes[0]), (0, sizes[1]), ())]
 
-    name = NAME
-    whole = False
 
-    def load(self, rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
-        return load_pairs(rows, settings)
+EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
 
-    def begin(self, loaded: Loaded, settings: Settings, due: NDArray[np.bool_]) -> State:
-        assert isinstance(loaded, LoadedPairs)
-        return initial_state(settings.seed, loaded.batch, JOINED)
 
-    def course(self, settings: Settings) -> Schedule:
-        return Schedule(1, 2)
-
-    def chain(self, store: Store, means: Means) -> WholePairsChain:
-        return WholePairsChain(store)
-
-    def key(self, source: str, target: str, salt: int) -> Key:
-        return rule_key(Rule(parse_side(source), parse_side(target)), salt)
-
-    def show(self, row: PairRow, settings: Settings) -> list[RuleUse]:
-        sizes = row.source.count(" ") + 1, row.target.count(" ") + 1
-        return [RuleUse(row.source, row.target, (0, sizes[0]), (0, sizes[1]), ())]
-
-    def warm_up(self, settings: Settings) -> tuple[LoadedPairs, State]:
-        loaded = self.load([PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)], settings)
-        return loaded, self.begin(loaded, settings, np.ones(1, np.bool_))
+WHOLE_PAIRS = Kind(
+    NAME,
+    False,
+    load_pairs,
+    begin,
+    lambda _: Schedule(1, 2),
+    WholePairsChain,
+    synchronous.KIND.trial,
+    key_of_sides,
+    show,
+    EXAMPLE,
+)
+"""Each pair is a rule."""
 
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     notation = Notation(NAME, "whole pairs", PAIRS, (SOURCE, TARGET), WORDS, frozenset())
     monkeypatch.setitem(NOTATIONS, NAME, notation)
-    monkeypatch.setitem(KINDS, NAME, WholePairs())
+    monkeypatch.setitem(KINDS, NAME, WHOLE_PAIRS)
 
 
 @pytest.fixture

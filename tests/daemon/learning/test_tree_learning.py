@@ -92,7 +92,7 @@ class TreeChainRun:
         kept: list[dict[Sides, int]] = []
         for number in range(1, sweeps + 1):
             own = np.full(len(TREES), number, np.int64)
-            self.chain.sweep(number, own, self.schedule.temperatures(own))
+            self.chain.step(number, own, self.schedule.temperatures(own))
             if number > QUICK.annealing:
                 kept.append({(f.label, f.fragment): f.uses for f in self.chain.fragments()})
         counts = {(f.label, f.fragment): f.uses for f in self.chain.fragments()}

@@ -18,7 +18,7 @@ from hierogram.daemon.scoring.learned import Learned, Own, RuleNumbers, Sides, r
 from hierogram.daemon.scoring.lexicon import Lexicon
 from hierogram.daemon.scoring.misfits import Contexts
 from hierogram.daemon.scoring.records import ScoreOptions
-from hierogram.daemon.scoring.scoring import Scorer, _cut, _Piece, _usable
+from hierogram.daemon.scoring.scoring import Scorer, _cut, _usable
 from hierogram.storage.records import PairRow
 from hierogram.storage.schema.tables import rules
 from hierogram.storage.store import Store
@@ -202,18 +202,17 @@ def test_masks_give_the_exact_score(known: Learned) -> None:
 def test_rules_are_found_by_their_sides() -> None:
     rules = [(f"a{k}", f"b{k % 7}") for k in range(200)]
     numbers = RuleNumbers(rules)
-    assert len(numbers) == 200
     assert [numbers.get(rule) for rule in rules] == list(range(200))
     assert numbers.get(("a0", "b1")) == numbers.get(("b0", "a0")) == RuleNumbers([]).get(("a", "b")) == -1
 
 
 def test_long_pairs_are_cut_where_no_likely_link_is_parted() -> None:
     likely = np.array([(k, k) for k in range(40)], np.int32)
-    second, first = _cut(_Piece(0, 40, 0, 40), likely)
-    assert (first.i, first.x, second.j, second.y) == (0, 0, 40, 40)
-    assert (first.j, first.y) == (second.i, second.x)
-    assert first.j == first.y
-    assert 15 < first.j < 25
+    (i, j, x, y), first = _cut((0, 40, 0, 40), likely)
+    assert (j, y) == (40, 40)
+    assert first == (0, i, 0, x)
+    assert i == x
+    assert 15 < i < 25
 
 
 def test_a_pair_with_too_large_a_chart_is_cut(known: Learned, monkeypatch: pytest.MonkeyPatch) -> None:

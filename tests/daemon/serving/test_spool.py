@@ -15,11 +15,9 @@ from hierogram.daemon.exceptions import InputError, SpoolError
 from hierogram.daemon.serving.spool import (
     Offer,
     StoppedError,
-    Taking,
-    move_done,
+    move,
     offers,
     prepare,
-    set_apart,
     take_in,
 )
 from hierogram.storage.records import Settings
@@ -65,7 +63,7 @@ def test_three_files_are_one_input_once_all_are_there(spool: Path) -> None:
     put(spool / "y.v2.alignment", changed=1)
     found, incomplete = offers(spool)
     assert found == []
-    assert [files.told for files in incomplete] == [
+    assert [files.shown for files in incomplete] == [
         "x.source and x.target.zst: waiting for x.alignment",
         "y.v2.alignment: waiting for y.v2.source and y.v2.target",
     ]
@@ -84,9 +82,9 @@ def test_what_is_taken_in_is_stored_in_its_corpus_and_goes_to_done(spool: Path, 
     (spool / "done" / "law").mkdir()
     put(spool / "done" / "law" / "x.target")
     [offer] = offers(spool)[0]
-    report = take_in(store, offer, Taking())
+    report = take_in(store, offer)
     assert (report.corpus, report.totals.accepted) == ("law", 9)
-    move_done(spool, offer)
+    move(spool, offer)
     assert offers(spool) == ([], [])
     assert sorted(path.name for path in (spool / "done" / "law").iterdir()) == [
         "x.alignment",
@@ -111,8 +109,8 @@ def test_what_cannot_be_read_is_set_apart_with_the_reason(spool: Path, store: St
     make(spool / "bad.gz")
     [offer] = offers(spool)[0]
     with pytest.raises(InputError, match=reason) as told:
-        take_in(store, offer, Taking())
-    set_apart(spool, offer, str(told.value))
+        take_in(store, offer)
+    move(spool, offer, str(told.value))
     assert offers(spool) == ([], [])
     assert (spool / "failed" / "bad.gz.reason").read_text() == f"{told.value}\n"
     assert os.path.lexists(spool / "failed" / "bad.gz")
@@ -123,8 +121,8 @@ def test_a_file_left_in_the_middle_is_taken_up_again(spool: Path, store: Store) 
     put(spool / "x.bars")
     [offer] = offers(spool)[0]
     with pytest.raises(StoppedError):
-        take_in(store, offer, Taking(stopped=lambda: store.count_pairs() > 0))
-    assert take_in(store, offer, Taking()).totals.duplicates == 9
+        take_in(store, offer, stopped=lambda: store.count_pairs() > 0)
+    assert take_in(store, offer).totals.duplicates == 9
     assert store.count_pairs() == 9
     assert store.integrity() == []
 
@@ -138,23 +136,23 @@ def test_a_folder_that_cannot_be_used_is_told(spool: Path, tmp_path: Path) -> No
     (spool / "done").rmdir()
     (spool / "done").write_text("")
     with pytest.raises(SpoolError, match=r"x\.bars cannot be moved to .*: .*done cannot be written: Not a dir"):
-        move_done(spool, Offer((put(spool / "x.bars"),), None))
+        move(spool, Offer((put(spool / "x.bars"),), None))
 
 
 def test_source_and_target_come_without_an_alignment_where_a_marker_says_so(spool: Path, store: Store) -> None:
     put(spool / "x.source", "la maison\nun chat\n")
     put(spool / "x.target", "the house\na cat\n")
     put(spool / "y.unaligned", "")
-    assert [files.told for files in offers(spool)[1]] == [
+    assert [files.shown for files in offers(spool)[1]] == [
         "x.source and x.target: waiting for x.alignment",
         "y.unaligned: waiting for y.source and y.target and y.alignment",
     ]
     put(spool / "x.unaligned", "")
     [offer] = offers(spool)[0]
     assert offer.name == "x.source + x.target"
-    assert take_in(store, offer, Taking()).totals.accepted == 2
+    assert take_in(store, offer).totals.accepted == 2
     assert store.count_pairs(["unaligned"]) == 2
-    move_done(spool, offer)
+    move(spool, offer)
     assert sorted(path.name for path in (spool / "done").iterdir()) == ["x.source", "x.target", "x.unaligned"]
     assert len(offers(spool)[1]) == 1
 
@@ -178,7 +176,7 @@ def test_an_empty_alignment_sets_all_three_apart(spool: Path, store: Store, line
     put(spool / "x.alignment", "")
     [offer] = offers(spool)[0]
     with pytest.raises(InputError, match=r"x\.alignment: empty, while .*x\.source has lines"):
-        take_in(store, offer, Taking())
+        take_in(store, offer)
     assert store.status().rejected == store.count_pairs() == 0
 
 
@@ -186,7 +184,7 @@ def test_tabs_and_memories_are_taken_in_by_the_languages_of_the_spool(spool: Pat
     put(spool / "a.tsv", "L'eau.\tThe water.\n", changed=1)
     put(spool / "b.tmx", HEAD + unit(("en", "A cat."), ("fr", "Un chat.")) + TAIL, changed=2)
     for offer in offers(spool)[0]:
-        take_in(store, offer, Taking(handling=IngestOptions(("fr", "en"), ("fr", "en"))))
+        take_in(store, offer, handling=IngestOptions(("fr", "en"), ("fr", "en")))
     assert [(row.source, row.target) for row in store.pairs()] == [
         ("L' eau .", "The water ."),
         ("Un chat .", "A cat ."),

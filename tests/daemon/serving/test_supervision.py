@@ -5,11 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
+from hierogram.daemon.configuration import DaemonSection
 from hierogram.daemon.exceptions import LoopFailedError
-from hierogram.daemon.serving.supervision import Heartbeat, Patience, StopFlag, Supervisor
+from hierogram.daemon.serving.supervision import Heartbeat, StopFlag, Supervisor
 from hierogram.storage.exceptions import StoreUnavailableError
 
-SOON = Patience(pause=0.001, longest_pause=0.004, give_up_after=3, stall=60.0)
+SOON = DaemonSection(pause_seconds=0.001, longest_pause_seconds=0.004, give_up_after=3, stall_seconds=60.0)
 LONG = 30.0
 """Seconds that a test waits before it fails; never reached otherwise."""
 
@@ -38,7 +39,7 @@ class Heard:
     def __init__(self) -> None:
         self.said: list[tuple[str, str, bool]] = []
 
-    def loop_failed(self, name: str, error: BaseException, pause: float | None) -> None:
+    def __call__(self, name: str, error: BaseException, pause: float | None) -> None:
         self.said.append((name, str(error), pause is None))
 
 

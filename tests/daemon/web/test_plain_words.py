@@ -90,9 +90,9 @@ def test_progress_of_an_export_counts_what_it_says(learned: Store, tmp_path: Pat
 def test_waiting_for_kernels_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "_QUIET_SECONDS", 0.0)
     warmed: list[str] = []
-    monkeypatch.setattr(service, "warm_up", lambda _: warmed.append("sampling"))
+    monkeypatch.setattr(service, "warm_up", lambda _: (warmed.append("sampling"), None))
     monkeypatch.setattr(service, "warm_up_answers", lambda: warmed.append("answers"))
-    monkeypatch.setattr(service, "warm_up_translations", lambda _: warmed.append("translations"))
+    monkeypatch.setattr(service, "warm_up_translations", lambda *_: warmed.append("translations"))
     log = open_log(LogSection())
     with capture_logs() as lines:
         service.get_ready(Settings(), log, answers=True)

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hierogram.daemon.workers.pool import WorkerLostError
-from hierogram.daemon.workers.worker import Worker
+from hierogram.daemon.workers.worker import Worker, WorkerLostError
 
 
 @dataclass(eq=False)

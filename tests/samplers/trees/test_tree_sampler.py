@@ -20,11 +20,12 @@ from tests.reference.tree_grammar import (
     write,
 )
 
-from hierogram.daemon.learning.kinds.trees import LabelPrior, TreeChain, load_trees
+from hierogram.daemon.learning.kinds.trees import FIRST_PRIOR, Prior, TreeChain, load_trees
 from hierogram.samplers.compiled.streams import stream
 from hierogram.samplers.forests.batch import initial_state
 from hierogram.samplers.grammar.brackets import read_parse
 from hierogram.samplers.grammar.settings import STARTS
+from hierogram.samplers.trees.models import label_processes
 from hierogram.samplers.trees.priors import draw_tables, move_expansions, move_strengths
 from hierogram.samplers.trees.sweeps import TreePlan
 
@@ -56,8 +57,14 @@ def treebank(texts: Sequence[str], base: str, mutant: str | None = None) -> Tree
 
 def chain(texts: Sequence[str], base: str, start: str, seed: int) -> TreeChain:
     loaded = load_trees(texts, range(1, len(texts) + 1))
-    priors = {label: LabelPrior(STRENGTH[label], EXPANDED[label]) for label in STRENGTH}
+    priors = {label: (STRENGTH[label], EXPANDED[label]) for label in STRENGTH}
     return TreeChain(loaded, initial_state(seed, loaded.batch, start), base, seed, priors)
+
+
+def set_priors(kernels: TreeChain, priors: dict[str, Prior]) -> None:
+    known = [priors.get(label, FIRST_PRIOR) for label in kernels.trees.labels]
+    labels = label_processes(*(np.array(column) for column in zip(*known, strict=True)))
+    kernels.chain = kernels.chain._replace(labels=labels)
 
 
 def state_of(chain: TreeChain) -> Joint:
@@ -157,8 +164,8 @@ def grown() -> TreeChain:
 def grown_under(base: str) -> TreeChain:
     kernels = chain(GROWN, base, "random", seed=3)
     for number in range(1, 4):
-        kernels.sweep(number, np.full(len(GROWN), number), np.ones(len(GROWN)))
-    kernels.set_priors({label: LabelPrior(STRENGTH[label], EXPANDED[label]) for label in STRENGTH})
+        kernels.step(number, np.full(len(GROWN), number), np.ones(len(GROWN)))
+    set_priors(kernels, {label: (STRENGTH[label], EXPANDED[label]) for label in STRENGTH})
     return kernels
 
 
@@ -197,7 +204,7 @@ def test_strengths_are_drawn_from_their_conditional(grown: TreeChain) -> None:
 
 
 def test_expansions_are_drawn_from_their_conditional(grown: TreeChain) -> None:
-    grown.set_priors({label: LabelPrior(STRENGTH[label], EXPANDED[label]) for label in STRENGTH})
+    set_priors(grown, {label: (STRENGTH[label], EXPANDED[label]) for label in STRENGTH})
     twin, counts = counts_of(grown)
     label = grown.trees.labels.index("A")
     model = grown.kernel.model._replace(labels=grown.chain.labels)
@@ -232,7 +239,7 @@ def test_expansions_are_drawn_given_every_table_of_a_likely_fragment() -> None:
     assert max(exp(twin.grammar.log_base(f)) * STRENGTH[str(f[0])] for f, n in counts.items() if n > 3) > 0.02
     label = kernels.trees.labels.index("A")
     strength = {"S": 30.0, "A": 60.0, "B": 20.0}
-    kernels.set_priors({name: LabelPrior(strength[name], EXPANDED[name]) for name in strength})
+    set_priors(kernels, {name: (strength[name], EXPANDED[name]) for name in strength})
     model = kernels.kernel.model._replace(labels=kernels.chain.labels)
     drawn = []
     for number in range(1, 6001):
