@@ -10,8 +10,11 @@ Plan = dict[str, str]
 
 
 @contextmanager
-def plans() -> Iterator[list[Plan]]:
-    """The statements that are executed meanwhile, each with its plan as the database explains it at that moment."""
+def plans(*, own: bool = False) -> Iterator[list[Plan]]:
+    """The statements that are executed meanwhile, each with its plan as the database explains it at that moment.
+
+    With `own` it is the plan by which Postgres executes it, else the one that it would have for large tables.
+    """
     seen: list[Plan] = []
 
     def explain(
@@ -25,7 +28,7 @@ def plans() -> Iterator[list[Plan]]:
             rows = cursor.fetchall()
         else:
             # A scan of a small table is a good plan; what matters is that there is another one for large tables.
-            cursor.execute("SET LOCAL enable_seqscan = off")
+            cursor.execute(f"SET LOCAL enable_seqscan = {'on' if own else 'off'}")
             cursor.execute(f"EXPLAIN {statement}", parameters)
             rows = cursor.fetchall()
             cursor.execute("SET LOCAL enable_seqscan = on")
