@@ -7,7 +7,7 @@ from math import exp, log2, sqrt
 from operator import itemgetter
 from typing import NamedTuple
 
-from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, notation_of
+from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, notation_of
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import Used
 from hierogram.storage.pairs.pairs import pairs_by_id
@@ -252,13 +252,14 @@ SELECT u.rule_id, c.name AS corpus, CAST(sum(u.uses) AS BIGINT) AS uses
 
 def common_words(look: Look, side: str, limit: int) -> list[tuple[str, int]]:
     """Frequent words of a side, of those that came first into the store."""
+    # Not the side itself: Postgres takes a value for a rare one where nobody has looked, and would read all words.
     rows = look.rows(
         """SELECT token, count
-  FROM (SELECT token, count FROM vocabulary WHERE side = :side ORDER BY id LIMIT :first) AS f
+  FROM (SELECT token, count FROM vocabulary WHERE side <> :other ORDER BY id LIMIT :first) AS f
  WHERE count > 0
  ORDER BY count DESC, token
  LIMIT :most""",
-        side=side,
+        other=TARGET if side == SOURCE else SOURCE,
         first=_FIRST_WORDS,
         most=limit,
     )
@@ -276,15 +277,9 @@ def telling_words(look: Look, limit: int) -> dict[str, list[tuple[str, int]]]:
     state = look.row("SELECT last_pair_id FROM store_state", False)
     last = int(state[0]) if state else 0
     step = max(_PAIRS_A_WINDOW, -(-last // _WINDOWS))
-    starts = ", ".join(f"({start})" for start in range(1, max(last, 1) + 1, step))
+    ids = [first + k for first in range(1, max(last, 1) + 1, step) for k in range(_PAIRS_A_WINDOW)]
     rows = look.rows(
-        f"""WITH windows (start) AS (VALUES {starts})
-SELECT p.id, p.source, p.target
-  FROM windows AS s
-  {"JOIN" if look.postgres else "CROSS JOIN"} sentence_pairs AS p
-    ON p.id >= s.start AND p.id < s.start + {_PAIRS_A_WINDOW}
- ORDER BY p.id""",
-        False,
+        f"SELECT id, source, target FROM sentence_pairs WHERE id IN ({', '.join(map(str, ids))}) ORDER BY id", False
     )
     found = {}
     for column, side in enumerate(sides, 1):

@@ -126,38 +126,32 @@ _LAST_IDS = {
 
 def table_problems(connection: Connection, stored: StoredRules) -> list[str]:
     """Return what is wrong between the tables of a database that can be read, one line each; `stored` are its rules."""
-    return [
-        *_offenders(connection),
-        *_wrong_totals(connection),
-        *_wrong_settings(connection),
-        *_wrong_vocabulary(connection),
-        *_wrong_rule_words(connection, stored),
-        *_wrong_pair_words(connection),
-        *_wrong_key_runs(connection, stored),
-    ]
+    return [*_wrong_rows(connection), *_wrong_totals(connection), *_wrong_indexes(connection, stored)]
 
 
 def file_damage(connection: Connection) -> list[str]:
     """Return what SQLite finds wrong with the store's file, one line each; nothing on Postgres."""
-    return list(_sqlite_problems(connection)) if connection.dialect.name == SQLITE else []
-
-
-def _sqlite_problems(connection: Connection) -> Iterator[str]:
+    if connection.dialect.name != SQLITE:
+        return []
+    found: list[str] = []
     try:
-        for (line,) in connection.execute(text("PRAGMA integrity_check")):
-            if line != "ok":
-                yield f"SQLite finds the file damaged: {line}"
+        found += connection.execute(text("PRAGMA integrity_check")).scalars()
     except DatabaseError as error:
-        yield f"SQLite finds the file damaged: {error.orig}"
+        found.append(str(error.orig))
+    return [f"SQLite finds the file damaged: {line}" for line in found if line != "ok"]
 
 
-def _offenders(connection: Connection) -> Iterator[str]:
+def _wrong_rows(connection: Connection) -> Iterator[str]:
     for what, query in _OFFENDERS.items():
         number = connection.execute(text(f"SELECT count(*) FROM ({query}) AS offenders")).scalar_one()
         if number:
             first = connection.execute(text(f"{query} ORDER BY 1 LIMIT {_SHOWN}")).scalars()
             more = ", …" if number > _SHOWN else ""
             yield f"{number} {what}: {', '.join(map(str, first))}{more}"
+    try:
+        read_settings(connection)
+    except StoreError as error:
+        yield str(error)
 
 
 def counted_totals(connection: Connection) -> dict[str, float]:
@@ -179,13 +173,6 @@ def _wrong_totals(connection: Connection) -> Iterator[str]:
     for name, number in largest_ids(connection).items():
         if state[name] < number:
             yield f"store_state says {name} = {state[name]}, but {number} is given out"
-
-
-def _wrong_settings(connection: Connection) -> Iterator[str]:
-    try:
-        read_settings(connection)
-    except StoreError as error:
-        yield str(error)
 
 
 @dataclass(slots=True)
@@ -219,14 +206,6 @@ def word_differences(connection: Connection) -> WordDifferences:
     for left in counted.values():
         left.pop("", None)
     return found
-
-
-def _wrong_vocabulary(connection: Connection) -> Iterator[str]:
-    found = word_differences(connection)
-    yield from _line("words whose count is not their number in the pairs", [name for _, name, _ in found.wrong])
-    missing = [f"{token} ({side})" for side, words in found.missing.items() for token in words]
-    yield from _line("words of pairs that the vocabulary lacks", missing)
-    yield from _line("words whose folded form is another", [name for _, name, _ in found.unfolded])
 
 
 def rule_word_differences(connection: Connection, stored: StoredRules) -> tuple[list[int], list[int]]:
@@ -264,19 +243,17 @@ def rule_word_differences(connection: Connection, stored: StoredRules) -> tuple[
     return differing[~there].tolist(), differing[there].tolist()
 
 
-def _wrong_rule_words(connection: Connection, stored: StoredRules) -> Iterator[str]:
+def _wrong_indexes(connection: Connection, stored: StoredRules) -> Iterator[str]:
+    """Compare the vocabulary with the pairs, and what finds rules and pairs with these."""
+    words = word_differences(connection)
+    yield from _line("words whose count is not their number in the pairs", [name for _, name, _ in words.wrong])
+    missing = [f"{token} ({side})" for side, counts in words.missing.items() for token in counts]
+    yield from _line("words of pairs that the vocabulary lacks", missing)
+    yield from _line("words whose folded form is another", [name for _, name, _ in words.unfolded])
     orphans, wrong = rule_word_differences(connection, stored)
     yield from _line("rules are gone, but their words are still noted", orphans)
     yield from _line("rules have other words noted than they hold", wrong)
-
-
-def _wrong_pair_words(connection: Connection) -> Iterator[str]:
-    """Compares the index of pairs by the words of their source sides with the pairs."""
     yield from _line("blocks of pairs are found by other words than they hold", wrong_blocks(connection))
-
-
-def _wrong_key_runs(connection: Connection, stored: StoredRules) -> Iterator[str]:
-    """Compares the runs that find rules by their keys with the rules."""
     lacking, orphaned = differences(connection, stored.ids, stored.rules.keys)
     yield from _line("rules are not found by their keys", lacking)
     yield from _line("rules are found by keys, but are gone or have others", orphaned)

@@ -110,7 +110,11 @@ class Repair:
         Returns the pairs that begin again, how many have a derivation and were thought to wait for one, and how many
         rows of `resampled` were missing or too many, or are scores of pairs that are gone.
         """
-        self._repair_last_ids()
+        # Ids are given out that no row has, nor had as far as other tables say.
+        state = self._writing.state
+        noted = [(name, self._connection.execute(text(query)).scalar_one()) for name, query in _NOTED_IDS]
+        for name, number in (*largest_ids(self._connection).items(), *noted):
+            setattr(state, name, max(number, getattr(state, name)))
         lost = list(self._connection.scalars(text(_LOST)))
         self.begin_again(lost)
         going_on = self._changed(_GOING_ON)
@@ -217,13 +221,6 @@ class Repair:
 
     def _changed(self, statement: str) -> int:
         return self._connection.execute(text(statement)).rowcount
-
-    def _repair_last_ids(self) -> None:
-        """Lets ids be given out that no row has, nor had as far as other tables tell."""
-        state = self._writing.state
-        noted = [(name, self._connection.execute(text(query)).scalar_one()) for name, query in _NOTED_IDS]
-        for name, number in (*largest_ids(self._connection).items(), *noted):
-            setattr(state, name, max(number, getattr(state, name)))
 
     def _note_words(self, rule_ids: Sequence[int]) -> None:
         words = RuleWords(read_notation(self._connection), partial(word_ids, self._writing), max(rule_ids, default=0))

@@ -61,17 +61,8 @@ def check_schema(engine: Engine) -> str:
     return revision
 
 
-def migrate(connection: Connection, revision: str = "head") -> None:
-    """Takes the schema up to a revision, within the connection's transaction."""
-    _run(connection, revision, up=True)
-
-
-def migrate_down(connection: Connection, revision: str = "base") -> None:
-    """Takes the schema back down to a revision, within the connection's transaction."""
-    _run(connection, revision, up=False)
-
-
-def _run(connection: Connection, revision: str, *, up: bool) -> None:
+def migrate(connection: Connection, revision: str = "head", *, down: bool = False) -> None:
+    """Take the schema up to a revision, or down, within the connection's transaction."""
     from alembic import command
     from alembic.config import Config
 
@@ -79,7 +70,7 @@ def _run(connection: Connection, revision: str, *, up: bool) -> None:
         config = Config()
         config.set_main_option("script_location", str(scripts).replace("%", "%%"))
         config.attributes["connection"] = connection
-        (command.upgrade if up else command.downgrade)(config, revision)
+        (command.downgrade if down else command.upgrade)(config, revision)
 
 
 @contextmanager

@@ -41,7 +41,8 @@ class Events(Access):
         A webhook that is new begins after the last event.
         """
         with self._reading() as connection:
-            if not _has_news(connection, url):
+            position = connection.scalar(select(webhooks.c.position).where(webhooks.c.url == url))
+            if position is not None and position == _state(connection)[0]:
                 return 0
         with self._writing() as transaction:
             return _queue(transaction, url, kinds)
@@ -69,13 +70,6 @@ class Events(Access):
                 .values(state=state, attempts=delivery.attempts + 1, status=status, error=error, next_at=again or 0.0)
             )
 
-    def count_deliveries(self) -> dict[str, int]:
-        """Numbers of deliveries by state: waiting, done, failed."""
-        with self._reading() as connection:
-            table = webhook_deliveries.c
-            found = connection.execute(select(table.state, func.count()).group_by(table.state))
-            return {WAITING: 0, DONE: 0, FAILED: 0} | {row[0]: row[1] for row in found}
-
 
 def append(writing: Writing, new: Sequence[NewEvent]) -> None:
     """Appends events, and drops the oldest where there are more than are kept."""
@@ -84,15 +78,14 @@ def append(writing: Writing, new: Sequence[NewEvent]) -> None:
     connection = writing.connection
     last, kept = _state(connection)
     at = writing.loader.moment(now())
-    writing.loader.insert(events, _COLUMNS, [(last + k, at, *_values(event)) for k, event in enumerate(new, 1)])
+    rows = [
+        (last + k, at, *event[:-1], None if event.detail is None else json.dumps(event.detail, ensure_ascii=False))
+        for k, event in enumerate(new, 1)
+    ]
+    writing.loader.insert(events, _COLUMNS, rows)
     last += len(new)
     connection.execute(update(event_state).values(last_id=last))
     connection.execute(delete(events).where(events.c.id <= last - kept))
-
-
-def _values(event: NewEvent) -> tuple[object, ...]:
-    detail = None if event.detail is None else json.dumps(event.detail, ensure_ascii=False)
-    return (*event[:-1], detail)
 
 
 def _state(connection: Connection) -> tuple[int, int]:
@@ -143,9 +136,3 @@ def _queue(writing: Writing, url: str, kinds: Collection[str]) -> int:
         if newest is not None:
             connection.execute(delete(webhook_deliveries).where(over, webhook_deliveries.c.event_id <= newest))
     return len(page.events)
-
-
-def _has_news(connection: Connection, url: str) -> bool:
-    """Return whether `_queue` has anything to do."""
-    position = connection.scalar(select(webhooks.c.position).where(webhooks.c.url == url))
-    return position is None or position != read(connection, None, 0).last

@@ -5,9 +5,8 @@ pair when the indexed derivation was sampled; pairs that have been sampled since
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from sqlalchemy import ColumnElement, FromClause, func, select, text
+from sqlalchemy import FromClause, func, select, text
 
 from hierogram.storage.database.loading import Row, staged_ids, staged_uses
 from hierogram.storage.database.settings import read_settings
@@ -28,9 +27,13 @@ class Occurrences(Access):
         """The position, and pairs above `after_id` whose present derivation is not in the index of rules' pairs."""
         with self._reading() as connection:
             position = read_state(connection).position
+            known = select(indexed_pairs.c.pair_id).where(
+                indexed_pairs.c.pair_id == resampled.c.pair_id, indexed_pairs.c.position == resampled.c.position
+            )
+            unindexed = select(resampled.c.pair_id).where(resampled.c.pair_id == sentence_pairs.c.id, ~known.exists())
             statement = (
                 pair_rows()
-                .where(sentence_pairs.c.id > after_id, _unindexed(sentence_pairs.c.id))
+                .where(sentence_pairs.c.id > after_id, unindexed.exists())
                 .order_by(sentence_pairs.c.id)
                 .limit(limit)
             )
@@ -100,14 +103,6 @@ class Occurrences(Access):
                 .limit(limit)
             )
             return [SupportingPair._make(row) for row in connection.execute(statement)]
-
-
-def _unindexed(pair_id: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Return whether the pair has been sampled, and not been indexed since."""
-    known = select(indexed_pairs.c.pair_id).where(
-        indexed_pairs.c.pair_id == resampled.c.pair_id, indexed_pairs.c.position == resampled.c.position
-    )
-    return select(resampled.c.pair_id).where(resampled.c.pair_id == pair_id, ~known.exists()).exists()
 
 
 def _with_rules(writing: Writing, uses: Sequence[UsedKey]) -> list[Row]:

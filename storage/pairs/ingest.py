@@ -242,7 +242,8 @@ def _sort_out(
             earlier = fresh.get(identity)
             if earlier is None:
                 if _has_long_token(source, target, pairs.external_ids[k] or ""):
-                    refused.append(_too_long(pairs, k))
+                    message = f"a token or the external id is longer than {MAX_TOKEN_BYTES} bytes"
+                    refused.append(_refused(pairs, k, "token-too-long", message))
                 else:
                     fresh[identity] = k
                 continue
@@ -251,7 +252,10 @@ def _sort_out(
         if known[:2] == (source, target) and (alignment is None or known[2] == alignment):
             duplicates += 1
         else:
-            refused.append(_conflict(pairs, k))
+            message = (
+                f"external id {pairs.external_ids[k]!r} is stored in this corpus with other content, which was kept"
+            )
+            refused.append(_refused(pairs, k, "external-id-conflict", message))
     return list(fresh.values()), duplicates, refused
 
 
@@ -298,19 +302,10 @@ def _has_long_token(*texts: str) -> bool:
     )
 
 
-def _content(pairs: NewPairs, k: int) -> bytes:
+def _refused(pairs: NewPairs, k: int, reason: str, message: str) -> RejectedLine:
     fields = (pairs.sources[k], pairs.targets[k], pairs.alignments[k])
-    return " ||| ".join(field for field in fields if field is not None).encode()
-
-
-def _too_long(pairs: NewPairs, k: int) -> RejectedLine:
-    message = f"a token or the external id is longer than {MAX_TOKEN_BYTES} bytes"
-    return RejectedLine(pairs.lines[k], "token-too-long", message, _content(pairs, k))
-
-
-def _conflict(pairs: NewPairs, k: int) -> RejectedLine:
-    message = f"external id {pairs.external_ids[k]!r} is stored in this corpus with other content, which was kept"
-    return RejectedLine(pairs.lines[k], "external-id-conflict", message, _content(pairs, k))
+    content = " ||| ".join(field for field in fields if field is not None).encode()
+    return RejectedLine(pairs.lines[k], reason, message, content)
 
 
 def save_request(writing: Writing, request: RequestRow, since: int | None) -> None:
