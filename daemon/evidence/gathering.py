@@ -13,7 +13,7 @@ from hierogram.samplers.grammar.kinds import PAIRS, notation_of
 from hierogram.samplers.grammar.rules import escape_terminal, nonterminal, terminal_of
 from hierogram.storage.browsing.likeness import LikePair, like_pairs, renderings, source_sides, source_words
 from hierogram.storage.browsing.reader import Look
-from hierogram.storage.browsing.search import KnownWord
+from hierogram.storage.pairs.vocabulary import KnownWord
 from hierogram.storage.records import DICTIONARIES
 
 MOST_WORDS = 200

@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, notation_of
+from hierogram.storage.browsing.looking import last_pair
 from hierogram.storage.browsing.reader import Look
 from hierogram.storage.browsing.search import Used
 from hierogram.storage.pairs.pairs import pairs_by_id
@@ -183,10 +184,9 @@ def _latest_by_index(look: Look, token: str, limit: int) -> list[int]:
     # Whoever looks at something else needs no numpy.
     from hierogram.storage.pairs.pair_words import BLOCK_BITS, pairs_of
 
-    last = look.row("SELECT last_pair_id FROM store_state", False)
     rows = look.rows(
         f"""WITH RECURSIVE blocks(block) AS (
-        SELECT CAST({(last[0] if last else 0) >> BLOCK_BITS} AS INTEGER)
+        SELECT CAST({last_pair(look) >> BLOCK_BITS} AS INTEGER)
      UNION ALL
         SELECT block - 1 FROM blocks WHERE block > 0)
 SELECT w.block, w.pairs
@@ -209,8 +209,7 @@ SELECT w.block, w.pairs
 
 def _latest_by_text(look: Look, side: str, token: str, limit: int) -> list[int]:
     column = _text_of(look, side)
-    row = look.row("SELECT last_pair_id FROM store_state", False)
-    last = int(row[0]) if row else 0
+    last = last_pair(look)
     found: list[int] = []
     for end in range(last, max(0, last - _LATEST_PAIRS), -_LATEST_AT_ONCE):
         rows = look.rows(
@@ -274,8 +273,7 @@ def telling_words(look: Look, limit: int) -> dict[str, list[tuple[str, int]]]:
     [Church & Gale 1995], over passages of some pairs each, from all over the store. So no list of words is needed.
     """
     sides = notation_of(look.settings().grammar).pair_words
-    state = look.row("SELECT last_pair_id FROM store_state", False)
-    last = int(state[0]) if state else 0
+    last = last_pair(look)
     step = max(_PAIRS_A_WINDOW, -(-last // _WINDOWS))
     ids = [first + k for first in range(1, max(last, 1) + 1, step) for k in range(_PAIRS_A_WINDOW)]
     rows = look.rows(

@@ -25,7 +25,7 @@ from hierogram.storage.grammar.counts import rule_keys, stored_rules
 from hierogram.storage.grammar.key_runs import differences, rebuild
 from hierogram.storage.grammar.occurrences import forget
 from hierogram.storage.grammar.rule_words import RuleWords
-from hierogram.storage.grammar.runs import count_staged_restarts
+from hierogram.storage.grammar.runs import count_restarts
 from hierogram.storage.pairs.pair_words import note_blocks_again, wrong_blocks
 from hierogram.storage.pairs.vocabulary import folded, word_ids
 from hierogram.storage.records import AlignerChange
@@ -126,7 +126,7 @@ class Repair:
             return
         self._writing.loader.stage(staged_ids, ((pair_id,) for pair_id in sorted(pair_ids)))
         forget(self._writing)
-        count_staged_restarts(self._writing)
+        count_restarts(self._writing)
         for table in ("derivations", "resampled"):
             self._changed(f"DELETE FROM {table} WHERE pair_id IN (SELECT id FROM staged_ids)")
         self._changed(

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import as_file, files
 
-from sqlalchemy import URL, Connection, Engine, inspect, text
+from sqlalchemy import Connection, Engine, inspect, text
 
 from hierogram.storage.database.connection import (
     POSTGRES,
     make_engine,
+    parse_url,
     reading,
     shown_url,
     sqlite_file,
@@ -87,12 +88,12 @@ def migrating(engine: Engine) -> Iterator[Connection]:
         yield connection
 
 
-def upgrade(url: URL) -> tuple[str, str]:
+def upgrade(url: str) -> tuple[str, str]:
     """Takes the store at the URL to this code's schema; returns the revisions before and after.
 
-    Raises `StoreMissingError` or `SchemaTooNewError`.
+    Raises `StoreUrlError`, `StoreMissingError`, `StoreUnavailableError` or `SchemaTooNewError`.
     """
-    engine = make_engine(url)
+    engine = make_engine(parse_url(url))
     try:
         try:
             revision = check_schema(engine)

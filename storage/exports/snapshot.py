@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Column, Connection, Double, Executable, Select, cast, func, select, text
 
 from hierogram.samplers.grammar.numbers import ONE_USE
-from hierogram.storage.aligner.aligner import all_aligner_counts, iterate_links
+from hierogram.storage.aligner.aligner import aligner_counts, iterate_links
 from hierogram.storage.database.connection import POSTGRES, SQLITE
 from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import read_state
@@ -172,7 +172,7 @@ class Snapshot:
 
     def aligner_counts(self) -> AlignerCounts:
         """All counts of the aligner."""
-        return all_aligner_counts(self._connection)
+        return aligner_counts(self._connection)
 
     def count_human_links(self) -> int:
         """Return how many links people have fixed or forbidden."""

@@ -3,12 +3,11 @@
 import json
 from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
-from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, insert, select, text
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, select, text
 
 from hierogram.storage.database.loading import staged_scores
-from hierogram.storage.database.transactions import Access, Writing, now, read_state
+from hierogram.storage.database.transactions import Access, now, read_state
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records import (
     SAMPLING,
@@ -126,7 +125,7 @@ class Pairs(Access):
     def scores(self, after_id: int = 0, limit: int = 1_000) -> list[ScoreRow]:
         """Scores that are kept, of pairs with an id above `after_id`, in id order."""
         with self._reading() as connection:
-            return _score_rows(connection, _wanted_scores().where(pair_scores.c.pair_id > after_id).limit(limit))
+            return _scores(connection, pair_scores.c.pair_id > after_id, limit)
 
     def scores_by_id(self, ids: Collection[int]) -> list[ScoreRow]:
         """The scores that are kept of these pairs, in id order."""
@@ -135,9 +134,7 @@ class Pairs(Access):
                 return []
             # Few at a time, and mostly one after the other: a range of the index holds them all.
             chosen = set(ids)
-            found = _score_rows(
-                connection, _wanted_scores().where(pair_scores.c.pair_id.between(min(chosen), max(chosen)))
-            )
+            found = _scores(connection, pair_scores.c.pair_id.between(min(chosen), max(chosen)))
             return [row for row in found if row.pair_id in chosen]
 
     def vocabulary_sizes(self) -> tuple[int, int]:
@@ -235,24 +232,10 @@ def places(connection: Connection, pair_ids: Sequence[int]) -> dict[int, PairPla
     return found
 
 
-def note_resampled(writing: Writing) -> None:
-    """Notes the pairs of `staged_progress` as sampled at the position that this transaction makes."""
-    writing.connection.execute(
-        text(
-            "INSERT INTO resampled (pair_id, position)"
-            " SELECT pair_id, :position FROM staged_progress WHERE true ORDER BY pair_id"
-            " ON CONFLICT (pair_id) DO UPDATE SET position = excluded.position"
-        ),
-        {"position": writing.state.position + 1},
-    )
-
-
-def _wanted_scores() -> Select[Any]:
-    return select(*(pair_scores.c[name] for name in _SCORE_COLUMNS)).order_by(pair_scores.c.pair_id)
-
-
-def _score_rows(connection: Connection, statement: Select[Any]) -> list[ScoreRow]:
-    return [ScoreRow(*row) for row in connection.execute(statement)]
+def _scores(connection: Connection, wanted: ColumnElement[bool], most: int | None = None) -> list[ScoreRow]:
+    columns = (pair_scores.c[name] for name in _SCORE_COLUMNS)
+    rows = connection.execute(select(*columns).where(wanted).order_by(pair_scores.c.pair_id).limit(most))
+    return [ScoreRow(*row) for row in rows]
 
 
 def _treebank(connection: Connection) -> dict[str, object] | None:
