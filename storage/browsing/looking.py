@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.samplers.grammar.rules import parse_side
@@ -26,13 +26,6 @@ class Rival:
     other: str
     expected_uses: float
     probability: float
-
-
-class PastCount(NamedTuple):
-    """Expected uses of a rule when a day (YYYY-MM-DD, UTC) began on which they changed."""
-
-    day: str
-    expected_uses: float
 
 
 def find_rule(look: Look, source: str, target: str) -> Found | None:
@@ -68,18 +61,17 @@ def rivals(look: Look, side: str, text: str, limit: int) -> list[Rival]:
     return [Rival(*row) for row in rows]
 
 
-def past_counts(look: Look, rule_id: int) -> list[PastCount]:
+def past_counts(look: Look, rule_id: int) -> list[dict[str, Any]]:
     """The rule's expected uses when days began on which they changed, of the last year, oldest first."""
     today = now().date()
     # By the days, since the table's key begins with them.
     days = ", ".join(f"'{today - timedelta(days=back)}'" for back in range(REMEMBERED_DAYS + 1))
-    rows = look.rows(
+    look.asked.append(f"SELECT day, expected_uses\n  FROM rule_history\n WHERE rule_id = {rule_id}\n ORDER BY day")
+    return look.records(
         f"SELECT day, expected_uses FROM rule_history WHERE rule_id = :rule AND day IN ({days}) ORDER BY day",
         False,
         rule=rule_id,
     )
-    look.asked.append(f"SELECT day, expected_uses\n  FROM rule_history\n WHERE rule_id = {rule_id}\n ORDER BY day")
-    return [PastCount(*row) for row in rows]
 
 
 def indexed_users(look: Look, rule_id: int, after_id: int, limit: int) -> list[int]:

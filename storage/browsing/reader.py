@@ -148,6 +148,12 @@ class Look:
         """The first row that the statement finds."""
         return next(iter(self.rows(statement, shown, **values)), None)
 
+    def records(self, statement: str, shown: bool = True, /, **values: Value) -> list[dict[str, Any]]:
+        """Return what the statement finds, as `rows`, each row by the names of its columns."""
+        if shown:
+            self.asked.append(readable(statement, values))
+        return [dict(row) for row in self.connection.execute(text(statement), values).mappings()]
+
     def settings(self) -> Settings:
         """Return what the store was made with."""
         return read_settings(self.connection)

@@ -14,7 +14,7 @@ from hierogram.storage.database.connection import POSTGRES
 from hierogram.storage.database.settings import read_notation
 from hierogram.storage.database.transactions import Access, Writing, new_id, now
 from hierogram.storage.exceptions import IngestError, RequestMovedError
-from hierogram.storage.pairs.rejections import RejectedFrom, keep_rejected
+from hierogram.storage.pairs.rejections import keep_rejected
 from hierogram.storage.pairs.vocabulary import count_words, words_of_pairs
 from hierogram.storage.records import (
     GIVEN,
@@ -116,7 +116,7 @@ class Ingest(Access):
             _insert_pairs(writing, (corpus_id, batch_id), identities, new_pairs)
             insert_links(writing, range(first_id, first_id + len(new_pairs)), new_pairs, origin)
             turned_down = in_runs([*rejected, *refused])
-            keep_rejected(writing, batch_id, RejectedFrom(corpus, origin), turned_down)
+            keep_rejected(writing, batch_id, corpus, origin, turned_down)
             totals = IngestTotals(len(fresh), duplicates, sum(run.lines for run in turned_down))
             writing.connection.execute(
                 update(corpora).where(corpora.c.id == corpus_id).values(pairs=corpora.c.pairs + len(fresh))
