@@ -1,7 +1,7 @@
 """The aligner in the store: its links of each pair, and the counts of these links."""
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection, Select, Table, TextClause, func, select, text, true, update
 
@@ -99,7 +99,7 @@ class Alignments(Leases):
         """
         with self._reading() as connection:
             statement = (
-                _link_rows()
+                link_rows()
                 .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
                 # Pairs with a given alignment stand at 0.
                 .where(pair_links.c.sweep > 0, sentence_pairs.c.state != SAMPLING)
@@ -113,7 +113,7 @@ class Alignments(Leases):
         """Those of the pairs that the aligner has seen, in id order."""
         with self._reading() as connection:
             statement = (
-                _link_rows()
+                link_rows()
                 .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
                 .where(pair_links.c.pair_id.in_(sorted(ids)))
                 .order_by(pair_links.c.pair_id)
@@ -124,7 +124,7 @@ class Alignments(Leases):
         """Pairs with a given alignment that the aligner has not seen, with an id above `after_id`, in id order."""
         with self._reading() as connection:
             statement = (
-                _link_rows()
+                link_rows()
                 .outerjoin_from(sentence_pairs, pair_links, pair_links.c.pair_id == sentence_pairs.c.id)
                 .where(
                     sentence_pairs.c.id > after_id, sentence_pairs.c.aligned_by == GIVEN, pair_links.c.pair_id.is_(None)
@@ -304,7 +304,8 @@ def aligner_counts(
     )
 
 
-def _link_rows() -> Select[tuple[object, ...]]:
+def link_rows() -> Select[tuple[object, ...]]:
+    """Select what a `LinkRow` holds, in its order."""
     return select(
         sentence_pairs.c.id,
         sentence_pairs.c.source,
@@ -316,15 +317,3 @@ def _link_rows() -> Select[tuple[object, ...]]:
         pair_links.c.backward,
         pair_links.c.sweep,
     )
-
-
-def iterate_links(connection: Connection, batch: int) -> Iterator[list[LinkRow]]:
-    """All pairs that the aligner has seen, in id order, in lists of at most `batch`."""
-    statement = (
-        _link_rows()
-        .join_from(pair_links, sentence_pairs, sentence_pairs.c.id == pair_links.c.pair_id)
-        .order_by(pair_links.c.pair_id)
-    )
-    result = connection.execute(statement, execution_options={"yield_per": batch})
-    for rows in result.partitions():
-        yield [LinkRow._make(row) for row in rows]

@@ -43,16 +43,6 @@ class BatchRow(NamedTuple):
     error: str | None
 
 
-class ScheduledJob(NamedTuple):
-    """A job of the schedule, when it runs next (seconds since 1970), and how its last run ended."""
-
-    id: str
-    next_run: float | None
-    job: dict[str, Any]
-    last_state: str | None
-    last_run: Any
-
-
 def latest_rules(look: Look, limit: int) -> list[dict[str, Any]]:
     """The rules in use that were stored last, newest first; of the last few thousand that were ever stored."""
     return look.records(
@@ -126,17 +116,17 @@ def last_exports(look: Look, limit: int) -> list[dict[str, Any]]:
     )
 
 
-def scheduled(look: Look, limit: int) -> list[ScheduledJob]:
-    """The jobs of the schedule with their last runs, the next to run first."""
-    rows = look.rows(
-        """SELECT j.id, j.next_run, j.job, e.state, e.started_at
+def scheduled(look: Look, limit: int) -> list[dict[str, Any]]:
+    """Return the jobs of the schedule, the next to run first: when that is (seconds since 1970), and the last run."""
+    rows = look.records(
+        """SELECT j.id, j.next_run, j.job, e.state AS last_state, e.started_at AS last_run
   FROM scheduled_jobs AS j
   LEFT JOIN exports AS e ON e.id = (SELECT x.id FROM exports AS x WHERE x.job = j.id ORDER BY x.id DESC LIMIT 1)
  ORDER BY j.next_run IS NULL, j.next_run, j.id
  LIMIT :most""",
         most=limit,
     )
-    return [ScheduledJob(row[0], row[1], json.loads(row[2]), row[3], row[4]) for row in rows]
+    return [{**row, "job": json.loads(row["job"])} for row in rows]
 
 
 def corpus_names(look: Look) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from heapq import nlargest
 from math import exp, log2, sqrt
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, notation_of
 from hierogram.storage.browsing.looking import last_pair
@@ -41,14 +41,6 @@ class Share(NamedTuple):
     month: str
     pairs: int
     holding: int
-
-
-class CorpusUses(NamedTuple):
-    """Uses of a rule by pairs of a corpus, of the first pairs that use it."""
-
-    rule_id: int
-    corpus: str
-    uses: int
 
 
 def word_count(look: Look, side: str, token: str) -> int | None:
@@ -227,8 +219,8 @@ def _latest_by_text(look: Look, side: str, token: str, limit: int) -> list[int]:
     return sorted(found)
 
 
-def uses_by_corpus(look: Look, rule_ids: Sequence[int]) -> list[CorpusUses]:
-    """Return how often pairs of each corpus use each of the rules, of the first pairs indexed as its users."""
+def uses_by_corpus(look: Look, rule_ids: Sequence[int]) -> list[tuple[Any, ...]]:
+    """Return rule, corpus, and how often its pairs use the rule, of the first pairs indexed as its users."""
     if not rule_ids:
         return []
     first = "\n     UNION ALL\n".join(
@@ -236,7 +228,7 @@ def uses_by_corpus(look: Look, rule_ids: Sequence[int]) -> list[CorpusUses]:
         f"ORDER BY pair_id LIMIT {_PAIRS_A_RENDERING}) AS u{n}"
         for n, rule in enumerate(rule_ids)
     )
-    rows = look.rows(
+    return look.rows(
         f"""WITH users AS (
 {first})
 SELECT u.rule_id, c.name AS corpus, CAST(sum(u.uses) AS BIGINT) AS uses
@@ -246,7 +238,6 @@ SELECT u.rule_id, c.name AS corpus, CAST(sum(u.uses) AS BIGINT) AS uses
  GROUP BY u.rule_id, c.name
  ORDER BY c.name, uses DESC"""
     )
-    return [CorpusUses(*row) for row in rows]
 
 
 def common_words(look: Look, side: str, limit: int) -> list[tuple[str, int]]:

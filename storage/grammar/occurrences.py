@@ -12,7 +12,6 @@ from hierogram.storage.database.loading import Row, staged_ids, staged_uses
 from hierogram.storage.database.settings import read_settings
 from hierogram.storage.database.transactions import Access, Writing, read_state
 from hierogram.storage.pairs.pairs import as_rows, pair_rows
-from hierogram.storage.pairs.withdrawals import LEAVING
 from hierogram.storage.records import PairRow, SupportingPair
 from hierogram.storage.schema.tables import corpora, indexed_pairs, resampled, rule_pairs, rules, sentence_pairs
 
@@ -122,6 +121,3 @@ def forget(writing: Writing) -> None:
     """Take the pairs of `staged_ids` out of the index."""
     for table in ("rule_pairs", "indexed_pairs"):
         writing.connection.execute(text(f"DELETE FROM {table} WHERE pair_id IN (SELECT id FROM staged_ids)"))
-
-
-LEAVING.append(forget)

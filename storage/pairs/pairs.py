@@ -15,7 +15,6 @@ from hierogram.storage.records import (
     UNSETTLED,
     WAITING,
     LagRow,
-    PairPlace,
     PairRecord,
     PairRow,
 )
@@ -23,7 +22,6 @@ from hierogram.storage.records.pairs import ScoreRow
 from hierogram.storage.schema.tables import (
     corpora,
     derivations,
-    ingest_batches,
     pair_scores,
     resampled,
     restarts,
@@ -31,7 +29,7 @@ from hierogram.storage.schema.tables import (
     settings,
 )
 
-_IDS_A_QUERY = 10_000
+IDS_A_QUERY = 10_000
 _SCORE_COLUMNS = ScoreRow._fields
 _TREEBANK = "treebank"
 
@@ -183,8 +181,8 @@ def pairs_by_id(connection: Connection, ids: Sequence[int]) -> list[PairRow]:
     """The pairs with these ids, in id order; ids without a pair are left out."""
     rows: list[PairRow] = []
     wanted = sorted(set(ids))
-    for start in range(0, len(wanted), _IDS_A_QUERY):
-        chunk = wanted[start : start + _IDS_A_QUERY]
+    for start in range(0, len(wanted), IDS_A_QUERY):
+        chunk = wanted[start : start + IDS_A_QUERY]
         statement = pair_rows().where(sentence_pairs.c.id.in_(chunk)).order_by(sentence_pairs.c.id)
         rows += as_rows(connection.execute(statement))
     return rows
@@ -214,22 +212,6 @@ def find_pair(connection: Connection, pair_id: int) -> PairRecord | None:
 def as_rows(rows: Iterable[Row[tuple[object, ...]]]) -> list[PairRow]:
     """The rows of `pair_rows()`."""
     return [PairRow._make(row) for row in rows]
-
-
-def places(connection: Connection, pair_ids: Sequence[int]) -> dict[int, PairPlace]:
-    """Where the pairs with these ids came from, by id; ids without a pair are left out."""
-    found = {}
-    wanted = sorted(set(pair_ids))
-    statement = (
-        select(sentence_pairs.c.id, sentence_pairs.c.external_id, corpora.c.name, ingest_batches.c.origin)
-        .join(corpora, corpora.c.id == sentence_pairs.c.corpus_id)
-        .join(ingest_batches, ingest_batches.c.id == sentence_pairs.c.batch_id)
-    )
-    for start in range(0, len(wanted), _IDS_A_QUERY):
-        chunk = wanted[start : start + _IDS_A_QUERY]
-        for row in connection.execute(statement.where(sentence_pairs.c.id.in_(chunk))):
-            found[row.id] = PairPlace(row.external_id, row.name, row.origin)
-    return found
 
 
 def _scores(connection: Connection, wanted: ColumnElement[bool], most: int | None = None) -> list[ScoreRow]:
