@@ -190,7 +190,9 @@ class Child:
         assert self._process is not None
         assert self._process.stdout is not None
         content = bytearray(size)
-        self._move(self._process.stdout, select.POLLIN, memoryview(content), _read_into, wait)
+        self._move(
+            self._process.stdout, select.POLLIN, memoryview(content), lambda pipe, left: os.readv(pipe, [left]), wait
+        )
         return content
 
     def _move(
@@ -296,10 +298,6 @@ def _work(answers: BinaryIO, request: bytes, memory: int) -> None:
             answer(_FAILED, f"reading failed: {type(error).__name__}: {error}")
     else:
         answer(_END)
-
-
-def _read_into(pipe: int, missing: memoryview) -> int:
-    return os.readv(pipe, [missing])
 
 
 def _write(stream: Any, message: bytes) -> None:

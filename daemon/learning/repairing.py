@@ -18,7 +18,7 @@ from hierogram.daemon.learning.verifying import (
 )
 from hierogram.samplers.counts.texts import same_texts
 from hierogram.samplers.grammar.keys import match_keys
-from hierogram.storage.checks.repair import Repair, RuleRepairs
+from hierogram.storage.checks.repair import Repair
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records import AlignerChange, WordCounts
 from hierogram.storage.records.columns import RuleDeltas, StoredRules
@@ -104,13 +104,13 @@ def _repair_rules(repairs: Repair, stored: StoredRules, recount: Recount, done: 
     if shared:
         return shared
     found = _differences(stored, counted, rows)
-    repairs.repair_rules(found)
-    done.rules_corrected, done.rules_added = len(found.wrong_ids), len(found.missing)
-    done.rules_removed = len(found.gone)
+    repairs.repair_rules(counted, *found)
+    done.rules_corrected, _, done.rules_added, done.rules_removed = map(len, found)
     return []
 
 
-def _differences(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64]) -> RuleRepairs:
+def _differences(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    """What `Repair.repair_rules` takes beside `counted`."""
     rules = stored.rules
     matches = match_keys(counted.keys[rows], rules.keys)
     ours, theirs = rows[matches.ours], matches.theirs
@@ -118,9 +118,7 @@ def _differences(stored: StoredRules, counted: RuleDeltas, rows: NDArray[np.int6
     same &= same_texts(rules.targets, theirs, counted.targets, ours)
     for name in COMPARED:
         same &= rules.numbers(name)[theirs] == counted.numbers(name)[ours]
-    return RuleRepairs(
-        counted, stored.ids[theirs[~same]], ours[~same], rows[matches.only_ours], stored.ids[matches.only_theirs]
-    )
+    return stored.ids[theirs[~same]], ours[~same], rows[matches.only_ours], stored.ids[matches.only_theirs]
 
 
 def _change_of(found: AlignerDifferences) -> AlignerChange:

@@ -12,8 +12,7 @@ from hierogram.storage.browsing.search import Found, Phrase
 from hierogram.storage.database.transactions import now
 from hierogram.storage.grammar.changes import REMEMBERED_DAYS
 from hierogram.storage.pairs import pairs
-from hierogram.storage.pairs.pairs import pairs_by_id
-from hierogram.storage.records import PairRecord, PairRow
+from hierogram.storage.records import PairRecord
 
 _PAIRS_A_SCAN = 5_000
 
@@ -98,7 +97,7 @@ def likely_users(look: Look, rule: tuple[str, str], after_id: int, limit: int) -
     for side, text in zip((SOURCE, TARGET), rule, strict=True):
         parts = tuple(symbol if isinstance(symbol, str) else None for symbol in parse_side(text))
         if any(part is not None for part in parts):
-            values[side] = Phrase(parts).in_a_text(look.postgres)
+            values[side] = Phrase(parts).pattern(look.postgres, of_text=True)
             test = f"LIKE :{side} ESCAPE '!'" if look.postgres else f"GLOB :{side}"
             conditions.append(f"' ' || {side} || ' ' {test}")
     last = after_id + _PAIRS_A_SCAN
@@ -119,11 +118,6 @@ def last_pair(look: Look) -> int:
     """The largest id of a pair that was given so far."""
     row = look.row("SELECT last_pair_id FROM store_state", False)
     return 0 if row is None else int(row[0])
-
-
-def pairs_with_derivations(look: Look, ids: list[int]) -> list[PairRow]:
-    """The pairs with these ids, with their derivations, in id order."""
-    return pairs_by_id(look.connection, ids)
 
 
 def find_pair(look: Look, pair_id: int) -> PairRecord | None:

@@ -56,20 +56,18 @@ class Phrase:
         """A phrase without gaps as the side of a rule."""
         return " ".join(escape_terminal(part) for part in self.parts if part is not None)
 
-    def pattern(self, postgres: bool, *, whole: bool) -> str:
-        """For a side with a space at each end: of LIKE (with ! before what is meant as it is) on Postgres, of GLOB on
-        SQLite, whose LIKE does not tell capital letters from others.
+    def pattern(self, postgres: bool, *, whole: bool = False, of_text: bool = False) -> str:
+        """Return what a side with a space at each end is like, or, `of_text`, a pair's, where words stand as they are.
+
+        It is for LIKE (with ! before what is meant as it is) on Postgres, for GLOB on SQLite, whose LIKE does not tell
+        capital letters from others.
         """
-        anything = "%" if postgres else "*"
-        pieces = [anything if part is None else _plain(escape_terminal(part), postgres) for part in self.parts]
+        anything, mark, special = ("%", "!{}", "%_!") if postgres else ("*", "[{}]", "*?[")
+        marks = str.maketrans({sign: mark.format(sign) for sign in special})
+        words = (part if part is None or of_text else escape_terminal(part) for part in self.parts)
+        pieces = [anything if word is None else word.translate(marks) for word in words]
         inside = f" {' '.join(pieces)} "
         return inside if whole else f"{anything}{inside}{anything}"
-
-    def in_a_text(self, postgres: bool) -> str:
-        """As `pattern` of a part, for a pair's text, where words stand as they are."""
-        anything = "%" if postgres else "*"
-        pieces = [anything if part is None else _plain(part, postgres) for part in self.parts]
-        return f"{anything} {' '.join(pieces)} {anything}"
 
 
 def read_phrase(typed: str) -> Phrase:
@@ -83,11 +81,6 @@ def read_phrase(typed: str) -> Phrase:
     while parts and parts[-1] is None:
         parts.pop()
     return Phrase(tuple(parts))
-
-
-def _plain(word: str, postgres: bool) -> str:
-    special = "%_!" if postgres else "*?["
-    return "".join((f"!{sign}" if postgres else f"[{sign}]") if sign in special else sign for sign in word)
 
 
 USE, PROBABILITY, SURPRISE = "use", "probability", "surprise"

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 
 import numpy as np
 from sqlalchemy import Connection, TextClause, text
@@ -175,37 +175,31 @@ def _wrong_totals(connection: Connection) -> Iterator[str]:
             yield f"store_state says {name} = {state[name]}, but {number} is given out"
 
 
-@dataclass(slots=True)
-class WordDifferences:
-    """Words whose count is not their number in the pairs: `wrong` holds (id, name, right count) of those that the
-    vocabulary has, `missing` the counts of those that it lacks, by side and token. `unfolded` holds (id, name, right
-    form) of words whose folded form is another.
+def word_differences(
+    connection: Connection,
+) -> tuple[list[tuple[int, str, int]], dict[str, Counter[str]], list[tuple[int, str, str]]]:
+    """Compare the vocabulary's counts with the tokens of the pairs, and its folded forms with its words.
+
+    Returns (id, name, right count) of words with another count, the counts of words that the vocabulary lacks, by side
+    and token, and (id, name, right form) of words whose folded form is another.
     """
-
-    wrong: list[tuple[int, str, int]] = field(default_factory=list)
-    missing: dict[str, dict[str, int]] = field(default_factory=dict)
-    unfolded: list[tuple[int, str, str]] = field(default_factory=list)
-
-
-def word_differences(connection: Connection) -> WordDifferences:
-    """Compares the vocabulary's counts with the tokens of the pairs, and its folded forms with its words."""
     counted: dict[str, Counter[str]] = {SOURCE: Counter(), TARGET: Counter()}
     notation = read_notation(connection)
     pairs = connection.execute(_streamed("SELECT source, target FROM sentence_pairs"))
     for rows in pairs.partitions():
         for side in notation.pair_words:
             counted[side].update(" ".join(getattr(row, side) for row in rows).split(" "))
-    found = WordDifferences(missing={side: words for side, words in counted.items() if words})
+    wrong, unfolded = [], []
     words = "SELECT id, side, token, count, folded FROM vocabulary"
     for word_id, side, token, count, form in connection.execute(_streamed(words)):
         if form != folded(token):
-            found.unfolded.append((word_id, f"{token} ({side})", folded(token)))
+            unfolded.append((word_id, f"{token} ({side})", folded(token)))
         number = counted[side].pop(token, 0)
         if number != count:
-            found.wrong.append((word_id, f"{token} ({side})", number))
+            wrong.append((word_id, f"{token} ({side})", number))
     for left in counted.values():
         left.pop("", None)
-    return found
+    return wrong, counted, unfolded
 
 
 def rule_word_differences(connection: Connection, stored: StoredRules) -> tuple[list[int], list[int]]:
@@ -245,11 +239,11 @@ def rule_word_differences(connection: Connection, stored: StoredRules) -> tuple[
 
 def _wrong_indexes(connection: Connection, stored: StoredRules) -> Iterator[str]:
     """Compare the vocabulary with the pairs, and what finds rules and pairs with these."""
-    words = word_differences(connection)
-    yield from _line("words whose count is not their number in the pairs", [name for _, name, _ in words.wrong])
-    missing = [f"{token} ({side})" for side, counts in words.missing.items() for token in counts]
-    yield from _line("words of pairs that the vocabulary lacks", missing)
-    yield from _line("words whose folded form is another", [name for _, name, _ in words.unfolded])
+    miscounted, missing, unfolded = word_differences(connection)
+    yield from _line("words whose count is not their number in the pairs", [name for _, name, _ in miscounted])
+    lacking_words = [f"{token} ({side})" for side, counts in missing.items() for token in counts]
+    yield from _line("words of pairs that the vocabulary lacks", lacking_words)
+    yield from _line("words whose folded form is another", [name for _, name, _ in unfolded])
     orphans, wrong = rule_word_differences(connection, stored)
     yield from _line("rules are gone, but their words are still noted", orphans)
     yield from _line("rules have other words noted than they hold", wrong)

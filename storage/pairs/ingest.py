@@ -1,6 +1,6 @@
 """Taking pairs in: batches, which pairs are new, what people say of their links, requests that a client may repeat."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from hashlib import blake2b
@@ -230,7 +230,11 @@ def _sort_out(
 ) -> tuple[Sequence[int], int, list[RejectedLine]]:
     """The places of the new pairs, the number of duplicates, and the pairs that cannot be stored."""
     stored = _stored_contents(writing, identities)
-    if not stored and len(set(identities)) == len(pairs) and not _may_have_long_token(pairs):
+    if (
+        not stored
+        and len(set(identities)) == len(pairs)
+        and not _has_long_token(chain(pairs.sources, pairs.targets, filter(None, pairs.external_ids)))
+    ):
         return range(len(pairs)), 0, []
     fresh: dict[bytes, int] = {}
     duplicates = 0
@@ -241,7 +245,7 @@ def _sort_out(
         if known is None:
             earlier = fresh.get(identity)
             if earlier is None:
-                if _has_long_token(source, target, pairs.external_ids[k] or ""):
+                if _has_long_token((source, target, pairs.external_ids[k] or "")):
                     message = f"a token or the external id is longer than {MAX_TOKEN_BYTES} bytes"
                     refused.append(_refused(pairs, k, "token-too-long", message))
                 else:
@@ -287,12 +291,7 @@ def _stored_contents(writing: Writing, identities: list[bytes]) -> dict[bytes, t
     }
 
 
-def _may_have_long_token(pairs: NewPairs) -> bool:
-    texts = chain(pairs.sources, pairs.targets, filter(None, pairs.external_ids))
-    return any(max(map(len, text.split(" "))) > _SURELY_SHORT for text in texts if len(text) > _SURELY_SHORT)
-
-
-def _has_long_token(*texts: str) -> bool:
+def _has_long_token(texts: Iterable[str]) -> bool:
     # A character has at most four bytes: only a very long word has to be encoded to know.
     return any(
         len(text) > _SURELY_SHORT

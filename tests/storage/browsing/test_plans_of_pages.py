@@ -22,6 +22,7 @@ from hierogram.storage.browsing.search import (
     read_phrase,
     search,
 )
+from hierogram.storage.pairs.pairs import pairs_by_id
 from hierogram.storage.pairs.vocabulary import like_words
 from hierogram.storage.store import open_store
 
@@ -94,7 +95,7 @@ QUESTIONS: dict[str, Callable[[Look], object]] = {
     "the past": lambda look: [looking.past_counts(look, 17)],
     "users": lambda look: looking.indexed_users(look, 17, 0, 20),
     "likely users": lambda look: looking.likely_users(look, ("s17 common", "t17 usual"), 0, 20),
-    "pairs": lambda look: looking.pairs_with_derivations(look, [17, 18]),
+    "pairs": lambda look: pairs_by_id(look.connection, [17, 18]),
     "a pair": lambda look: looking.find_pair(look, 17),
     "neighbours": lambda look: looking.neighbours(look, 17),
     "counts": lambda look: looking.uses_of(look, [("s17 common", "t17 usual")]),

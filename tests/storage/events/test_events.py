@@ -9,7 +9,6 @@ import pytest
 from tests.storage.building import Delta, commit, count_deliveries, delta, deltas_of, pairs_of, query
 from tests.storage.plans import assert_no_scan, plan_of, plans
 
-from hierogram.storage.checks.repair import RuleRepairs
 from hierogram.storage.events import rule_news
 from hierogram.storage.exceptions import CountError
 from hierogram.storage.records import RejectedLine
@@ -150,7 +149,7 @@ def test_a_rule_that_a_repair_takes_out_may_come_again(store: Store, store_url: 
     commit(store, [], [moved("a", 10), moved("b", 10)])
     none = np.zeros(0, np.int64)
     with store.repairing() as (repair, _):
-        repair.repair_rules(RuleRepairs(deltas_of([]), none, none, none, np.array([1])))
+        repair.repair_rules(deltas_of([]), none, none, none, np.array([1]))
     assert store.find_rules("a") == []
     assert query(store_url, "SELECT rule_id FROM reported_rules") == [(2,)]
 
